@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "base/lock.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cachalot {
+namespace {
+
+constexpr int kSpins = 64;         // rounds of growing pauses: some microseconds
+constexpr int kLongestPause = 64;  // pauses in one round
+constexpr long kFallbackSleepNs = 200'000;
+
+void pause_briefly(int times) {
+  for (int i = 0; i < times; i++) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+bool register_membarrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+// A full barrier on every running thread of the process; false where the system refuses it.
+bool barrier_on_all_threads() {
+  static const bool registered = register_membarrier();
+  return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+}  // namespace
+
+bool Lock::spin() {
+  int pauses = 4;
+  for (int i = 0; i < kSpins; i++) {
+    pause_briefly(pauses);
+    if (pauses < kLongestPause) pauses *= 2;
+    if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return true;
+  }
+  return false;
+}
+
+void Lock::lock_contended() {
+  if (spin()) return;
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  const timespec limit{0, kFallbackSleepNs};
+  const timespec* timeout = barrier_on_all_threads() ? nullptr : &limit;
+  while (!try_lock()) {
+    syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kHeld, timeout, nullptr, 0);
+    if (spin()) break;
+  }
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Lock::wake() { syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+}  // namespace cachalot

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "device/host_driver.h"
+
+#include <unistd.h>
+
+#include "device/device_count.h"
+#include "device/error_text.h"
+#include "device/host_memory.h"
+
+namespace cachalot {
+
+HostDriver::HostDriver(const HostOptions& options) {
+  const int count = checked_device_count(options.device_count);
+  for (int i = 0; i < count; i++)
+    devices_.push_back(std::make_unique<HostMemory>(options.capacity));
+}
+
+HostDriver::~HostDriver() = default;
+
+// ---- Memory
+
+DriverCode HostDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  *total_bytes = at(device).total_bytes();
+  *free_bytes = *total_bytes - at(device).used_bytes();
+  return kSuccess;
+}
+
+DriverCode HostDriver::allocate(int device, uint64_t size, Address* address) {
+  return at(device).allocate(size, address);
+}
+
+DriverCode HostDriver::free(int device, Address address) {
+  return address == 0 ? kSuccess : at(device).free(address);
+}
+
+// ---- Virtual memory
+
+DriverCode HostDriver::reserve(int device, uint64_t size, Address* address) {
+  return at(device).reserve(size, address);
+}
+
+DriverCode HostDriver::unreserve(int device, Address address, uint64_t size) {
+  return at(device).unreserve(address, size);
+}
+
+DriverCode HostDriver::granularity(int, uint64_t* bytes) {
+  *bytes = HostMemory::kPageSize;
+  return kSuccess;
+}
+
+// A file descriptor may be asked for, as allocators do by default, and is then missed at the export
+// only.
+DriverCode HostDriver::create(int device, uint64_t size, HandleType type, bool, uint64_t* handle) {
+  if (type == HandleType::kFabric) return kDriverNotSupported;
+  return at(device).create(size, handle);
+}
+
+DriverCode HostDriver::export_handle(int, uint64_t, HandleType, ShareableHandle*) {
+  return kDriverNotSupported;
+}
+
+DriverCode HostDriver::import_handle(int, const ShareableHandle&, HandleType, uint64_t*) {
+  return kDriverNotSupported;
+}
+
+DriverCode HostDriver::release(int device, uint64_t handle) {
+  return at(device).release(handle);
+}
+
+DriverCode HostDriver::map(int device, Address address, uint64_t size, uint64_t handle) {
+  return at(device).map(address, size, handle);
+}
+
+DriverCode HostDriver::unmap(int device, Address address, uint64_t size) {
+  return at(device).unmap(address, size);
+}
+
+// The process has one set of addresses: what one device may touch, all may.
+DriverCode HostDriver::set_access(int device, Address address, uint64_t size, int) {
+  return at(device).set_access(address, size);
+}
+
+DriverCode HostDriver::fabric_state(int, int32_t* state) {
+  *state = 0;
+  return kSuccess;
+}
+
+// ---- Events and waiting: all work is done already
+
+DriverCode HostDriver::event_create(int, uint64_t* event) {
+  *event = 1;
+  return kSuccess;
+}
+
+DriverCode HostDriver::event_destroy(int, uint64_t) {
+  return kSuccess;
+}
+DriverCode HostDriver::event_record(int, uint64_t, Stream) {
+  return kSuccess;
+}
+DriverCode HostDriver::event_query(int, uint64_t) {
+  return kSuccess;
+}
+DriverCode HostDriver::event_synchronize(int, uint64_t) {
+  return kSuccess;
+}
+DriverCode HostDriver::stream_synchronize(int, Stream) {
+  return kSuccess;
+}
+DriverCode HostDriver::device_synchronize(int) {
+  return kSuccess;
+}
+
+// ---- Captures: there are none
+
+DriverCode HostDriver::capture_info(int, Stream, CaptureInfo* info) {
+  *info = {};
+  return kSuccess;
+}
+
+DriverCode HostDriver::node_dependencies(int, uint64_t, std::vector<uint64_t>* nodes) {
+  nodes->clear();
+  return kSuccess;
+}
+
+DriverCode HostDriver::exchange_capture_mode(int, int32_t*) {
+  return kSuccess;
+}
+
+// ---- The rest
+
+DriverCode HostDriver::enable_peer(int, int) {
+  return kSuccess;
+}
+
+std::vector<DeviceProcess> HostDriver::processes(int device) {
+  return {{static_cast<uint64_t>(::getpid()), at(device).used_bytes()}};
+}
+
+DriverCode HostDriver::take_pending_error(int) {
+  return kSuccess;
+}
+
+std::string HostDriver::error_text(DriverCode code) {
+  return common_error_text(code);
+}
+
+}  // namespace cachalot

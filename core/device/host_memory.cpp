@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "device/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <iterator>
+
+namespace cachalot {
+namespace {
+
+constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+
+void* pointer(Address address) {
+  return reinterpret_cast<void*>(address);
+}
+
+// 0 if the system refuses.
+Address map_anywhere(uint64_t size, int protection) {
+  void* memory = ::mmap(nullptr, size, protection, kFlags, -1, 0);
+  return memory == MAP_FAILED ? 0 : reinterpret_cast<Address>(memory);
+}
+
+// Untouchable addresses that begin at a multiple of a page; 0 if the system refuses.
+Address reserve_aligned(uint64_t size, uint64_t alignment) {
+  if (size > UINT64_MAX - alignment) return 0;
+  const Address begin = map_anywhere(size + alignment, PROT_NONE);
+  if (begin == 0) return 0;
+  const Address address = round_up(begin, alignment);
+  const Address end = begin + size + alignment;
+  if (address > begin) ::munmap(pointer(begin), address - begin);
+  if (end > address + size) ::munmap(pointer(address + size), end - address - size);
+  return address;
+}
+
+// Replaces what is there by untouchable addresses, which gives its memory back to the system.
+bool clear(Address address, uint64_t size) {
+  void* const memory = ::mmap(pointer(address), size, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
+  return memory != MAP_FAILED;
+}
+
+}  // namespace
+
+HostMemory::~HostMemory() {
+  for (const auto& [address, size] : allocations_) ::munmap(pointer(address), size);
+  for (const auto& [address, size] : reservations_) ::munmap(pointer(address), size);
+}
+
+uint64_t HostMemory::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
+DriverCode HostMemory::allocate(uint64_t size, Address* address) {
+  const std::lock_guard lock(mutex_);
+  if (size > capacity_ - used_) return kDriverOutOfMemory;
+  const Address memory = map_anywhere(size, kReadWrite);
+  if (memory == 0) return kDriverOutOfMemory;
+  allocations_[memory] = size;
+  used_ += size;
+  *address = memory;
+  return kSuccess;
+}
+
+DriverCode HostMemory::free(Address address) {
+  const std::lock_guard lock(mutex_);
+  const auto allocation = allocations_.find(address);
+  if (allocation == allocations_.end()) return kInvalidValue;
+  ::munmap(pointer(address), allocation->second);
+  used_ -= allocation->second;
+  allocations_.erase(allocation);
+  return kSuccess;
+}
+
+DriverCode HostMemory::reserve(uint64_t size, Address* address) {
+  const std::lock_guard lock(mutex_);
+  if (size % kPageSize != 0) return kInvalidValue;
+  const Address range = reserve_aligned(size, kPageSize);
+  if (range == 0) return kDriverOutOfMemory;
+  reservations_[range] = size;
+  *address = range;
+  return kSuccess;
+}
+
+DriverCode HostMemory::unreserve(Address address, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto range = reservations_.find(address);
+  if (range == reservations_.end() || range->second != size) return kInvalidValue;
+  if (is_touched_by_pages(address, size)) return kInvalidValue;
+  ::munmap(pointer(address), size);
+  reservations_.erase(range);
+  return kSuccess;
+}
+
+DriverCode HostMemory::create(uint64_t size, uint64_t* handle) {
+  const std::lock_guard lock(mutex_);
+  if (size % kPageSize != 0) return kInvalidValue;
+  if (size > capacity_ - used_) return kDriverOutOfMemory;
+  pages_[pages_made_ + 1].size = size;
+  used_ += size;
+  *handle = ++pages_made_;
+  return kSuccess;
+}
+
+DriverCode HostMemory::release(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto page = pages_.find(handle);
+  if (page == pages_.end() || page->second.released) return kInvalidValue;
+  page->second.released = true;
+  drop_if_unused(handle);
+  return kSuccess;
+}
+
+DriverCode HostMemory::map(Address address, uint64_t size, uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto page = pages_.find(handle);
+  if (page == pages_.end() || page->second.released || page->second.address != 0 ||
+      page->second.size != size || !is_reserved(address, size) ||
+      is_touched_by_pages(address, size)) {
+    return kInvalidValue;
+  }
+  mapped_[address] = handle;
+  page->second.address = address;
+  return kSuccess;
+}
+
+DriverCode HostMemory::unmap(Address address, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto mapping = mapped_.find(address);
+  if (mapping == mapped_.end() || pages_[mapping->second].size != size) return kInvalidValue;
+  if (!clear(address, size)) return kDriverOutOfMemory;
+  const uint64_t handle = mapping->second;
+  mapped_.erase(mapping);
+  pages_[handle].address = 0;
+  drop_if_unused(handle);
+  return kSuccess;
+}
+
+DriverCode HostMemory::set_access(Address address, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  if (!is_covered_by_pages(address, size)) return kInvalidValue;
+  const int result = ::mprotect(pointer(address), size, kReadWrite);
+  return result == 0 ? kSuccess : kDriverOutOfMemory;
+}
+
+bool HostMemory::is_reserved(Address address, uint64_t size) const {
+  auto range = reservations_.upper_bound(address);
+  if (range == reservations_.begin()) return false;
+  --range;
+  const uint64_t offset = address - range->first;
+  return offset % kPageSize == 0 && offset < range->second && size <= range->second - offset;
+}
+
+// Whether a page lies in the range or reaches into it.
+bool HostMemory::is_touched_by_pages(Address address, uint64_t size) const {
+  auto next = mapped_.lower_bound(address);
+  if (next != mapped_.end() && next->first - address < size) return true;
+  if (next == mapped_.begin()) return false;
+  const auto& [begin, handle] = *std::prev(next);
+  return address - begin < pages_.at(handle).size;
+}
+
+// Whether pages lie one behind the other from the first byte of the range to its last.
+bool HostMemory::is_covered_by_pages(Address address, uint64_t size) const {
+  for (auto page = mapped_.find(address); page != mapped_.end(); ++page) {
+    const uint64_t page_size = pages_.at(page->second).size;
+    if (page->first != address || page_size > size) return false;
+    address += page_size;
+    size -= page_size;
+    if (size == 0) return true;
+  }
+  return false;
+}
+
+void HostMemory::drop_if_unused(uint64_t handle) {
+  const auto page = pages_.find(handle);
+  if (!page->second.released || page->second.address != 0) return;
+  used_ -= page->second.size;
+  pages_.erase(page);
+}
+
+}  // namespace cachalot

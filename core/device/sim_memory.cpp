@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "device/sim_memory.h"
+
+namespace cachalot {
+namespace {
+
+using Sizes = std::unordered_map<uint64_t, uint64_t>;
+
+// Removes a row if it has that size.
+bool remove(Sizes* sizes, uint64_t key, uint64_t size) {
+  const auto row = sizes->find(key);
+  if (row == sizes->end() || row->second != size) return false;
+  sizes->erase(row);
+  return true;
+}
+
+}  // namespace
+
+DriverCode SimMemory::allocate(uint64_t size, Address* address) {
+  if (size > free_bytes()) return kDriverOutOfMemory;
+  const auto place = addresses_.take(size);
+  if (!place) return kDriverOutOfMemory;
+  allocations_[*place] = size;
+  used_ += size;
+  *address = *place;
+  return kSuccess;
+}
+
+DriverCode SimMemory::free(Address address) {
+  const auto allocation = allocations_.find(address);
+  if (allocation == allocations_.end()) return kInvalidValue;
+  used_ -= allocation->second;
+  allocations_.erase(allocation);
+  addresses_.put_back(address);
+  return kSuccess;
+}
+
+DriverCode SimMemory::reserve(uint64_t size, Address* address) {
+  const auto place = addresses_.take(size);
+  if (!place) return kDriverOutOfMemory;
+  reservations_[*place] = size;
+  *address = *place;
+  return kSuccess;
+}
+
+DriverCode SimMemory::unreserve(Address address, uint64_t size) {
+  if (!remove(&reservations_, address, size)) return kInvalidValue;
+  addresses_.put_back(address);
+  return kSuccess;
+}
+
+DriverCode SimMemory::create(uint64_t size, uint64_t handle) {
+  if (size > free_bytes()) return kDriverOutOfMemory;
+  handles_[handle] = size;
+  used_ += size;
+  return kSuccess;
+}
+
+DriverCode SimMemory::release(uint64_t handle) {
+  const auto size = handles_.find(handle);
+  if (size == handles_.end()) return kInvalidValue;
+  used_ -= size->second;
+  handles_.erase(size);
+  return kSuccess;
+}
+
+DriverCode SimMemory::map(Address address, uint64_t size, uint64_t handle) {
+  if (!has_handle(handle) || !mappings_.emplace(address, size).second) return kInvalidValue;
+  return kSuccess;
+}
+
+DriverCode SimMemory::unmap(Address address, uint64_t size) {
+  return remove(&mappings_, address, size) ? kSuccess : kInvalidValue;
+}
+
+}  // namespace cachalot
