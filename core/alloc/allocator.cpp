@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/allocator.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "alloc/hot_path.h"
+#include "alloc/options.h"
+#include "alloc/uncached_blocks.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+uint32_t action_bits(const std::vector<std::string>& names, const Rules& rules,
+                     std::string* unknown) {
+  uint32_t bits = 0;
+  const int known = rules.has_annotations ? kActionCount : static_cast<int>(Action::kAnnotate);
+  for (const std::string& name : names) {
+    int action = 0;
+    while (action < known && name != action_name(static_cast<Action>(action))) action++;
+    if (action == known) {
+      *unknown = name;
+      return 0;
+    }
+    bits |= uint32_t{1} << action;
+  }
+  return bits;
+}
+
+}  // namespace
+
+// Runs the auditor when a call ends, also by an error, where the options ask for it.
+class Allocator::Audit {
+ public:
+  explicit Audit(Allocator& allocator) : allocator_(allocator) {}
+  ~Audit() {
+    if (allocator_.audits_) [[unlikely]]
+      look();
+  }
+  Audit(const Audit&) = delete;
+  Audit& operator=(const Audit&) = delete;
+
+ private:
+  [[gnu::noinline]] void look() {
+    const std::string found = allocator_.check();
+    if (found.empty()) return;
+    std::fprintf(stderr, "cachalot: the auditor found a defect: %s\n", found.c_str());
+    std::abort();
+  }
+
+  Allocator& allocator_;
+};
+
+Allocator::Allocator(AllocatorOptions options)
+    : driver_(options.driver),
+      rules_(options.rules),
+      contexts_(options.context_source),
+      shared_(std::make_unique<SharedState>(options)),
+      uncached_(std::make_unique<UncachedBlocks>(*driver_)),
+      caching_from_start_(options.caching),
+      audits_(options.check_every_call),
+      observers_(std::make_shared<const ObserverSet>()) {
+  apply_options(options.config, OptionMoment::kCreation, rules_, &shared_->settings,
+                [this](const std::string& text) { shared_->warn(text); });
+  require_virtual_memory(shared_->settings);
+  for (int i = 0; i < driver_->device_count(); i++) {
+    devices_.push_back(std::make_unique<DeviceAllocator>(*shared_, i));
+  }
+}
+
+Allocator::~Allocator() = default;
+
+DeviceAllocator& Allocator::device(int index) const {
+  if (index < 0 || index >= device_count()) [[unlikely]] {
+    throw_invalid_argument(
+        format("device %d does not exist; the driver has %d", index, device_count()));
+  }
+  return *devices_[static_cast<size_t>(index)];
+}
+
+void Allocator::require_virtual_memory(const Settings& settings) const {
+  if (settings.expandable_segments && !driver_->supports_virtual_memory()) {
+    throw_not_supported(std::string("expandable_segments needs virtual memory, which the driver ") +
+                        driver_->name() + " does not have");
+  }
+}
+
+// ---- Blocks
+// ------------------------------------------------------------------------------------------
+
+// The device and the object that the address table names for an address; the device checks the
+// guess.
+struct Allocator::Found {
+  DeviceAllocator* device;
+  Block* block;
+};
+
+inline Allocator::Found Allocator::find(Address address) const {
+  const uint32_t number = shared_->addresses.find(address);
+  if (number == 0) [[unlikely]]
+    return {nullptr, nullptr};
+  return {shared_->arena.owner(number), shared_->arena.block(number)};
+}
+
+// A hit first; whatever is not one goes the general way, which takes no shortcut.
+Address Allocator::allocate(uint64_t size, int index, Stream stream) {
+  const bool is_known = static_cast<size_t>(index) < devices_.size();
+  if (is_known && size - 1 < kTooLarge - 1 && is_caching()) [[likely]] {
+    const Address address = devices_[static_cast<size_t>(index)]->try_allocate(size, stream);
+    if (address != 0) [[likely]] {
+      if (audits_) [[unlikely]]
+        Audit{*this};
+      return address;
+    }
+  }
+  return allocate({size, index, stream, stream});
+}
+
+[[gnu::noinline]] Address Allocator::allocate(const Request& request) {
+  DeviceAllocator& target = device(request.device);
+  const Audit audit(*this);
+  if (request.at != 0) require_exact_address(request);
+  if (request.size >= kTooLarge) {
+    OutOfMemory numbers;
+    numbers.device = request.device;
+    numbers.stream = request.stream;
+    numbers.requested = request.size;
+    throw Error(numbers, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+  }
+  if (!is_caching()) return uncached_->allocate(request);
+  if (request.size == 0) return 0;
+  return target.allocate(request);
+}
+
+// R50.
+void Allocator::require_exact_address(const Request& request) const {
+  if (!rules_.allocates_at_addresses)
+    throw_not_supported("allocation at an address needs release 2.13 or newer");
+  if (!is_caching()) {
+    throw_not_supported(
+        "Exact-address allocation is only supported by the native CUDA caching allocator");
+  }
+  if (request.size != 0 && request.at % kMinBlockSize != 0) {
+    throw_invalid_argument(
+        "mallocWithAddress: addr must be aligned to kMinBlockSize (512 bytes), got " +
+        hex_address(request.at));
+  }
+}
+
+// In the usual case the current stream does not matter: it does during captures only.
+void Allocator::free(Address address, std::optional<Stream> current_stream) {
+  const auto [target, block] = find(address);
+  if (target && target->try_free(block, address)) [[likely]] {
+    if (audits_) [[unlikely]]
+      Audit{*this};
+    return;
+  }
+  free_carefully(address, current_stream);
+}
+
+[[gnu::noinline]] void Allocator::free_carefully(Address address,
+                                                 std::optional<Stream> current_stream) {
+  if (address == 0) return;
+  const Audit audit(*this);
+  const auto [target, block] = find(address);
+  if (target && target->free(block, address, current_stream)) return;
+  if (!uncached_->free(address)) throw invalid_pointer(address);
+}
+
+void Allocator::record_stream(Address address, Stream stream,
+                              std::optional<Stream> current_stream) {
+  const auto [target, block] = find(address);
+  if (!target) return;
+  const Audit audit(*this);
+  target->record_stream(block, address, stream, current_stream);
+}
+
+BlockInfo Allocator::block(Address address) {
+  if (const auto info = uncached_->info(address)) return *info;
+  const auto [target, block] = find(address);
+  if (target) {
+    if (const auto info = target->info(block, address)) return *info;
+  }
+  throw invalid_pointer(address);
+}
+
+std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
+  const auto [target, block] = find(address);
+  if (!target) throw invalid_pointer(address);
+  return target->base_allocation(block, address);
+}
+
+uint64_t Allocator::live_blocks() {
+  uint64_t live = uncached_->count();
+  for (const auto& d : devices_) live += d->live_blocks();
+  return live;
+}
+
+void Allocator::free_all() {
+  for (const auto& d : devices_) d->free_all();
+  uncached_->free_all();
+}
+
+void Allocator::empty_cache(int index, PoolId pool, std::optional<Stream> current_stream) {
+  const Audit audit(*this);
+  device(index).empty_cache(pool, current_stream);
+}
+
+uint64_t Allocator::largest_block(int index, uint64_t at_least) {
+  return device(index).largest_block(at_least);
+}
+
+// R73: before 2.13 only the switch is asked.
+bool Allocator::is_caching_enabled() const {
+  return caching_switch_ && (caching_from_start_ || !rules_.captures_are_marked);
+}
+
+// ---- Limits and settings
+// -----------------------------------------------------------------------------
+
+void Allocator::set_memory_fraction(int index, double fraction) {
+  device(index).set_memory_fraction(fraction);
+}
+double Allocator::memory_fraction(int index) { return device(index).memory_fraction(); }
+void Allocator::set_memory_limit(int index, uint64_t bytes) {
+  device(index).set_memory_limit(bytes);
+}
+uint64_t Allocator::memory_limit(int index) { return device(index).memory_limit(); }
+
+void Allocator::hand_settings_to_devices() {
+  for (const auto& d : devices_) d->set_settings(shared_->settings);
+}
+
+// What stands before an error has been applied, as in the reference (1.10).
+void Allocator::configure(const std::string& config) {
+  const Audit audit(*this);
+  std::lock_guard guard(shared_->settings_lock);
+  Settings& settings = shared_->settings;
+  const bool was_expandable = settings.expandable_segments;
+  try {
+    apply_options(config, OptionMoment::kRunTime, rules_, &settings,
+                  [this](const std::string& text) { shared_->warn(text); });
+    require_virtual_memory(settings);
+  } catch (const Error&) {
+    if (!driver_->supports_virtual_memory()) settings.expandable_segments = was_expandable;
+    hand_settings_to_devices();
+    throw;
+  }
+  hand_settings_to_devices();
+}
+
+Settings Allocator::settings() {
+  std::lock_guard guard(shared_->settings_lock);
+  return shared_->settings;
+}
+
+void Allocator::set_settings(const Settings& settings) {
+  check_settings(settings, rules_);
+  require_virtual_memory(settings);
+  std::lock_guard guard(shared_->settings_lock);
+  Settings changed = settings;
+  changed.config = shared_->settings.config;
+  changed.expandable_segments_reserve = shared_->settings.expandable_segments_reserve;
+  changed.expandable_segments_reserve_by_class =
+      shared_->settings.expandable_segments_reserve_by_class;
+  shared_->settings = std::move(changed);
+  hand_settings_to_devices();
+}
+
+// ---- Statistics
+// --------------------------------------------------------------------------------------
+
+Stats Allocator::stats(int index) { return device(index).stats(); }
+void Allocator::reset_peak_stats(int index) { device(index).reset_peak_stats(); }
+void Allocator::reset_accumulated_stats(int index) { device(index).reset_accumulated_stats(); }
+std::vector<std::pair<PoolId, StatArray>> Allocator::pool_stats(int index) {
+  return device(index).pool_stats();
+}
+std::vector<LabelStats> Allocator::label_stats(int index) { return device(index).label_stats(); }
+DeviceTotals Allocator::device_totals(int index) { return device(index).totals(); }
+
+// The history is taken first, so that a snapshot's own entry shows in later ones only (22.5).
+Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
+  const Audit audit(*this);
+  Snapshot snapshot;
+  snapshot.settings = settings();
+  for (const auto& d : devices_) {
+    snapshot.traces.push_back(with_history ? d->history() : std::vector<TraceEntry>{});
+    d->add_to_snapshot(&snapshot, pool);
+  }
+  return snapshot;
+}
+
+// ---- History and observers
+// ---------------------------------------------------------------------------
+
+// An unknown name leaves recording on and nothing skipped, as in the reference (22.3).
+void Allocator::record_history(const HistoryOptions& options) {
+  std::string unknown;
+  const uint32_t skipped = action_bits(options.skip_actions, rules_, &unknown);
+  for (const auto& d : devices_) d->record_history(options, skipped);
+  if (!unknown.empty()) throw_invalid_argument("Unknown TraceEntry action: " + unknown);
+}
+
+ContextId Allocator::context_of(Address address) {
+  if (!rules_.has_context_of)
+    throw_not_supported("the context of an address needs release 2.12 or newer");
+  const auto [target, block] = find(address);
+  return target ? target->context_of(block, address) : kNoContext;
+}
+
+void Allocator::annotate(Address address, const std::string& text) {
+  if (!rules_.has_annotations) throw_not_supported("annotations need release 2.14 or newer");
+  const auto [target, block] = find(address);
+  if (!target) throw_invalid_argument(annotation_error(address));
+  target->annotate(block, address, text);
+}
+
+// Devices hold the set that is in force; one that is replaced lives until its last reader is done.
+template <typename Change>
+void Allocator::change_observers(Change change) {
+  std::shared_ptr<const ObserverSet> former;
+  {
+    std::lock_guard guard(observers_lock_);
+    auto changed = std::make_shared<ObserverSet>(*observers_);
+    change(*changed);
+    former = std::exchange(observers_, std::move(changed));
+    for (const auto& d : devices_) d->set_observers(observers_);
+  }
+}
+
+uint64_t Allocator::observe_trace(TraceObserver observer) {
+  const uint64_t id = ++last_observer_;
+  change_observers([&](ObserverSet& set) { set.trace.emplace(id, std::move(observer)); });
+  return id;
+}
+
+uint64_t Allocator::observe_out_of_memory(OutOfMemoryObserver observer) {
+  const uint64_t id = ++last_observer_;
+  change_observers([&](ObserverSet& set) { set.out_of_memory.emplace(id, std::move(observer)); });
+  return id;
+}
+
+uint64_t Allocator::observe_rejection(RejectionObserver observer) {
+  const uint64_t id = ++last_observer_;
+  change_observers([&](ObserverSet& set) { set.rejection.emplace(id, std::move(observer)); });
+  return id;
+}
+
+uint64_t Allocator::register_free_memory_callback(FreeMemoryCallback callback) {
+  const uint64_t id = ++last_observer_;
+  change_observers([&](ObserverSet& set) { set.free_memory.emplace(id, std::move(callback)); });
+  return id;
+}
+
+void Allocator::detach(uint64_t id) {
+  bool found = false;
+  change_observers([&](ObserverSet& set) {
+    found = set.trace.erase(id) + set.out_of_memory.erase(id) + set.rejection.erase(id) +
+                set.free_memory.erase(id) !=
+            0;
+  });
+  if (!found)
+    throw_invalid_argument(
+        format("no observer has the id %llu", static_cast<unsigned long long>(id)));
+}
+
+// ---- Pools
+// -------------------------------------------------------------------------------------------
+
+PoolId Allocator::new_pool_id(bool for_graph) {
+  return for_graph ? PoolId{++last_graph_pool_, 0} : PoolId{0, ++last_user_pool_};
+}
+
+void Allocator::require_pool_id(PoolId id) {
+  if ((id.first == 0) == (id.second == 0)) {
+    throw_invalid_argument(format(
+        "(%llu, %llu) names no private pool: exactly one half must not be 0",
+        static_cast<unsigned long long>(id.first), static_cast<unsigned long long>(id.second)));
+  }
+}
+
+void Allocator::pool_create(int index, PoolId id, PoolOptions options) {
+  require_pool_id(id);
+  const Audit audit(*this);
+  device(index).pool_create(id, std::move(options));
+}
+
+void Allocator::pool_begin(int index, PoolId id, PoolFilter filter) {
+  require_pool_id(id);
+  const Audit audit(*this);
+  device(index).pool_begin(id, std::move(filter));
+}
+
+void Allocator::pool_end(int index, PoolId id) {
+  const Audit audit(*this);
+  device(index).pool_end(id);
+}
+
+void Allocator::pool_release(int index, PoolId id) { device(index).pool_release(id); }
+void Allocator::pool_set_use_on_oom(int index, PoolId id, bool use) {
+  device(index).pool_set_use_on_oom(id, use);
+}
+void Allocator::pool_set_no_split(int index, PoolId id) { device(index).pool_set_no_split(id); }
+int Allocator::pool_use_count(int index, PoolId id) { return device(index).pool_use_count(id); }
+bool Allocator::pool_has_live(int index, PoolId id, const std::vector<Address>& addresses) {
+  return device(index).pool_has_live(id, addresses);
+}
+void Allocator::capture_begin(int index) { device(index).capture_begin(); }
+void Allocator::capture_end(int index) { device(index).capture_end(); }
+
+// ---- Devices and expandable segments
+// -----------------------------------------------------------------
+
+void Allocator::enable_peer_access(int index, int peer) {
+  device(index);
+  device(peer).give_peer_access(index);
+}
+
+std::vector<ExpandableSegmentRow> Allocator::expandable_segments(int index) {
+  return device(index).expandable_segments();
+}
+
+std::pair<uint64_t, uint64_t> Allocator::expandable_totals() {
+  std::pair<uint64_t, uint64_t> totals{0, 0};
+  for (const auto& d : devices_) {
+    const auto [bytes, count] = d->expandable_totals();
+    totals.first += bytes;
+    totals.second += count;
+  }
+  return totals;
+}
+
+void Allocator::require_reserves() const {
+  if (!rules_.has_reserves)
+    throw_not_supported("expandable-segment reserves need release 2.15 or newer");
+}
+
+void Allocator::set_reserve_class(Stream stream, const std::string& name) {
+  require_reserves();
+  shared_->set_reserve_class(stream, name);
+}
+
+std::string Allocator::reserve_class(Stream stream) {
+  require_reserves();
+  return shared_->reserve_class(stream);
+}
+
+// R67: an option that says something of the class, or of all, goes before a default.
+void Allocator::set_default_reserve(const std::string& name, double fraction) {
+  require_reserves();
+  if (name.empty()) throw_invalid_argument("the name of a reserve class is empty");
+  if (!(fraction > 0) || fraction > 1e18)
+    throw_invalid_argument(format("invalid reserve fraction: %g", fraction));
+  std::lock_guard guard(shared_->settings_lock);
+  Settings& settings = shared_->settings;
+  if (settings.expandable_segments_reserve) return;
+  settings.expandable_segments_reserve_by_class.try_emplace(name, Reserve{true, fraction});
+  hand_settings_to_devices();
+}
+
+ReserveDecision Allocator::reserve(int index, const std::string& name) {
+  require_reserves();
+  const uint64_t total = device(index).totals().total;
+  return decide_reserve(settings(), name, total);
+}
+
+std::string Allocator::check() {
+  for (const auto& d : devices_) {
+    if (std::string found = d->check(); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace cachalot

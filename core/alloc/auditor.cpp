@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The auditor: walks all that a device has and compares it with its indexes and counters. What it
+// finds is a defect of the library, told in one line.
+#include "alloc/device_allocator.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+// What the counters have to say, recomputed from the blocks (stats.md 3.4, upstream-tests.md 9.1).
+struct Sums {
+  int64_t allocation[2] = {}, allocated_bytes[2] = {}, active[2] = {}, active_bytes[2] = {},
+          requested[2] = {};
+  int64_t inactive_split[2] = {}, inactive_split_bytes[2] = {}, segments[2] = {}, reserved[2] = {};
+};
+
+std::string compare(const char* name, const StatArray& stat, const int64_t expected[2]) {
+  const int64_t all = expected[0] + expected[1];
+  if (stat.small_pool.current == expected[0] && stat.large_pool.current == expected[1] &&
+      stat.all.current == all) {
+    return "";
+  }
+  return format("%s is %lld + %lld = %lld where the blocks say %lld + %lld", name,
+                static_cast<long long>(stat.small_pool.current),
+                static_cast<long long>(stat.large_pool.current),
+                static_cast<long long>(stat.all.current), static_cast<long long>(expected[0]),
+                static_cast<long long>(expected[1]));
+}
+
+std::string check_stat(const char* name, const Stat& stat) {
+  if (stat.peak >= stat.current) return "";
+  return format("the peak of %s is below its current value", name);
+}
+
+void add(const Block& block, int kind, Sums* sums) {
+  const auto size = static_cast<int64_t>(block.size);
+  if (block.is(Block::kUsed)) {
+    sums->allocation[kind]++;
+    sums->allocated_bytes[kind] += size;
+  }
+  if (!block.is_free()) {
+    sums->active[kind]++;
+    sums->active_bytes[kind] += size;
+    sums->requested[kind] += static_cast<int64_t>(block.requested);
+  } else if (!block.is(Block::kExpandable) && block.is_split()) {
+    sums->inactive_split[kind]++;
+    sums->inactive_split_bytes[kind] += size;
+  }
+  if (!block.is(Block::kUnmapped)) sums->reserved[kind] += size;
+}
+
+}  // namespace
+
+std::string DeviceAllocator::check_segment(const Segment& segment) {
+  Address expected = segment.address;
+  uint64_t mapped = 0;
+  const Block* before = &segment.ends;
+  for (Block* b = segment.first(); b != &segment.ends; before = b, b = b->next) {
+    const std::string at = "block " + hex_address(b->address);
+    if (b->address != expected) return at + " does not begin where the one before it ends";
+    if (b->prev != before) return at + " does not lead back to its neighbour";
+    if (b->segment != &segment) return at + " names another segment";
+    if (b->size == 0) return at + " is empty";
+    const Shelf& shelf = shelf_of(b);
+    if (shelf.pool != segment.pool || shelf.stream != segment.stream)
+      return at + " is on another pool's shelf";
+    if (b->is(Block::kUsed) && b->is(Block::kWaiting)) return at + " is both used and waiting";
+    if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != b->number)
+      return at + " can not be found";
+    if (b->is(Block::kExpandable) != segment.is_expandable())
+      return at + " is not of its segment's kind";
+    const bool same_state = b->is(Block::kUnmapped) == before->is(Block::kUnmapped);
+    if (before != &segment.ends && b->is_free() && before->is_free() && same_state)
+      return at + " was not merged";
+    if (b->is(Block::kUnmapped) && !segment.pool->unmapped.contains(b))
+      return at + " is not in the unmapped set";
+    if (!b->is(Block::kUnmapped)) mapped += b->size;
+    expected += b->size;
+  }
+  const std::string name = "segment " + hex_address(segment.address);
+  if (expected != segment.address + segment.size) return name + " is not covered by its blocks";
+  if (segment.is_expandable() && mapped != segment.pages->mapped_bytes())
+    return name + " has other pages mapped";
+  return "";
+}
+
+std::string DeviceAllocator::check_free_sets() {
+  std::vector<uint64_t> count(shelves_.size());
+  std::vector<uint64_t> bytes(shelves_.size());
+  std::vector<uint64_t> segments(shelves_.size());
+  for (const auto& [address, segment] : segments_) {
+    segments[segment->first()->shelf]++;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (!b->is_free() || b->is(Block::kUnmapped)) continue;
+      count[b->shelf]++;
+      bytes[b->shelf] += b->size;
+    }
+  }
+  for (size_t i = 0; i < shelves_.size(); i++) {
+    if (!shelves_[i]) continue;
+    uint64_t seen = 0;
+    uint64_t seen_bytes = 0;
+    const std::string name = format("free set %zu", i);
+    if (!shelves_[i]->free.is_consistent(&seen, &seen_bytes)) return name + " is out of order";
+    if (seen != count[i] || seen_bytes != bytes[i]) return name + " does not hold the free blocks";
+    if (shelves_[i]->segments != segments[i]) return name + " counts other segments";
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check_counters() {
+  Sums sums;
+  uint64_t obtained = 0;
+  for (const auto& [address, segment] : segments_) {
+    const int kind = segment->pool->is_small ? 0 : 1;
+    if (!segment->is_expandable()) sums.segments[kind]++;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) add(*b, kind, &sums);
+  }
+  obtained = static_cast<uint64_t>(sums.reserved[0] + sums.reserved[1]);
+  if (obtained != obtained_) return "the total of obtained bytes is not the sum of the segments";
+  Stats stats = stats_;
+  counters_.read(&stats);
+  const struct {
+    const char* name;
+    const StatArray& stat;
+    const int64_t* expected;
+  } rows[] = {
+      {"allocation", stats.allocation, sums.allocation},
+      {"segment", stats.segment, sums.segments},
+      {"active", stats.active, sums.active},
+      {"inactive_split", stats.inactive_split, sums.inactive_split},
+      {"allocated_bytes", stats.allocated_bytes, sums.allocated_bytes},
+      {"reserved_bytes", stats.reserved_bytes, sums.reserved},
+      {"active_bytes", stats.active_bytes, sums.active_bytes},
+      {"inactive_split_bytes", stats.inactive_split_bytes, sums.inactive_split_bytes},
+      {"requested_bytes", stats.requested_bytes, sums.requested},
+  };
+  for (const auto& row : rows) {
+    if (std::string found = compare(row.name, row.stat, row.expected); !found.empty()) return found;
+    for (const Stat* stat : {&row.stat.all, &row.stat.small_pool, &row.stat.large_pool}) {
+      if (std::string found = check_stat(row.name, *stat); !found.empty()) return found;
+    }
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check_pending() {
+  std::map<const Block*, uint32_t> events;
+  for (const auto& [stream, queue] : events_) {
+    for (const PendingEvent& pending : queue) events[pending.block]++;
+  }
+  std::set<const Block*> deferred;
+  for (const DeferredFree& free : deferred_) deferred.insert(free.block);
+  for (const auto& [address, segment] : segments_) {
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      const bool waits = events.contains(b) || deferred.contains(b);
+      if (b->is(Block::kWaiting) != waits)
+        return "block " + hex_address(b->address) + " waits for nothing";
+      if (b->is(Block::kWaiting) && b->uses->events != events[b]) {
+        return "block " + hex_address(b->address) + " counts other events than are queued";
+      }
+    }
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check() {
+  Guard guard(lock_);
+  settle_all();
+  for (const auto& [address, segment] : segments_) {
+    if (std::string found = check_segment(*segment); !found.empty()) return found;
+  }
+  for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
+                          &DeviceAllocator::check_pending}) {
+    if (std::string found = (this->*step)(); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace cachalot

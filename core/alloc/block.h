@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Blocks and segments: the objects that everything else moves around.
+//
+// Glossary
+//   segment    one range obtained from the driver: plain (one allocation) or expandable (reserved
+//   addresses,
+//              partly backed by pages). CUDA calls the first an allocation; we keep that word for
+//              blocks.
+//   block      a piece of a segment. The blocks of a segment form a list in address order that
+//   covers it. split      a block with a neighbour: its segment can not be given back while the
+//   neighbour is in use. used       handed out. waiting: freed by the caller, but work on other
+//   streams or a capture is left. active     used or waiting. free: neither; in its pool's free
+//   set, or, unmapped, in its unmapped set. allocated = sizes of used blocks; active = sizes of
+//   active blocks; reserved = sizes of plain segments and mapped pages; inactive split = sizes of
+//   free split blocks of plain segments.
+//
+// Invariants
+//   A block's segment, stream and pool never change while it is in a segment.
+//   No two neighbours are both free and both mapped, or both unmapped.
+//   The list of a segment is closed by its `ends` block, which counts as used: it is before the
+//   first and behind the last, so neither merging nor "is it split" needs to test for an end. Block
+//   objects are never unmapped while their allocator lives, and are reused on the same device only:
+//   that makes the lookup of an address without a lock safe (address_table.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "alloc/history.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+struct BlockPool;
+struct Segment;
+struct StreamUses;
+class PageTable;
+
+// The first line of 64 bytes is all that a hit touches.
+struct alignas(64) Block {
+  enum Flag : uint16_t {
+    kUsed = 1,
+    kWaiting = 2,
+    kUnmapped = 4,
+    kExpandable = 8,
+    kRecorded = 16,  // uses is set
+  };
+
+  Address address;
+  uint64_t size;
+  uint64_t requested;  // what was last asked of it; not cleared by a free (9.6)
+  Block* prev;         // neighbours in the segment
+  Block* next;
+  Block* left;  // neighbours in the free set
+  Block* right;
+  uint32_t shelf;  // the free set of its pool and stream, by number
+  uint16_t bin;    // its place there
+  uint16_t flags;
+
+  Segment* segment;
+  Block* child[2];    // in the tree of a long bin
+  ContextId context;  // of the hand-out
+  ContextId
+      segment_context;  // of the call that obtained the segment, as far as this block knows (P32)
+  StreamUses* uses;     // null: no other stream was recorded
+  uint32_t mark;        // the pool's search count when it was last put into the free set (13.3)
+  uint32_t number;      // its place in the arena, from 1 on
+  uint32_t label;       // the labels of the thread that asked; 0: none
+  uint32_t reserved_;
+
+  bool is(uint16_t flag) const { return (flags & flag) != 0; }
+  bool is_free() const { return !is(kUsed | kWaiting); }
+  bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`
+};
+static_assert(sizeof(Block) == 128);
+
+struct Segment {
+  Address address = 0;
+  uint64_t size = 0;   // expandable: of the reserved range
+  int64_t number = 0;  // the order in which segments were obtained (R2)
+  Stream stream = 0;
+  BlockPool* pool = nullptr;
+  Stream source_stream = 0;          // what a pool's own source was given
+  std::unique_ptr<PageTable> pages;  // expandable ones only
+  Block ends{};
+
+  Block* first() const { return ends.next; }
+  bool is_expandable() const { return pages != nullptr; }
+};
+
+}  // namespace cachalot

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where block objects live: numbered, in chunks, each chunk of one device, never given back before
+// the end. A number fits in 32 bits, which halves the address table, and tells the device without
+// touching the block.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "alloc/block.h"
+
+namespace cachalot {
+
+class DeviceAllocator;
+
+class BlockArena {
+ public:
+  static constexpr uint32_t kChunkBits = 12;
+  static constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
+  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;  // 2^30 blocks
+
+  BlockArena();
+  ~BlockArena();
+  BlockArena(const BlockArena&) = delete;
+  BlockArena& operator=(const BlockArena&) = delete;
+
+  // kChunkBlocks new blocks for a device, numbered and linked through `right`. Throws
+  // std::bad_alloc.
+  Block* add_chunk(DeviceAllocator* owner);
+
+  // pre: number was given by add_chunk. Any thread, no lock.
+  Block* block(uint32_t number) const {
+    return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
+  }
+  DeviceAllocator* owner(uint32_t number) const { return chunk(number)->owner; }
+  // Bytes taken from the system.
+  uint64_t bytes() const { return chunk_count_.load(std::memory_order_relaxed) * sizeof(Chunk); }
+
+ private:
+  struct Chunk {
+    DeviceAllocator* owner;
+    Block blocks[kChunkBlocks];
+  };
+  Chunk* chunk(uint32_t number) const {
+    return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
+  }
+
+  std::mutex growing_;
+  std::atomic<uint32_t> chunk_count_{0};
+  std::atomic<Chunk*>* chunks_;  // kMaxChunks of them, touched as needed
+};
+
+}  // namespace cachalot

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Block pools: the free blocks of one size class, of the default memory or of a private pool (1.4).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "alloc/free_blocks.h"
+#include "alloc/pool_id.h"
+
+namespace cachalot {
+
+struct BlockPool;
+struct PrivatePool;
+
+// The part of a pool that belongs to one stream.
+//
+// Note [Kept free]
+// Rationale: programs free a block and ask for the same size again and again. Then the free merges
+// the block with its neighbour and files it, and the request finds, unfiles and splits it: the
+// state before is restored. Approach: a free of the block that was handed out last here, with
+// nothing else done since, only notes that
+// (`kept`). If the next request here asks for the same number of bytes it gets the block again, and
+// only a count of such rounds goes up (`rounds`). Anything else, a look at the statistics too,
+// settles first: the rounds are accounted for, and the free is carried out
+// (DeviceAllocator::settle). No round moves a peak. Invariants: a kept block is `handed_out`,
+// neither used nor in the free set; while a duty is set, and for a shelf that is settled, there is
+// neither a kept block nor a round.
+struct Shelf {
+  Shelf(BlockPool* owner, bool small, Stream of, uint32_t at, bool ties_by_segment_number)
+      : pool(owner), stream(of), number(at), is_small(small), free(ties_by_segment_number) {}
+
+  BlockPool* pool;
+  Stream stream;
+  uint32_t number;  // in DeviceAllocator::shelves_
+  bool is_small;
+  bool kept = false;
+  Block* handed_out = nullptr;  // the last one, if nothing has happened here since
+  int64_t rounds = 0;
+  uint64_t segments = 0;  // that were obtained for it and are still there
+  FreeBlocks free;
+
+  bool is_settled() const { return !kept && rounds == 0; }
+};
+
+struct BlockPool {
+  BlockPool(bool small, PrivatePool* private_pool) : is_small(small), owner(private_pool) {}
+
+  // Unmapped ranges of expandable segments: by stream, then address.
+  struct ByStreamAndAddress {
+    bool operator()(const Block* a, const Block* b) const {
+      if (a->segment->stream != b->segment->stream) return a->segment->stream < b->segment->stream;
+      return a->address < b->address;
+    }
+  };
+
+  // The shelf of a stream; null: nothing was ever obtained for it.
+  Shelf* find(Stream stream) {
+    if (last && last->stream == stream) [[likely]]
+      return last;
+    const auto found = position(stream);
+    if (found == shelves.end() || (*found)->stream != stream) return nullptr;
+    return last = *found;
+  }
+  std::vector<Shelf*>::iterator position(Stream stream) {
+    return std::lower_bound(
+        shelves.begin(), shelves.end(), stream,
+        [](const Shelf* shelf, Stream wanted) { return shelf->stream < wanted; });
+  }
+
+  bool is_small;
+  PrivatePool* owner;  // null: default memory
+  bool no_split = false;
+  uint32_t search_count = 0;    // ages free blocks; stands still without garbage collection (6.2)
+  std::vector<Shelf*> shelves;  // by stream, so that walks go by stream (P22)
+  Shelf* last = nullptr;        // the one asked for last
+  std::set<Block*, ByStreamAndAddress> unmapped;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/device_allocator.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <utility>
+
+#include "alloc/block_steps.h"
+#include "alloc/hot_path.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+namespace {
+
+std::string pointer_text(Address address) { return address == 0 ? "0" : hex_address(address); }
+
+}  // namespace
+
+Error invalid_pointer(Address address) {
+  return Error(Status::kInvalidArgument, "invalid device pointer: " + pointer_text(address));
+}
+
+std::string annotation_error(Address address) {
+  return "annotateMemory: no live allocation found at pointer " + pointer_text(address);
+}
+
+DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
+    : shared_(shared),
+      driver_(shared.driver),
+      rules_(shared.rules),
+      device_(device),
+      settings_(shared.settings),
+      observers_(std::make_shared<const ObserverSet>()) {
+  stats_.max_split_size = settings_.shown_max_split_size();
+  if (settings_.per_process_memory_fraction < 1)
+    set_memory_fraction(settings_.per_process_memory_fraction);
+  update_duties();
+}
+
+void DeviceAllocator::update_duties() {
+  uint32_t duties = 0;
+  if (!events_.empty() || !deferred_.empty()) duties |= kPendingFrees;
+  if (!routes_.empty()) duties |= kRouting;
+  if (marked_captures_ > 0) duties |= kMarkedCapture;
+  if (recording_ || !observers_->trace.empty()) duties |= kTracing;
+  if (limit_ != kUnlimited && settings_.garbage_collection_threshold > 0) duties |= kAging;
+  if (settings_.max_split_size != kUnlimited) duties |= kOversize;
+  if (settings_.expandable_segments) duties |= kExpandable;
+  for (const uint64_t divisions : settings_.roundup_power2_divisions) {
+    if (divisions > 1) duties |= kRounding;
+  }
+  if (shared_.track_labels) duties |= kLabels;
+  // No age has counted before, so every block was put into its free set at count 0, as its mark
+  // says.
+  if (duties & kAging) lasting_duties_ |= kMarks;
+  if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
+    lasting_duties_ |= kContexts;
+  duties |= lasting_duties_;
+  if (duties != 0) settle_all();
+  duties_ = duties;
+}
+
+// ---- Block objects
+// -----------------------------------------------------------------------------------
+
+void DeviceAllocator::reserve_blocks(uint32_t count) {
+  uint32_t spare = 0;
+  Block* last = nullptr;
+  for (Block* b = spare_blocks_; b && spare < count; b = b->right, spare++) last = b;
+  if (spare >= count) return;
+  Block* chunk = shared_.arena.add_chunk(this);
+  if (last) {
+    last->right = chunk;
+  } else {
+    spare_blocks_ = chunk;
+  }
+}
+
+Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
+  if (Shelf* found = pool.find(stream)) return *found;
+  size_t number = 0;
+  while (number < shelves_.size() && shelves_[number]) number++;
+  if (number == shelves_.size()) shelves_.push_back(nullptr);
+  pool.shelves.reserve(pool.shelves.size() + 1);
+  auto shelf = std::make_unique<Shelf>(&pool, pool.is_small, stream, static_cast<uint32_t>(number),
+                                       rules_.ties_by_segment_number);
+  pool.shelves.insert(pool.position(stream), shelf.get());
+  return *(shelves_[number] = shelf.release());
+}
+
+void DeviceAllocator::drop_empty_shelves(BlockPool& pool) {
+  std::erase_if(pool.shelves, [&](Shelf* shelf) {
+    if (shelf->segments != 0) return false;
+    shelves_[shelf->number] = nullptr;
+    if (pool.last == shelf) pool.last = nullptr;
+    delete shelf;
+    return true;
+  });
+}
+
+// ---- Sizes
+// -------------------------------------------------------------------------------------------
+
+uint64_t DeviceAllocator::round_size(uint64_t n) const {
+  if (n < kMinBlockSize) return kMinBlockSize;
+  if (has(kRounding) && n <= settings_.roundup_bypass_threshold) [[unlikely]] {
+    const unsigned power = log2_floor(n);
+    const unsigned slot = power < 20 ? 0 : std::min(power - 20, kRoundupSlots - 1u);
+    const uint64_t divisions = settings_.roundup_power2_divisions[slot];
+    if (divisions > 1 && n > kMinBlockSize * divisions) {
+      if (is_power_of_two(n)) return n;
+      const uint64_t step = (uint64_t{1} << power) >> log2_floor(divisions);
+      return step == 0 ? uint64_t{2} << power : round_up(n, step);
+    }
+  }
+  return (n + kMinBlockSize - 1) & ~(kMinBlockSize - 1);
+}
+
+uint64_t DeviceAllocator::segment_size_for(uint64_t size) const {
+  if (size <= kSmallSize) return kSmallSegment;
+  if (size < kMinLargeAlloc) return settings_.large_segment_size;
+  return round_up(size, kRoundLarge);
+}
+
+inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
+  const bool is_small = size <= kSmallSize;
+  if (has(kRouting)) [[unlikely]] {
+    for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+      if (route->takes(stream)) return find_pool(route->id)->of_kind(is_small);
+    }
+  }
+  return is_small ? small_ : large_;
+}
+
+inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
+                                                                 Stream current_stream,
+                                                                 ContextId context) {
+  AllocParams params;
+  params.requested = requested;
+  params.size = round_size(requested);
+  params.stream = stream;
+  params.current_stream = current_stream;
+  params.pool = &pool_for(params.size, stream);
+  params.expandable = has(kExpandable) && !(params.pool->owner && params.pool->owner->source);
+  params.context = context;
+  return params;
+}
+
+// ---- Handing out
+// -------------------------------------------------------------------------------------
+
+Address DeviceAllocator::allocate(const Request& request) {
+  const ContextId context = capture_context(ContextLevel::kState);
+  Guard guard(lock_);
+  return allocate_dutifully(request, context, guard);
+}
+
+Address DeviceAllocator::allocate_dutifully(const Request& request, ContextId context,
+                                            Guard& guard) {
+  settle_all();
+  if (request.at != 0) return allocate_at(request, context);
+  if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
+  if (!spare_blocks_) reserve_blocks(1);
+  AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  Block* block = get_free_block(params);
+  if (!block) [[unlikely]]
+    block = obtain_block(params, guard);
+  return alloc_found_block(block, params, should_split(params, block))->address;
+}
+
+// Before anything that walks, releases, counts or changes what a hit does not.
+void DeviceAllocator::settle_all() {
+  for (Shelf* shelf : shelves_) {
+    if (shelf) settle(*shelf);
+  }
+}
+
+void DeviceAllocator::settle_before_allocation(const Request& request, ContextId context) {
+  if (!is_capture_context(request.current_stream)) {
+    if (has(kPendingFrees)) process_events(context);
+  } else if (settings_.graph_capture_record_stream_reuse) {
+    recover_deferred_frees(request.stream, context);
+  }
+}
+
+// 6.4 a: a block in front of the growing tail is kept for growth while another one reaches less
+// far.
+Block* DeviceAllocator::step_to_smaller_reach(const Shelf& shelf, Block* block) const {
+  const auto reach = [](const Block* b) {
+    return b->size + (b->next->is(Block::kUnmapped) ? b->next->size : 0);
+  };
+  while (block->is(Block::kExpandable)) {
+    Block* next = shelf.free.next(block);
+    if (!next || reach(next) >= reach(block)) break;
+    block = next;
+  }
+  return block;
+}
+
+// 6.4 b.
+Block* DeviceAllocator::skip_expandable(const Shelf& shelf, Block* block) const {
+  while (block && block->is(Block::kExpandable)) block = shelf.free.next(block);
+  return block;
+}
+
+// 6.6: only this candidate is looked at.
+bool DeviceAllocator::is_oversize_mismatch(const AllocParams& params, const Block* block) const {
+  if (params.size < settings_.max_split_size) return block->size >= settings_.max_split_size;
+  return block->size >= params.size + settings_.max_non_split_rounding_size;
+}
+
+inline bool DeviceAllocator::should_split(const AllocParams& params, const Block* block) const {
+  if (params.pool->no_split) return false;
+  const uint64_t remainder = block->size - params.size;
+  if (params.pool->is_small || params.expandable) return remainder >= kMinBlockSize;
+  return params.size < settings_.max_split_size && remainder > kSmallSize;
+}
+
+inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams& params,
+                                                 bool split) {
+  const bool was_split = block->is_split();
+  const bool is_plain = !block->is(Block::kExpandable);
+  Counters::HandOut change{0, static_cast<int64_t>(params.requested), 0, 0};
+  if (split) {
+    Block* remainder = block;
+    block = split_front(block, params.size);
+    put_into_free_set(remainder);
+    change.split_count = was_split ? 0 : 1;
+    change.split_bytes =
+        was_split ? -static_cast<int64_t>(block->size) : static_cast<int64_t>(remainder->size);
+  } else if (was_split) {
+    change.split_count = -1;
+    change.split_bytes = -static_cast<int64_t>(block->size);
+  }
+  if (!is_plain) change.split_count = change.split_bytes = 0;  // 5.1
+  change.bytes = static_cast<int64_t>(block->size);
+  block->flags |= Block::kUsed;
+  block->requested = params.requested;
+  if (has(kContexts)) block->context = params.context;
+  shared_.addresses.set(block->address, block->number);
+  trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
+        params.context);
+  counters_.hand_out(params.pool->is_small, change);
+  if (block->size >= settings_.max_split_size) [[unlikely]]
+    stats_.oversize_allocations.increase(1);
+  if (has(kLabels)) [[unlikely]]
+    count_label(block, 1);
+  return block;
+}
+
+// ---- Freeing
+// -----------------------------------------------------------------------------------------
+
+void DeviceAllocator::require_live(const Block* block, Address address) const {
+  if (block->address != address || !block->is(Block::kUsed)) [[unlikely]]
+    throw invalid_pointer(address);
+}
+
+bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> current_stream) {
+  const ContextId context = capture_context(ContextLevel::kAll);
+  Guard guard(lock_);
+  if (block->address != address || !block->is(Block::kUsed)) return false;
+  settle_all();
+  free_locked(block, current_stream.value_or(block->segment->stream), context);
+  return true;
+}
+
+void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId context) {
+  Shelf& shelf = shelf_of(block);
+  if (block->is(Block::kRecorded)) [[unlikely]]
+    counters_.keep_active_apart();
+  block->flags &= static_cast<uint16_t>(~Block::kUsed);
+  counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
+  trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
+        context ? context : block->context);
+  if (block->size >= settings_.max_split_size) [[unlikely]]
+    stats_.oversize_allocations.decrease(1);
+  if (has(kLabels)) [[unlikely]]
+    count_label(block, -1);
+  if (!block->is(Block::kRecorded)) [[likely]]
+    return complete_free(block, context);
+  block->flags |= Block::kWaiting;
+  if (is_capture_context(current_stream)) {
+    defer_free(block);
+  } else {
+    insert_events(block);
+  }
+}
+
+// 10.2. pre: the block is neither used nor waiting.
+void DeviceAllocator::complete_free(Block* block, ContextId context) {
+  const Shelf& shelf = shelf_of(block);
+  trace(Action::kFreeCompleted, block->address, block->requested, shelf.stream, *shelf.pool,
+        context ? context : block->context);
+  Counters::HandOut change{static_cast<int64_t>(block->size),
+                           static_cast<int64_t>(block->requested), 0, 0};
+  if (has(kContexts)) block->context = kNoContext;
+  uint64_t absorbed = 0;
+  uint64_t absorbed_bytes = 0;
+  merge_free_block(block, &absorbed, &absorbed_bytes);
+  put_into_free_set(block);
+  if (!block->is(Block::kExpandable)) {
+    const bool is_split = block->is_split();
+    change.split_count = (is_split ? 1 : 0) - static_cast<int64_t>(absorbed);
+    change.split_bytes =
+        (is_split ? static_cast<int64_t>(block->size) : 0) - static_cast<int64_t>(absorbed_bytes);
+  }
+  counters_.complete(shelf.pool->is_small, change);
+}
+
+inline void DeviceAllocator::merge_free_block(Block* block, uint64_t* absorbed,
+                                              uint64_t* absorbed_bytes) {
+  for (Block* neighbour : {block->prev, block->next}) {
+    const uint64_t size = neighbour->size;
+    if (!absorb(block, neighbour)) continue;
+    ++*absorbed;
+    *absorbed_bytes += size;
+  }
+}
+
+// ---- Other calls on blocks
+// ---------------------------------------------------------------------------
+
+void DeviceAllocator::record_stream(Block* block, Address address, Stream stream,
+                                    std::optional<Stream> current_stream) {
+  Guard guard(lock_);
+  if (block->address != address || !block->is(Block::kUsed)) return;
+  const Stream own = block->segment->stream;
+  if (stream == own) return;
+  if (!block->is(Block::kRecorded)) {
+    block->flags |= Block::kRecorded;
+    if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
+    block->uses = spare_uses_.back().release();
+    spare_uses_.pop_back();
+  }
+  auto& uses = block->uses->uses;
+  auto use = std::find_if(uses.begin(), uses.end(),
+                          [&](const StreamUse& u) { return u.stream == stream; });
+  const bool is_new = use == uses.end();
+  if (is_new) {
+    const auto stale = stale_uses_.find(block);
+    const bool remembered = stale != stale_uses_.end() && stale->second.contains(stream);
+    use = uses.insert(use, {stream, false, remembered, "U2"});
+  }
+  if (is_capture_context(current_stream.value_or(own))) {
+    if (!use->reference_forgets) use->defect = "U1";
+    use->reference_forgets = true;
+    use->is_captured = (is_new || use->is_captured) && is_capturing(stream);
+  } else {
+    use->is_captured = false;
+  }
+}
+
+std::optional<BlockInfo> DeviceAllocator::info(const Block* block, Address address) {
+  Guard guard(lock_);
+  if (block->address != address || !block->is(Block::kUsed)) return {};
+  const Shelf& shelf = shelf_of(block);
+  return BlockInfo{address, block->size, block->requested, shelf.stream, pool_id_of(*shelf.pool),
+                   device_, false};
+}
+
+std::pair<Address, uint64_t> DeviceAllocator::base_allocation(const Block* block, Address address) {
+  Guard guard(lock_);
+  require_live(block, address);
+  if (block->is(Block::kExpandable)) {
+    throw_invalid_state(
+        "Tensors allocated with expandable_segments:True cannot be shared between processes. "
+        "Consider using "
+        "expandable_segments:False in data loading workers via "
+        "torch.cuda.memory._set_allocator_settings('expandable_segments:False')");
+  }
+  return {block->segment->address, block->segment->size};
+}
+
+ContextId DeviceAllocator::context_of(const Block* block, Address address) {
+  Guard guard(lock_);
+  return block->address == address && block->is(Block::kUsed) ? block->context : kNoContext;
+}
+
+uint64_t DeviceAllocator::live_blocks() {
+  return static_cast<uint64_t>(stats().allocation.all.current);
+}
+
+void DeviceAllocator::free_all() {
+  Guard guard(lock_);
+  settle_all();
+  std::vector<Block*> live;
+  for (const auto& [address, segment] : segments_) {
+    for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (b->is(Block::kUsed)) live.push_back(b);
+    }
+  }
+  if (live.empty()) return;
+  const DriverCode code = driver_.device_synchronize(device_);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  for (Block* block : live) {
+    forget_uses(block);
+    free_locked(block, block->segment->stream, kNoContext);
+  }
+}
+
+// ---- At an address (R50, R51)
+// ------------------------------------------------------------------------
+
+Block* DeviceAllocator::free_block_around(const AllocParams& params, Address address) {
+  auto after = segments_.upper_bound(address);
+  if (after == segments_.begin()) return nullptr;
+  const Segment& segment = *std::prev(after)->second;
+  if (segment.pool != params.pool || segment.stream != params.stream) return nullptr;
+  for (Block* b = segment.first(); b != &segment.ends; b = b->next) {
+    if (address < b->address || address >= b->address + b->size) continue;
+    const bool fits =
+        b->is_free() && !b->is(Block::kUnmapped) && b->address + b->size - address >= params.size;
+    return fits ? b : nullptr;
+  }
+  return nullptr;
+}
+
+Address DeviceAllocator::allocate_at(const Request& request, ContextId context) {
+  settle_before_allocation(request, context);
+  reserve_blocks(2);
+  AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  Block* block = free_block_around(params, request.at);
+  if (!block) {
+    throw_invalid_argument("Could not allocate CUDA storage at exact address " +
+                           hex_address(request.at));
+  }
+  internal_tag_ = "mallocWithAddress";
+  take_from_free_set(block);
+  Block* front = nullptr;
+  if (block->address < request.at) {
+    AllocParams front_params = params;
+    front_params.requested = front_params.size = request.at - block->address;
+    front = alloc_found_block(block, front_params, true);
+    take_from_free_set(block);
+  }
+  block = alloc_found_block(block, params, should_split(params, block));
+  if (front) free_locked(front, request.current_stream, kNoContext);
+  internal_tag_ = "";
+  return block->address;
+}
+
+// ---- Limits, settings, statistics
+// --------------------------------------------------------------------
+
+void DeviceAllocator::set_memory_fraction(double fraction) {
+  if (!(fraction >= 0 && fraction <= 1)) {
+    throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
+  }
+  Guard guard(lock_);
+  limit_ = kUnlimited;
+  if (fraction < 1) {
+    uint64_t available = 0;
+    uint64_t total = 0;
+    const DriverCode code = driver_.memory_info(device_, &available, &total);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+    const double bytes = fraction * static_cast<double>(total);
+    limit_ = static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
+  }
+  update_duties();
+}
+
+double DeviceAllocator::memory_fraction() {
+  Guard guard(lock_);
+  if (limit_ == kUnlimited) return 1;
+  uint64_t available = 0;
+  uint64_t total = 0;
+  const DriverCode code = driver_.memory_info(device_, &available, &total);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  return static_cast<double>(limit_) / static_cast<double>(total);
+}
+
+void DeviceAllocator::set_memory_limit(uint64_t bytes) {
+  Guard guard(lock_);
+  limit_ = bytes;
+  update_duties();
+}
+
+uint64_t DeviceAllocator::memory_limit() {
+  Guard guard(lock_);
+  return limit_;
+}
+
+void DeviceAllocator::set_settings(const Settings& settings) {
+  Guard guard(lock_);
+  settings_ = settings;
+  update_duties();
+}
+
+void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
+  Guard guard(lock_);
+  observers_.swap(observers);
+  update_duties();
+}
+
+Stats DeviceAllocator::stats() {
+  Guard guard(lock_);
+  settle_all();
+  Stats stats = stats_;
+  counters_.read(&stats);
+  return stats;
+}
+
+void DeviceAllocator::reset_peak_stats() {
+  Guard guard(lock_);
+  settle_all();
+  const auto reset = [](Stat& stat) { stat.reset_peak(); };
+  counters_.reset_peak();
+  stats_.segment.for_each(reset);
+  stats_.reserved_bytes.for_each(reset);
+  for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
+  for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  reset(stats_.oversize_allocations);
+  reset(stats_.oversize_segments);
+}
+
+void DeviceAllocator::reset_accumulated_stats() {
+  Guard guard(lock_);
+  settle_all();
+  const auto reset = [](Stat& stat) { stat.reset_accumulated(); };
+  counters_.reset_accumulated();
+  stats_.segment.for_each(reset);
+  stats_.reserved_bytes.for_each(reset);
+  for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
+  for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  reset(stats_.oversize_allocations);
+  reset(stats_.oversize_segments);
+  stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
+  stats_.num_device_alloc = stats_.num_device_free = stats_.num_oom_rejections = 0;
+}
+
+std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
+  Guard guard(lock_);
+  return {pool_reserved_.begin(), pool_reserved_.end()};
+}
+
+std::vector<LabelStats> DeviceAllocator::label_stats() {
+  Guard guard(lock_);
+  std::vector<LabelStats> rows;
+  for (const auto& [id, row] : label_stats_) rows.push_back(row);
+  return rows;
+}
+
+DeviceTotals DeviceAllocator::totals() {
+  Guard guard(lock_);
+  uint64_t available = 0;
+  DeviceTotals totals{};
+  const DriverCode code = driver_.memory_info(device_, &available, &totals.total);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  totals.used = totals.total - available;
+  totals.reserved = obtained_;
+  totals.outside = totals.used - std::min(totals.used, obtained_);
+  const auto pid = static_cast<uint64_t>(getpid());
+  for (const DeviceProcess& process : driver_.processes(device_)) {
+    if (process.pid == pid) totals.used_by_process = process.used;
+  }
+  return totals;
+}
+
+void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
+  const auto count = [&](StatArray& stat) {
+    if (bytes >= 0) {
+      stat.increase(pool.is_small, bytes);
+    } else {
+      stat.decrease(pool.is_small, -bytes);
+    }
+  };
+  count(stats_.reserved_bytes);
+  if (pool.owner) count(pool_reserved_[pool.owner->id]);
+  obtained_ += static_cast<uint64_t>(bytes);
+}
+
+void DeviceAllocator::count_label(Block* block, int64_t sign) {
+  if (sign > 0) block->label = shared_.labels.id_of(current_labels());
+  if (block->label == 0) return;
+  auto [place, is_new] = label_stats_.try_emplace(block->label);
+  LabelStats& row = place->second;
+  if (is_new) row.label = shared_.labels.text(block->label);
+  const auto bytes = static_cast<int64_t>(block->size);
+  if (sign > 0) {
+    row.allocation.increase(1);
+    row.allocated_bytes.increase(bytes);
+  } else {
+    row.allocation.decrease(1);
+    row.allocated_bytes.decrease(bytes);
+  }
+}
+
+}  // namespace cachalot

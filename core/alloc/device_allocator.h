@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The allocator of one device: the state machine that docs/behaviour.md describes, with the
+// reference's verbs.
+//
+// Where to find what:
+//   hot_path.h            a hit and a usual free, all inline; block_steps.h has the steps they are
+//   made of device_allocator.cpp  allocate, free, record_stream: the search, the split, the merge;
+//   settings, statistics obtain_memory.cpp     the ladder of a miss, and its last rung, out of
+//   memory release_memory.cpp    garbage collection, giving cached memory back, the cache emptied
+//   expandable_memory.cpp growing and unmapping expandable segments
+//   pending_frees.cpp     events, frees that wait for a capture, recovery
+//   pools.cpp             private pools and routing
+//   device_snapshot.cpp   snapshots, history
+//   auditor.cpp           check()
+//
+// Every public function takes the lock. Private functions expect it to be held; those that drop it
+// meanwhile take it as an argument and say so.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/allocator.h"
+#include "alloc/block_pool.h"
+#include "alloc/counters.h"
+#include "alloc/page_table.h"
+#include "alloc/private_pool.h"
+#include "alloc/shared_state.h"
+#include "alloc/stream_uses.h"
+#include "base/lock.h"
+
+namespace cachalot {
+
+using Guard = std::unique_lock<Lock>;
+
+template <typename Observer>
+using Observers = std::map<uint64_t, Observer>;
+
+// What callers have attached; replaced as a whole.
+struct ObserverSet {
+  Observers<TraceObserver> trace;
+  Observers<OutOfMemoryObserver> out_of_memory;
+  Observers<RejectionObserver> rejection;
+  Observers<FreeMemoryCallback> free_memory;
+};
+
+class DeviceAllocator {
+ public:
+  DeviceAllocator(SharedState& shared, int device);
+  ~DeviceAllocator();
+  DeviceAllocator(const DeviceAllocator&) = delete;
+  DeviceAllocator& operator=(const DeviceAllocator&) = delete;
+
+  // ---- Hits (hot_path.h), tried first
+  Address try_allocate(uint64_t requested, Stream stream);
+  bool try_free(Block* block, Address address);
+
+  // ---- Blocks (device_allocator.cpp). block: the address table's guess for address.
+  Address allocate(const Request& request);
+  bool free(Block* block, Address address,
+            std::optional<Stream> current_stream);  // false: not a live block
+  void record_stream(Block* block, Address address, Stream stream,
+                     std::optional<Stream> current_stream);
+  std::optional<BlockInfo> info(const Block* block, Address address);
+  std::pair<Address, uint64_t> base_allocation(const Block* block, Address address);
+  ContextId context_of(const Block* block, Address address);
+  void annotate(const Block* block, Address address, const std::string& text);
+  uint64_t live_blocks();
+  void free_all();
+
+  // ---- The cache (release_memory.cpp)
+  void empty_cache(PoolId pool, std::optional<Stream> current_stream);
+  uint64_t largest_block(uint64_t at_least);
+
+  // ---- Limits, settings, statistics
+  void set_memory_fraction(double fraction);
+  double memory_fraction();
+  void set_memory_limit(uint64_t bytes);
+  uint64_t memory_limit();
+  void set_settings(const Settings& settings);
+  void set_observers(std::shared_ptr<const ObserverSet> observers);
+  Stats stats();
+  void reset_peak_stats();
+  void reset_accumulated_stats();
+  std::vector<std::pair<PoolId, StatArray>> pool_stats();
+  std::vector<LabelStats> label_stats();
+  DeviceTotals totals();
+
+  // ---- History and snapshots (device_snapshot.cpp)
+  void record_history(const HistoryOptions& options, uint32_t skipped_actions);
+  std::vector<TraceEntry> history();
+  void add_to_snapshot(Snapshot* snapshot, PoolId pool);
+
+  // ---- Pools (pools.cpp)
+  void pool_create(PoolId id, PoolOptions options);
+  void pool_begin(PoolId id, PoolFilter filter);
+  void pool_end(PoolId id);
+  void pool_release(PoolId id);
+  void pool_set_use_on_oom(PoolId id, bool use);
+  void pool_set_no_split(PoolId id);
+  int pool_use_count(PoolId id);
+  bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
+  void capture_begin();
+  void capture_end();
+
+  // ---- Expandable segments (expandable_memory.cpp)
+  void give_peer_access(int peer);
+  std::vector<ExpandableSegmentRow> expandable_segments();
+  std::pair<uint64_t, uint64_t> expandable_totals();
+
+  // The auditor (auditor.cpp): empty, or the first thing that is wrong.
+  std::string check();
+
+ private:
+  // Reasons why a call is more than a search in the cache; 0 is the usual case.
+  enum Duty : uint32_t {
+    kPendingFrees = 1,   // events or deferred frees are waiting
+    kRouting = 2,        // pools are being routed to
+    kMarkedCapture = 4,  // R10
+    kTracing = 8,        // history is recorded or observed
+    kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
+    kOversize = 32,      // max_split_size is finite
+    kExpandable = 64,    // the option is on
+    kRounding = 128,     // sizes are rounded by divisions
+    kLabels = 256,
+    kContexts = 512,  // blocks may keep contexts; stays once they did
+    kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
+  };
+
+  // One request on its way.
+  struct AllocParams {
+    uint64_t requested;         // n
+    uint64_t size;              // S
+    uint64_t segment_size = 0;  // A; known from the first miss on
+    Stream stream;
+    Stream current_stream;
+    BlockPool* pool;
+    bool expandable;  // active for this request (8.4)
+    ContextId context;
+    uint64_t obtained_before = 0;   // T when the request came
+    bool rejected = false;          // R31
+    bool source_gave_null = false;  // R82
+  };
+
+  enum class Obtain { kFirst, kRetry };
+
+  // device_allocator.cpp
+  Address allocate_usual(uint64_t requested, Stream stream);
+  void free_usual(Block* block);
+  Address allocate_dutifully(const Request& request, ContextId context, Guard& guard);
+  void settle(Shelf& shelf);
+  void settle_all();
+  uint64_t round_size(uint64_t n) const;
+  uint64_t segment_size_for(uint64_t size) const;
+  AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
+                          ContextId context);
+  BlockPool& pool_for(uint64_t size, Stream stream);
+  Block* get_free_block(AllocParams& params);
+  Block* step_to_smaller_reach(const Shelf& shelf, Block* block) const;
+  Block* skip_expandable(const Shelf& shelf, Block* block) const;
+  bool is_oversize_mismatch(const AllocParams& params, const Block* block) const;
+  bool should_split(const AllocParams& params, const Block* block) const;
+  Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
+  Block* split_front(Block* block, uint64_t size);
+  void free_locked(Block* block, Stream current_stream, ContextId context);
+  void complete_free(Block* block, ContextId context);
+  void merge_free_block(Block* block, uint64_t* absorbed, uint64_t* absorbed_bytes);
+  bool absorb(Block* block, Block* neighbour);
+  void put_into_free_set(Block* block);
+  void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
+  Address allocate_at(const Request& request, ContextId context);
+  Block* free_block_around(const AllocParams& params, Address address);
+  void require_live(const Block* block, Address address) const;
+  void settle_before_allocation(const Request& request, ContextId context);
+  void update_duties();
+  void count_label(Block* block, int64_t sign);
+
+  Block* new_block();
+  void recycle(Block* block);
+  void reserve_blocks(uint32_t count);
+  Shelf& shelf_of(const Block* block) { return *shelves_[block->shelf]; }
+  Shelf& shelf_for(BlockPool& pool, Stream stream);
+  void drop_empty_shelves(BlockPool& pool);
+  bool has(uint32_t duties) const { return (duties_ & duties) != 0; }
+
+  // obtain_memory.cpp
+  Block* obtain_block(AllocParams& params, Guard& guard);
+  Block* run_free_memory_callbacks(AllocParams& params, Guard& guard);
+  Block* alloc_block(AllocParams& params, Obtain attempt, Guard& guard);
+  bool is_over_limit(const AllocParams& params) const;
+  bool is_rejected(const AllocParams& params) const;
+  Address ask_driver(AllocParams& params, Guard& guard);
+  Block* add_plain_segment(const AllocParams& params, Address address);
+  bool try_mempool_fallback(AllocParams& params, Block** block);
+  bool mend_search(AllocParams& params, Block** block);
+  bool never_fits(const AllocParams& params);
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
+  [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
+  std::string reserve_advice(const AllocParams& params, uint64_t total);
+  std::string out_of_memory_text(const AllocParams& params, const OutOfMemory& numbers);
+
+  // release_memory.cpp
+  void garbage_collect_cached_blocks(ContextId context);
+  bool release_available_cached_blocks(const AllocParams& params);
+  void release_cached_blocks(PoolId pool, std::optional<Stream> current_stream, ContextId context);
+  void release_blocks(BlockPool& pool, ContextId context);
+  void release_block(Block* block, ContextId context);
+  void release_private_pool(PoolId id, ContextId context);
+  void destroy_if_unused(PoolId id);
+  DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,
+                            Stream source_stream);
+  Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
+  void remove_segment(Block* only_block);
+  void give_everything_back();
+
+  // expandable_memory.cpp
+  Block* try_allocate_expandable_block(AllocParams& params);
+  Block* find_expandable_block(AllocParams& params);
+  Block* new_expandable_segment(AllocParams& params);
+  uint64_t expandable_reserve(Stream stream, uint64_t total);
+  bool map_block(Block* block, uint64_t size, ContextId context);
+  void unmap_block(Block* block, ContextId context);
+  Block* cut_back(Block* block, uint64_t size);
+
+  // pending_frees.cpp
+  // R10. No stream: one that is not captured.
+  bool is_capture_context(std::optional<Stream> current_stream);
+  bool is_capturing(Stream stream);
+  void process_events(ContextId context);
+  void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
+                                   const PrivatePool* pool);
+  void insert_events(Block* block);
+  void defer_free(Block* block);
+  void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
+  void settle_deferred_free(Block* block, ContextId context);
+  void finish_event(const PendingEvent& pending, ContextId context);
+  void recover_deferred_frees(Stream stream, ContextId context);
+  void visit_nodes_before(const std::vector<uint64_t>& nodes, std::set<uint64_t>* visited);
+  void forget_uses(Block* block);
+  void forget_captures_of(PoolId pool);
+
+  // pools.cpp
+  PrivatePool* find_pool(PoolId id);
+  void create_or_join_pool(PoolId id, std::shared_ptr<PoolSource> source);
+  void release_pool_locked(PoolId id);
+  PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
+  void remark_if_outlived(PoolId id);
+
+  // device_snapshot.cpp
+  void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+              ContextId context);
+  void trace(Action action, Address address, uint64_t size, Stream stream, const BlockPool& pool,
+             ContextId context) {
+    if (has(kTracing)) [[unlikely]]
+      record(action, address, size, stream, pool_id_of(pool), context);
+  }
+  void add_entry(TraceEntry entry);
+  const Block* add_range_to_snapshot(Snapshot* snapshot, const Segment& segment,
+                                     const Block* first) const;
+  ContextId capture_context(ContextLevel level) const;
+
+  // auditor.cpp
+  std::string check_segment(const Segment& segment);
+  std::string check_free_sets();
+  std::string check_counters();
+  std::string check_pending();
+
+  // Statistics that only slow paths move.
+  void count_reserved(const BlockPool& pool, int64_t bytes);
+
+  Lock lock_;
+  uint32_t duties_ = 0;
+  SharedState& shared_;
+  Driver& driver_;
+  const Rules& rules_;
+  const int device_;
+
+  BlockPool small_{true, nullptr};
+  BlockPool large_{false, nullptr};
+  std::vector<Shelf*> shelves_;  // by number; null: free to be used again
+  Block* spare_blocks_ = nullptr;
+  Counters counters_;
+  uint32_t lasting_duties_ = 0;  // kContexts and kMarks
+  uint64_t obtained_ = 0;        // T: bytes obtained from the driver
+  uint64_t limit_ = kUnlimited;  // L
+  Settings settings_;
+
+  std::map<Address, std::unique_ptr<Segment>> segments_;
+  std::vector<Segment*> expandable_segments_;  // in the order of their creation
+  std::vector<int> peers_;                     // that have access to expandable pages
+
+  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
+  std::vector<PoolRoute> routes_;
+  std::set<PoolId> use_on_oom_;
+  std::set<PoolId> no_split_;
+  std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
+
+  int marked_captures_ = 0;
+  std::map<Stream, std::deque<PendingEvent>> events_;
+  std::vector<uint64_t> event_cache_;  // last in, first out
+  std::vector<DeferredFree> deferred_;
+  std::map<uint64_t, CaptureState> captures_;
+  std::vector<std::unique_ptr<StreamUses>> spare_uses_;
+  std::unordered_map<const Block*, std::set<Stream>>
+      stale_uses_;  // what the reference wrongly remembers (U2)
+
+  Stats stats_;  // those that counters_ does not keep
+  std::map<PoolId, StatArray> pool_reserved_;
+  std::map<uint32_t, LabelStats> label_stats_;
+
+  std::atomic<ContextLevel> context_level_{ContextLevel::kNever};
+  bool recording_ = false;
+  uint32_t skipped_actions_ = 0;
+  const char* internal_tag_ = "";  // of the entries that the present call makes (R48)
+  HistoryRing ring_;
+  std::shared_ptr<const ObserverSet> observers_;
+};
+
+// A block that is the caller's must be live and have exactly this address; for any other this is
+// the text.
+Error invalid_pointer(Address address);
+// "annotateMemory: no live allocation found at pointer 0x1234".
+std::string annotation_error(Address address);
+
+}  // namespace cachalot

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Growing and unmapping expandable segments (docs/behaviour/expandable-segments.md; rule numbers
+// "exp.").
+//
+// Note [Expandable segments]
+// Rationale: a plain segment has one size for life, so a program whose sizes change leaves holes
+// that fit nothing. A reserved range that is backed page by page can grow at its end instead.
+// Approach: the range is a segment whose blocks are mapped or unmapped. Mapping turns (the front
+// of) an unmapped block into a free one, unmapping the whole pages of a free one into an unmapped
+// one. Invariants: mapped bytes of a segment = sizes of its mapped blocks; unmapped blocks are
+// page-aligned, free, and in their pool's unmapped set. Limitations: a page with one live block
+// stays.
+#include "alloc/block_steps.h"
+#include "alloc/device_allocator.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+// exp. 2.2, 2.4: the first hole by address that is large enough with its free surroundings.
+Block* DeviceAllocator::find_expandable_block(AllocParams& params) {
+  const auto& unmapped = params.pool->unmapped;
+  for (Block* hole : unmapped) {
+    if (hole->segment->stream != params.stream) continue;
+    Block* start = hole->prev->is_free() ? hole->prev : hole;
+    uint64_t available = 0;
+    for (Block* b = start; b->is_free(); b = b->next) {
+      available += b->size;
+      if (available >= params.size) return start;
+    }
+  }
+  return new_expandable_segment(params);
+}
+
+// R65: what a new segment of this stream reserves, before rounding to pages.
+uint64_t DeviceAllocator::expandable_reserve(Stream stream, uint64_t total) {
+  if (!rules_.has_reserves) return total + total / 8;
+  const std::string name = shared_.reserve_class(stream);
+  const ReserveDecision decision = decide_reserve(settings_, name, total);
+  if (decision.reserve_bytes && !name.empty() && !decision.is_class_known) {
+    shared_.warn_once("reserve class " + name,
+                      "expandable_segments reserve class '" + name +
+                          "' has no configured reserve in expandable_segments_reserve_by_class; "
+                          "using the default "
+                          "reserve.");
+  }
+  return decision.segment_bytes;
+}
+
+// Null: too small for the request (R66).
+Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
+  uint64_t available = 0;
+  uint64_t total = 0;
+  DriverCode code = driver_.memory_info(device_, &available, &total);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  BlockPool& pool = *params.pool;
+  const uint64_t page = pool.is_small ? kSmallSegment : settings_.large_segment_size;
+  uint64_t wanted = expandable_reserve(params.stream, total);
+  if (rules_.mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
+  const uint64_t pages = wanted / page + (wanted % page != 0 ? 1 : 0);
+
+  reserve_blocks(4);
+  Shelf& shelf = shelf_for(pool, params.stream);
+  auto segment = std::make_unique<Segment>();
+  code = driver_.reserve(device_, pages * page, &segment->address);
+  if (code != kSuccess) throw driver_error(driver_, code);
+  if (rules_.gives_up_segments_too_small && pages * page < params.size) {
+    driver_.unreserve(device_, segment->address, pages * page);
+    return nullptr;
+  }
+  segment->size = pages * page;
+  segment->stream = params.stream;
+  segment->pages = std::make_unique<PageTable>(shared_, device_, segment->address, page, pages);
+  segment->number = shared_.next_segment_number++;
+  expandable_segments_.push_back(segment.get());
+  Block* block = add_segment(std::move(segment), shelf);
+  block->flags = Block::kExpandable | Block::kUnmapped;
+  pool.unmapped.insert(block);
+  return block;
+}
+
+// exp. 3. Null: out of memory; pages mapped on the way stay (3.3).
+Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
+  Block* block = find_expandable_block(params);
+  if (!block) return nullptr;
+  reserve_blocks(4);
+  if (block->is(Block::kUnmapped) &&
+      !map_block(block, std::min(params.size, block->size), params.context)) {
+    return nullptr;
+  }
+  while (block->size < params.size) {
+    Block* hole = block->next;
+    if (!hole->is(Block::kUnmapped)) return nullptr;  // the range itself is too small
+    reserve_blocks(4);
+    if (!map_block(hole, std::min(params.size - block->size, hole->size), params.context))
+      return nullptr;
+    block = hole;
+  }
+  take_from_free_set(block);
+  if (params.pool->owner) params.pool->owner->driver_allocations++;
+  return block;
+}
+
+// exp. 4. False: out of memory.
+bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) {
+  Segment& segment = *block->segment;
+  BlockPool& pool = *segment.pool;
+  const Address begin = block->address;
+  const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
+  shared_.addresses.prepare(begin, mapped, pool.is_small);
+  if (!segment.pages->map(begin, mapped, peers_)) return false;
+  pool.unmapped.erase(block);
+  if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
+  block->flags = Block::kExpandable;
+  absorb(block, block->prev);
+  absorb(block, block->next);
+  put_into_free_set(block);
+  count_reserved(pool, static_cast<int64_t>(mapped));
+  stats_.num_device_alloc++;
+  trace(Action::kSegmentMap, begin, mapped, segment.stream, pool, context);
+  if (block->prev == &segment.ends && block->segment_context == kNoContext)
+    block->segment_context = context;
+  return true;
+}
+
+// A new block of the same state takes the last bytes of a block.
+Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
+  Block* back = new_block();
+  block->size -= size;
+  back->address = block->address + block->size;
+  back->size = size;
+  back->shelf = block->shelf;
+  back->flags = block->flags;
+  back->segment = block->segment;
+  back->prev = block;
+  back->next = block->next;
+  block->next->prev = back;
+  block->next = back;
+  return back;
+}
+
+// exp. 6: gives the whole pages of a free block back.
+void DeviceAllocator::unmap_block(Block* block, ContextId context) {
+  Segment& segment = *block->segment;
+  BlockPool& pool = *segment.pool;
+  const uint64_t page = segment.pages->page_size();
+  const Address begin = segment.address + round_up(block->address - segment.address, page);
+  const Address end =
+      segment.address + round_down(block->address + block->size - segment.address, page);
+  if (begin >= end) return;
+  reserve_blocks(2);
+  segment.pages->unmap(begin, end - begin, segment.stream);
+  take_from_free_set(block);
+  if (begin > block->address) put_into_free_set(split_front(block, begin - block->address));
+  if (end < block->address + block->size)
+    put_into_free_set(cut_back(block, block->address + block->size - end));
+  block->flags = Block::kExpandable | Block::kUnmapped;
+  absorb(block, block->prev);
+  absorb(block, block->next);
+  pool.unmapped.insert(block);
+  count_reserved(pool, -static_cast<int64_t>(end - begin));
+  if (pool.owner && pool.owner->driver_allocations-- <= 0) {
+    shared_.differ("U4", "unmapped more pieces than there were growths");
+  }
+  stats_.num_device_free++;
+  trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool, context);
+  if (block->is_split()) return;
+  pool.unmapped.erase(block);
+  driver_.unreserve(device_, segment.address, segment.pages->reserved_bytes());
+  std::erase(expandable_segments_, &segment);
+  remove_segment(block);
+}
+
+// ---- Calls
+// -------------------------------------------------------------------------------------------
+
+void DeviceAllocator::give_peer_access(int peer) {
+  Guard guard(lock_);
+  const DriverCode code = driver_.enable_peer(peer, device_);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
+  for (Segment* segment : expandable_segments_) segment->pages->give_access(peer);
+  peers_.push_back(peer);
+}
+
+std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
+  Guard guard(lock_);
+  std::vector<ExpandableSegmentRow> rows;
+  for (const Segment* segment : expandable_segments_) {
+    if (segment->stream == 0) continue;  // exp. 8.10
+    rows.push_back({segment->stream, segment->pages->mapped_bytes(), segment->pool->is_small});
+  }
+  return rows;
+}
+
+std::pair<uint64_t, uint64_t> DeviceAllocator::expandable_totals() {
+  Guard guard(lock_);
+  uint64_t bytes = 0;
+  for (const Segment* segment : expandable_segments_) bytes += segment->pages->reserved_bytes();
+  return {bytes, expandable_segments_.size()};
+}
+
+}  // namespace cachalot

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The hit: what a request or a free is while no duty is set. The same decisions as in
+// device_allocator.cpp, with all that can not apply left out; the golden files are compared on both
+// roads.
+#pragma once
+
+#include <utility>
+
+#include "alloc/block_steps.h"
+
+namespace cachalot {
+
+// See Note [Kept free].
+[[gnu::noinline]] inline void DeviceAllocator::settle(Shelf& shelf) {
+  Block* block = std::exchange(shelf.handed_out, nullptr);
+  if (shelf.is_settled()) return;
+  // What the hand-out moved, from the neighbours that have not changed since.
+  Block* next = block->next;
+  Counters::HandOut change{static_cast<int64_t>(block->size),
+                           static_cast<int64_t>(block->requested), 0, 0};
+  if (next->is_free()) {
+    const bool was_whole = next->next == block->prev;
+    change.split_count = was_whole ? 1 : 0;
+    change.split_bytes = was_whole ? static_cast<int64_t>(next->size) : -change.bytes;
+  } else if (block->is_split()) {
+    change.split_count = -1;
+    change.split_bytes = -change.bytes;
+  }
+  if (shelf.rounds != 0) {
+    counters_.add_rounds(shelf.is_small, change, shelf.rounds);
+    // The object of the freed block became the remainder each time, and shows what was asked of it.
+    if (next->is_free()) next->requested = block->requested;
+    shelf.rounds = 0;
+  }
+  if (!shelf.kept) return;
+  shelf.kept = false;
+  change.split_count = -change.split_count;
+  change.split_bytes = -change.split_bytes;
+  absorb(block, block->prev);
+  absorb(block, block->next);
+  shelf.free.insert(block);
+  counters_.give_back_and_complete(shelf.is_small, change);
+}
+
+// 0: not a hit, or more than a hit; nothing has changed.
+[[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
+                                                                    Stream stream) {
+  if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever) [[unlikely]]
+    return 0;
+  lock_.lock();
+  const Address address = duties_ == 0 ? allocate_usual(requested, stream) : 0;
+  lock_.unlock();
+  return address;
+}
+
+// False: not a live block, or more than a usual free; nothing has changed.
+[[gnu::always_inline]] inline bool DeviceAllocator::try_free(Block* block, Address address) {
+  lock_.lock();
+  // Expandable blocks and recorded uses have flags of their own, so one comparison tells it all.
+  const bool is_usual = duties_ == 0 && block->address == address && block->flags == Block::kUsed;
+  if (is_usual) [[likely]]
+    free_usual(block);
+  lock_.unlock();
+  return is_usual;
+}
+
+// 0: a miss.
+[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(uint64_t requested,
+                                                                      Stream stream) {
+  const uint64_t size =
+      requested <= kMinBlockSize ? kMinBlockSize : round_up(requested, kMinBlockSize);
+  BlockPool& pool = size <= kSmallSize ? small_ : large_;
+  Shelf* shelf = pool.find(stream);
+  if (!shelf || !spare_blocks_) [[unlikely]]
+    return 0;
+  if (shelf->kept && shelf->handed_out->requested == requested) {
+    shelf->kept = false;
+    shelf->rounds++;
+    shelf->handed_out->flags = Block::kUsed;
+    return shelf->handed_out->address;
+  }
+  if (!shelf->is_settled()) [[unlikely]]
+    settle(*shelf);
+  Block* block = shelf->free.first_at_least(size);
+  if (!block || block->is(Block::kExpandable)) [[unlikely]]
+    return 0;
+  shelf->free.remove(block);
+  const bool is_small = shelf->is_small;
+  const bool was_split = block->is_split();
+  const uint64_t remaining = block->size - size;
+  Counters::HandOut change{0, static_cast<int64_t>(requested), 0, 0};
+  if (remaining > (is_small ? kMinBlockSize - 1 : kSmallSize)) {
+    Block* remainder = block;
+    block = split_front(block, size);
+    shelf->free.insert(remainder);
+    change.split_count = was_split ? 0 : 1;
+    change.split_bytes = was_split ? -static_cast<int64_t>(size) : static_cast<int64_t>(remaining);
+  } else if (was_split) {
+    change.split_count = -1;
+    change.split_bytes = -static_cast<int64_t>(block->size);
+  }
+  shelf->handed_out = block;
+  block->flags = Block::kUsed;
+  block->requested = requested;
+  shared_.addresses.set(block->address, block->number);
+  change.bytes = static_cast<int64_t>(block->size);
+  counters_.hand_out(is_small, change);
+  return block->address;
+}
+
+// pre: no duty is set; a plain block that is used, and by no other stream.
+[[gnu::always_inline]] inline void DeviceAllocator::free_usual(Block* block) {
+  Shelf& shelf = shelf_of(block);
+  if (block == shelf.handed_out) {
+    block->flags = 0;
+    shelf.kept = true;
+    return;
+  }
+  if (!shelf.is_settled()) [[unlikely]]
+    settle(shelf);  // while this block is used, and no neighbour takes it in
+  shelf.handed_out = nullptr;
+  block->flags = 0;
+  Counters::HandOut change{static_cast<int64_t>(block->size),
+                           static_cast<int64_t>(block->requested), 0, 0};
+  for (Block* neighbour : {block->prev, block->next}) {
+    const auto size = static_cast<int64_t>(neighbour->size);
+    if (!absorb(block, neighbour)) continue;
+    change.split_count -= 1;
+    change.split_bytes -= size;
+  }
+  shelf.free.insert(block);
+  if (block->is_split()) {
+    change.split_count += 1;
+    change.split_bytes += static_cast<int64_t>(block->size);
+  }
+  counters_.give_back_and_complete(shelf.is_small, change);
+}
+
+}  // namespace cachalot

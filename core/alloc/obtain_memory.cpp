@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A miss: the ladder from callbacks over the driver and releases to out of memory (8.6 to 8.11,
+// 16).
+#include <cmath>
+
+#include "alloc/block_steps.h"
+#include "alloc/device_allocator.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+// Lets others at the device while this thread is busy elsewhere; the pool of the request stays
+// meanwhile.
+class Unlocked {
+ public:
+  Unlocked(Guard& guard, PrivatePool* pool) : guard_(guard), pool_(pool) {
+    if (pool_) pool_->requests_under_way++;
+    guard_.unlock();
+  }
+  ~Unlocked() {
+    guard_.lock();
+    if (pool_) pool_->requests_under_way--;
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  Guard& guard_;
+  PrivatePool* pool_;
+};
+
+// Driver allocations are forbidden in a captured thread unless it says that they are not part of
+// the graph.
+class RelaxedCaptureMode {
+ public:
+  RelaxedCaptureMode(Driver& driver, int device, bool needed)
+      : driver_(driver), device_(device), needed_(needed) {
+    if (needed_) driver_.exchange_capture_mode(device_, &mode_);
+  }
+  ~RelaxedCaptureMode() {
+    if (needed_) driver_.exchange_capture_mode(device_, &mode_);
+  }
+  RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
+  RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
+
+ private:
+  Driver& driver_;
+  int device_;
+  bool needed_;
+  int32_t mode_ = kRelaxedCaptureMode;
+};
+
+}  // namespace
+
+// The rungs in their order; the first that gives a block ends it. Never returns null.
+Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
+  params.obtained_before = obtained_;
+  params.segment_size = segment_size_for(params.size);
+  if (Block* block = run_free_memory_callbacks(params, guard)) return block;
+  reserve_blocks(2);
+  if (has(kAging)) garbage_collect_cached_blocks(params.context);
+  if (Block* block = alloc_block(params, Obtain::kFirst, guard)) return block;
+  const bool may_release = !params.rejected || rules_.mend_rejection;
+  if (may_release) {
+    Block* block = nullptr;
+    if (try_mempool_fallback(params, &block)) return block;
+    if (has(kOversize) && release_available_cached_blocks(params)) {
+      if (mend_search(params, &block)) return block;
+      if ((block = alloc_block(params, Obtain::kFirst, guard))) return block;
+    }
+    if (!is_capture_context(params.current_stream) && !never_fits(params)) {
+      release_cached_blocks({}, params.current_stream, params.context);
+      if (mend_search(params, &block)) return block;
+      if ((block = alloc_block(params, Obtain::kRetry, guard))) return block;
+    }
+  }
+  if (params.rejected) throw_rejected(params, guard);
+  throw_out_of_memory(params, guard);
+}
+
+// U9: what has just been released for others may have made room in the cache.
+bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
+  if (!rules_.mend_search_after_release) return false;
+  *block = get_free_block(params);
+  return *block != nullptr;
+}
+
+// U17: releasing the cache can not help a request that no segment can hold.
+bool DeviceAllocator::never_fits(const AllocParams& params) {
+  if (!rules_.mend_reserve || !params.expandable) return false;
+  uint64_t available = 0;
+  uint64_t total = 0;
+  return driver_.memory_info(device_, &available, &total) == kSuccess &&
+         params.size > total + total / 8;
+}
+
+Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Guard& guard) {
+  if (observers_->free_memory.empty()) return nullptr;
+  bool freed = false;
+  {
+    const auto observers = observers_;
+    Unlocked unlocked(guard, params.pool->owner);
+    for (const auto& [id, callback] : observers->free_memory) {
+      if (callback(device_, params.segment_size)) freed = true;
+    }
+  }
+  if (!freed) return nullptr;
+  reserve_blocks(1);
+  return get_free_block(params);
+}
+
+bool DeviceAllocator::is_over_limit(const AllocParams& params) const {
+  return limit_ != kUnlimited && obtained_ + params.segment_size > limit_;
+}
+
+// R31: refused by the option's fraction before the driver is asked.
+bool DeviceAllocator::is_rejected(const AllocParams& params) const {
+  if (!settings_.throw_on_cudamalloc_oom) return false;
+  uint64_t available = 0;
+  uint64_t total = 0;
+  if (driver_.memory_info(device_, &available, &total) != kSuccess) return false;
+  const double bytes = settings_.per_process_memory_fraction * static_cast<double>(total);
+  return obtained_ + params.segment_size > static_cast<uint64_t>(bytes);
+}
+
+// 8.9. Null: out of memory, refused by the limit, or rejected.
+Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Guard& guard) {
+  if (const DriverCode pending = driver_.take_pending_error(device_); pending != kSuccess) {
+    throw runtime_error(driver_, pending);
+  }
+  if (attempt == Obtain::kRetry) stats_.num_alloc_retries++;
+  if (is_over_limit(params)) return nullptr;
+  if (is_rejected(params)) {
+    stats_.num_oom_rejections++;
+    params.rejected = true;
+    return nullptr;
+  }
+  if (params.expandable) return try_allocate_expandable_block(params);
+  const Address address = ask_driver(params, guard);
+  return address == 0 ? nullptr : add_plain_segment(params, address);
+}
+
+Address DeviceAllocator::ask_driver(AllocParams& params, Guard& guard) {
+  PrivatePool* const owner = params.pool->owner;
+  const RelaxedCaptureMode relaxed(driver_, device_, is_capturing(params.current_stream));
+  std::optional<Unlocked> unlocked;
+  if (settings_.release_lock_on_cudamalloc) unlocked.emplace(guard, owner);
+  if (owner && owner->source) {
+    const Address address =
+        owner->source->allocate(params.segment_size, device_, params.current_stream);
+    params.source_gave_null |= address == 0;
+    return address;
+  }
+  Address address = 0;
+  const DriverCode code = driver_.allocate(device_, params.segment_size, &address);
+  if (code == kSuccess) return address;
+  driver_.take_pending_error(device_);
+  if (code == kDriverOutOfMemory) return 0;
+  throw runtime_error(driver_, code);
+}
+
+Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address address) {
+  BlockPool& pool = *params.pool;
+  Block* block = nullptr;
+  try {
+    reserve_blocks(2);  // others may have taken those that were there while the lock was away
+    Shelf& shelf = shelf_for(pool, params.stream);
+    shared_.addresses.prepare(address, params.segment_size, pool.is_small);
+    auto segment = std::make_unique<Segment>();
+    segment->address = address;
+    segment->size = params.segment_size;
+    segment->stream = params.stream;
+    segment->source_stream = params.current_stream;
+    block = add_segment(std::move(segment), shelf);
+  } catch (const std::bad_alloc&) {
+    give_to_driver(pool, address, params.segment_size, params.current_stream);
+    throw;
+  }
+  block->segment->number = shared_.next_segment_number++;
+  block->segment_context = params.context;
+  if (pool.owner) pool.owner->driver_allocations++;
+  const auto bytes = static_cast<int64_t>(params.segment_size);
+  count_reserved(pool, bytes);
+  stats_.segment.increase(pool.is_small, 1);
+  if (params.segment_size >= settings_.max_split_size) stats_.oversize_segments.increase(1);
+  stats_.num_device_alloc++;
+  trace(Action::kSegmentAlloc, address, params.segment_size, params.stream, pool, params.context);
+  return block;
+}
+
+// 17.7: a cached block of a pool that opted in serves a request of the default pools. The steps are
+// taken as the reference takes them, with their effects on use counts and errors (U5, U6).
+bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
+  if (params.pool->owner) return false;
+  const std::set<PoolId> candidates = use_on_oom_;
+  for (const PoolId id : candidates) {
+    const PrivatePool* known = find_pool(id);
+    const bool is_routed =
+        std::any_of(routes_.begin(), routes_.end(), [&](const PoolRoute& r) { return r.id == id; });
+    if (rules_.mend_fallback_errors && (is_routed || (known && known->use_count == 0))) continue;
+    create_or_join_pool(id, nullptr);
+    if (is_routed) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
+    PrivatePool* pool = find_pool(id);
+    AllocParams fallback = params;
+    fallback.pool = &pool->of_kind(params.pool->is_small);
+    fallback.expandable = params.expandable && rules_.mend_fallback_expandable;
+    *block = get_free_block(fallback);
+    release_pool_locked(id);
+    if (*block) {
+      params = fallback;
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- Out of memory (16)
+// ------------------------------------------------------------------------------
+
+std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
+  const std::string name = shared_.reserve_class(params.stream);
+  const ReserveDecision decision = decide_reserve(settings_, name, total);
+  const bool blames_reserve = params.segment_size <= total &&
+                              decision.segment_bytes < params.segment_size && !rules_.mend_reserve;
+  if (!blames_reserve) {
+    return " expandable_segments is enabled. If instead the process is running out of virtual "
+           "address space "
+           "(VSZ), expandable segments may be over-reserving VA (each segment reserves ~9/8 of "
+           "device memory, "
+           "times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF "
+           "expandable_segments_reserve / "
+           "expandable_segments_reserve_by_class.";
+  }
+  const std::string whose =
+      name.empty() ? "for this stream" : "for stream reserve class '" + name + "'";
+  return " This allocation exceeds the expandable-segment reserve of " +
+         format_size(decision.segment_bytes) + " " + whose +
+         ", and a single allocation cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF "
+         "expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so "
+         "that a segment is "
+         "at least " +
+         format_size(params.segment_size) + ".";
+}
+
+std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
+                                                const OutOfMemory& numbers) {
+  std::string text = "CUDA out of memory. Tried to allocate " + format_size(params.segment_size) +
+                     ". GPU " + std::to_string(device_) + " has a total capacity of " +
+                     format_size(numbers.device_total) + " of which " +
+                     format_size(numbers.device_free) + " is free. ";
+  const auto pid = static_cast<uint64_t>(getpid());
+  for (const DeviceProcess& process : driver_.processes(device_)) {
+    text += process.pid == pid ? "Including non-PyTorch memory, this process"
+                               : "Process " + std::to_string(process.pid);
+    text += " has " + format_size(process.used) + " memory in use. ";
+  }
+  if (limit_ != kUnlimited) text += format_size(limit_) + " allowed; ";
+  const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
+  text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
+  if (numbers.private_pools_free > 0) {
+    text += "with " + format_size(numbers.private_pools_free) +
+            " allocated in private pools (e.g., CUDA Graphs), ";
+  }
+  text += "and " + format_size(numbers.reserved - allocated) +
+          " is reserved by PyTorch but unallocated.";
+  if (rules_.oom_text_knows_expandable && settings_.expandable_segments) {
+    text += reserve_advice(params, numbers.device_total);
+  } else {
+    text +=
+        " If reserved but unallocated memory is large try setting "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+        "documentation for "
+        "Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+        "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+  }
+  if (rules_.oom_text_knows_expandable && params.source_gave_null) {
+    text +=
+        " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "
+        "warnings or "
+        "logs for the underlying cause. This can indicate an allocator-specific error or memory "
+        "constraint, "
+        "even when device-wide free memory is available.";
+  }
+  return text;
+}
+
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guard) {
+  OutOfMemory numbers;
+  numbers.device = device_;
+  numbers.stream = params.stream;
+  numbers.requested = params.requested;
+  numbers.segment_size = params.segment_size;
+  driver_.memory_info(device_, &numbers.device_free, &numbers.device_total);
+  numbers.limit = limit_ == kUnlimited ? 0 : limit_;
+  numbers.allocated = static_cast<uint64_t>(counters_.allocated_bytes());
+  numbers.reserved = obtained_;
+  for (const Shelf* shelf : shelves_) {
+    if (!shelf) continue;
+    if (const Block* largest = shelf->free.last()) {
+      numbers.largest_free_block = std::max(numbers.largest_free_block, largest->size);
+    }
+    if (!shelf->pool->owner) continue;
+    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b))
+      numbers.private_pools_free += b->size;
+  }
+  std::string text = out_of_memory_text(params, numbers);
+  trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
+        params.context);
+  stats_.num_ooms++;
+  const auto observers = observers_;
+  guard.unlock();
+  for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
+  throw Error(numbers, std::move(text));
+}
+
+void DeviceAllocator::throw_rejected(const AllocParams& params, Guard& guard) {
+  uint64_t available = 0;
+  Rejection rejection{device_, params.segment_size, params.obtained_before, 0};
+  driver_.memory_info(device_, &available, &rejection.device_total);
+  OutOfMemory numbers;
+  numbers.device = device_;
+  numbers.stream = params.stream;
+  numbers.requested = params.requested;
+  numbers.segment_size = params.segment_size;
+  numbers.device_free = available;
+  numbers.device_total = rejection.device_total;
+  numbers.allocated = static_cast<uint64_t>(counters_.allocated_bytes());
+  numbers.reserved = obtained_;
+  const auto observers = observers_;
+  guard.unlock();
+  for (const auto& [id, observer] : observers->rejection) observer(rejection);
+  throw Error(numbers,
+              "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
+              "per_process_memory_fraction limit. Requested size: " +
+                  format_size(params.requested));
+}
+
+}  // namespace cachalot

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Frees of blocks that other streams use: events outside of captures, deferral inside, recovery
+// (12, 18).
+#include "alloc/block_steps.h"
+#include "alloc/device_allocator.h"
+
+namespace cachalot {
+
+bool DeviceAllocator::is_capturing(Stream stream) {
+  CaptureInfo info;
+  const DriverCode code = driver_.capture_info(device_, stream, &info);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  return info.capturing;
+}
+
+// Before R10 any routing counted as a capture, that of a user's pool too.
+bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
+  if (!rules_.captures_are_marked) return has(kRouting);
+  return has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
+}
+
+// ---- Events (12.3, 12.5, 12.6)
+// -----------------------------------------------------------------------
+
+// pre: a waiting block without recorded events. If the driver refuses, the free is put off, so that
+// nothing is lost and nothing is reused too early.
+void DeviceAllocator::insert_events(Block* block) {
+  auto& uses = block->uses->uses;
+  while (!uses.empty()) {
+    const Stream stream = uses.front().stream;
+    DriverCode code = kSuccess;
+    if (event_cache_.empty()) {
+      uint64_t made = 0;
+      code = driver_.event_create(device_, &made);
+      if (code == kSuccess) event_cache_.push_back(made);
+    }
+    if (code == kSuccess) code = driver_.event_record(device_, event_cache_.back(), stream);
+    if (code != kSuccess) {
+      deferred_.push_back({block, {}});
+      update_duties();
+      throw runtime_error(driver_, code);
+    }
+    if (uses.front().reference_forgets && !uses.front().is_captured)
+      stale_uses_[block].insert(stream);
+    events_[stream].push_back({event_cache_.back(), block});
+    event_cache_.pop_back();
+    block->uses->events++;
+    uses.erase(uses.begin());
+  }
+  update_duties();
+}
+
+void DeviceAllocator::forget_uses(Block* block) {
+  if (!block->is(Block::kRecorded)) return;
+  block->flags &= static_cast<uint16_t>(~Block::kRecorded);
+  block->uses->uses.clear();
+  block->uses->events = 0;
+  spare_uses_.emplace_back(block->uses);
+  block->uses = nullptr;
+}
+
+void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId context) {
+  event_cache_.push_back(pending.event);
+  Block* block = pending.block;
+  // A block can be deferred with events recorded already, where the driver refused a later one.
+  if (--block->uses->events != 0 || !block->uses->uses.empty()) return;
+  forget_uses(block);
+  block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+  complete_free(block, context);
+}
+
+void DeviceAllocator::process_events(ContextId context) {
+  flush_deferred_frees(context);
+  for (auto queue = events_.begin(); queue != events_.end();) {
+    while (!queue->second.empty()) {
+      const PendingEvent pending = queue->second.front();
+      const DriverCode code = driver_.event_query(device_, pending.event);
+      if (code == kNotReady) {
+        driver_.take_pending_error(device_);
+        break;
+      }
+      if (code != kSuccess) throw runtime_error(driver_, code);
+      queue->second.pop_front();
+      finish_event(pending, context);
+    }
+    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
+  }
+  update_duties();
+}
+
+// pool: only its blocks are waited for; null: all.
+void DeviceAllocator::synchronize_and_free_events(ContextId context,
+                                                  std::optional<Stream> current_stream,
+                                                  const PrivatePool* pool) {
+  stats_.num_sync_all_streams++;
+  if (is_capture_context(current_stream)) {
+    throw_invalid_state(
+        "cannot wait for recorded streams while a capture or a pool routing is under way");
+  }
+  flush_deferred_frees(context);
+  for (auto queue = events_.begin(); queue != events_.end();) {
+    std::deque<PendingEvent> kept;
+    while (!queue->second.empty()) {
+      const PendingEvent pending = queue->second.front();
+      if (pool && pending.block->segment->pool->owner != pool) {
+        kept.push_back(pending);
+        queue->second.pop_front();
+        continue;
+      }
+      const DriverCode code = driver_.event_synchronize(device_, pending.event);
+      if (code != kSuccess) {
+        queue->second.insert(queue->second.begin(), kept.begin(), kept.end());
+        throw runtime_error(driver_, code);
+      }
+      queue->second.pop_front();
+      finish_event(pending, context);
+    }
+    queue->second.swap(kept);
+    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
+  }
+  update_duties();
+}
+
+// ---- Deferred frees (18.1 to 18.3)
+// -------------------------------------------------------------------
+
+// With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
+// tell later whether it can be reused within the capture.
+void DeviceAllocator::defer_free(Block* block) {
+  DeferredFree deferred{block, {}};
+  deferred_.push_back(deferred);
+  update_duties();
+  if (!settings_.graph_capture_record_stream_reuse) return;
+  std::vector<Stream> streams{block->segment->stream};
+  for (const StreamUse& use : block->uses->uses) streams.push_back(use.stream);
+  uint64_t graph = 0;
+  for (const Stream stream : streams) {
+    CaptureInfo info;
+    const DriverCode code = driver_.capture_info(device_, stream, &info);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+    if (!info.capturing) return;
+    if (graph != 0 && info.graph != graph) {
+      throw_invalid_state("a block is used by streams that are captured into different graphs");
+    }
+    graph = info.graph;
+    for (const uint64_t node : info.nodes) {
+      if (std::find(deferred.nodes.begin(), deferred.nodes.end(), node) == deferred.nodes.end()) {
+        deferred.nodes.push_back(node);
+      }
+    }
+  }
+  deferred_.back().nodes = std::move(deferred.nodes);
+}
+
+// A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference
+// forgets more).
+void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
+  auto& uses = block->uses->uses;
+  for (const StreamUse& use : uses) {
+    if (use.reference_forgets && !use.is_captured) {
+      shared_.differ(use.defect, "waited for a stream whose use the reference forgets");
+    }
+  }
+  std::erase_if(uses, [](const StreamUse& use) { return use.is_captured; });
+  for (StreamUse& use : uses) use.reference_forgets = false;
+  stale_uses_.erase(block);
+  if (!uses.empty()) return insert_events(block);
+  if (block->uses->events != 0) return;
+  forget_uses(block);
+  block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+  complete_free(block, context);
+}
+
+// pool: only its blocks (R20).
+void DeviceAllocator::flush_deferred_frees(ContextId context, std::optional<PoolId> pool) {
+  std::vector<DeferredFree> due;
+  std::erase_if(deferred_, [&](DeferredFree& deferred) {
+    if (pool && pool_id_of(*deferred.block->segment->pool) != *pool) return false;
+    due.push_back(std::move(deferred));
+    return true;
+  });
+  for (const DeferredFree& deferred : due) settle_deferred_free(deferred.block, context);
+  update_duties();
+}
+
+// ---- Recovery within a capture (18.4)
+// ----------------------------------------------------------------
+
+void DeviceAllocator::visit_nodes_before(const std::vector<uint64_t>& nodes,
+                                         std::set<uint64_t>* visited) {
+  std::vector<uint64_t> open = nodes;
+  while (!open.empty()) {
+    const uint64_t node = open.back();
+    open.pop_back();
+    if (!visited->insert(node).second) continue;
+    std::vector<uint64_t> before;
+    const DriverCode code = driver_.node_dependencies(device_, node, &before);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+    open.insert(open.end(), before.begin(), before.end());
+  }
+}
+
+void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
+  CaptureInfo info;
+  const DriverCode code = driver_.capture_info(device_, stream, &info);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  if (!info.capturing || info.nodes.empty()) return;
+  auto state = captures_.find(info.capture_id);
+  if (state == captures_.end()) {
+    const auto route =
+        std::find_if(routes_.rbegin(), routes_.rend(),
+                     [&](const PoolRoute& candidate) { return candidate.takes(stream); });
+    if (route == routes_.rend()) {
+      throw_invalid_state("the stream is captured, and no pool is routed to for it");
+    }
+    state = captures_.emplace(info.capture_id, CaptureState{route->id, {}}).first;
+  }
+  std::set<uint64_t>& visited = state->second.visited[stream];
+  visit_nodes_before(info.nodes, &visited);
+  std::vector<Block*> settled;
+  std::erase_if(deferred_, [&](const DeferredFree& deferred) {
+    const bool is_settled = deferred.block->segment->stream == stream && !deferred.nodes.empty() &&
+                            std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
+                                        [&](uint64_t n) { return visited.contains(n); });
+    if (is_settled) settled.push_back(deferred.block);
+    return is_settled;
+  });
+  for (Block* block : settled) {
+    stale_uses_.erase(block);
+    forget_uses(block);
+    block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+    complete_free(block, context);
+  }
+  update_duties();
+}
+
+// R21: a stream that was recovered for must not be captured any more when its pool's routing ends.
+void DeviceAllocator::forget_captures_of(PoolId pool) {
+  for (auto state = captures_.begin(); state != captures_.end();) {
+    if (state->second.pool != pool) {
+      ++state;
+      continue;
+    }
+    for (const auto& [stream, visited] : state->second.visited) {
+      if (is_capturing(stream))
+        throw_invalid_state("a stream is still captured when the routing to its pool ends");
+    }
+    state = captures_.erase(state);
+  }
+}
+
+}  // namespace cachalot

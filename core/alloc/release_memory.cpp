@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Giving cached memory back to the driver: garbage collection, the releases of the ladder, the
+// cache emptied (13, 15).
+#include <cmath>
+
+#include "alloc/block_steps.h"
+#include "alloc/device_allocator.h"
+
+namespace cachalot {
+
+// ---- Segments come and go
+// ----------------------------------------------------------------------------
+
+// One block that covers the segment, in no set. pre: a spare block.
+Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
+  Segment* segment = owned.get();
+  segment->pool = shelf.pool;
+  segments_.emplace(segment->address, std::move(owned));
+  Block* block = new_block();
+  block->address = segment->address;
+  block->size = segment->size;
+  block->shelf = shelf.number;
+  block->segment = segment;
+  block->prev = block->next = &segment->ends;
+  segment->ends.flags = Block::kUsed;
+  segment->ends.prev = segment->ends.next = block;
+  shelf.segments++;
+  return block;
+}
+
+void DeviceAllocator::remove_segment(Block* only_block) {
+  shelf_of(only_block).segments--;
+  const Address address = only_block->segment->address;
+  recycle(only_block);
+  segments_.erase(address);
+}
+
+DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address address, uint64_t size,
+                                           Stream source_stream) {
+  if (!pool.owner || !pool.owner->source) return driver_.free(device_, address);
+  pool.owner->source->free(address, size, device_, source_stream);
+  return kSuccess;
+}
+
+// 15.5. pre: a free plain block that covers its segment. The counter and the entry come before the
+// call.
+void DeviceAllocator::release_block(Block* block, ContextId context) {
+  Segment* segment = block->segment;
+  BlockPool& pool = *segment->pool;
+  const uint64_t size = block->size;
+  stats_.num_device_free++;
+  trace(Action::kSegmentFree, block->address, size, segment->stream, pool,
+        context ? context : block->segment_context);
+  const DriverCode code = give_to_driver(pool, block->address, size, segment->source_stream);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  if (pool.owner) pool.owner->driver_allocations--;
+  count_reserved(pool, -static_cast<int64_t>(size));
+  stats_.segment.decrease(pool.is_small, 1);
+  if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
+  take_from_free_set(block);
+  remove_segment(block);
+}
+
+// ---- Garbage collection (13)
+// -------------------------------------------------------------------------
+
+void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
+  const auto goal =
+      static_cast<uint64_t>(settings_.garbage_collection_threshold * static_cast<double>(limit_));
+  if (obtained_ <= goal) return;
+  const uint64_t target = obtained_ - goal;
+  const auto age_of = [&](const Block* b) {
+    return static_cast<int32_t>(large_.search_count - b->mark);
+  };
+  int64_t age_sum = 0;
+  int64_t count = 0;
+  for (const Shelf* shelf : large_.shelves) {
+    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b)) {
+      if (b->is_split()) continue;
+      age_sum += age_of(b);
+      count++;
+    }
+  }
+  uint64_t reclaimed = 0;
+  bool freed = true;
+  while (reclaimed < target && freed && count > 0) {
+    freed = false;
+    const double average = static_cast<double>(age_sum) / static_cast<double>(count);
+    for (const Shelf* shelf : large_.shelves) {
+      for (Block *b = shelf->free.first(), *next = nullptr; b; b = next) {
+        next = shelf->free.next(b);
+        const int32_t age = age_of(b);
+        if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average)
+          continue;
+        freed = true;
+        reclaimed += b->size;
+        age_sum -= age;
+        count--;
+        release_block(b, context);
+      }
+    }
+  }
+}
+
+// ---- The releases of the ladder (15.1, 15.2)
+// ---------------------------------------------------------
+
+// 15.1. Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
+bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params) {
+  const uint64_t key = std::max(params.size, settings_.max_split_size);
+  Shelf* shelf = params.pool->find(params.stream);
+  const auto is_releasable = [&](const Block* b) {
+    if (b->is(Block::kExpandable)) return false;
+    if (b->is_split()) shared_.differ("U3", "kept a free piece of a segment that is in use");
+    return !b->is_split();
+  };
+  Block* block = shelf ? shelf->free.first_at_least(key) : nullptr;
+  if (block && is_releasable(block)) {
+    release_block(block, params.context);
+    return true;
+  }
+  if (!shelf) return false;
+  uint64_t released = 0;
+  Block* before = block ? shelf->free.previous(block) : shelf->free.last();
+  while (before && released < key && before->size >= settings_.max_split_size) {
+    Block* candidate = before;
+    before = shelf->free.previous(candidate);
+    if (!is_releasable(candidate)) continue;
+    released += candidate->size;
+    release_block(candidate, params.context);
+  }
+  return released >= key;
+}
+
+void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> current_stream,
+                                            ContextId context) {
+  if (!pool.is_default()) {
+    PrivatePool* found = find_pool(pool);
+    if (!found || found->use_count != 0) return;
+    synchronize_and_free_events(context, current_stream, found);
+    return release_private_pool(pool, context);
+  }
+  if (!is_capture_context(current_stream)) {
+    synchronize_and_free_events(context, current_stream, nullptr);
+    release_blocks(large_, context);
+    release_blocks(small_, context);
+  }
+  std::vector<PoolId> releasable;
+  for (const auto& [id, candidate] : pools_) {
+    if (candidate->use_count == 0) releasable.push_back(id);
+  }
+  for (const PoolId id : releasable) release_private_pool(id, context);
+}
+
+void DeviceAllocator::release_private_pool(PoolId id, ContextId context) {
+  PrivatePool& pool = *find_pool(id);
+  release_blocks(pool.small, context);
+  release_blocks(pool.large, context);
+  destroy_if_unused(id);
+}
+
+// The reference destroys a pool when its count of driver allocations is 0, which growths and
+// unmappings of expandable segments leave out of step (U4): here it goes when it owns nothing.
+void DeviceAllocator::destroy_if_unused(PoolId id) {
+  const PrivatePool& pool = *find_pool(id);
+  const bool reference_destroys = pool.driver_allocations == 0;
+  if (reference_destroys && !pool.is_empty()) {
+    shared_.differ("U4", "kept a pool whose blocks are still in use");
+  }
+  if (!pool.is_empty() || pool.requests_under_way > 0) return;
+  if (!reference_destroys) outlived_.insert(id);
+  pools_.erase(id);
+}
+
+void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
+  std::vector<Block*> to_unmap;
+  for (const Shelf* shelf : pool.shelves) {
+    for (Block *b = shelf->free.first(), *next = nullptr; b; b = next) {
+      next = shelf->free.next(b);
+      if (b->is(Block::kExpandable)) {
+        to_unmap.push_back(b);
+      } else if (!b->is_split()) {
+        release_block(b, context);
+      }
+    }
+  }
+  for (Block* block : to_unmap) unmap_block(block, context);
+  drop_empty_shelves(pool);
+}
+
+// ---- Calls
+// -------------------------------------------------------------------------------------------
+
+void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_stream) {
+  const ContextId context = capture_context(ContextLevel::kAll);
+  Guard guard(lock_);
+  settle_all();
+  if (!pool.is_default()) remark_if_outlived(pool);
+  release_cached_blocks(pool, current_stream, context);
+  update_duties();
+}
+
+uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
+  Guard guard(lock_);
+  settle_all();
+  uint64_t largest = at_least;
+  if (largest == 0) {
+    uint64_t total = 0;
+    const DriverCode code = driver_.memory_info(device_, &largest, &total);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+  }
+  for (const Shelf* shelf : shelves_) {
+    const Block* block = shelf ? shelf->free.last() : nullptr;
+    if (block) largest = std::max(largest, block->size);
+  }
+  return largest;
+}
+
+// ---- The end
+// -----------------------------------------------------------------------------------------
+
+DeviceAllocator::~DeviceAllocator() { give_everything_back(); }
+
+// Errors are passed over: there is nobody left to tell, and the driver may be going down itself.
+void DeviceAllocator::give_everything_back() {
+  for (auto& [stream, queue] : events_) {
+    for (const PendingEvent& pending : queue) {
+      driver_.event_synchronize(device_, pending.event);
+      driver_.event_destroy(device_, pending.event);
+    }
+  }
+  for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
+  for (auto& [address, segment] : segments_) {
+    for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (b->is(Block::kRecorded)) delete b->uses;
+    }
+    if (!segment->is_expandable()) {
+      give_to_driver(*segment->pool, address, segment->size, segment->source_stream);
+      continue;
+    }
+    driver_.stream_synchronize(device_, segment->stream);
+    segment->pages->give_back();
+    driver_.unreserve(device_, address, segment->pages->reserved_bytes());
+  }
+  for (Shelf* shelf : shelves_) delete shelf;
+}
+
+}  // namespace cachalot

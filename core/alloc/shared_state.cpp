@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/shared_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cachalot {
+namespace {
+
+constexpr uint64_t kTrialBytes = 2 * MiB;
+
+// A double as a number of bytes, cut at what 64 bits hold.
+uint64_t saturated(double bytes) {
+  constexpr double kTooMany = 18446744073709551616.0;
+  return bytes >= kTooMany ? UINT64_MAX : static_cast<uint64_t>(bytes);
+}
+
+uint64_t bytes_of(const Reserve& reserve, uint64_t total) {
+  const double unit = reserve.is_fraction ? static_cast<double>(total) : static_cast<double>(GiB);
+  return saturated(std::floor(reserve.value * unit));
+}
+
+}  // namespace
+
+HandleType HandleTypes::for_device(int device) {
+  std::lock_guard guard(lock_);
+  auto found = has_fabric_.find(device);
+  if (found == has_fabric_.end()) found = has_fabric_.emplace(device, try_fabric(device)).first;
+  return found->second ? HandleType::kFabric : HandleType::kPosixFd;
+}
+
+bool HandleTypes::try_fabric(int device) {
+  int32_t state = 0;
+  if (driver_.fabric_state(device, &state) != kSuccess || state == 0) return false;
+  uint64_t made = 0;
+  if (driver_.create(device, kTrialBytes, HandleType::kFabric, false, &made) != kSuccess)
+    return false;
+  ShareableHandle shareable;
+  uint64_t imported = 0;
+  const bool works =
+      driver_.export_handle(device, made, HandleType::kFabric, &shareable) == kSuccess &&
+      driver_.import_handle(device, shareable, HandleType::kFabric, &imported) == kSuccess;
+  if (works) driver_.release(device, imported);
+  driver_.release(device, made);
+  return works;
+}
+
+HandleTypes::Probed HandleTypes::probed() {
+  std::lock_guard guard(lock_);
+  return probed_;
+}
+
+void HandleTypes::settle(Probed type) {
+  std::lock_guard guard(lock_);
+  probed_ = type;
+}
+
+uint32_t Labels::id_of(const std::shared_ptr<const std::string>& text) {
+  if (!text) return 0;
+  std::lock_guard guard(lock_);
+  const auto [place, is_new] = ids_.try_emplace(*text, static_cast<uint32_t>(texts_.size() + 1));
+  if (is_new) texts_.push_back(text);
+  return place->second;
+}
+
+const char* Labels::text(uint32_t id) const {
+  std::lock_guard guard(lock_);
+  return id == 0 ? "" : texts_[id - 1]->c_str();
+}
+
+SharedState::SharedState(const AllocatorOptions& options)
+    : driver(*options.driver),
+      rules(options.rules),
+      track_labels(options.track_labels),
+      check_every_call(options.check_every_call),
+      contexts(options.context_source),
+      handle_types(driver, rules, options.shareable_pages),
+      log_(options.log) {}
+
+void SharedState::warn(const std::string& text) const {
+  if (log_) log_(LogLevel::kWarning, text.c_str());
+}
+
+void SharedState::warn_once(const std::string& key, const std::string& text) {
+  {
+    std::lock_guard guard(lock_);
+    if (!warned_.insert(key).second) return;
+  }
+  warn(text);
+}
+
+void SharedState::differ(const char* defect, const std::string& text) const {
+  if (log_)
+    log_(LogLevel::kDifference,
+         (std::string("differs from PyTorch: ") + defect + ": " + text).c_str());
+}
+
+std::string SharedState::reserve_class(Stream stream) {
+  std::lock_guard guard(lock_);
+  const auto found = reserve_classes_.find(stream);
+  return found == reserve_classes_.end() ? "" : found->second;
+}
+
+void SharedState::set_reserve_class(Stream stream, const std::string& name) {
+  std::lock_guard guard(lock_);
+  if (name.empty()) {
+    reserve_classes_.erase(stream);
+  } else {
+    reserve_classes_[stream] = name;
+  }
+}
+
+ReserveDecision decide_reserve(const Settings& settings, const std::string& name, uint64_t total) {
+  const uint64_t full = total + total / 8;
+  const auto& classes = settings.expandable_segments_reserve_by_class;
+  const auto found = name.empty() ? classes.end() : classes.find(name);
+  ReserveDecision decision{{}, found != classes.end(), full};
+  if (found != classes.end()) {
+    decision.reserve_bytes = bytes_of(found->second, total);
+  } else if (settings.expandable_segments_reserve) {
+    decision.reserve_bytes = bytes_of(*settings.expandable_segments_reserve, total);
+  }
+  if (decision.reserve_bytes) decision.segment_bytes = std::min(*decision.reserve_bytes, full);
+  return decision;
+}
+
+}  // namespace cachalot

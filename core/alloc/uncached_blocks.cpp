@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/uncached_blocks.h"
+
+#include "alloc/page_table.h"
+
+namespace cachalot {
+
+Address UncachedBlocks::allocate(const Request& request) {
+  Address address = 0;
+  const DriverCode code = driver_.allocate(request.device, request.size, &address);
+  if (code != kSuccess) {
+    driver_.take_pending_error(request.device);
+    throw runtime_error(driver_, code);
+  }
+  std::lock_guard guard(lock_);
+  blocks_[address] = request;
+  count_ = blocks_.size();
+  return address;
+}
+
+bool UncachedBlocks::free(Address address) {
+  if (empty()) return false;
+  int device = 0;
+  {
+    std::lock_guard guard(lock_);
+    const auto found = blocks_.find(address);
+    if (found == blocks_.end()) return false;
+    device = found->second.device;
+    blocks_.erase(found);
+    count_ = blocks_.size();
+  }
+  const DriverCode code = driver_.free(device, address);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  return true;
+}
+
+void UncachedBlocks::free_all() {
+  std::unordered_map<Address, Request> blocks;
+  {
+    std::lock_guard guard(lock_);
+    blocks.swap(blocks_);
+    count_ = 0;
+  }
+  for (const auto& [address, request] : blocks) driver_.free(request.device, address);
+}
+
+std::optional<BlockInfo> UncachedBlocks::info(Address address) {
+  std::lock_guard guard(lock_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end()) return {};
+  const Request& request = found->second;
+  return BlockInfo{address, request.size, request.size, request.stream, {}, request.device, true};
+}
+
+}  // namespace cachalot
