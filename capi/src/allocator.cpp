@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The allocator: how it is made, blocks, the cache, limits, settings.
+#include "cachalot/allocator.h"
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "alloc/contexts.h"
+#include "core_of.h"
+#include "environment.h"
+#include "values.h"
+
+namespace cachalot::capi {
+namespace {
+
+constexpr uint32_t kEveryMend = CACHALOT_MEND_FALLBACK_ERRORS | CACHALOT_MEND_FALLBACK_EXPANDABLE |
+                                CACHALOT_MEND_HANDLE_TYPE | CACHALOT_MEND_SEARCH_AFTER_RELEASE |
+                                CACHALOT_MEND_HISTORY_ORDER | CACHALOT_MEND_REJECTION |
+                                CACHALOT_MEND_RESERVE;
+
+static_assert(static_cast<int32_t>(LogLevel::kWarning) == CACHALOT_LOG_WARNING);
+static_assert(static_cast<int32_t>(LogLevel::kDifference) == CACHALOT_LOG_DIFFERENCE);
+
+Rules read_rules(const cachalot_allocator_options& in) {
+  Rules rules = rules_of(read_release(in.release));
+  const uint32_t mend = read_bits(in.mend, kEveryMend, "mend");
+  rules.mend_fallback_errors = (mend & CACHALOT_MEND_FALLBACK_ERRORS) != 0;
+  rules.mend_fallback_expandable = (mend & CACHALOT_MEND_FALLBACK_EXPANDABLE) != 0;
+  rules.mend_handle_type = (mend & CACHALOT_MEND_HANDLE_TYPE) != 0;
+  rules.mend_search_after_release = (mend & CACHALOT_MEND_SEARCH_AFTER_RELEASE) != 0;
+  rules.mend_history_order = (mend & CACHALOT_MEND_HISTORY_ORDER) != 0;
+  rules.mend_rejection = (mend & CACHALOT_MEND_REJECTION) != 0;
+  rules.mend_reserve = (mend & CACHALOT_MEND_RESERVE) != 0;
+  return rules;
+}
+
+LogSink read_log(const cachalot_allocator_options& in) {
+  if (in.log == nullptr) return {};
+  return [log = in.log, user_data = in.log_user_data](LogLevel level, const char* message) {
+    log(user_data, static_cast<int32_t>(level), message);
+  };
+}
+
+std::string context_text(cachalot_context_text_fn write, void* user_data, ContextId context) {
+  std::string text(write(user_data, context, nullptr, 0), '\0');
+  const size_t length = write(user_data, context, text.data(), text.size() + 1);
+  if (length < text.size()) text.resize(length);
+  return text;
+}
+
+ContextSource callback_contexts(const cachalot_allocator_options& in) {
+  ContextSource source;
+  void* const user_data = in.context_user_data;
+  if (in.context_capture != nullptr)
+    source.capture = [capture = in.context_capture, user_data] { return capture(user_data); };
+  if (in.context_text != nullptr)
+    source.describe = [write = in.context_text, user_data](ContextId context) {
+      return context_text(write, user_data, context);
+    };
+  return source;
+}
+
+ContextSource read_context_source(const cachalot_allocator_options& in) {
+  switch (read_choice(in.context_source, CACHALOT_CONTEXT_CALLBACK, CACHALOT_CONTEXT_LABELS,
+                      "context_source")) {
+    case CACHALOT_CONTEXT_STACK:
+      return stack_contexts();
+    case CACHALOT_CONTEXT_LABELS:
+      return label_contexts();
+    default:
+      return callback_contexts(in);
+  }
+}
+
+bool read_caching(const cachalot_allocator_options& in, const LogSink& log) {
+  const int32_t no_caching = read_choice(in.no_caching, -1, 1, "no_caching");
+  return no_caching == 0 ? environment_caching(log) : no_caching < 0;
+}
+
+bool read_shareable_pages(const cachalot_allocator_options& in) {
+  const int32_t shareable = read_choice(in.shareable_pages, -1, 1, "shareable_pages");
+  return shareable == 0 ? environment_shareable_pages() : shareable > 0;
+}
+
+// All but the driver.
+AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
+  AllocatorOptions options;
+  options.config = in.config != nullptr ? in.config : environment_config();
+  options.rules = read_rules(in);
+  options.log = read_log(in);
+  options.caching = read_caching(in, options.log);
+  options.shareable_pages = read_shareable_pages(in);
+  options.check_every_call = read_flag(in.check_every_call, "check_every_call");
+  options.track_labels = read_flag(in.track_labels, "track_labels");
+  options.context_source = read_context_source(in);
+  return options;
+}
+
+std::unique_ptr<cachalot_allocator> make_allocator(const cachalot_allocator_options& in) {
+  AllocatorOptions options = read_allocator_options(in);
+  DriverReference driver = in.driver != nullptr ? share(*in.driver) : open_driver(nullptr);
+  options.driver = driver->core;
+  return std::make_unique<cachalot_allocator>(std::move(driver), std::move(options));
+}
+
+void require_no_live_blocks(Allocator& core) {
+  const uint64_t live = core.live_blocks();
+  if (live > 0)
+    throw_invalid_state(format("%llu block%s still live", static_cast<unsigned long long>(live),
+                               live == 1 ? " is" : "s are"));
+}
+
+Request read_request(const cachalot_request& in) {
+  const bool has_current = read_flag(in.has_current_stream, "has_current_stream");
+  return {.size = in.size,
+          .device = in.device,
+          .stream = in.stream,
+          .current_stream = has_current ? in.current_stream : in.stream,
+          .at = in.at};
+}
+
+cachalot_block write_block(const BlockInfo& block) {
+  return {.struct_size = sizeof(cachalot_block),
+          .address = block.address,
+          .size = block.size,
+          .requested = block.requested,
+          .stream = block.stream,
+          .pool = write_pool_id(block.pool),
+          .device = block.device,
+          .uncached = block.uncached};
+}
+
+cachalot_device_totals write_totals(const DeviceTotals& totals) {
+  return {.struct_size = sizeof(cachalot_device_totals),
+          .total = totals.total,
+          .used = totals.used,
+          .used_by_process = totals.used_by_process,
+          .reserved = totals.reserved,
+          .outside = totals.outside};
+}
+
+}  // namespace
+}  // namespace cachalot::capi
+
+using namespace cachalot;
+using namespace cachalot::capi;
+
+cachalot_status cachalot_allocator_create(const cachalot_allocator_options* options,
+                                          cachalot_allocator** out_allocator,
+                                          cachalot_error* error) {
+  return guard(error, [&] {
+    cachalot_allocator*& out = require(out_allocator, "out_allocator");
+    out = make_allocator(read_options(options)).release();
+  });
+}
+
+cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator, cachalot_error* error) {
+  return guard(error, [&] {
+    if (allocator == nullptr) return;
+    require_no_live_blocks(allocator->core);
+    delete allocator;
+  });
+}
+
+cachalot_status cachalot_allocator_destroy_all(cachalot_allocator* allocator,
+                                               cachalot_error* error) {
+  return guard(error, [&] {
+    if (allocator == nullptr) return;
+    allocator->core.free_all();
+    delete allocator;
+  });
+}
+
+cachalot_driver* cachalot_allocator_driver(const cachalot_allocator* allocator) {
+  return allocator != nullptr ? allocator->driver.get() : nullptr;
+}
+
+int32_t cachalot_allocator_release(const cachalot_allocator* allocator) {
+  return allocator != nullptr ? static_cast<int32_t>(allocator->core.rules().release) : 0;
+}
+
+cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
+                                  cachalot_stream stream, cachalot_address* out_address,
+                                  cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    cachalot_address& out = require(out_address, "out_address");
+    out = core.allocate(size, device, stream);
+  });
+}
+
+cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
+                                       const cachalot_request* request,
+                                       cachalot_address* out_address, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    cachalot_address& out = require(out_address, "out_address");
+    out = core.allocate(read_request(read_options(&require(request, "request"), "request")));
+  });
+}
+
+cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address address,
+                              cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).free(address); });
+}
+
+cachalot_status cachalot_free_on_stream(cachalot_allocator* allocator, cachalot_address address,
+                                        cachalot_stream current_stream, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).free(address, current_stream); });
+}
+
+cachalot_status cachalot_record_stream(cachalot_allocator* allocator, cachalot_address address,
+                                       cachalot_stream stream, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).record_stream(address, stream); });
+}
+
+cachalot_status cachalot_record_stream_on_stream(cachalot_allocator* allocator,
+                                                 cachalot_address address, cachalot_stream stream,
+                                                 cachalot_stream current_stream,
+                                                 cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).record_stream(address, stream, current_stream); });
+}
+
+cachalot_status cachalot_get_block(cachalot_allocator* allocator, cachalot_address address,
+                                   cachalot_block* out_block, cachalot_error* error) {
+  return guard(error, [&] {
+    write_struct(out_block, write_block(core_of(allocator).block(address)), "out_block");
+  });
+}
+
+cachalot_status cachalot_base_allocation(cachalot_allocator* allocator, cachalot_address address,
+                                         cachalot_address* out_base, uint64_t* out_size,
+                                         cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    cachalot_address& base = require(out_base, "out_base");
+    uint64_t& size = require(out_size, "out_size");
+    std::tie(base, size) = core.base_allocation(address);
+  });
+}
+
+cachalot_status cachalot_empty_cache(cachalot_allocator* allocator, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    for (int device = 0; device < core.device_count(); device++) core.empty_cache(device);
+  });
+}
+
+cachalot_status cachalot_empty_device_cache(cachalot_allocator* allocator, int32_t device,
+                                            cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).empty_cache(device); });
+}
+
+cachalot_status cachalot_empty_device_cache_on_stream(cachalot_allocator* allocator, int32_t device,
+                                                      cachalot_stream current_stream,
+                                                      cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).empty_cache(device, {}, current_stream); });
+}
+
+cachalot_status cachalot_largest_block(cachalot_allocator* allocator, int32_t device,
+                                       uint64_t at_least, uint64_t* out_size,
+                                       cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    require(out_size, "out_size") = core.largest_block(device, at_least);
+  });
+}
+
+cachalot_status cachalot_set_caching_enabled(cachalot_allocator* allocator, int32_t enabled,
+                                             cachalot_error* error) {
+  return guard(error,
+               [&] { core_of(allocator).set_caching_enabled(read_flag(enabled, "enabled")); });
+}
+
+int32_t cachalot_is_caching_enabled(const cachalot_allocator* allocator) {
+  return allocator != nullptr && allocator->core.is_caching_enabled();
+}
+
+cachalot_status cachalot_set_memory_fraction(cachalot_allocator* allocator, int32_t device,
+                                             double fraction, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).set_memory_fraction(device, fraction); });
+}
+
+cachalot_status cachalot_memory_fraction(cachalot_allocator* allocator, int32_t device,
+                                         double* out_fraction, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    require(out_fraction, "out_fraction") = core.memory_fraction(device);
+  });
+}
+
+cachalot_status cachalot_set_memory_limit(cachalot_allocator* allocator, int32_t device,
+                                          uint64_t bytes, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).set_memory_limit(device, bytes); });
+}
+
+cachalot_status cachalot_memory_limit(cachalot_allocator* allocator, int32_t device,
+                                      uint64_t* out_bytes, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    require(out_bytes, "out_bytes") = core.memory_limit(device);
+  });
+}
+
+cachalot_status cachalot_configure(cachalot_allocator* allocator, const char* config,
+                                   cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    core.configure(&require(config, "config"));
+  });
+}
+
+cachalot_status cachalot_get_config(cachalot_allocator* allocator, char* buffer, size_t capacity,
+                                    size_t* out_length, cachalot_error* error) {
+  return guard(error, [&] {
+    write_text(buffer, capacity, out_length, core_of(allocator).settings().config);
+  });
+}
+
+cachalot_status cachalot_get_settings(cachalot_allocator* allocator,
+                                      cachalot_settings* out_settings, cachalot_error* error) {
+  return guard(error, [&] {
+    write_struct(out_settings, write_settings(core_of(allocator).settings()), "out_settings");
+  });
+}
+
+cachalot_status cachalot_set_settings(cachalot_allocator* allocator,
+                                      const cachalot_settings* settings, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    const cachalot_settings in = read_options(&require(settings, "settings"), "settings");
+    core.set_settings(read_settings(in, core.settings()));
+  });
+}
+
+cachalot_status cachalot_enable_peer_access(cachalot_allocator* allocator, int32_t device,
+                                            int32_t peer, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).enable_peer_access(device, peer); });
+}
+
+cachalot_status cachalot_get_device_totals(cachalot_allocator* allocator, int32_t device,
+                                           cachalot_device_totals* out_totals,
+                                           cachalot_error* error) {
+  return guard(error, [&] {
+    write_struct(out_totals, write_totals(core_of(allocator).device_totals(device)), "out_totals");
+  });
+}
+
+cachalot_status cachalot_check(cachalot_allocator* allocator, cachalot_error* error) {
+  return guard(error, [&] {
+    const std::string finding = core_of(allocator).check();
+    if (!finding.empty()) throw Error(Status::kInternal, finding);
+  });
+}

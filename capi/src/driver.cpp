@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The functions of driver.h.
+#include "cachalot/driver.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include "custom_driver.h"
+#include "device/driver_name.h"
+#include "device/host_driver.h"
+#include "device/sim_driver.h"
+#include "guard.h"
+#include "handles.h"
+
+namespace cachalot::capi {
+namespace {
+
+static_assert(kSuccess == CACHALOT_DRIVER_SUCCESS && kNotReady == CACHALOT_DRIVER_NOT_READY);
+static_assert(kInvalidValue == CACHALOT_DRIVER_INVALID_VALUE);
+static_assert(kDriverOutOfMemory == CACHALOT_DRIVER_OUT_OF_MEMORY);
+static_assert(kDriverNotSupported == CACHALOT_DRIVER_NOT_SUPPORTED);
+
+bool is_empty(const char* text) {
+  return text == nullptr || *text == '\0';
+}
+
+// The name to open where the caller gave none.
+const char* default_name() {
+  const char* name = std::getenv("CACHALOT_DRIVER");
+  return is_empty(name) ? "host" : name;
+}
+
+std::shared_ptr<Driver> make_host(uint64_t capacity, int32_t device_count) {
+  HostOptions options;
+  if (capacity != 0) options.capacity = capacity;
+  if (device_count != 0) options.device_count = device_count;
+  return std::make_shared<HostDriver>(options);
+}
+
+std::shared_ptr<Driver> make_sim(uint64_t capacity) {
+  SimOptions options;
+  if (capacity != 0) options.capacity = capacity;
+  return std::make_shared<SimDriver>(options);
+}
+
+std::shared_ptr<Driver> make_driver(const DriverName& name) {
+  switch (name.kind) {
+    case DriverKind::kHost:
+      return make_host(name.capacity, 1);
+    case DriverKind::kSim:
+      return make_sim(name.capacity);
+    case DriverKind::kCuda:
+      break;
+  }
+  throw Error(Status::kDriverUnavailable, "this build has no cuda driver");
+}
+
+}  // namespace
+
+DriverReference open_driver(const char* name) {
+  const DriverName parsed = parse_driver_name(is_empty(name) ? default_name() : name);
+  return DriverReference(new cachalot_driver(make_driver(parsed)));
+}
+
+}  // namespace cachalot::capi
+
+using namespace cachalot;
+using namespace cachalot::capi;
+
+cachalot_status cachalot_driver_open(const char* name, cachalot_driver** out_driver,
+                                     cachalot_error* error) {
+  return guard(error, [&] {
+    require(out_driver, "out_driver");
+    *out_driver = open_driver(name).release();
+  });
+}
+
+cachalot_status cachalot_driver_create_host(uint64_t capacity, int32_t device_count,
+                                            cachalot_driver** out_driver, cachalot_error* error) {
+  return guard(error, [&] {
+    require(out_driver, "out_driver");
+    *out_driver = new cachalot_driver(make_host(capacity, device_count));
+  });
+}
+
+cachalot_status cachalot_driver_create_custom(const cachalot_device_ops* ops, int32_t device_count,
+                                              void* user_data, void (*destroy)(void* user_data),
+                                              cachalot_driver** out_driver, cachalot_error* error) {
+  return guard(error, [&] {
+    UserData owned(user_data, destroy);
+    require(out_driver, "out_driver");
+    const auto copy = read_options(&require(ops, "ops"), "ops");
+    *out_driver =
+        new cachalot_driver(std::make_shared<CustomDriver>(copy, device_count, std::move(owned)));
+  });
+}
+
+void cachalot_driver_destroy(cachalot_driver* driver) {
+  DriverReference{driver};
+}
+
+const char* cachalot_driver_name(const cachalot_driver* driver) {
+  return driver == nullptr ? "" : driver->core->name();
+}
+
+int32_t cachalot_driver_device_count(const cachalot_driver* driver) {
+  return driver == nullptr ? 0 : driver->core->device_count();
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "environment.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace cachalot::capi {
+
+std::string environment_config() {
+  for (const char* name : {"CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const char* value = std::getenv(name)) return value;
+  return "";
+}
+
+Release environment_release() {
+  const char* value = std::getenv("CACHALOT_RELEASE");
+  if (value == nullptr || std::string_view(value) == "2.15") return Release::k2_15;
+  if (std::string_view(value) == "2.11") return Release::k2_11;
+  throw_invalid_argument(
+      format("the environment variable CACHALOT_RELEASE is \"%s\": expected 2.11 or 2.15", value));
+}
+
+bool environment_caching(const LogSink& log) {
+  const char* value = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  if (value == nullptr || std::string_view(value) == "0") return true;
+  if (std::string_view(value) == "1") return false;
+  if (log) {
+    // The missing space is the reference's.
+    const std::string text = format(
+        "Ignoring invalid value for boolean flag PYTORCH_NO_CUDA_MEMORY_CACHING: %svalid values "
+        "are 0 or 1.",
+        value);
+    log(LogLevel::kWarning, text.c_str());
+  }
+  return true;
+}
+
+bool environment_shareable_pages() {
+  const char* value = std::getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
+  return value == nullptr || std::string_view(value) != "0";
+}
+
+}  // namespace cachalot::capi

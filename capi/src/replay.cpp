@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Replays of traces.
+#include <string>
+#include <utility>
+
+#include "cachalot/trace.h"
+#include "guard.h"
+#include "replay/script_writer.h"
+#include "trace_handles.h"
+#include "values.h"
+
+namespace cachalot::capi {
+namespace {
+
+ReplayOptions read_replay_options(const cachalot_replay_options& in) {
+  ReplayOptions options;
+  if (in.config != nullptr) options.config = in.config;
+  if (in.release != CACHALOT_RELEASE_DEFAULT) options.release = read_release(in.release);
+  options.expect = read_flag(in.expect, "expect");
+  options.capacity = in.capacity;
+  options.fraction = in.fraction;
+  if (in.progress != nullptr)
+    options.progress = [progress = in.progress, user_data = in.progress_user_data](uint64_t done,
+                                                                                   uint64_t total) {
+      return progress(user_data, done, total) == 0;
+    };
+  return options;
+}
+
+ReplayOptions resolve_options(const Trace& trace, const cachalot_replay_options* options) {
+  return resolve(trace, read_replay_options(read_options(options)),
+                 read_release(CACHALOT_RELEASE_DEFAULT));
+}
+
+// Blocks that the recorded program never freed would keep an allocator from ending.
+struct DestroyAll {
+  void operator()(cachalot_replay* replay) const {
+    if (replay->allocator) replay->allocator->core.free_all();
+    delete replay;
+  }
+};
+
+std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const ReplayOptions& options) {
+  auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
+  std::unique_ptr<cachalot_replay, DestroyAll> done(new cachalot_replay);
+  done->allocator = std::make_unique<cachalot_allocator>(
+      DriverReference(new cachalot_driver(device)), replay_allocator_options(options, device));
+  done->result = replay(trace, options, &done->allocator->core, device.get());
+  done->events = trace.events.size();
+  return done;
+}
+
+cachalot_replay_result write_result(const cachalot_replay& replay) {
+  const ReplayResult& result = replay.result;
+  return {.struct_size = sizeof(cachalot_replay_result),
+          .events = replay.events,
+          .allocations = result.allocations,
+          .out_of_memory = result.out_of_memory,
+          .driver_allocations = result.calls.obtained,
+          .driver_frees = result.calls.given_back,
+          .segments = result.calls.segments,
+          .segments_peak = result.calls.segments_peak,
+          .peak_requested = result.peak_requested,
+          .peak_allocated = result.peak_allocated,
+          .peak_reserved = result.peak_reserved,
+          .differing_events = result.differences.count,
+          .first_difference = result.differences.first,
+          .expected = result.differences.expected.c_str(),
+          .actual = result.differences.actual.c_str()};
+}
+
+}  // namespace
+}  // namespace cachalot::capi
+
+using namespace cachalot;
+using namespace cachalot::capi;
+
+cachalot_status cachalot_replay_run(const cachalot_trace* trace,
+                                    const cachalot_replay_options* options,
+                                    cachalot_replay** out_replay, cachalot_error* error) {
+  return guard(error, [&] {
+    const Trace& core = require(trace, "trace").core;
+    cachalot_replay*& out = require(out_replay, "out_replay");
+    out = run(core, resolve_options(core, options)).release();
+  });
+}
+
+void cachalot_replay_destroy(cachalot_replay* replay) {
+  if (replay != nullptr) DestroyAll()(replay);
+}
+
+cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
+                                           cachalot_replay_result* out_result) {
+  return guard(nullptr, [&] {
+    write_struct(out_result, write_result(require(replay, "replay")), "out_result");
+  });
+}
+
+cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay) {
+  return replay != nullptr ? replay->allocator.get() : nullptr;
+}
+
+cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,
+                                             const cachalot_replay_options* options,
+                                             cachalot_write_fn write, void* user_data,
+                                             cachalot_error* error) {
+  return guard(error, [&] {
+    const Trace& core = require(trace, "trace").core;
+    write_script(core, resolve_options(core, options), write_through(write, user_data));
+  });
+}
