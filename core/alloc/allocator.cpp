@@ -63,7 +63,7 @@ Allocator::Allocator(AllocatorOptions options)
       audits_(options.check_every_call),
       observers_(std::make_shared<const ObserverSet>()) {
   apply_options(options.config, OptionMoment::kCreation, rules_, &shared_->settings,
-                [this](const std::string& text) { shared_->warn(text); });
+                [this](const std::string& text) { shared_->warn_of_options(text); });
   require_virtual_memory(shared_->settings);
   for (int i = 0; i < driver_->device_count(); i++) {
     devices_.push_back(std::make_unique<DeviceAllocator>(*shared_, i));
@@ -241,7 +241,7 @@ void Allocator::configure(const std::string& config) {
   const bool was_expandable = settings.expandable_segments;
   try {
     apply_options(config, OptionMoment::kRunTime, rules_, &settings,
-                  [this](const std::string& text) { shared_->warn(text); });
+                  [this](const std::string& text) { shared_->warn_of_options(text); });
     require_virtual_memory(settings);
   } catch (const Error&) {
     if (!driver_->supports_virtual_memory()) settings.expandable_segments = was_expandable;

@@ -51,10 +51,13 @@ struct BlockPool {
 
   // Unmapped ranges of expandable segments: by stream, then address.
   struct ByStreamAndAddress {
+    using is_transparent = void;
     bool operator()(const Block* a, const Block* b) const {
       if (a->segment->stream != b->segment->stream) return a->segment->stream < b->segment->stream;
       return a->address < b->address;
     }
+    bool operator()(const Block* a, Stream stream) const { return a->segment->stream < stream; }
+    bool operator()(Stream stream, const Block* a) const { return stream < a->segment->stream; }
   };
 
   // The shelf of a stream; null: nothing was ever obtained for it.

@@ -18,9 +18,9 @@ namespace cachalot {
 
 // exp. 2.2, 2.4: the first hole by address that is large enough with its free surroundings.
 Block* DeviceAllocator::find_expandable_block(AllocParams& params) {
-  const auto& unmapped = params.pool->unmapped;
-  for (Block* hole : unmapped) {
-    if (hole->segment->stream != params.stream) continue;
+  const auto [first, end] = params.pool->unmapped.equal_range(params.stream);
+  for (auto place = first; place != end; ++place) {
+    Block* hole = *place;
     Block* start = hole->prev->is_free() ? hole->prev : hole;
     uint64_t available = 0;
     for (Block* b = start; b->is_free(); b = b->next) {

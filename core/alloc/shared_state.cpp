@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace cachalot {
 namespace {
@@ -87,6 +88,15 @@ void SharedState::warn_once(const std::string& key, const std::string& text) {
     if (!warned_.insert(key).second) return;
   }
   warn(text);
+}
+
+void SharedState::warn_of_options(const std::string& text) {
+  constexpr std::string_view kLimits = "pinned_max_round_threshold_mb (";
+  if (text.starts_with(kLimits)) {
+    warn_once(std::string(kLimits), text);
+  } else {
+    warn(text);
+  }
 }
 
 void SharedState::differ(const char* defect, const std::string& text) const {

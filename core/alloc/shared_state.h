@@ -66,6 +66,8 @@ class SharedState {
 
   void warn(const std::string& text) const;
   void warn_once(const std::string& key, const std::string& text);
+  // R33 is said once, R34 each time.
+  void warn_of_options(const std::string& text);
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, const std::string& text) const;
 
