@@ -12,35 +12,51 @@ AddressTable::AddressTable()
           static_cast<std::atomic<Leaf*>*>(map_zero_pages(kDirectoryEntries * sizeof(Leaf*)))) {}
 
 AddressTable::~AddressTable() {
-  for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) {
-    Leaf* found = directory_[i].load();
-    if (!found) continue;
-    for (Entry& entry : found->entries) {
-      if (entry & kIsGranules) delete granules(entry);
-    }
-    delete found;
-  }
+  for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) drop(directory_[i].load());
+  for (const auto& [gib, found] : high_) drop(found);
   unmap_pages(directory_, kDirectoryEntries * sizeof(Leaf*));
 }
 
+void AddressTable::drop(Leaf* leaf) {
+  if (!leaf) return;
+  for (Entry& entry : leaf->entries) {
+    if (entry & kIsGranules) delete granules(entry);
+  }
+  delete leaf;
+}
+
 void AddressTable::prepare(Address address, uint64_t size, bool small) {
-  if (address >> kDirectoryEnd) return;  // set_high makes room by itself
-  const Address end = std::min(address + size, Address{1} << kDirectoryEnd);
+  const Address end = address + size;
   std::lock_guard guard(growing_);
   for (Address gib = round_down(address, GiB); gib < end; gib += GiB) ensure_leaf(gib);
-  for (Address mib = round_down(address, MiB); mib < end; mib += MiB) {
-    const bool shared = mib < address || end - mib < MiB;
-    if (small || shared) ensure_granules(leaf(mib)->entries[(mib / MiB) % kLeafEntries]);
+  const auto split = [&](Address mib) {
+    ensure_granules(leaf(mib)->entries[(mib / MiB) % kLeafEntries]);
+  };
+  if (small) {
+    for (Address mib = round_down(address, MiB); mib < end; mib += MiB) split(mib);
+  } else {
+    if (address % MiB != 0) split(address);
+    if (end % MiB != 0) split(end);
   }
 }
 
-AddressTable::Leaf* AddressTable::ensure_leaf(Address address) {
-  std::atomic<Leaf*>& slot = directory_[address / GiB];
-  if (Leaf* found = slot.load()) return found;
-  Leaf* made = new Leaf{};
+void AddressTable::ensure_leaf(Address address) {
+  if (leaf(address)) return;
+  auto made = std::make_unique<Leaf>();
+  if (address >> kDirectoryEnd) {
+    std::lock_guard guard(high_lock_);
+    high_.emplace(address / GiB, made.get());
+  } else {
+    directory_[address / GiB].store(made.get(), std::memory_order_release);
+  }
+  made.release();
   bytes_ += sizeof(Leaf);
-  slot.store(made, std::memory_order_release);
-  return made;
+}
+
+AddressTable::Leaf* AddressTable::high_leaf(Address address) const {
+  std::lock_guard guard(high_lock_);
+  const auto found = high_.find(address / GiB);
+  return found == high_.end() ? nullptr : found->second;
 }
 
 void AddressTable::ensure_granules(Entry& entry) {
@@ -48,17 +64,6 @@ void AddressTable::ensure_granules(Entry& entry) {
   Granules* made = new Granules{};
   bytes_ += sizeof(Granules);
   entry.store(reinterpret_cast<uint64_t>(made) | kIsGranules, std::memory_order_release);
-}
-
-void AddressTable::set_high(Address address, uint32_t number) {
-  std::lock_guard guard(high_lock_);
-  high_[address] = number;
-}
-
-uint32_t AddressTable::find_high(Address address) const {
-  std::lock_guard guard(high_lock_);
-  const auto found = high_.find(address);
-  return found == high_.end() ? 0 : found->second;
 }
 
 }  // namespace cachalot

@@ -5,7 +5,8 @@
 // entry for each MiB. Blocks of large pools are larger than 1 MiB, so at most one begins in a MiB
 // and the entry names it; where small pools are, and where a MiB is not all of one segment, the
 // entry is a table of 2048 granules of 512 bytes. So a plain entry is written under one device's
-// lock only. Higher addresses go to a map.
+// lock only. The leaves of higher addresses are
+// in a map.
 //
 // Reading needs no lock. Entries are not cleared when a block is freed or its segment is given
 // back: a reader takes what it finds as a guess, and checks under the device's lock that this block
@@ -36,8 +37,6 @@ class AddressTable {
 
   // pre: prepare() was called for a range that holds address.
   void set(Address address, uint32_t number) {
-    if (address >> kDirectoryEnd) [[unlikely]]
-      return set_high(address, number);
     Entry& entry = leaf(address)->entries[(address / MiB) % kLeafEntries];
     const uint64_t value = entry.load(std::memory_order_relaxed);
     if (value & kIsGranules) {
@@ -50,8 +49,6 @@ class AddressTable {
 
   // A guess; 0: no block begins there. Any thread.
   uint32_t find(Address address) const {
-    if (address >> kDirectoryEnd) [[unlikely]]
-      return find_high(address);
     const Leaf* found = leaf(address);
     if (!found) return 0;
     const uint64_t value =
@@ -83,20 +80,22 @@ class AddressTable {
   };
 
   Leaf* leaf(Address address) const {
+    if (address >> kDirectoryEnd) [[unlikely]]
+      return high_leaf(address);
     return directory_[address / GiB].load(std::memory_order_acquire);
   }
+  Leaf* high_leaf(Address address) const;
   static Granules* granules(uint64_t value) {
     return reinterpret_cast<Granules*>(value - kIsGranules);
   }
-  Leaf* ensure_leaf(Address address);
+  void ensure_leaf(Address address);
+  static void drop(Leaf* leaf);
   void ensure_granules(Entry& entry);
-  void set_high(Address address, uint32_t number);
-  uint32_t find_high(Address address) const;
 
   std::atomic<Leaf*>* directory_;
   std::mutex growing_;
   mutable std::mutex high_lock_;
-  std::unordered_map<Address, uint32_t> high_;
+  std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
   std::atomic<uint64_t> bytes_{0};
 };
 

@@ -122,7 +122,7 @@ Address Allocator::allocate(uint64_t size, int index, Stream stream) {
   DeviceAllocator& target = device(request.device);
   const Audit audit(*this);
   if (request.at != 0) require_exact_address(request);
-  if (request.size >= kTooLarge) {
+  if (request.size >= kTooLarge && request.at == 0) {
     OutOfMemory numbers;
     numbers.device = request.device;
     numbers.stream = request.stream;
@@ -139,13 +139,17 @@ void Allocator::require_exact_address(const Request& request) const {
   if (!rules_.allocates_at_addresses)
     throw_not_supported("allocation at an address needs release 2.13 or newer");
   if (!is_caching()) {
-    throw_not_supported(
+    throw_invalid_state(
         "Exact-address allocation is only supported by the native CUDA caching allocator");
   }
   if (request.size != 0 && request.at % kMinBlockSize != 0) {
     throw_invalid_argument(
         "mallocWithAddress: addr must be aligned to kMinBlockSize (512 bytes), got " +
         hex_address(request.at));
+  }
+  if (request.size >= kTooLarge) {
+    throw_invalid_state("Could not allocate CUDA storage at exact address " +
+                        hex_address(request.at));
   }
 }
 
@@ -187,6 +191,7 @@ BlockInfo Allocator::block(Address address) {
 }
 
 std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
+  if (uncached_->info(address)) throw_invalid_state(invalid_pointer(address).message());
   const auto [target, block] = find(address);
   if (!target) throw invalid_pointer(address);
   return target->base_allocation(block, address);
@@ -243,7 +248,7 @@ void Allocator::configure(const std::string& config) {
     apply_options(config, OptionMoment::kRunTime, rules_, &settings,
                   [this](const std::string& text) { shared_->warn_of_options(text); });
     require_virtual_memory(settings);
-  } catch (const Error&) {
+  } catch (...) {
     if (!driver_->supports_virtual_memory()) settings.expandable_segments = was_expandable;
     hand_settings_to_devices();
     throw;
@@ -300,7 +305,13 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
 void Allocator::record_history(const HistoryOptions& options) {
   std::string unknown;
   const uint32_t skipped = action_bits(options.skip_actions, rules_, &unknown);
-  for (const auto& d : devices_) d->record_history(options, skipped);
+  for (const auto& d : devices_) {
+    if (unknown.empty()) {
+      d->record_history(options, skipped);
+    } else {
+      d->skip_no_actions(options.enabled);
+    }
+  }
   if (!unknown.empty()) throw_invalid_argument("Unknown TraceEntry action: " + unknown);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The auditor: walks all that a device has and compares it with its indexes and counters. What it
 // finds is a defect of the library, told in one line.
-#include "alloc/device_allocator.h"
+#include "alloc/hot_path.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -59,13 +59,13 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
     const std::string at = "block " + hex_address(b->address);
     if (b->address != expected) return at + " does not begin where the one before it ends";
     if (b->prev != before) return at + " does not lead back to its neighbour";
-    if (b->segment != &segment) return at + " names another segment";
+    if (b->segment() != &segment) return at + " names another segment";
     if (b->size == 0) return at + " is empty";
     const Shelf& shelf = shelf_of(b);
     if (shelf.pool != segment.pool || shelf.stream != segment.stream)
       return at + " is on another pool's shelf";
     if (b->is(Block::kUsed) && b->is(Block::kWaiting)) return at + " is both used and waiting";
-    if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != b->number)
+    if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != BlockArena::number_of(b))
       return at + " can not be found";
     if (b->is(Block::kExpandable) != segment.is_expandable())
       return at + " is not of its segment's kind";
@@ -89,11 +89,11 @@ std::string DeviceAllocator::check_free_sets() {
   std::vector<uint64_t> bytes(shelves_.size());
   std::vector<uint64_t> segments(shelves_.size());
   for (const auto& [address, segment] : segments_) {
-    segments[segment->first()->shelf]++;
+    segments[segment->shelf->number]++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is_free() || b->is(Block::kUnmapped)) continue;
-      count[b->shelf]++;
-      bytes[b->shelf] += b->size;
+      count[segment->shelf->number]++;
+      bytes[segment->shelf->number] += b->size;
     }
   }
   for (size_t i = 0; i < shelves_.size(); i++) {
@@ -166,7 +166,7 @@ std::string DeviceAllocator::check_pending() {
 
 std::string DeviceAllocator::check() {
   Guard guard(lock_);
-  settle_all();
+  settle();
   for (const auto& [address, segment] : segments_) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }

@@ -33,17 +33,19 @@ namespace cachalot {
 
 struct BlockPool;
 struct Segment;
+struct Shelf;
 struct StreamUses;
 class PageTable;
 
 // The first line of 64 bytes is all that a hit touches.
 struct alignas(64) Block {
-  enum Flag : uint16_t {
+  enum Flag : uint64_t {
     kUsed = 1,
     kWaiting = 2,
     kUnmapped = 4,
     kExpandable = 8,
     kRecorded = 16,  // uses is set
+    kAllFlags = 63,
   };
 
   Address address;
@@ -53,24 +55,28 @@ struct alignas(64) Block {
   Block* next;
   Block* left;  // neighbours in the free set
   Block* right;
-  uint32_t shelf;  // the free set of its pool and stream, by number
-  uint16_t bin;    // its place there
-  uint16_t flags;
+  uint64_t home;  // where its segment is, with the flags in the low bits
 
-  Segment* segment;
-  Block* child[2];    // in the tree of a long bin
-  ContextId context;  // of the hand-out
-  ContextId
-      segment_context;  // of the call that obtained the segment, as far as this block knows (P32)
-  StreamUses* uses;     // null: no other stream was recorded
-  uint32_t mark;        // the pool's search count when it was last put into the free set (13.3)
-  uint32_t number;      // its place in the arena, from 1 on
-  uint32_t label;       // the labels of the thread that asked; 0: none
-  uint32_t reserved_;
+  Block* child[2];            // in the tree of a long bin
+  ContextId context;          // of the hand-out
+  ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
+                              // (P32)
+  StreamUses* uses;           // with kRecorded only
+  uint32_t mark;   // the pool's search count when it was last put into the free set (13.3)
+  uint32_t label;  // the labels of the thread that asked; 0: none
 
-  bool is(uint16_t flag) const { return (flags & flag) != 0; }
+  Segment* segment() const { return reinterpret_cast<Segment*>(home & ~uint64_t{kAllFlags}); }
+  uint64_t flags() const { return home & kAllFlags; }
+  bool is(uint64_t flag) const { return (home & flag) != 0; }
   bool is_free() const { return !is(kUsed | kWaiting); }
   bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`
+
+  void set_home(Segment* segment, uint64_t flags) {
+    home = reinterpret_cast<uint64_t>(segment) | flags;
+  }
+  void set_flags(uint64_t flags) { home = (home & ~uint64_t{kAllFlags}) | flags; }
+  void set(Flag flag) { home |= flag; }
+  void clear(Flag flag) { home &= ~uint64_t{flag}; }
 };
 static_assert(sizeof(Block) == 128);
 
@@ -80,6 +86,7 @@ struct Segment {
   int64_t number = 0;  // the order in which segments were obtained (R2)
   Stream stream = 0;
   BlockPool* pool = nullptr;
+  Shelf* shelf = nullptr;            // the free blocks of its pool and stream
   Stream source_stream = 0;          // what a pool's own source was given
   std::unique_ptr<PageTable> pages;  // expandable ones only
   Block ends{};
@@ -87,5 +94,6 @@ struct Segment {
   Block* first() const { return ends.next; }
   bool is_expandable() const { return pages != nullptr; }
 };
+static_assert(alignof(Segment) > Block::kAllFlags, "the low bits of its address are free");
 
 }  // namespace cachalot

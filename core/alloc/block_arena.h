@@ -18,31 +18,43 @@ class DeviceAllocator;
 class BlockArena {
  public:
   static constexpr uint32_t kChunkBits = 12;
-  static constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
-  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;  // 2^30 blocks
+  static constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;  // the first is the header
+  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;            // 2^30 blocks
 
   BlockArena();
   ~BlockArena();
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  // kChunkBlocks new blocks for a device, numbered and linked through `right`. Throws
-  // std::bad_alloc.
+  // New blocks for a device, linked through `right`. Throws std::bad_alloc.
   Block* add_chunk(DeviceAllocator* owner);
 
-  // pre: number was given by add_chunk. Any thread, no lock.
+  // pre: number is that of a block. Any thread, no lock. No block has the number 0.
   Block* block(uint32_t number) const {
     return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
   }
-  DeviceAllocator* owner(uint32_t number) const { return chunk(number)->owner; }
+  DeviceAllocator* owner(uint32_t number) const { return chunk(number)->header.owner; }
+  // Chunks are aligned to their size, so a block finds the header of its own.
+  static uint32_t number_of(const Block* block) {
+    const auto place = reinterpret_cast<uintptr_t>(block);
+    const auto* home = reinterpret_cast<const Chunk*>(place & ~(sizeof(Chunk) - 1));
+    return home->header.first_number +
+           static_cast<uint32_t>((place % sizeof(Chunk)) / sizeof(Block));
+  }
   // Bytes taken from the system.
   uint64_t bytes() const { return chunk_count_.load(std::memory_order_relaxed) * sizeof(Chunk); }
 
  private:
-  struct Chunk {
+  struct Header {
     DeviceAllocator* owner;
+    uint32_t first_number;
+  };
+  union Chunk {
+    Header header;
     Block blocks[kChunkBlocks];
   };
+  static_assert(sizeof(Header) <= sizeof(Block) && sizeof(Chunk) == sizeof(Block) << kChunkBits);
+
   Chunk* chunk(uint32_t number) const {
     return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
   }

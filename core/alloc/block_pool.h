@@ -17,18 +17,6 @@ struct BlockPool;
 struct PrivatePool;
 
 // The part of a pool that belongs to one stream.
-//
-// Note [Kept free]
-// Rationale: programs free a block and ask for the same size again and again. Then the free merges
-// the block with its neighbour and files it, and the request finds, unfiles and splits it: the
-// state before is restored. Approach: a free of the block that was handed out last here, with
-// nothing else done since, only notes that
-// (`kept`). If the next request here asks for the same number of bytes it gets the block again, and
-// only a count of such rounds goes up (`rounds`). Anything else, a look at the statistics too,
-// settles first: the rounds are accounted for, and the free is carried out
-// (DeviceAllocator::settle). No round moves a peak. Invariants: a kept block is `handed_out`,
-// neither used nor in the free set; while a duty is set, and for a shelf that is settled, there is
-// neither a kept block nor a round.
 struct Shelf {
   Shelf(BlockPool* owner, bool small, Stream of, uint32_t at, bool ties_by_segment_number)
       : pool(owner), stream(of), number(at), is_small(small), free(ties_by_segment_number) {}
@@ -37,13 +25,8 @@ struct Shelf {
   Stream stream;
   uint32_t number;  // in DeviceAllocator::shelves_
   bool is_small;
-  bool kept = false;
-  Block* handed_out = nullptr;  // the last one, if nothing has happened here since
-  int64_t rounds = 0;
   uint64_t segments = 0;  // that were obtained for it and are still there
   FreeBlocks free;
-
-  bool is_settled() const { return !kept && rounds == 0; }
 };
 
 struct BlockPool {
@@ -53,11 +36,12 @@ struct BlockPool {
   struct ByStreamAndAddress {
     using is_transparent = void;
     bool operator()(const Block* a, const Block* b) const {
-      if (a->segment->stream != b->segment->stream) return a->segment->stream < b->segment->stream;
+      if (a->segment()->stream != b->segment()->stream)
+        return a->segment()->stream < b->segment()->stream;
       return a->address < b->address;
     }
-    bool operator()(const Block* a, Stream stream) const { return a->segment->stream < stream; }
-    bool operator()(Stream stream, const Block* a) const { return stream < a->segment->stream; }
+    bool operator()(const Block* a, Stream stream) const { return a->segment()->stream < stream; }
+    bool operator()(Stream stream, const Block* a) const { return stream < a->segment()->stream; }
   };
 
   // The shelf of a stream; null: nothing was ever obtained for it.

@@ -16,7 +16,7 @@ inline Block* DeviceAllocator::new_block() {
 
 inline void DeviceAllocator::recycle(Block* block) {
   block->address = 0;
-  block->flags = 0;
+  block->home = 0;
   block->right = spare_blocks_;
   spare_blocks_ = block;
   if (has(kContexts | kMarks)) [[unlikely]] {
@@ -39,9 +39,7 @@ inline Block* DeviceAllocator::split_front(Block* block, uint64_t size) {
   Block* front = new_block();
   front->address = block->address;
   front->size = size;
-  front->shelf = block->shelf;
-  front->flags = block->flags;
-  front->segment = block->segment;
+  front->home = block->home;
   front->prev = block->prev;
   front->next = block;
   block->prev->next = front;
@@ -53,8 +51,8 @@ inline Block* DeviceAllocator::split_front(Block* block, uint64_t size) {
 
 // 11: the block takes a free neighbour of the same mapped state in, and keeps its identity.
 inline bool DeviceAllocator::absorb(Block* block, Block* neighbour) {
-  constexpr uint16_t kState = Block::kUsed | Block::kWaiting | Block::kUnmapped;
-  if ((neighbour->flags & kState) != (block->flags & Block::kUnmapped)) return false;
+  constexpr uint64_t kState = Block::kUsed | Block::kWaiting | Block::kUnmapped;
+  if ((neighbour->home & kState) != (block->home & Block::kUnmapped)) return false;
   if (neighbour->is(Block::kUnmapped)) {
     shelf_of(block).pool->unmapped.erase(neighbour);
   } else {

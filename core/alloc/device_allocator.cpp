@@ -58,7 +58,7 @@ void DeviceAllocator::update_duties() {
   if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
     lasting_duties_ |= kContexts;
   duties |= lasting_duties_;
-  if (duties != 0) settle_all();
+  if (duties != 0) settle();
   duties_ = duties;
 }
 
@@ -128,7 +128,11 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
   const bool is_small = size <= kSmallSize;
   if (has(kRouting)) [[unlikely]] {
     for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
-      if (route->takes(stream)) return find_pool(route->id)->of_kind(is_small);
+      if (!route->takes(stream)) continue;
+      PrivatePool* pool = find_pool(route->id);
+      if (!pool)
+        throw_invalid_state("the pool that requests are routed to was released and is gone");
+      return pool->of_kind(is_small);
     }
   }
   return is_small ? small_ : large_;
@@ -159,7 +163,7 @@ Address DeviceAllocator::allocate(const Request& request) {
 
 Address DeviceAllocator::allocate_dutifully(const Request& request, ContextId context,
                                             Guard& guard) {
-  settle_all();
+  settle();
   if (request.at != 0) return allocate_at(request, context);
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
   if (!spare_blocks_) reserve_blocks(1);
@@ -168,13 +172,6 @@ Address DeviceAllocator::allocate_dutifully(const Request& request, ContextId co
   if (!block) [[unlikely]]
     block = obtain_block(params, guard);
   return alloc_found_block(block, params, should_split(params, block))->address;
-}
-
-// Before anything that walks, releases, counts or changes what a hit does not.
-void DeviceAllocator::settle_all() {
-  for (Shelf* shelf : shelves_) {
-    if (shelf) settle(*shelf);
-  }
 }
 
 void DeviceAllocator::settle_before_allocation(const Request& request, ContextId context) {
@@ -236,10 +233,10 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
   }
   if (!is_plain) change.split_count = change.split_bytes = 0;  // 5.1
   change.bytes = static_cast<int64_t>(block->size);
-  block->flags |= Block::kUsed;
+  block->set(Block::kUsed);
   block->requested = params.requested;
   if (has(kContexts)) block->context = params.context;
-  shared_.addresses.set(block->address, block->number);
+  shared_.addresses.set(block->address, BlockArena::number_of(block));
   trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
         params.context);
   counters_.hand_out(params.pool->is_small, change);
@@ -262,8 +259,8 @@ bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> 
   const ContextId context = capture_context(ContextLevel::kAll);
   Guard guard(lock_);
   if (block->address != address || !block->is(Block::kUsed)) return false;
-  settle_all();
-  free_locked(block, current_stream.value_or(block->segment->stream), context);
+  settle();
+  free_locked(block, current_stream.value_or(block->segment()->stream), context);
   return true;
 }
 
@@ -271,7 +268,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   Shelf& shelf = shelf_of(block);
   if (block->is(Block::kRecorded)) [[unlikely]]
     counters_.keep_active_apart();
-  block->flags &= static_cast<uint16_t>(~Block::kUsed);
+  block->clear(Block::kUsed);
   counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->context);
@@ -281,7 +278,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
     count_label(block, -1);
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
-  block->flags |= Block::kWaiting;
+  block->set(Block::kWaiting);
   if (is_capture_context(current_stream)) {
     defer_free(block);
   } else {
@@ -327,15 +324,16 @@ void DeviceAllocator::record_stream(Block* block, Address address, Stream stream
                                     std::optional<Stream> current_stream) {
   Guard guard(lock_);
   if (block->address != address || !block->is(Block::kUsed)) return;
-  const Stream own = block->segment->stream;
+  const Stream own = block->segment()->stream;
   if (stream == own) return;
   if (!block->is(Block::kRecorded)) {
-    block->flags |= Block::kRecorded;
     if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
     block->uses = spare_uses_.back().release();
     spare_uses_.pop_back();
+    block->set(Block::kRecorded);
   }
   auto& uses = block->uses->uses;
+  uses.reserve(uses.size() + 1);
   auto use = std::find_if(uses.begin(), uses.end(),
                           [&](const StreamUse& u) { return u.stream == stream; });
   const bool is_new = use == uses.end();
@@ -371,7 +369,7 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(const Block* block
         "expandable_segments:False in data loading workers via "
         "torch.cuda.memory._set_allocator_settings('expandable_segments:False')");
   }
-  return {block->segment->address, block->segment->size};
+  return {block->segment()->address, block->segment()->size};
 }
 
 ContextId DeviceAllocator::context_of(const Block* block, Address address) {
@@ -385,7 +383,7 @@ uint64_t DeviceAllocator::live_blocks() {
 
 void DeviceAllocator::free_all() {
   Guard guard(lock_);
-  settle_all();
+  settle();
   std::vector<Block*> live;
   for (const auto& [address, segment] : segments_) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
@@ -393,11 +391,10 @@ void DeviceAllocator::free_all() {
     }
   }
   if (live.empty()) return;
-  const DriverCode code = driver_.device_synchronize(device_);
-  if (code != kSuccess) throw runtime_error(driver_, code);
+  driver_.device_synchronize(device_);  // a device that is lost has no work to wait for
   for (Block* block : live) {
     forget_uses(block);
-    free_locked(block, block->segment->stream, kNoContext);
+    free_locked(block, block->segment()->stream, kNoContext);
   }
 }
 
@@ -424,8 +421,8 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context) 
   AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
   Block* block = free_block_around(params, request.at);
   if (!block) {
-    throw_invalid_argument("Could not allocate CUDA storage at exact address " +
-                           hex_address(request.at));
+    throw_invalid_state("Could not allocate CUDA storage at exact address " +
+                        hex_address(request.at));
   }
   internal_tag_ = "mallocWithAddress";
   take_from_free_set(block);
@@ -450,26 +447,26 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
     throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
   }
   Guard guard(lock_);
-  limit_ = kUnlimited;
+  uint64_t limit = kUnlimited;
   if (fraction < 1) {
-    uint64_t available = 0;
-    uint64_t total = 0;
-    const DriverCode code = driver_.memory_info(device_, &available, &total);
-    if (code != kSuccess) throw runtime_error(driver_, code);
-    const double bytes = fraction * static_cast<double>(total);
-    limit_ = static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
+    const double bytes = fraction * static_cast<double>(device_memory().total);
+    limit = static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
   }
+  limit_ = limit;
   update_duties();
+}
+
+DeviceAllocator::DeviceMemory DeviceAllocator::device_memory() {
+  DeviceMemory memory{};
+  const DriverCode code = driver_.memory_info(device_, &memory.available, &memory.total);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  return memory;
 }
 
 double DeviceAllocator::memory_fraction() {
   Guard guard(lock_);
   if (limit_ == kUnlimited) return 1;
-  uint64_t available = 0;
-  uint64_t total = 0;
-  const DriverCode code = driver_.memory_info(device_, &available, &total);
-  if (code != kSuccess) throw runtime_error(driver_, code);
-  return static_cast<double>(limit_) / static_cast<double>(total);
+  return static_cast<double>(limit_) / static_cast<double>(device_memory().total);
 }
 
 void DeviceAllocator::set_memory_limit(uint64_t bytes) {
@@ -497,7 +494,7 @@ void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers
 
 Stats DeviceAllocator::stats() {
   Guard guard(lock_);
-  settle_all();
+  settle();
   Stats stats = stats_;
   counters_.read(&stats);
   return stats;
@@ -505,7 +502,7 @@ Stats DeviceAllocator::stats() {
 
 void DeviceAllocator::reset_peak_stats() {
   Guard guard(lock_);
-  settle_all();
+  settle();
   const auto reset = [](Stat& stat) { stat.reset_peak(); };
   counters_.reset_peak();
   stats_.segment.for_each(reset);
@@ -518,7 +515,7 @@ void DeviceAllocator::reset_peak_stats() {
 
 void DeviceAllocator::reset_accumulated_stats() {
   Guard guard(lock_);
-  settle_all();
+  settle();
   const auto reset = [](Stat& stat) { stat.reset_accumulated(); };
   counters_.reset_accumulated();
   stats_.segment.for_each(reset);
@@ -545,11 +542,10 @@ std::vector<LabelStats> DeviceAllocator::label_stats() {
 
 DeviceTotals DeviceAllocator::totals() {
   Guard guard(lock_);
-  uint64_t available = 0;
+  const DeviceMemory memory = device_memory();
   DeviceTotals totals{};
-  const DriverCode code = driver_.memory_info(device_, &available, &totals.total);
-  if (code != kSuccess) throw runtime_error(driver_, code);
-  totals.used = totals.total - available;
+  totals.total = memory.total;
+  totals.used = memory.total - memory.available;
   totals.reserved = obtained_;
   totals.outside = totals.used - std::min(totals.used, obtained_);
   const auto pid = static_cast<uint64_t>(getpid());

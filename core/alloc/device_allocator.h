@@ -32,6 +32,7 @@
 #include "alloc/allocator.h"
 #include "alloc/block_pool.h"
 #include "alloc/counters.h"
+#include "alloc/kept_free.h"
 #include "alloc/page_table.h"
 #include "alloc/private_pool.h"
 #include "alloc/shared_state.h"
@@ -97,6 +98,7 @@ class DeviceAllocator {
 
   // ---- History and snapshots (device_snapshot.cpp)
   void record_history(const HistoryOptions& options, uint32_t skipped_actions);
+  void skip_no_actions(bool recording);
   std::vector<TraceEntry> history();
   void add_to_snapshot(Snapshot* snapshot, PoolId pool);
 
@@ -152,13 +154,14 @@ class DeviceAllocator {
   };
 
   enum class Obtain { kFirst, kRetry };
+  class Unlocked;
 
   // device_allocator.cpp
   Address allocate_usual(uint64_t requested, Stream stream);
   void free_usual(Block* block);
   Address allocate_dutifully(const Request& request, ContextId context, Guard& guard);
-  void settle(Shelf& shelf);
-  void settle_all();
+  // Before anything that walks, releases, counts or changes what a hit does not.
+  void settle();
   uint64_t round_size(uint64_t n) const;
   uint64_t segment_size_for(uint64_t size) const;
   AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
@@ -187,7 +190,7 @@ class DeviceAllocator {
   Block* new_block();
   void recycle(Block* block);
   void reserve_blocks(uint32_t count);
-  Shelf& shelf_of(const Block* block) { return *shelves_[block->shelf]; }
+  static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
   bool has(uint32_t duties) const { return (duties_ & duties) != 0; }
@@ -274,6 +277,12 @@ class DeviceAllocator {
   std::string check_counters();
   std::string check_pending();
 
+  struct DeviceMemory {
+    uint64_t available;
+    uint64_t total;
+  };
+  DeviceMemory device_memory();
+
   // Statistics that only slow paths move.
   void count_reserved(const BlockPool& pool, int64_t bytes);
 
@@ -288,6 +297,7 @@ class DeviceAllocator {
   BlockPool large_{false, nullptr};
   std::vector<Shelf*> shelves_;  // by number; null: free to be used again
   Block* spare_blocks_ = nullptr;
+  KeptFree last_;
   Counters counters_;
   uint32_t lasting_duties_ = 0;  // kContexts and kMarks
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver

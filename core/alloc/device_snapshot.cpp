@@ -2,7 +2,7 @@
 // Snapshots of one device, and its history (22, snapshot-format.md 3).
 #include <chrono>
 
-#include "alloc/device_allocator.h"
+#include "alloc/hot_path.h"
 
 namespace cachalot {
 namespace {
@@ -33,10 +33,20 @@ void DeviceAllocator::record(Action action, Address address, uint64_t size, Stre
              microseconds_since_1970(), current_metadata(), internal_tag_});
 }
 
-void DeviceAllocator::add_entry(TraceEntry entry) {
+// An entry that there is no memory for is lost: the call that it is about goes on.
+void DeviceAllocator::add_entry(TraceEntry entry) try {
   for (const auto& [id, observer] : observers_->trace) observer(entry);
   const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
   if (recording_ && !is_skipped) ring_.add(std::move(entry));
+} catch (const std::bad_alloc&) {
+}
+
+// What is left of a request to record that names an unknown action (22.3).
+void DeviceAllocator::skip_no_actions(bool recording) {
+  Guard guard(lock_);
+  recording_ = recording;
+  skipped_actions_ = 0;
+  update_duties();
 }
 
 // Another limit keeps what is there, and with it the order of the reference (22.1, U11).
@@ -101,7 +111,7 @@ const Block* DeviceAllocator::add_range_to_snapshot(Snapshot* snapshot, const Se
 // only as far as it is mapped from its beginning on (exp. 8.8).
 void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
   Guard guard(lock_);
-  settle_all();
+  settle();
   if (!pool.is_default()) remark_if_outlived(pool);
   const size_t first_row = snapshot->segments.size();
   for (const auto& [address, segment] : segments_) {

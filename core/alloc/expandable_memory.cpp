@@ -61,6 +61,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   reserve_blocks(4);
   Shelf& shelf = shelf_for(pool, params.stream);
   auto segment = std::make_unique<Segment>();
+  expandable_segments_.reserve(expandable_segments_.size() + 1);
   code = driver_.reserve(device_, pages * page, &segment->address);
   if (code != kSuccess) throw driver_error(driver_, code);
   if (rules_.gives_up_segments_too_small && pages * page < params.size) {
@@ -71,9 +72,9 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   segment->stream = params.stream;
   segment->pages = std::make_unique<PageTable>(shared_, device_, segment->address, page, pages);
   segment->number = shared_.next_segment_number++;
-  expandable_segments_.push_back(segment.get());
   Block* block = add_segment(std::move(segment), shelf);
-  block->flags = Block::kExpandable | Block::kUnmapped;
+  expandable_segments_.push_back(block->segment());
+  block->set_flags(Block::kExpandable | Block::kUnmapped);
   pool.unmapped.insert(block);
   return block;
 }
@@ -102,7 +103,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
 
 // exp. 4. False: out of memory.
 bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) {
-  Segment& segment = *block->segment;
+  Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
   const Address begin = block->address;
   const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
@@ -110,7 +111,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   if (!segment.pages->map(begin, mapped, peers_)) return false;
   pool.unmapped.erase(block);
   if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
-  block->flags = Block::kExpandable;
+  block->set_flags(Block::kExpandable);
   absorb(block, block->prev);
   absorb(block, block->next);
   put_into_free_set(block);
@@ -128,9 +129,7 @@ Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
   block->size -= size;
   back->address = block->address + block->size;
   back->size = size;
-  back->shelf = block->shelf;
-  back->flags = block->flags;
-  back->segment = block->segment;
+  back->home = block->home;
   back->prev = block;
   back->next = block->next;
   block->next->prev = back;
@@ -140,7 +139,7 @@ Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
 
 // exp. 6: gives the whole pages of a free block back.
 void DeviceAllocator::unmap_block(Block* block, ContextId context) {
-  Segment& segment = *block->segment;
+  Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
   const uint64_t page = segment.pages->page_size();
   const Address begin = segment.address + round_up(block->address - segment.address, page);
@@ -153,7 +152,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   if (begin > block->address) put_into_free_set(split_front(block, begin - block->address));
   if (end < block->address + block->size)
     put_into_free_set(cut_back(block, block->address + block->size - end));
-  block->flags = Block::kExpandable | Block::kUnmapped;
+  block->set_flags(Block::kExpandable | Block::kUnmapped);
   absorb(block, block->prev);
   absorb(block, block->next);
   pool.unmapped.insert(block);

@@ -11,8 +11,10 @@
 namespace cachalot {
 namespace {
 
-// The treap's priority: a scrambled block number, so that no order of inserts makes a chain.
-uint32_t priority(const Block* block) { return block->number * 2654435761u; }
+// The treap's priority: a scrambled address, so that no order of inserts makes a chain.
+uint32_t priority(const Block* block) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block) / sizeof(Block)) * 2654435761u;
+}
 
 // Splits a tree into what comes before the block and what comes after.
 std::pair<Block*, Block*> split(const FreeBlocks& order, Block* root, const Block* block) {
@@ -116,8 +118,7 @@ bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
     const Block* left = nullptr;
     uint64_t listed = 0;
     for (const Block* b = bin.first; b; left = b, b = b->right, listed++) {
-      if (b->left != left || b->bin != number || bin_of(b->size) != number || !b->is_free())
-        return false;
+      if (b->left != left || bin_of(b->size) != number || !b->is_free()) return false;
       if (left && !before(left, b)) return false;
       *bytes += b->size;
     }

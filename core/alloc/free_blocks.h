@@ -36,10 +36,10 @@ class FreeBlocks {
   Block* first() const { return first_from_bin(0); }
   Block* last() const { return last_before_bin(kBins); }
   Block* next(const Block* block) const {
-    return block->right ? block->right : first_from_bin(block->bin + 1u);
+    return block->right ? block->right : first_from_bin(bin_of(block->size) + 1);
   }
   Block* previous(const Block* block) const {
-    return block->left ? block->left : last_before_bin(block->bin);
+    return block->left ? block->left : last_before_bin(bin_of(block->size));
   }
   bool empty() const { return summary_ == 0; }
   // Whether a comes before b.
@@ -98,8 +98,8 @@ inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
 
 inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   if (a->size != b->size) return a->size < b->size;
-  if (ties_by_segment_number_ && a->segment->number != b->segment->number) {
-    return a->segment->number < b->segment->number;
+  if (ties_by_segment_number_ && a->segment()->number != b->segment()->number) {
+    return a->segment()->number < b->segment()->number;
   }
   return a->address < b->address;
 }
@@ -118,7 +118,6 @@ inline void FreeBlocks::link(Bin& bin, Block* block, Block* after) {
 
 inline void FreeBlocks::insert(Block* block) {
   const unsigned number = bin_of(block->size);
-  block->bin = static_cast<uint16_t>(number);
   Bin& bin = bins_[number];
   if (bin.root) [[unlikely]]
     return insert_into_tree(bin, block);
@@ -136,7 +135,8 @@ inline void FreeBlocks::insert(Block* block) {
 }
 
 inline void FreeBlocks::remove(Block* block) {
-  Bin& bin = bins_[block->bin];
+  const unsigned number = bin_of(block->size);
+  Bin& bin = bins_[number];
   if (bin.root) [[unlikely]]
     remove_from_tree(bin, block);
   if (block->right) block->right->left = block->left;
@@ -145,8 +145,8 @@ inline void FreeBlocks::remove(Block* block) {
   } else {
     bin.first = block->right;
     if (!bin.first) {
-      const unsigned word = block->bin / 64;
-      words_[word] &= ~(uint64_t{1} << (block->bin % 64));
+      const unsigned word = number / 64;
+      words_[word] &= ~(uint64_t{1} << (number % 64));
       if (words_[word] == 0) summary_ &= ~(uint64_t{1} << word);
     }
   }

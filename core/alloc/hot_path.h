@@ -11,9 +11,10 @@
 namespace cachalot {
 
 // See Note [Kept free].
-[[gnu::noinline]] inline void DeviceAllocator::settle(Shelf& shelf) {
-  Block* block = std::exchange(shelf.handed_out, nullptr);
-  if (shelf.is_settled()) return;
+[[gnu::noinline]] inline void DeviceAllocator::settle() {
+  Block* block = std::exchange(last_.handed_out, nullptr);
+  if (last_.is_settled()) return;
+  Shelf& shelf = shelf_of(block);
   // What the hand-out moved, from the neighbours that have not changed since.
   Block* next = block->next;
   Counters::HandOut change{static_cast<int64_t>(block->size),
@@ -26,14 +27,14 @@ namespace cachalot {
     change.split_count = -1;
     change.split_bytes = -change.bytes;
   }
-  if (shelf.rounds != 0) {
-    counters_.add_rounds(shelf.is_small, change, shelf.rounds);
+  if (last_.rounds != 0) {
+    counters_.add_rounds(shelf.is_small, change, last_.rounds);
     // The object of the freed block became the remainder each time, and shows what was asked of it.
     if (next->is_free()) next->requested = block->requested;
-    shelf.rounds = 0;
+    last_.rounds = 0;
   }
-  if (!shelf.kept) return;
-  shelf.kept = false;
+  if (!last_.kept) return;
+  last_.kept = false;
   change.split_count = -change.split_count;
   change.split_bytes = -change.split_bytes;
   absorb(block, block->prev);
@@ -57,7 +58,7 @@ namespace cachalot {
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Block* block, Address address) {
   lock_.lock();
   // Expandable blocks and recorded uses have flags of their own, so one comparison tells it all.
-  const bool is_usual = duties_ == 0 && block->address == address && block->flags == Block::kUsed;
+  const bool is_usual = duties_ == 0 && block->address == address && block->flags() == Block::kUsed;
   if (is_usual) [[likely]]
     free_usual(block);
   lock_.unlock();
@@ -73,14 +74,15 @@ namespace cachalot {
   Shelf* shelf = pool.find(stream);
   if (!shelf || !spare_blocks_) [[unlikely]]
     return 0;
-  if (shelf->kept && shelf->handed_out->requested == requested) {
-    shelf->kept = false;
-    shelf->rounds++;
-    shelf->handed_out->flags = Block::kUsed;
-    return shelf->handed_out->address;
+  Block* const last = last_.handed_out;
+  if (last_.kept && last->requested == requested && last->segment()->shelf == shelf) {
+    last_.kept = false;
+    last_.rounds++;
+    last->set(Block::kUsed);
+    return last->address;
   }
-  if (!shelf->is_settled()) [[unlikely]]
-    settle(*shelf);
+  if (!last_.is_settled()) [[unlikely]]
+    settle();
   Block* block = shelf->free.first_at_least(size);
   if (!block || block->is(Block::kExpandable)) [[unlikely]]
     return 0;
@@ -99,10 +101,10 @@ namespace cachalot {
     change.split_count = -1;
     change.split_bytes = -static_cast<int64_t>(block->size);
   }
-  shelf->handed_out = block;
-  block->flags = Block::kUsed;
+  last_.handed_out = block;
+  block->set(Block::kUsed);
   block->requested = requested;
-  shared_.addresses.set(block->address, block->number);
+  shared_.addresses.set(block->address, BlockArena::number_of(block));
   change.bytes = static_cast<int64_t>(block->size);
   counters_.hand_out(is_small, change);
   return block->address;
@@ -110,16 +112,17 @@ namespace cachalot {
 
 // pre: no duty is set; a plain block that is used, and by no other stream.
 [[gnu::always_inline]] inline void DeviceAllocator::free_usual(Block* block) {
-  Shelf& shelf = shelf_of(block);
-  if (block == shelf.handed_out) {
-    block->flags = 0;
-    shelf.kept = true;
+  if (block == last_.handed_out) {
+    block->clear(Block::kUsed);
+    last_.kept = true;
     return;
   }
-  if (!shelf.is_settled()) [[unlikely]]
-    settle(shelf);  // while this block is used, and no neighbour takes it in
-  shelf.handed_out = nullptr;
-  block->flags = 0;
+  // While this block is used, so that no neighbour takes it in.
+  if (!last_.is_settled()) [[unlikely]]
+    settle();
+  last_.handed_out = nullptr;
+  Shelf& shelf = shelf_of(block);
+  block->clear(Block::kUsed);
   Counters::HandOut change{static_cast<int64_t>(block->size),
                            static_cast<int64_t>(block->requested), 0, 0};
   for (Block* neighbour : {block->prev, block->next}) {

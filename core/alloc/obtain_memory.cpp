@@ -3,32 +3,12 @@
 // 16).
 #include <cmath>
 
-#include "alloc/block_steps.h"
 #include "alloc/device_allocator.h"
+#include "alloc/hot_path.h"
 #include "base/text.h"
 
 namespace cachalot {
 namespace {
-
-// Lets others at the device while this thread is busy elsewhere; the pool of the request stays
-// meanwhile.
-class Unlocked {
- public:
-  Unlocked(Guard& guard, PrivatePool* pool) : guard_(guard), pool_(pool) {
-    if (pool_) pool_->requests_under_way++;
-    guard_.unlock();
-  }
-  ~Unlocked() {
-    guard_.lock();
-    if (pool_) pool_->requests_under_way--;
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  Guard& guard_;
-  PrivatePool* pool_;
-};
 
 // Driver allocations are forbidden in a captured thread unless it says that they are not part of
 // the graph.
@@ -52,6 +32,29 @@ class RelaxedCaptureMode {
 };
 
 }  // namespace
+
+// Lets others at the device while this thread is busy elsewhere. The pool of the request stays
+// meanwhile; hits of others are settled, as they are before every other slow step.
+class DeviceAllocator::Unlocked {
+ public:
+  Unlocked(DeviceAllocator& device, Guard& guard, PrivatePool* pool)
+      : device_(device), guard_(guard), pool_(pool) {
+    if (pool_) pool_->requests_under_way++;
+    guard_.unlock();
+  }
+  ~Unlocked() {
+    guard_.lock();
+    if (pool_) pool_->requests_under_way--;
+    device_.settle();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  DeviceAllocator& device_;
+  Guard& guard_;
+  PrivatePool* pool_;
+};
 
 // The rungs in their order; the first that gives a block ends it. Never returns null.
 Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
@@ -82,6 +85,7 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
 // U9: what has just been released for others may have made room in the cache.
 bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   if (!rules_.mend_search_after_release) return false;
+  reserve_blocks(1);
   *block = get_free_block(params);
   return *block != nullptr;
 }
@@ -99,11 +103,12 @@ Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Guard& gu
   if (observers_->free_memory.empty()) return nullptr;
   bool freed = false;
   {
-    const auto observers = observers_;
-    Unlocked unlocked(guard, params.pool->owner);
+    auto observers = observers_;
+    const Unlocked unlocked(*this, guard, params.pool->owner);
     for (const auto& [id, callback] : observers->free_memory) {
       if (callback(device_, params.segment_size)) freed = true;
     }
+    observers.reset();  // maybe the last reference: what the caller destroys may call back
   }
   if (!freed) return nullptr;
   reserve_blocks(1);
@@ -145,7 +150,7 @@ Address DeviceAllocator::ask_driver(AllocParams& params, Guard& guard) {
   PrivatePool* const owner = params.pool->owner;
   const RelaxedCaptureMode relaxed(driver_, device_, is_capturing(params.current_stream));
   std::optional<Unlocked> unlocked;
-  if (settings_.release_lock_on_cudamalloc) unlocked.emplace(guard, owner);
+  if (settings_.release_lock_on_cudamalloc) unlocked.emplace(*this, guard, owner);
   if (owner && owner->source) {
     const Address address =
         owner->source->allocate(params.segment_size, device_, params.current_stream);
@@ -177,7 +182,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     give_to_driver(pool, address, params.segment_size, params.current_stream);
     throw;
   }
-  block->segment->number = shared_.next_segment_number++;
+  block->segment()->number = shared_.next_segment_number++;
   block->segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
   const auto bytes = static_cast<int64_t>(params.segment_size);
@@ -194,6 +199,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
   const std::set<PoolId> candidates = use_on_oom_;
+  reserve_blocks(1);
   for (const PoolId id : candidates) {
     const PrivatePool* known = find_pool(id);
     const bool is_routed =

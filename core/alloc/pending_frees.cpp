@@ -52,7 +52,7 @@ void DeviceAllocator::insert_events(Block* block) {
 
 void DeviceAllocator::forget_uses(Block* block) {
   if (!block->is(Block::kRecorded)) return;
-  block->flags &= static_cast<uint16_t>(~Block::kRecorded);
+  block->clear(Block::kRecorded);
   block->uses->uses.clear();
   block->uses->events = 0;
   spare_uses_.emplace_back(block->uses);
@@ -65,7 +65,7 @@ void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId contex
   // A block can be deferred with events recorded already, where the driver refused a later one.
   if (--block->uses->events != 0 || !block->uses->uses.empty()) return;
   forget_uses(block);
-  block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+  block->clear(Block::kWaiting);
   complete_free(block, context);
 }
 
@@ -102,7 +102,7 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
     std::deque<PendingEvent> kept;
     while (!queue->second.empty()) {
       const PendingEvent pending = queue->second.front();
-      if (pool && pending.block->segment->pool->owner != pool) {
+      if (pool && pending.block->segment()->pool->owner != pool) {
         kept.push_back(pending);
         queue->second.pop_front();
         continue;
@@ -131,7 +131,7 @@ void DeviceAllocator::defer_free(Block* block) {
   deferred_.push_back(deferred);
   update_duties();
   if (!settings_.graph_capture_record_stream_reuse) return;
-  std::vector<Stream> streams{block->segment->stream};
+  std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->uses->uses) streams.push_back(use.stream);
   uint64_t graph = 0;
   for (const Stream stream : streams) {
@@ -167,19 +167,22 @@ void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
   if (!uses.empty()) return insert_events(block);
   if (block->uses->events != 0) return;
   forget_uses(block);
-  block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+  block->clear(Block::kWaiting);
   complete_free(block, context);
 }
 
 // pool: only its blocks (R20).
 void DeviceAllocator::flush_deferred_frees(ContextId context, std::optional<PoolId> pool) {
-  std::vector<DeferredFree> due;
-  std::erase_if(deferred_, [&](DeferredFree& deferred) {
-    if (pool && pool_id_of(*deferred.block->segment->pool) != *pool) return false;
-    due.push_back(std::move(deferred));
-    return true;
-  });
-  for (const DeferredFree& deferred : due) settle_deferred_free(deferred.block, context);
+  // One at a time: what comes after one that the driver refuses stays where it is.
+  for (size_t i = 0; i < deferred_.size();) {
+    Block* block = deferred_[i].block;
+    if (pool && pool_id_of(*block->segment()->pool) != *pool) {
+      i++;
+      continue;
+    }
+    deferred_.erase(deferred_.begin() + static_cast<std::ptrdiff_t>(i));
+    settle_deferred_free(block, context);
+  }
   update_duties();
 }
 
@@ -219,7 +222,8 @@ void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
   visit_nodes_before(info.nodes, &visited);
   std::vector<Block*> settled;
   std::erase_if(deferred_, [&](const DeferredFree& deferred) {
-    const bool is_settled = deferred.block->segment->stream == stream && !deferred.nodes.empty() &&
+    const bool is_settled = deferred.block->segment()->stream == stream &&
+                            !deferred.nodes.empty() &&
                             std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
                                         [&](uint64_t n) { return visited.contains(n); });
     if (is_settled) settled.push_back(deferred.block);
@@ -228,7 +232,7 @@ void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
   for (Block* block : settled) {
     stale_uses_.erase(block);
     forget_uses(block);
-    block->flags &= static_cast<uint16_t>(~Block::kWaiting);
+    block->clear(Block::kWaiting);
     complete_free(block, context);
   }
   update_duties();

@@ -3,8 +3,8 @@
 // cache emptied (13, 15).
 #include <cmath>
 
-#include "alloc/block_steps.h"
-#include "alloc/device_allocator.h"
+#include "alloc/hot_path.h"
+#include "base/text.h"
 
 namespace cachalot {
 
@@ -14,15 +14,18 @@ namespace cachalot {
 // One block that covers the segment, in no set. pre: a spare block.
 Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
   Segment* segment = owned.get();
+  if (segments_.contains(segment->address)) {
+    throw_invalid_state("the driver gave the address " + hex_address(segment->address) + " twice");
+  }
   segment->pool = shelf.pool;
+  segment->shelf = &shelf;
   segments_.emplace(segment->address, std::move(owned));
   Block* block = new_block();
   block->address = segment->address;
   block->size = segment->size;
-  block->shelf = shelf.number;
-  block->segment = segment;
+  block->set_home(segment, 0);
   block->prev = block->next = &segment->ends;
-  segment->ends.flags = Block::kUsed;
+  segment->ends.set_home(segment, Block::kUsed);
   segment->ends.prev = segment->ends.next = block;
   shelf.segments++;
   return block;
@@ -30,7 +33,7 @@ Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf
 
 void DeviceAllocator::remove_segment(Block* only_block) {
   shelf_of(only_block).segments--;
-  const Address address = only_block->segment->address;
+  const Address address = only_block->segment()->address;
   recycle(only_block);
   segments_.erase(address);
 }
@@ -45,7 +48,7 @@ DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address addres
 // 15.5. pre: a free plain block that covers its segment. The counter and the entry come before the
 // call.
 void DeviceAllocator::release_block(Block* block, ContextId context) {
-  Segment* segment = block->segment;
+  Segment* segment = block->segment();
   BlockPool& pool = *segment->pool;
   const uint64_t size = block->size;
   stats_.num_device_free++;
@@ -194,7 +197,7 @@ void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
 void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
   Guard guard(lock_);
-  settle_all();
+  settle();
   if (!pool.is_default()) remark_if_outlived(pool);
   release_cached_blocks(pool, current_stream, context);
   update_duties();
@@ -202,7 +205,7 @@ void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_str
 
 uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
   Guard guard(lock_);
-  settle_all();
+  settle();
   uint64_t largest = at_least;
   if (largest == 0) {
     uint64_t total = 0;
@@ -223,6 +226,7 @@ DeviceAllocator::~DeviceAllocator() { give_everything_back(); }
 
 // Errors are passed over: there is nobody left to tell, and the driver may be going down itself.
 void DeviceAllocator::give_everything_back() {
+  if (!deferred_.empty()) driver_.device_synchronize(device_);
   for (auto& [stream, queue] : events_) {
     for (const PendingEvent& pending : queue) {
       driver_.event_synchronize(device_, pending.event);

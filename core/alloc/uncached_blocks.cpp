@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/uncached_blocks.h"
 
+#include <set>
+
 #include "alloc/page_table.h"
 
 namespace cachalot {
@@ -12,6 +14,7 @@ Address UncachedBlocks::allocate(const Request& request) {
     driver_.take_pending_error(request.device);
     throw runtime_error(driver_, code);
   }
+  if (address == 0) return 0;  // of 0 bytes, as cudaMalloc answers them
   std::lock_guard guard(lock_);
   blocks_[address] = request;
   count_ = blocks_.size();
@@ -41,6 +44,10 @@ void UncachedBlocks::free_all() {
     blocks.swap(blocks_);
     count_ = 0;
   }
+  // A device that is lost has no work to wait for, so its errors are passed over.
+  std::set<int> devices;
+  for (const auto& [address, request] : blocks) devices.insert(request.device);
+  for (const int device : devices) driver_.device_synchronize(device);
   for (const auto& [address, request] : blocks) driver_.free(request.device, address);
 }
 

@@ -26,6 +26,10 @@ DriverCode HostDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* t
 }
 
 DriverCode HostDriver::allocate(int device, uint64_t size, Address* address) {
+  if (size == 0) {
+    *address = 0;  // as cudaMalloc answers it
+    return kSuccess;
+  }
   return at(device).allocate(size, address);
 }
 
@@ -63,9 +67,7 @@ DriverCode HostDriver::import_handle(int, const ShareableHandle&, HandleType, ui
   return kDriverNotSupported;
 }
 
-DriverCode HostDriver::release(int device, uint64_t handle) {
-  return at(device).release(handle);
-}
+DriverCode HostDriver::release(int device, uint64_t handle) { return at(device).release(handle); }
 
 DriverCode HostDriver::map(int device, Address address, uint64_t size, uint64_t handle) {
   return at(device).map(address, size, handle);
@@ -92,24 +94,12 @@ DriverCode HostDriver::event_create(int, uint64_t* event) {
   return kSuccess;
 }
 
-DriverCode HostDriver::event_destroy(int, uint64_t) {
-  return kSuccess;
-}
-DriverCode HostDriver::event_record(int, uint64_t, Stream) {
-  return kSuccess;
-}
-DriverCode HostDriver::event_query(int, uint64_t) {
-  return kSuccess;
-}
-DriverCode HostDriver::event_synchronize(int, uint64_t) {
-  return kSuccess;
-}
-DriverCode HostDriver::stream_synchronize(int, Stream) {
-  return kSuccess;
-}
-DriverCode HostDriver::device_synchronize(int) {
-  return kSuccess;
-}
+DriverCode HostDriver::event_destroy(int, uint64_t) { return kSuccess; }
+DriverCode HostDriver::event_record(int, uint64_t, Stream) { return kSuccess; }
+DriverCode HostDriver::event_query(int, uint64_t) { return kSuccess; }
+DriverCode HostDriver::event_synchronize(int, uint64_t) { return kSuccess; }
+DriverCode HostDriver::stream_synchronize(int, Stream) { return kSuccess; }
+DriverCode HostDriver::device_synchronize(int) { return kSuccess; }
 
 // ---- Captures: there are none
 
@@ -123,26 +113,18 @@ DriverCode HostDriver::node_dependencies(int, uint64_t, std::vector<uint64_t>* n
   return kSuccess;
 }
 
-DriverCode HostDriver::exchange_capture_mode(int, int32_t*) {
-  return kSuccess;
-}
+DriverCode HostDriver::exchange_capture_mode(int, int32_t*) { return kSuccess; }
 
 // ---- The rest
 
-DriverCode HostDriver::enable_peer(int, int) {
-  return kSuccess;
-}
+DriverCode HostDriver::enable_peer(int, int) { return kSuccess; }
 
 std::vector<DeviceProcess> HostDriver::processes(int device) {
   return {{static_cast<uint64_t>(::getpid()), at(device).used_bytes()}};
 }
 
-DriverCode HostDriver::take_pending_error(int) {
-  return kSuccess;
-}
+DriverCode HostDriver::take_pending_error(int) { return kSuccess; }
 
-std::string HostDriver::error_text(DriverCode code) {
-  return common_error_text(code);
-}
+std::string HostDriver::error_text(DriverCode code) { return common_error_text(code); }
 
 }  // namespace cachalot

@@ -51,9 +51,10 @@ typedef struct cachalot_pool_id {
 #define CACHALOT_MEND_HANDLE_TYPE \
   0x4u /* U8 (2.11): out of memory at the first page settles on fabric */
 #define CACHALOT_MEND_SEARCH_AFTER_RELEASE \
-  0x8u                                    /* U9: no second search after the cache was released */
-#define CACHALOT_MEND_HISTORY_ORDER 0x10u /* U11: the ring loses its order when its size changes \
-                                           */
+  0x8u /* U9: no second search after the cache was released */
+#define CACHALOT_MEND_HISTORY_ORDER                            \
+  0x10u /* U11: the ring loses its order when its size changes \
+         */
 #define CACHALOT_MEND_REJECTION \
   0x20u /* U16 (2.15): rejection although cached memory could be released */
 #define CACHALOT_MEND_RESERVE 0x40u /* U17 (2.15): too small a reserve fails every request */

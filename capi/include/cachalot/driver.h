@@ -77,7 +77,8 @@ typedef struct cachalot_shareable_handle {
  *
  * Functions are called with the allocator's device lock held, from any thread, and must not call
  * back into that allocator. (allocate is called without the lock under
- * `release_lock_on_cudamalloc:True`.)
+ * `release_lock_on_cudamalloc:True`; while caching is off every call is, and allocate may be asked
+ * for 0 bytes.)
  */
 typedef struct cachalot_device_ops {
   /** sizeof(cachalot_device_ops), set by the caller. */

@@ -178,7 +178,8 @@ typedef void (*cachalot_rejection_observer_fn)(void* user_data, const cachalot_r
 
 /**
  * Is asked to free memory when a request finds no cached block, before anything else is tried. No
- * lock is held; it may free blocks and call anything else.
+ * lock is held; it may free blocks and call anything else. A request of its own that finds no block
+ * calls it again.
  *
  * @return Not 0 if it freed something: then the cache is searched again.
  */

@@ -41,7 +41,8 @@ typedef struct cachalot_pool_source {
   void (*free)(void* user_data, cachalot_address address, uint64_t size, int32_t device,
                cachalot_stream stream);
   void* user_data;
-  /** Called once with user_data when the pool is gone, or at once if creating it fails. May be
+  /** Called once with user_data when the pool is gone, or at once if creating it fails; like the
+      others it must not call back. May be
    * NULL. */
   void (*destroy)(void* user_data);
 } cachalot_pool_source;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The hot path of reading: a line costs a few dozen instructions, so the numbers are read by hand.
+// Every loop ends at the line break at the latest, since that is neither a digit nor a comma.
+#include "replay/event_line.h"
+
+#include <array>
+#include <limits>
+
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+constexpr std::string_view kLetters = "aqcSFMUson";  // by the numbers of Action
+static_assert(kLetters.size() == kActionCount);
+
+constexpr uint8_t kNone = 0xff;
+
+constexpr std::array<uint8_t, 256> make_hex_values() {
+  std::array<uint8_t, 256> values{};
+  values.fill(kNone);
+  for (uint8_t i = 0; i < 10; i++) values['0' + i] = i;
+  for (uint8_t i = 0; i < 6; i++) values['a' + i] = values['A' + i] = static_cast<uint8_t>(10 + i);
+  return values;
+}
+
+constexpr std::array<uint8_t, 256> make_actions() {
+  std::array<uint8_t, 256> actions{};
+  actions.fill(kNone);
+  for (uint8_t i = 0; i < kActionCount; i++) actions[static_cast<uint8_t>(kLetters[i])] = i;
+  return actions;
+}
+
+constexpr auto kHexValues = make_hex_values();
+constexpr auto kActions = make_actions();
+
+class Fields {
+ public:
+  explicit Fields(const char* text) : at_(text) {}
+
+  const char* at() const { return at_; }
+  bool take(char wanted) {
+    if (*at_ != wanted) return false;
+    at_++;
+    return true;
+  }
+
+  bool action(Action* action) {
+    const uint8_t number = kActions[static_cast<uint8_t>(*at_)];
+    if (number == kNone) return false;
+    at_++;
+    *action = static_cast<Action>(number);
+    return true;
+  }
+
+  bool hex(uint64_t* value) {
+    const char* const begin = at_;
+    *value = 0;
+    for (uint8_t digit; (digit = kHexValues[static_cast<uint8_t>(*at_)]) != kNone; at_++)
+      *value = *value << 4 | digit;
+    return at_ != begin && at_ - begin <= 16;
+  }
+
+  bool decimal(uint64_t* value) {
+    constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+    const char* const begin = at_;
+    *value = 0;
+    for (unsigned digit; (digit = static_cast<unsigned>(*at_ - '0')) < 10; at_++) {
+      if (*value > kMost / 10 || *value * 10 > kMost - digit) return false;
+      *value = *value * 10 + digit;
+    }
+    return at_ != begin;
+  }
+
+ private:
+  const char* at_;
+};
+
+bool parse_pool(Fields& fields, PoolId* pool) {
+  return fields.decimal(&pool->first) && fields.take(':') && fields.decimal(&pool->second) &&
+         (pool->first == 0 || pool->second == 0);
+}
+
+bool parse_time(Fields& fields, int64_t* time_us) {
+  uint64_t value = 0;
+  if (!fields.decimal(&value) || value > static_cast<uint64_t>(INT64_MAX)) return false;
+  *time_us = static_cast<int64_t>(value);
+  return true;
+}
+
+// Whether the field that comes next, if one does, says something.
+bool has_value(Fields& fields) { return *fields.at() != ',' && *fields.at() != '\n'; }
+
+// The fields that may be left out or be empty.
+bool parse_rest(Fields& fields, EventLine* line) {
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !fields.decimal(&line->device)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !parse_pool(fields, &line->pool)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !parse_time(fields, &line->time_us)) return false;
+  if (!fields.take(',')) return true;
+  return !has_value(fields) || fields.hex(&line->context);
+}
+
+}  // namespace
+
+const char* parse_event_line(const char* text, EventLine* line) {
+  Fields fields(text);
+  line->device = 0;
+  line->pool = {};
+  line->time_us = -1;
+  line->context = kNoContext;
+  if (!fields.action(&line->action) || !fields.take(',') || !fields.hex(&line->address) ||
+      !fields.take(',') || !fields.decimal(&line->size) || !fields.take(',') ||
+      !fields.hex(&line->stream) || !parse_rest(fields, line) || !fields.take('\n'))
+    return nullptr;
+  return fields.at();
+}
+
+void append_event_line(std::string* out, const EventLine& line) {
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::string text =
+      format("%c,%llx,%llu,%llx,%llu,", action_letter(line.action), number(line.address),
+             number(line.size), number(line.stream), number(line.device));
+  if (!line.pool.is_default())
+    text += format("%llu:%llu", number(line.pool.first), number(line.pool.second));
+  text += ',';
+  if (line.time_us >= 0) text += std::to_string(line.time_us);
+  if (line.context != kNoContext) text += format(",%llx", number(line.context));
+  while (text.back() == ',') text.pop_back();
+  *out += text + '\n';
+}
+
+char action_letter(Action action) { return kLetters[static_cast<size_t>(action)]; }
+
+}  // namespace cachalot

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/json_reader.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+constexpr int kDeepest = 64;  // Brackets inside brackets; keeps hostile input off the stack.
+
+void append_utf8(std::string* text, uint32_t code) {
+  const auto add = [text](uint32_t byte) { text->push_back(static_cast<char>(byte)); };
+  if (code < 0x80) return add(code);
+  if (code < 0x800) {
+    add(0xc0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      add(0xe0 | code >> 12);
+    } else {
+      add(0xf0 | code >> 18);
+      add(0x80 | (code >> 12 & 0x3f));
+    }
+    add(0x80 | (code >> 6 & 0x3f));
+  }
+  add(0x80 | (code & 0x3f));
+}
+
+constexpr uint32_t kLowSurrogates = 0xdc00;
+
+bool is_surrogate(uint32_t unit) { return unit >= 0xd800 && unit < 0xe000; }
+
+bool is_number_part(char c) {
+  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+}  // namespace
+
+char JsonReader::next() {
+  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r'))
+    at_++;
+  return at_ < text_.size() ? text_[at_] : '\0';
+}
+
+std::string JsonReader::string() {
+  expect('"');
+  std::string text;
+  while (at_ < text_.size() && text_[at_] != '"') {
+    if (static_cast<unsigned char>(text_[at_]) < ' ') fail("a control character in a text");
+    if (text_[at_] == '\\')
+      append_escape(&text);
+    else
+      text.push_back(text_[at_++]);
+  }
+  expect('"');
+  return text;
+}
+
+int64_t JsonReader::integer() {
+  const char first = next();
+  int64_t value = 0;
+  if ((first != '-' && (first < '0' || first > '9')) || !take_integer(&value))
+    fail("not a whole number");
+  return value;
+}
+
+bool JsonReader::take_integer(int64_t* value) {
+  const char first = next();
+  if (first != '-' && (first < '0' || first > '9')) {
+    skip();
+    return false;
+  }
+  const std::string_view digits = number();
+  const char* const end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, *value);
+  return error == std::errc() && stopped == end;
+}
+
+void JsonReader::skip() {
+  const char first = next();
+  if (first == '{')
+    object([this](const std::string&) { skip(); });
+  else if (first == '[')
+    array();
+  else if (first == '"')
+    string();
+  else if (first == '-' || (first >= '0' && first <= '9'))
+    number();
+  else
+    literal();
+}
+
+void JsonReader::end() {
+  if (next() != '\0' || at_ < text_.size()) fail("text after the end");
+}
+
+void JsonReader::fail(const char* what) const {
+  throw Error(Status::kIo, format("line 1: not JSON: %s at column %zu", what, at_ + 1));
+}
+
+bool JsonReader::take(char wanted) {
+  if (next() != wanted) return false;
+  at_++;
+  return true;
+}
+
+void JsonReader::expect(char wanted) {
+  const char what[] = {'n', 'o', ' ', '\'', wanted, '\'', '\0'};
+  if (!take(wanted)) fail(what);
+}
+
+void JsonReader::enter(char bracket) {
+  expect(bracket);
+  if (++depth_ > kDeepest) fail("too many brackets");
+}
+
+std::string_view JsonReader::number() {
+  const size_t begin = at_;
+  while (at_ < text_.size() && is_number_part(text_[at_])) at_++;
+  const std::string_view found = text_.substr(begin, at_ - begin);
+  double value = 0;
+  const auto [stopped, error] = std::from_chars(found.data(), found.data() + found.size(), value);
+  if (error == std::errc::invalid_argument || stopped != found.data() + found.size())
+    fail("a bad number");
+  return found;
+}
+
+void JsonReader::literal() {
+  // NaN and Infinity are what Python writes for such numbers.
+  for (const std::string_view word : {"true", "false", "null", "NaN", "Infinity"}) {
+    if (text_.substr(at_, word.size()) != word) continue;
+    at_ += word.size();
+    return;
+  }
+  fail("no value");
+}
+
+void JsonReader::array() {
+  enter('[');
+  if (take(']')) return leave();
+  do skip();
+  while (take(','));
+  expect(']');
+  leave();
+}
+
+// pre: at the four digits of \uXXXX.
+uint32_t JsonReader::escaped_unit() {
+  const std::string_view digits = text_.substr(at_, 4);
+  uint32_t unit = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, unit, 16);
+  if (digits.size() < 4 || error != std::errc() || stopped != end) fail("a bad escape");
+  at_ += 4;
+  return unit;
+}
+
+// The character whose first half was read.
+uint32_t JsonReader::surrogate_pair(uint32_t high) {
+  if (text_.substr(at_, 2) != "\\u") fail("half a character");
+  at_ += 2;
+  const uint32_t low = escaped_unit();
+  if (high >= kLowSurrogates || low < kLowSurrogates || !is_surrogate(low))
+    fail("half a character");
+  return 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
+}
+
+void JsonReader::append_escape(std::string* text) {
+  constexpr std::string_view kLetters = "\"\\/bfnrt";
+  constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+  const char letter = ++at_ < text_.size() ? text_[at_++] : '\0';
+  if (const size_t known = kLetters.find(letter); known != std::string_view::npos)
+    return text->push_back(kMeanings[known]);
+  if (letter != 'u') fail("a bad escape");
+  const uint32_t unit = escaped_unit();
+  append_utf8(text, is_surrogate(unit) ? surrogate_pair(unit) : unit);
+}
+
+void append_json_string(std::string* out, std::string_view text) {
+  out->push_back('"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out->push_back('\\');
+    if (static_cast<unsigned char>(c) < ' ')
+      *out += format("\\u%04x", static_cast<unsigned>(c));
+    else
+      out->push_back(c);
+  }
+  out->push_back('"');
+}
+
+}  // namespace cachalot

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/replay.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "replay/program.h"
+
+namespace cachalot {
+namespace {
+
+constexpr uint64_t kDefaultCapacity = 80 * GiB;
+// More would take whole gigabytes of bookkeeping, for address space alone.
+constexpr uint64_t kLargestCapacity = 4096 * GiB;
+constexpr size_t kEventsBetweenProgress = 1 << 16;
+
+// Does the acts of the recorded program.
+class Performer {
+ public:
+  Performer(const Trace& trace, bool expect, Allocator* allocator, ReplayDevice* device)
+      : trace_(trace),
+        expect_(expect),
+        allocator_(*allocator),
+        device_(*device),
+        addresses_(trace.block_slots),
+        held_pools_(static_cast<size_t>(trace.device_count) * trace.pools.size()) {}
+
+  void obtained(const TraceEvent& event) {
+    if (!expect_) return;
+    if (event.action() == Action::kSegmentAlloc)
+      device_.offer_segment(event.device, event.address);
+    else
+      device_.offer_mapping(event.device, event.address);
+  }
+
+  void allocate(const TraceEvent& event) { addresses_[event.block] = request(event); }
+
+  // With other options a failure tells nothing; with the same it leaves its marks on the
+  // statistics.
+  void fail_to_allocate(const TraceEvent& event) {
+    if (!expect_) return;
+    if (const Address address = request(event)) allocator_.free(address);
+  }
+
+  void free(const TraceEvent& event) {
+    if (const Address address = addresses_[event.block]) allocator_.free(address);
+  }
+
+  void free_late(const TraceEvent& event, Stream stream) {
+    device_.queue_work(event.device, stream);
+    const Address address = addresses_[event.block];
+    if (address == 0) return;
+    allocator_.record_stream(address, stream);
+    allocator_.free(address);
+  }
+
+  void finish(const TraceEvent& event, Stream stream) {
+    device_.finish_oldest(event.device, stream);
+  }
+
+  void release_pool(const TraceEvent& event) {
+    if (is_held(event)) allocator_.pool_release(event.device, trace_.pool_of(event));
+    is_held(event) = false;
+  }
+
+  void empty_cache(int device, PoolId pool) { allocator_.empty_cache(device, pool); }
+
+  uint64_t requests() const { return requests_; }
+  uint64_t out_of_memory() const { return out_of_memory_; }
+
+ private:
+  // 0: out of memory.
+  Address request(const TraceEvent& event) {
+    requests_++;
+    const Request request = {.size = event.size,
+                             .device = event.device,
+                             .stream = event.stream,
+                             .current_stream = event.stream};
+    try {
+      return event.pool == 0 ? allocator_.allocate(request) : allocate_in_pool(event, request);
+    } catch (const Error& error) {
+      if (error.status() != Status::kOutOfMemory) throw;
+    }
+    out_of_memory_++;
+    return 0;
+  }
+
+  // When the program entered and left its pools is not recorded: the request alone is routed.
+  Address allocate_in_pool(const TraceEvent& event, const Request& request) {
+    const PoolId pool = trace_.pool_of(event);
+    if (!is_held(event)) allocator_.pool_create(event.device, pool, {});
+    is_held(event) = true;
+    const Routing routing(allocator_, event.device, pool);
+    return allocator_.allocate(request);
+  }
+
+  class Routing {
+   public:
+    Routing(Allocator& allocator, int device, PoolId pool)
+        : allocator_(allocator), device_(device), pool_(pool) {
+      allocator_.pool_begin(device_, pool_, [](Stream) { return true; });
+    }
+    Routing(const Routing&) = delete;
+    Routing& operator=(const Routing&) = delete;
+    ~Routing() {
+      allocator_.pool_end(device_, pool_);
+      allocator_.pool_release(device_, pool_);
+    }
+
+   private:
+    Allocator& allocator_;
+    int device_;
+    PoolId pool_;
+  };
+
+  std::vector<bool>::reference is_held(const TraceEvent& event) {
+    return held_pools_[event.device * trace_.pools.size() + event.pool];
+  }
+
+  const Trace& trace_;
+  const bool expect_;
+  Allocator& allocator_;
+  ReplayDevice& device_;
+  std::vector<Address> addresses_;  // by slot; 0: the request failed
+  std::vector<bool> held_pools_;    // by device and pool: the program needs the pool
+  uint64_t requests_ = 0;
+  uint64_t out_of_memory_ = 0;
+};
+
+// What the recorded run did before the recording began.
+void warm_up(const Trace& trace, Allocator* allocator) {
+  if (trace.header.warm_up == 0) return;
+  allocator->free(allocator->allocate({.size = trace.header.warm_up}));
+  allocator->empty_cache(0);
+}
+
+void report_progress(const ReplayOptions& options, size_t done, size_t total) {
+  if (options.progress && !options.progress(done, total))
+    throw Error(Status::kCallback,
+                format("the replay was stopped after %zu of %zu events", done, total));
+}
+
+// A state that does not allow an act of the program tells that the program did not do it.
+[[noreturn]] void rethrow_as_flaw(const Error& error, size_t event_index) {
+  if (error.status() != Status::kInvalidState && error.status() != Status::kInvalidArgument)
+    throw error;
+  throw Error(Status::kIo, line_name(line_of(event_index)) + ": " + error.message());
+}
+
+void perform(const Trace& trace, const ReplayOptions& options, Performer* performer) {
+  Program<Performer> program(trace, can_give_up_itself(trace.header, options.fraction), performer);
+  const size_t total = trace.events.size();
+  for (size_t done = 0; done < total;) {
+    const size_t end = std::min(total, done + kEventsBetweenProgress);
+    try {
+      program.run(done, end);
+    } catch (const Error& error) {
+      rethrow_as_flaw(error, program.at());
+    }
+    done = end;
+    report_progress(options, done, total);
+  }
+}
+
+void add_peaks(Allocator* allocator, ReplayResult* result) {
+  for (int device = 0; device < allocator->device_count(); device++) {
+    const Stats stats = allocator->stats(device);
+    result->peak_requested += static_cast<uint64_t>(stats.requested_bytes.all.peak);
+    result->peak_allocated += static_cast<uint64_t>(stats.allocated_bytes.all.peak);
+    result->peak_reserved += static_cast<uint64_t>(stats.reserved_bytes.all.peak);
+  }
+}
+
+// Sees the events of an allocator while it lives.
+class Watch {
+ public:
+  Watch(Allocator* allocator, EventComparison* comparison)
+      : allocator_(*allocator), id_(allocator->observe_trace([comparison](const TraceEntry& entry) {
+          comparison->see(entry);
+        })) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() { allocator_.detach(id_); }
+
+ private:
+  Allocator& allocator_;
+  uint64_t id_;
+};
+
+}  // namespace
+
+ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_release) {
+  if (!trace.flaw.empty()) throw Error(Status::kIo, trace.flaw);
+  const std::string& recorded_config = trace.header.config;
+  const std::optional<Release> recorded_release = trace.header.release();
+  ReplayOptions options = std::move(wishes);
+  if (options.expect && options.config && *options.config != recorded_config)
+    throw_invalid_argument("expect needs the recorded options, \"" + recorded_config + "\"");
+  if (options.expect && options.release && recorded_release &&
+      *options.release != *recorded_release)
+    throw_invalid_argument("expect needs the recorded release, " + trace.header.torch);
+  if (!options.config) options.config = recorded_config;
+  if (!options.release) options.release = recorded_release.value_or(default_release);
+  if (options.capacity == 0) options.capacity = trace.header.device_total;
+  if (options.capacity == 0) options.capacity = kDefaultCapacity;
+  if (options.capacity > kLargestCapacity)
+    throw_invalid_argument(format("a device of %llu bytes: at most 4 TiB can be simulated",
+                                  static_cast<unsigned long long>(options.capacity)));
+  return options;
+}
+
+SimOptions replay_device_options(const Trace& trace, const ReplayOptions& options) {
+  return {.capacity = options.capacity, .device_count = trace.device_count};
+}
+
+AllocatorOptions replay_allocator_options(const ReplayOptions& options,
+                                          std::shared_ptr<Driver> device) {
+  AllocatorOptions result;
+  result.driver = std::move(device);
+  result.config = *options.config;
+  result.rules = rules_of(*options.release);
+  return result;
+}
+
+ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator* allocator,
+                    ReplayDevice* device) {
+  if (options.fraction != 0)
+    for (int i = 0; i < trace.device_count; i++)
+      allocator->set_memory_fraction(i, options.fraction);
+  warm_up(trace, allocator);
+
+  EventComparison comparison(trace);
+  std::optional<Watch> watch;
+  if (options.expect) watch.emplace(allocator, &comparison);
+  Performer performer(trace, options.expect, allocator, device);
+  perform(trace, options, &performer);
+  watch.reset();
+  if (options.expect) comparison.finish();
+  device->withdraw_offers();
+
+  ReplayResult result;
+  result.allocations = performer.requests();
+  result.out_of_memory = performer.out_of_memory();
+  result.calls = device->calls();
+  result.differences = comparison.differences();
+  add_peaks(allocator, &result);
+  return result;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/stream_choice.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace cachalot {
+namespace {
+
+// Made-up streams lie where no handle of a real one does: addresses are higher, small handles
+// lower.
+constexpr Stream kFirstMadeUpStream = 0xf000000;
+constexpr Stream kMadeUpStreamStep = 0x1000;
+
+// The streams of one device, filled in the order of the completions.
+class Streams {
+ public:
+  // The first stream that does not hold a later request.
+  Stream choose(const LateFree& late) {
+    size_t number = late.is_with_previous ? previous_ : 0;
+    while (number < last_requested_.size() && last_requested_[number] > late.requested) number++;
+    if (number == last_requested_.size()) last_requested_.push_back(0);
+    last_requested_[number] = late.requested;
+    previous_ = number;
+    return kFirstMadeUpStream + kMadeUpStreamStep * number;
+  }
+
+ private:
+  std::vector<uint32_t> last_requested_;
+  size_t previous_ = 0;
+};
+
+}  // namespace
+
+void choose_streams(std::vector<LateFree>* late_frees) {
+  std::sort(late_frees->begin(), late_frees->end(), [](const LateFree& a, const LateFree& b) {
+    return std::tie(a.device, a.completed, a.requested) <
+           std::tie(b.device, b.completed, b.requested);
+  });
+  Streams streams;
+  int device = 0;
+  for (LateFree& late : *late_frees) {
+    if (late.device != device) streams = {};
+    device = late.device;
+    late.stream = streams.choose(late);
+  }
+  std::sort(late_frees->begin(), late_frees->end(),
+            [](const LateFree& a, const LateFree& b) { return a.requested < b.requested; });
+}
+
+}  // namespace cachalot

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cachalot {
+
+std::optional<Release> TraceHeader::release() const {
+  for (const auto& [prefix, release] :
+       {std::pair{"2.11", Release::k2_11}, {"2.15", Release::k2_15}}) {
+    const std::string_view two_numbers(prefix);
+    if (torch.substr(0, two_numbers.size()) != two_numbers) continue;
+    if (torch.size() == two_numbers.size() || torch[two_numbers.size()] == '.') return release;
+  }
+  return {};
+}
+
+int64_t TraceHeader::stat(std::string_view name) const {
+  const auto found = std::find_if(stats.begin(), stats.end(),
+                                  [name](const RecordedStat& stat) { return stat.name == name; });
+  return found != stats.end() ? found->value : 0;
+}
+
+std::string line_name(size_t line) {
+  const std::string digits = std::to_string(line);
+  std::string name = "line ";
+  for (size_t i = 0; i < digits.size(); i++) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) name += ',';
+    name += digits[i];
+  }
+  return name;
+}
+
+}  // namespace cachalot

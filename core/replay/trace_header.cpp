@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/trace_header.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "replay/json_reader.h"
+
+namespace cachalot {
+namespace {
+
+constexpr std::string_view kMark = "# ";
+constexpr const char* kConfigKey = "PYTORCH_CUDA_ALLOC_CONF";
+
+[[noreturn]] void fail(const std::string& what) { throw Error(Status::kIo, "line 1: " + what); }
+
+uint64_t read_bytes(JsonReader& json, const std::string& name) {
+  const int64_t value = json.integer();
+  if (value < 0) fail(format("%s is %lld bytes", name.c_str(), static_cast<long long>(value)));
+  return static_cast<uint64_t>(value);
+}
+
+std::string read_config(JsonReader& json) {
+  std::string config;
+  json.object([&](const std::string& name) {
+    if (name == kConfigKey && json.next() == '"')
+      config = json.string();
+    else
+      json.skip();
+  });
+  return config;
+}
+
+std::vector<RecordedStat> read_stats(JsonReader& json) {
+  std::vector<RecordedStat> stats;
+  json.object([&](const std::string& name) {
+    int64_t value = 0;
+    if (json.take_integer(&value)) stats.push_back({name, value});
+  });
+  return stats;
+}
+
+void read_member(JsonReader& json, const std::string& name, TraceHeader* header) {
+  if (name == "workload")
+    header->workload = json.string();
+  else if (name == "torch")
+    header->torch = json.string();
+  else if (name == "config")
+    header->config = read_config(json);
+  else if (name == "device_total")
+    header->device_total = read_bytes(json, name);
+  else if (name == "warm_up")
+    header->warm_up = read_bytes(json, name);
+  else if (name == "stats")
+    header->stats = read_stats(json);
+  else
+    json.skip();
+}
+
+void append_member(std::string* out, std::string_view name, std::string_view text) {
+  append_json_string(out, name);
+  *out += ": ";
+  append_json_string(out, text);
+}
+
+std::string format_stats(const std::vector<RecordedStat>& stats) {
+  std::string out = "{";
+  for (const RecordedStat& stat : stats) {
+    if (out.size() > 1) out += ", ";
+    append_json_string(&out, stat.name);
+    out += ": " + std::to_string(stat.value);
+  }
+  return out + "}";
+}
+
+}  // namespace
+
+TraceHeader parse_trace_header(std::string_view line) {
+  if (line.substr(0, kMark.size()) != kMark)
+    fail("not a trace: the header, \"# {...}\", is missing");
+  TraceHeader header;
+  JsonReader json(line.substr(kMark.size()));
+  json.object([&](const std::string& name) { read_member(json, name, &header); });
+  json.end();
+  return header;
+}
+
+std::string format_trace_header(const TraceHeader& header, std::string_view recorder) {
+  std::string out = std::string(kMark) + "{";
+  append_member(&out, "workload", header.workload);
+  out += ", ";
+  append_member(&out, "recorder", recorder);
+  out += ", ";
+  append_member(&out, "torch", header.torch);
+  out += ", \"config\": {";
+  append_member(&out, kConfigKey, header.config);
+  out += format("}, \"device_total\": %llu, \"warm_up\": %llu, \"stats\": ",
+                static_cast<unsigned long long>(header.device_total),
+                static_cast<unsigned long long>(header.warm_up));
+  return out + format_stats(header.stats) + "}\n";
+}
+
+}  // namespace cachalot
