@@ -13,6 +13,7 @@
 namespace cachalot {
 namespace {
 
+// One bit for each name, up to the first that is unknown.
 uint32_t action_bits(const std::vector<std::string>& names, const Rules& rules,
                      std::string* unknown) {
   uint32_t bits = 0;
@@ -22,7 +23,7 @@ uint32_t action_bits(const std::vector<std::string>& names, const Rules& rules,
     while (action < known && name != action_name(static_cast<Action>(action))) action++;
     if (action == known) {
       *unknown = name;
-      return 0;
+      return bits;
     }
     bits |= uint32_t{1} << action;
   }
@@ -301,7 +302,8 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
 // ---- History and observers
 // ---------------------------------------------------------------------------
 
-// An unknown name leaves recording on and nothing skipped, as in the reference (22.3).
+// An unknown name: only the switch and the names before it have an effect, as in the reference
+// (22.3).
 void Allocator::record_history(const HistoryOptions& options) {
   std::string unknown;
   const uint32_t skipped = action_bits(options.skip_actions, rules_, &unknown);
@@ -309,7 +311,7 @@ void Allocator::record_history(const HistoryOptions& options) {
     if (unknown.empty()) {
       d->record_history(options, skipped);
     } else {
-      d->skip_no_actions(options.enabled);
+      d->skip_actions(options.enabled, skipped);
     }
   }
   if (!unknown.empty()) throw_invalid_argument("Unknown TraceEntry action: " + unknown);

@@ -98,7 +98,7 @@ class DeviceAllocator {
 
   // ---- History and snapshots (device_snapshot.cpp)
   void record_history(const HistoryOptions& options, uint32_t skipped_actions);
-  void skip_no_actions(bool recording);
+  void skip_actions(bool recording, uint32_t skipped_actions);
   std::vector<TraceEntry> history();
   void add_to_snapshot(Snapshot* snapshot, PoolId pool);
 
@@ -148,9 +148,9 @@ class DeviceAllocator {
     BlockPool* pool;
     bool expandable;  // active for this request (8.4)
     ContextId context;
-    uint64_t obtained_before = 0;   // T when the request came
-    bool rejected = false;          // R31
-    bool source_gave_null = false;  // R82
+    uint64_t obtained_when_rejected = 0;  // T
+    bool rejected = false;                // R31
+    bool source_gave_null = false;        // R82
   };
 
   enum class Obtain { kFirst, kRetry };

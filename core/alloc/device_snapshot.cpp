@@ -42,10 +42,10 @@ void DeviceAllocator::add_entry(TraceEntry entry) try {
 }
 
 // What is left of a request to record that names an unknown action (22.3).
-void DeviceAllocator::skip_no_actions(bool recording) {
+void DeviceAllocator::skip_actions(bool recording, uint32_t skipped_actions) {
   Guard guard(lock_);
   recording_ = recording;
-  skipped_actions_ = 0;
+  skipped_actions_ = skipped_actions;
   update_duties();
 }
 
@@ -130,7 +130,7 @@ void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
   uint64_t active = 0;
   for (size_t i = first_row; i < snapshot->segments.size(); i++)
     active += snapshot->segments[i].active_size;
-  if (has(kTracing)) record(Action::kSnapshot, 0, active, 0, PoolId{}, kNoContext);
+  if (has(kTracing)) record(Action::kSnapshot, 0, active, 0, pool, kNoContext);
 }
 
 }  // namespace cachalot

@@ -58,7 +58,6 @@ class DeviceAllocator::Unlocked {
 
 // The rungs in their order; the first that gives a block ends it. Never returns null.
 Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
-  params.obtained_before = obtained_;
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, guard)) return block;
   reserve_blocks(2);
@@ -139,6 +138,7 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Guard& 
   if (is_rejected(params)) {
     stats_.num_oom_rejections++;
     params.rejected = true;
+    params.obtained_when_rejected = obtained_;
     return nullptr;
   }
   if (params.expandable) return try_allocate_expandable_block(params);
@@ -322,7 +322,7 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guar
 
 void DeviceAllocator::throw_rejected(const AllocParams& params, Guard& guard) {
   uint64_t available = 0;
-  Rejection rejection{device_, params.segment_size, params.obtained_before, 0};
+  Rejection rejection{device_, params.segment_size, params.obtained_when_rejected, 0};
   driver_.memory_info(device_, &available, &rejection.device_total);
   OutOfMemory numbers;
   numbers.device = device_;

@@ -35,8 +35,14 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
   remark_if_outlived(id);
   PrivatePool* pool = find_pool(id);
   if (!pool) throw_invalid_state("there is no pool with this id");
-  if (--pool->use_count < 0)
+  pool->use_count--;
+  if (pool->use_count == 0 && rules_.forgets_no_split) {
+    no_split_.erase(id);
+    pool->small.no_split = pool->large.no_split = false;
+  }
+  if (pool->use_count < 0) {
     throw_invalid_state("the pool was released more often than it was used");
+  }
 }
 
 void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
@@ -100,7 +106,8 @@ int DeviceAllocator::pool_use_count(PoolId id) {
   Guard guard(lock_);
   remark_if_outlived(id);
   const PrivatePool* pool = find_pool(id);
-  return pool ? pool->use_count : 0;
+  if (!pool) throw_invalid_state("there is no pool with this id");
+  return pool->use_count;
 }
 
 // 17.13.

@@ -28,6 +28,7 @@ struct Rules {
   bool has_annotations = true;               // R46
   bool has_internal_tag = true;              // R48
   bool allocates_at_addresses = true;        // R50
+  bool forgets_no_split = true;              // a pool's mark goes when its use count reaches 0
   bool fabric_by_trial = true;               // R60; before: the first page creation decides
   bool oom_text_knows_expandable = true;     // R80-R82
 
@@ -59,6 +60,7 @@ constexpr Rules rules_of(Release release) {
   rules.has_annotations = false;
   rules.has_internal_tag = false;
   rules.allocates_at_addresses = false;
+  rules.forgets_no_split = false;
   rules.fabric_by_trial = false;
   rules.oom_text_knows_expandable = false;
   return rules;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace cachalot {
 namespace {
@@ -24,15 +25,26 @@ uint64_t bytes_of(const Reserve& reserve, uint64_t total) {
 }  // namespace
 
 HandleType HandleTypes::for_device(int device) {
+  if (!shareable_) return HandleType::kNone;
   std::lock_guard guard(lock_);
   auto found = has_fabric_.find(device);
   if (found == has_fabric_.end()) found = has_fabric_.emplace(device, try_fabric(device)).first;
   return found->second ? HandleType::kFabric : HandleType::kPosixFd;
 }
 
-bool HandleTypes::try_fabric(int device) {
+bool HandleTypes::is_part_of_fabric(int device) {
   int32_t state = 0;
-  if (driver_.fabric_state(device, &state) != kSuccess || state == 0) return false;
+  const DriverCode code = driver_.fabric_state(device, &state);
+  if (code == kSuccess) return state != 0;
+  if (code != kDriverNotSupported && !std::exchange(has_warned_, true) && log_) {
+    log_(LogLevel::kWarning,
+         "nvmlDeviceGetGpuFabricInfoV failed. This function is only supported on sm90+");
+  }
+  return false;
+}
+
+bool HandleTypes::try_fabric(int device) {
+  if (!is_part_of_fabric(device)) return false;
   uint64_t made = 0;
   if (driver_.create(device, kTrialBytes, HandleType::kFabric, false, &made) != kSuccess)
     return false;
@@ -75,7 +87,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       track_labels(options.track_labels),
       check_every_call(options.check_every_call),
       contexts(options.context_source),
-      handle_types(driver, rules, options.shareable_pages),
+      handle_types(driver, rules, options.shareable_pages, options.log),
       log_(options.log) {}
 
 void SharedState::warn(const std::string& text) const {

@@ -23,8 +23,8 @@ namespace cachalot {
 // Which handle type pages are created with.
 class HandleTypes {
  public:
-  HandleTypes(Driver& driver, const Rules& rules, bool shareable)
-      : driver_(driver), rules_(rules), shareable_(shareable) {}
+  HandleTypes(Driver& driver, const Rules& rules, bool shareable, LogSink log)
+      : driver_(driver), rules_(rules), shareable_(shareable), log_(std::move(log)) {}
 
   enum class Probed { kUndecided, kPosixFd, kFabric };
 
@@ -38,12 +38,15 @@ class HandleTypes {
   void settle(Probed type);
 
  private:
+  bool is_part_of_fabric(int device);
   bool try_fabric(int device);
 
   Driver& driver_;
   Rules rules_;
   bool shareable_;
+  LogSink log_;
   std::mutex lock_;
+  bool has_warned_ = false;
   Probed probed_ = Probed::kUndecided;
   std::map<int, bool> has_fabric_;
 };

@@ -149,7 +149,7 @@ CACHALOT_API cachalot_status cachalot_pool_set_no_split(cachalot_allocator* allo
                                                         int32_t device, cachalot_pool_id id,
                                                         cachalot_error* error);
 
-/** The use count; 0 for a pool that does not exist. */
+/** The use count. CACHALOT_ERROR_INVALID_STATE for a pool that does not exist. */
 CACHALOT_API cachalot_status cachalot_pool_use_count(cachalot_allocator* allocator, int32_t device,
                                                      cachalot_pool_id id, int32_t* out_count,
                                                      cachalot_error* error);
