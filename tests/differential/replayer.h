@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Replays the script of an expected file through the library and compares what happens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparison.h"
+#include "expected_file.h"
+#include "operations.h"
+#include "script.h"
+#include "tally.h"
+
+namespace cachalot::differential {
+
+struct ReplayOptions {
+  // CACHALOT_RELEASE_*: the release that the expected files are from.
+  int32_t release = CACHALOT_RELEASE_2_15;
+  // The library's auditor looks at everything after each operation.
+  bool check = false;
+  // A script is replayed up to the first operation that is not built yet, instead of not at all.
+  bool skip_unsupported = false;
+  // Events are neither observed nor compared: the library takes its fast road.
+  bool unobserved = false;
+};
+
+// The first operation of a file in which the library did something else.
+struct Difference {
+  size_t line_number = 0;
+  std::string operation;
+  std::vector<std::string> expected;
+  std::vector<std::string> actual;
+  // The index of the first line that differs in both.
+  size_t first = 0;
+};
+
+// What came of a file.
+struct Verdict {
+  std::optional<Difference> difference;
+  // The defect of the reference ("U3") whose mending ended the comparison.
+  std::string mended;
+  // What the library does not have yet ("operation 'checkpoint'"), and the line that names it.
+  std::string unsupported;
+  size_t unsupported_line = 0;
+  // Why the file, or the rest of it, can not be compared on purpose.
+  std::string exempt;
+};
+
+class Replayer {
+ public:
+  // Both must outlive this.
+  Replayer(const ExpectedFile& file, ReplayOptions options, Tally& tally);
+
+  // Throws InputError with its line for an operation that is none.
+  Verdict run();
+
+ private:
+  enum class Next { kGoOn, kStop };
+
+  void look_up_operations();
+  void read_setup();
+  void find_unsupported(Verdict& verdict) const;
+  std::string find_exemption() const;
+  void replay(Verdict& verdict);
+  Next replay_operation(Script& script, size_t index, Verdict& verdict);
+  void run_operation(Script& script, size_t index);
+  void check_library(Script& script);
+  Difference describe(const Script& script, const Operation& operation,
+                      const std::vector<std::string_view>& expected,
+                      const std::vector<Line>& actual, size_t first) const;
+
+  const ExpectedFile& file_;
+  ReplayOptions options_;
+  Tally& tally_;
+  std::vector<const OperationKind*> kinds_;
+  Setup setup_;
+  uint64_t memory_ = uint64_t{80} << 30;
+  int32_t devices_ = 1;
+  Comparison comparison_;
+};
+
+}  // namespace cachalot::differential

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The device that the reference ran on, told again: it hands out the recorded addresses, prints the
+// same lines for the same calls, and does what the script says about work, captures and failures.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cachalot/cachalot.h"
+#include "transcript.h"
+
+namespace cachalot::differential {
+
+// All devices of a script share one memory and one set of streams, as on the oracle's.
+class ScriptDevice {
+ public:
+  // transcript: gets a line for each call; must outlive this.
+  explicit ScriptDevice(Transcript& transcript) : transcript_(transcript) {}
+  ScriptDevice(const ScriptDevice&) = delete;
+  ScriptDevice& operator=(const ScriptDevice&) = delete;
+
+  // The functions of a driver whose user_data is a ScriptDevice.
+  static cachalot_device_ops driver_functions();
+  // A pool's own source of segments, which prints its calls too.
+  cachalot_pool_source pool_source();
+
+  void set_memory(uint64_t bytes, int32_t devices);
+  int32_t device_count() const { return devices_; }
+
+  // The addresses that the reference got in the operation to come, in the order of its expected
+  // lines.
+  void expect_addresses(std::span<const std::string_view> expected);
+  // Also prints the calls that a word of `log` names.
+  void show(std::string_view word) { shown_.emplace(word); }
+  void stop_printing() { printing_ = false; }
+
+  void begin_work(cachalot_stream stream) { streams_[stream].submitted++; }
+  void finish_oldest(cachalot_stream stream);
+  void finish_stream(cachalot_stream stream);
+  void finish_all();
+
+  void fail_allocations(uint64_t count, uint64_t after);
+  void fail_once(int32_t code, uint64_t after);
+  void fail_pool_source(uint64_t count) { failing_sources_ = count; }
+  void set_pending_error(int32_t code);
+  void set_fabric_result(int32_t code) { fabric_result_ = code; }
+  void set_fabric_state(int32_t state) { fabric_state_ = state; }
+  void add_process(uint64_t pid, uint64_t used);
+
+  void begin_capture(cachalot_stream stream, uint64_t capture);
+  void end_capture(uint64_t capture);
+  void end_all_captures();
+  void add_node(cachalot_stream stream);
+  void fork(cachalot_stream from, cachalot_stream to);
+  void join(cachalot_stream into, cachalot_stream other);
+
+  // What is still obtained, in words; empty if nothing is.
+  std::string leftovers() const;
+
+ private:
+  struct Stream {
+    uint64_t submitted = 0;
+    uint64_t completed = 0;
+    uint64_t capture = 0;
+    std::vector<uint64_t> end_nodes;
+  };
+  struct Event {
+    cachalot_stream stream = 0;
+    uint64_t mark = 0;
+  };
+  // Calls whose results the expected file names.
+  enum Source { kMalloc, kReserve, kOwnMalloc, kSourceCount };
+
+  void print(std::string line);
+  void print_if_shown(const char* word, std::string line);
+  int32_t runtime_failure(int32_t code);
+  int32_t driver_failure(int32_t code);
+  bool refuses(uint64_t size);
+  int32_t take_ordered_error();
+  bool overlaps(cachalot_address address, uint64_t size) const;
+  cachalot_address place(Source source, uint64_t size);
+
+  int32_t memory_info(uint64_t* out_free, uint64_t* out_total) const;
+  int32_t allocate(uint64_t size, cachalot_address* out_address);
+  int32_t free(cachalot_address address);
+  int32_t reserve(uint64_t size, cachalot_address* out_address);
+  int32_t unreserve(cachalot_address address, uint64_t size);
+  int32_t create(int32_t device, uint64_t size, int32_t handle_type, int32_t rdma,
+                 uint64_t* out_handle);
+  int32_t create_failure(uint64_t size, int32_t handle_type);
+  int32_t export_handle(uint64_t handle, int32_t handle_type, cachalot_shareable_handle* out);
+  int32_t import_handle(int32_t handle_type, uint64_t* out_handle);
+  int32_t release(uint64_t handle);
+  int32_t map(cachalot_address address, uint64_t size);
+  int32_t unmap(cachalot_address address, uint64_t size);
+  int32_t set_access(cachalot_address address, uint64_t size, int32_t accessing_device);
+  int32_t fabric_state(int32_t* out_state) const;
+  int32_t event_create(uint64_t* out_event);
+  int32_t event_destroy(uint64_t event);
+  int32_t event_record(uint64_t event, cachalot_stream stream);
+  int32_t event_query(uint64_t event);
+  int32_t event_synchronize(uint64_t event);
+  int32_t stream_synchronize(cachalot_stream stream);
+  int32_t device_synchronize();
+  int32_t capture_info(cachalot_stream stream, cachalot_capture_info* out_info);
+  int32_t node_dependencies(uint64_t node, const uint64_t** out_nodes, size_t* out_count);
+  int32_t exchange_capture_mode(int32_t* inout_mode);
+  int32_t enable_peer(int32_t device, int32_t peer);
+  int32_t processes(cachalot_device_process* rows, size_t capacity, size_t* out_count) const;
+  int32_t take_pending_error();
+  const char* error_text(int32_t code) const;
+  cachalot_address own_allocate(uint64_t size, cachalot_stream stream);
+  void own_free(cachalot_address address);
+
+  Transcript& transcript_;
+  bool printing_ = true;
+  std::set<std::string, std::less<>> shown_;
+  uint64_t total_ = uint64_t{80} << 30;
+  uint64_t used_ = 0;
+  int32_t devices_ = 1;
+
+  std::deque<cachalot_address> recorded_[kSourceCount];
+  cachalot_address next_made_up_ = 0x600000000000;
+  // Everything that was placed, so that no two ranges overlap.
+  std::map<cachalot_address, uint64_t> ranges_;
+  std::unordered_map<cachalot_address, uint64_t> mallocs_;
+  std::unordered_map<cachalot_address, uint64_t> own_mallocs_;
+  std::unordered_map<uint64_t, uint64_t> handles_;
+  uint64_t next_handle_ = 1;
+  std::map<cachalot_address, uint64_t> maps_;
+
+  std::unordered_map<cachalot_stream, Stream> streams_;
+  std::unordered_map<uint64_t, Event> events_;
+  uint64_t next_event_ = 1;
+  std::unordered_map<uint64_t, std::vector<uint64_t>> dependencies_;
+  int32_t capture_mode_ = 0;
+
+  uint64_t failing_allocations_ = 0;
+  uint64_t failing_after_ = 0;
+  int32_t ordered_error_ = 0;
+  uint64_t ordered_after_ = 0;
+  uint64_t failing_sources_ = 0;
+  int32_t pending_error_ = 0;
+  bool last_failure_was_of_runtime_ = true;
+  int32_t fabric_result_ = 0;
+  int32_t fabric_state_ = 0;
+  std::vector<cachalot_device_process> processes_;
+};
+
+}  // namespace cachalot::differential
