@@ -20,9 +20,7 @@ static_assert(kInvalidValue == CACHALOT_DRIVER_INVALID_VALUE);
 static_assert(kDriverOutOfMemory == CACHALOT_DRIVER_OUT_OF_MEMORY);
 static_assert(kDriverNotSupported == CACHALOT_DRIVER_NOT_SUPPORTED);
 
-bool is_empty(const char* text) {
-  return text == nullptr || *text == '\0';
-}
+bool is_empty(const char* text) { return text == nullptr || *text == '\0'; }
 
 // The name to open where the caller gave none.
 const char* default_name() {
@@ -95,9 +93,7 @@ cachalot_status cachalot_driver_create_custom(const cachalot_device_ops* ops, in
   });
 }
 
-void cachalot_driver_destroy(cachalot_driver* driver) {
-  DriverReference{driver};
-}
+void cachalot_driver_destroy(cachalot_driver* driver) { DriverReference{driver}; }
 
 const char* cachalot_driver_name(const cachalot_driver* driver) {
   return driver == nullptr ? "" : driver->core->name();

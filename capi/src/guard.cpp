@@ -96,9 +96,7 @@ cachalot_status report_current_exception(cachalot_error* error) noexcept {
   }
 }
 
-void throw_null(const char* name) {
-  throw_invalid_argument(format("%s is NULL", name));
-}
+void throw_null(const char* name) { throw_invalid_argument(format("%s is NULL", name)); }
 
 void throw_struct_size(const char* name, size_t given, size_t least) {
   throw_invalid_argument(

@@ -193,7 +193,8 @@ cachalot_status cachalot_pool_use_count(cachalot_allocator* allocator, int32_t d
                                         cachalot_error* error) {
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
-    require(out_count, "out_count") = core.pool_use_count(device, read_pool_id(id));
+    int32_t& out = require(out_count, "out_count");
+    out = core.pool_use_count(device, read_pool_id(id));
   });
 }
 

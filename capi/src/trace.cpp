@@ -58,12 +58,14 @@ cachalot_trace_event write_event(const Trace& trace, const TraceEvent& event) {
           .context = event.context};
 }
 
+// Before 2.12 there were no rejections; a row of zeros would not fit those releases.
 std::vector<RecordedStat> recorded_stats(const cachalot_stats& stats) {
+  const int32_t release =
+      stats.num_oom_rejections != 0 ? CACHALOT_RELEASE_2_15 : CACHALOT_RELEASE_2_11;
   std::vector<RecordedStat> rows;
   const char* name = nullptr;
   int64_t value = 0;
-  for (size_t i = 0;
-       cachalot_stats_at(&stats, CACHALOT_RELEASE_2_15, i, &name, &value) == CACHALOT_OK; i++)
+  for (size_t i = 0; cachalot_stats_at(&stats, release, i, &name, &value) == CACHALOT_OK; i++)
     rows.push_back({name, value});
   return rows;
 }

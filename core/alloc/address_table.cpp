@@ -43,14 +43,14 @@ void AddressTable::prepare(Address address, uint64_t size, bool small) {
 void AddressTable::ensure_leaf(Address address) {
   if (leaf(address)) return;
   auto made = std::make_unique<Leaf>();
+  bytes_ += sizeof(Leaf);
   if (address >> kDirectoryEnd) {
     std::lock_guard guard(high_lock_);
-    high_.emplace(address / GiB, made.get());
+    Leaf*& place = high_[address / GiB];
+    place = made.release();
   } else {
-    directory_[address / GiB].store(made.get(), std::memory_order_release);
+    directory_[address / GiB].store(made.release(), std::memory_order_release);
   }
-  made.release();
-  bytes_ += sizeof(Leaf);
 }
 
 AddressTable::Leaf* AddressTable::high_leaf(Address address) const {
@@ -61,7 +61,7 @@ AddressTable::Leaf* AddressTable::high_leaf(Address address) const {
 
 void AddressTable::ensure_granules(Entry& entry) {
   if (entry & kIsGranules) return;
-  Granules* made = new Granules{};
+  auto* made = new Granules{};
   bytes_ += sizeof(Granules);
   entry.store(reinterpret_cast<uint64_t>(made) | kIsGranules, std::memory_order_release);
 }

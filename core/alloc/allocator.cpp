@@ -54,7 +54,7 @@ class Allocator::Audit {
   Allocator& allocator_;
 };
 
-Allocator::Allocator(AllocatorOptions options)
+Allocator::Allocator(const AllocatorOptions& options)
     : driver_(options.driver),
       rules_(options.rules),
       contexts_(options.context_source),

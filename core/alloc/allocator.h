@@ -106,7 +106,7 @@ struct ReserveDecision {
 // any time.
 class Allocator {
  public:
-  explicit Allocator(AllocatorOptions options);
+  explicit Allocator(const AllocatorOptions& options);
   ~Allocator();  // frees what is cached; pre: no live block (see live_blocks, free_all)
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;

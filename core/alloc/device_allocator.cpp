@@ -127,8 +127,10 @@ uint64_t DeviceAllocator::segment_size_for(uint64_t size) const {
 inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
   const bool is_small = size <= kSmallSize;
   if (has(kRouting)) [[unlikely]] {
-    for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
-      if (!route->takes(stream)) continue;
+    const auto route =
+        std::find_if(routes_.rbegin(), routes_.rend(),
+                     [&](const PoolRoute& candidate) { return candidate.takes(stream); });
+    if (route != routes_.rend()) {
       PrivatePool* pool = find_pool(route->id);
       if (!pool)
         throw_invalid_state("the pool that requests are routed to was released and is gone");
@@ -564,7 +566,7 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
     }
   };
   count(stats_.reserved_bytes);
-  if (pool.owner) count(pool_reserved_[pool.owner->id]);
+  if (pool.owner && rules_.counts_private_pool_bytes) count(pool_reserved_[pool.owner->id]);
   obtained_ += static_cast<uint64_t>(bytes);
 }
 

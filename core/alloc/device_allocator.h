@@ -204,6 +204,7 @@ class DeviceAllocator {
   Address ask_driver(AllocParams& params, Guard& guard);
   Block* add_plain_segment(const AllocParams& params, Address address);
   bool try_mempool_fallback(AllocParams& params, Block** block);
+  void end_fallback(PoolId id, Block* found, ContextId context);
   bool mend_search(AllocParams& params, Block** block);
   bool never_fits(const AllocParams& params);
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);

@@ -212,13 +212,24 @@ bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
     fallback.pool = &pool->of_kind(params.pool->is_small);
     fallback.expandable = params.expandable && rules_.mend_fallback_expandable;
     *block = get_free_block(fallback);
-    release_pool_locked(id);
+    end_fallback(id, *block, params.context);
     if (*block) {
       params = fallback;
       return true;
     }
   }
   return false;
+}
+
+// What the end of a routing does (R20), and the use count that its begin raised.
+void DeviceAllocator::end_fallback(PoolId id, Block* found, ContextId context) try {
+  if (rules_.settles_frees_at_routing_end && settings_.graph_capture_record_stream_reuse) {
+    flush_deferred_frees(context, id);
+  }
+  release_pool_locked(id);
+} catch (...) {
+  if (found) put_into_free_set(found);
+  throw;
 }
 
 // ---- Out of memory (16)

@@ -98,7 +98,7 @@ constexpr Scale kCountScale{kCountUnits, 1000, 750.0 * 1000, 7, 2};
 // The reference chooses the unit, so that rows below one another have the same.
 std::string format_value(int64_t value, int64_t reference, const Scale& scale) {
   size_t unit = 0;
-  double rest = static_cast<double>(reference);
+  auto rest = static_cast<double>(reference);
   while (rest >= scale.threshold && unit + 1 < scale.units.size()) {
     value /= scale.divisor;
     rest /= static_cast<double>(scale.divisor);

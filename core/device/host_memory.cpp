@@ -11,9 +11,7 @@ namespace {
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
-void* pointer(Address address) {
-  return reinterpret_cast<void*>(address);
-}
+void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
 // 0 if the system refuses.
 Address map_anywhere(uint64_t size, int protection) {

@@ -11,9 +11,7 @@ constexpr uint64_t kNodeStep = 0x10;
 
 }  // namespace
 
-void SimCaptures::begin(Stream stream, uint64_t capture_id) {
-  streams_[stream] = {capture_id, {}};
-}
+void SimCaptures::begin(Stream stream, uint64_t capture_id) { streams_[stream] = {capture_id, {}}; }
 
 void SimCaptures::end(uint64_t capture_id) {
   for (auto& [stream, captured] : streams_) {

@@ -308,8 +308,6 @@ DriverCode SimDriver::take_pending_error(int) {
   return std::exchange(pending_error_, kSuccess);
 }
 
-std::string SimDriver::error_text(DriverCode code) {
-  return common_error_text(code);
-}
+std::string SimDriver::error_text(DriverCode code) { return common_error_text(code); }
 
 }  // namespace cachalot

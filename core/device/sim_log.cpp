@@ -16,15 +16,9 @@ void append_number(std::string* text, Number number, int base) {
 
 }  // namespace
 
-void SimLog::append(int part) {
-  append_number(&text_, part, 10);
-}
-void SimLog::append(uint64_t part) {
-  append_number(&text_, part, 10);
-}
-void SimLog::append(Hex part) {
-  append_number(&text_, part.value, 16);
-}
+void SimLog::append(int part) { append_number(&text_, part, 10); }
+void SimLog::append(uint64_t part) { append_number(&text_, part, 10); }
+void SimLog::append(Hex part) { append_number(&text_, part.value, 16); }
 
 void SimLog::append(Outcome part) {
   if (part.code == kSuccess) return;

@@ -21,7 +21,7 @@ void LiveBlocks::insert(const LiveBlock& block) {
 // Moves later entries of the run back, so that no search meets a hole before what it looks for.
 void LiveBlocks::erase(LiveBlock* block) {
   count_--;
-  size_t hole = static_cast<size_t>(block - places_.data());
+  auto hole = static_cast<size_t>(block - places_.data());
   for (size_t i = (hole + 1) & mask_; places_[i].address != 0; i = (i + 1) & mask_) {
     const size_t home = home_of(places_[i].address);
     if (((i - home) & mask_) < ((i - hole) & mask_)) continue;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -146,8 +147,9 @@ class TraceReader {
   }
 
   [[noreturn]] void fail(std::string_view rest, const char* what) const {
-    const std::string line = rest.empty() ? "" : " " + quote(rest.substr(0, rest.find('\n')));
-    throw Error(Status::kIo, current_line() + ": " + what + line);
+    std::string message = current_line() + ": " + what;
+    if (!rest.empty()) message.append(" ").append(quote(rest.substr(0, rest.find('\n'))));
+    throw Error(Status::kIo, std::move(message));
   }
 
   WholeLines lines_;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Numbers as people write them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cachalot::cli {
+
+// "1,353,882".
+std::string grouped(uint64_t number);
+std::string grouped(int64_t number);
+
+// "7,355.2 MiB".
+std::string mebibytes(uint64_t bytes);
+
+// "139.8 GiB".
+std::string gibibytes(uint64_t bytes);
+
+// "89.1 %"; "-" of nothing.
+std::string percent(double share);
+std::string percent(uint64_t part, uint64_t whole);
+
+// "3.4 million", "812,000".
+std::string rounded(double number);
+
+// A number above 0 with a unit: "80GiB", "512MiB", "85899345920". Throws Failure.
+uint64_t parse_capacity(const std::string& text);
+
+}  // namespace cachalot::cli

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <map>
+
+#include "failure.h"
+#include "input.h"
+#include "progress.h"
+
+namespace cachalot::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// What stands behind the read callback. No exception may pass through the library, so it waits
+// here.
+struct Reading {
+  Input input;
+  ProgressBar bar;
+  std::exception_ptr failure;
+};
+
+int64_t read_input(void* user_data, void* buffer, size_t capacity) {
+  auto& reading = *static_cast<Reading*>(user_data);
+  try {
+    const size_t count = reading.input.read(buffer, capacity);
+    reading.bar.show(reading.input.packed_bytes_read(), reading.input.packed_size());
+    return static_cast<int64_t>(count);
+  } catch (...) {
+    reading.failure = std::current_exception();
+    return -1;
+  }
+}
+
+// Adds what it took, unpacking left out.
+TraceHandle read_trace(const std::string& file, double* seconds) {
+  Reading reading{Input(file), ProgressBar("reading  "), nullptr};
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_trace* trace = nullptr;
+  const auto begin = Clock::now();
+  const cachalot_status status = cachalot_trace_read(read_input, &reading, &trace, &error);
+  *seconds += seconds_since(begin) - reading.input.seconds();
+  if (reading.failure) std::rethrow_exception(reading.failure);
+  check(status, error);
+  return TraceHandle(trace);
+}
+
+int32_t release_of(const std::string& torch) {
+  if (torch == "2.11") return CACHALOT_RELEASE_2_11;
+  if (torch == "2.15") return CACHALOT_RELEASE_2_15;
+  return CACHALOT_RELEASE_DEFAULT;
+}
+
+cachalot_replay_options options_of(const ReplayCall& call) {
+  cachalot_replay_options options{};
+  options.struct_size = sizeof options;
+  options.config = call.config ? call.config->c_str() : nullptr;
+  options.release = release_of(call.torch);
+  options.expect = call.expect;
+  options.capacity = call.capacity;
+  options.fraction = call.fraction;
+  return options;
+}
+
+int32_t show_progress(void* user_data, uint64_t done, uint64_t total) {
+  static_cast<ProgressBar*>(user_data)->show(done, total);
+  return 0;
+}
+
+ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call) {
+  ProgressBar bar("replaying");
+  cachalot_replay_options options = options_of(call);
+  options.progress = show_progress;
+  options.progress_user_data = &bar;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_replay* replay = nullptr;
+  check(cachalot_replay_run(trace, &options, &replay, &error), error);
+  return ReplayHandle(replay);
+}
+
+// Recorded statistics are those of the first device.
+std::map<std::string, int64_t> replayed_stats(const cachalot_replay* replay) {
+  cachalot_allocator* const allocator = cachalot_replay_allocator(replay);
+  const int32_t release = cachalot_allocator_release(allocator);
+  cachalot_stats stats{};
+  stats.struct_size = sizeof stats;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_get_stats(allocator, 0, &stats, &error), error);
+  std::map<std::string, int64_t> values;
+  const char* name = nullptr;
+  int64_t value = 0;
+  for (size_t i = 0; cachalot_stats_at(&stats, release, i, &name, &value) == CACHALOT_OK; i++)
+    values[name] = value;
+  return values;
+}
+
+std::vector<StatPair> pair_stats(const Run& run) {
+  const auto replayed = replayed_stats(run.replay.get());
+  std::vector<StatPair> pairs;
+  for (size_t i = 0; i < run.info.stat_count; i++) {
+    const char* name = nullptr;
+    int64_t value = 0;
+    check(cachalot_trace_get_stat(run.trace.get(), i, &name, &value));
+    const auto found = replayed.find(name);
+    pairs.push_back({name, value, {}});
+    if (found != replayed.end()) pairs.back().replayed = found->second;
+  }
+  return pairs;
+}
+
+int32_t write_to_output(void*, const void* data, size_t size) {
+  return std::fwrite(data, 1, size, stdout) == size ? 0 : 1;
+}
+
+}  // namespace
+
+size_t Run::equal_stats() const {
+  const auto equal = [](const StatPair& pair) { return pair.is_equal(); };
+  return static_cast<size_t>(std::count_if(stats.begin(), stats.end(), equal));
+}
+
+Run replay_file(const std::string& file, const ReplayCall& call) {
+  Run run{};
+  run.file = file;
+  run.trace = read_trace(file, &run.seconds);
+  run.info.struct_size = sizeof run.info;
+  check(cachalot_trace_get_info(run.trace.get(), &run.info));
+  const auto begin = Clock::now();
+  run.replay = replay_trace(run.trace.get(), call);
+  run.seconds += seconds_since(begin);
+  run.result.struct_size = sizeof run.result;
+  check(cachalot_replay_get_result(run.replay.get(), &run.result));
+  run.stats = pair_stats(run);
+  return run;
+}
+
+void write_script(const std::string& file, const ReplayCall& call) {
+  double seconds = 0;
+  const TraceHandle trace = read_trace(file, &seconds);
+  const cachalot_replay_options options = options_of(call);
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_replay_write_script(trace.get(), &options, write_to_output, nullptr, &error),
+        error);
+  if (std::fflush(stdout) != 0) throw Failure("standard output can not be written");
+}
+
+}  // namespace cachalot::cli

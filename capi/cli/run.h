@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One recorded run, read and replayed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cachalot/cachalot.h"
+
+namespace cachalot::cli {
+
+struct ReplayCall {
+  std::vector<std::string> files;
+  std::optional<std::string> config;
+  std::string torch;
+  uint64_t capacity = 0;
+  double fraction = 0;
+  bool expect = false;
+  bool script = false;
+  bool all_stats = false;
+  bool brief = false;
+};
+
+struct DestroyTrace {
+  void operator()(cachalot_trace* trace) const { cachalot_trace_destroy(trace); }
+};
+struct DestroyReplay {
+  void operator()(cachalot_replay* replay) const { cachalot_replay_destroy(replay); }
+};
+using TraceHandle = std::unique_ptr<cachalot_trace, DestroyTrace>;
+using ReplayHandle = std::unique_ptr<cachalot_replay, DestroyReplay>;
+
+// A recorded statistic beside the replay's.
+struct StatPair {
+  std::string name;
+  int64_t recorded;
+  std::optional<int64_t> replayed;  // none: this release does not have it
+
+  bool is_equal() const { return replayed && *replayed == recorded; }
+};
+
+struct Run {
+  std::string file;
+  TraceHandle trace;
+  cachalot_trace_info info;
+  ReplayHandle replay;
+  cachalot_replay_result result;
+  std::vector<StatPair> stats;
+  double seconds = 0;  // of reading and replaying, unpacking left out
+
+  uint64_t equal_events() const { return result.events - result.differing_events; }
+  size_t equal_stats() const;
+  bool is_equal() const { return result.differing_events == 0 && equal_stats() == stats.size(); }
+};
+
+// These throw Failure.
+Run replay_file(const std::string& file, const ReplayCall& call);
+// To standard output.
+void write_script(const std::string& file, const ReplayCall& call);
+
+}  // namespace cachalot::cli

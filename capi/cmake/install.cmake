@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Install rules. Components: runtime (what a program needs to run), development (what is needed to build
+# against it), pluggable (the library that PyTorch loads), tools (the program cachalot).
+
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cachalot)
+
+install(TARGETS cachalot EXPORT cachalot-targets
+  LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS cachalot_static EXPORT cachalot-targets
+  ARCHIVE COMPONENT development)
+install(TARGETS cachalot_pluggable
+  LIBRARY COMPONENT pluggable)
+if(CACHALOT_BUILD_TOOLS)
+  install(TARGETS cachalot_cli RUNTIME COMPONENT tools)
+endif()
+
+install(DIRECTORY include/cachalot ${CMAKE_CURRENT_BINARY_DIR}/include/cachalot
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+  FILES_MATCHING PATTERN *.h)
+
+configure_package_config_file(cmake/cachalot-config.cmake.in cachalot-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(cachalot-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${CMAKE_CURRENT_BINARY_DIR}/cachalot-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/cachalot-config-version.cmake
+  DESTINATION ${package_folder} COMPONENT development)
+install(EXPORT cachalot-targets NAMESPACE cachalot::
+  DESTINATION ${package_folder} COMPONENT development)
+
+configure_file(cmake/cachalot.pc.in cachalot.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cachalot.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
