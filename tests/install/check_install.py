@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Installs a build tree, compares the files with expected_files.txt, and builds a program on top of it
+in every way that is offered: find_package, pkg-config, add_subdirectory.
+
+    check_install.py BUILD_FOLDER WORK_FOLDER
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+CONSUMER = HERE / "consumer"
+
+
+def run(*command, **options):
+    """Runs a command and returns what it printed; on failure shows that and ends the check."""
+    result = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, check=False, **options)
+    if result.returncode != 0:
+        sys.exit(f"failed: {' '.join(map(str, command))}\n{result.stdout}")
+    return result.stdout
+
+
+def cache_entry(build, name):
+    for line in (build / "CMakeCache.txt").read_text().split("\n"):
+        if line.startswith(name + ":"):
+            return line.split("=", 1)[1]
+    sys.exit(f"{build}: no {name} in the cache")
+
+
+def expected_files(build):
+    version = (SOURCE / "VERSION").read_text().strip()
+    text = (HERE / "expected_files.txt").read_text()
+    for name, value in {
+        "LIBDIR": cache_entry(build, "CMAKE_INSTALL_LIBDIR"),
+        "TYPE": cache_entry(build, "CMAKE_BUILD_TYPE").lower(),
+        "SOVERSION": version.rsplit(".", 1)[0],
+        "VERSION": version,
+    }.items():
+        text = text.replace(f"@{name}@", value)
+    return [line.split() for line in text.split("\n") if line]
+
+
+def files_under(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def check_components(build, work):
+    """Each component alone, then all: exactly the files that are expected."""
+    expected = expected_files(build)
+    for component in sorted({row[0] for row in expected}):
+        prefix = work / "components" / component
+        run("cmake", "--install", build, "--prefix", prefix, "--component", component)
+        compare(component, files_under(prefix), {row[1] for row in expected if row[0] == component})
+    prefix = work / "prefix"
+    run("cmake", "--install", build, "--prefix", prefix)
+    compare("all components", files_under(prefix), {row[1] for row in expected})
+    return prefix
+
+
+def compare(what, found, expected):
+    if found != expected:
+        sys.exit(f"{what}: unexpected {sorted(found - expected)}, missing {sorted(expected - found)}")
+
+
+def build_consumer(folder, *options):
+    run("cmake", "-S", CONSUMER, "-B", folder, "-G", "Ninja", *options)
+    run("cmake", "--build", folder)
+    run("ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error")
+
+
+def check_find_package(prefix, work):
+    """From another place than it was installed to; and a wrong version is refused."""
+    moved = work / "moved"
+    shutil.move(prefix, moved)
+    version = (SOURCE / "VERSION").read_text().strip()
+    build_consumer(work / "find_package", f"-DCMAKE_PREFIX_PATH={moved}", f"-DCONSUMER_VERSION={version}")
+    for wrong in ("0.99", "99.0"):
+        refused = subprocess.run(
+            ["cmake", "-S", CONSUMER, "-B", work / "wrong", f"-DCMAKE_PREFIX_PATH={moved}",
+             f"-DCONSUMER_VERSION={wrong}"], capture_output=True, check=False)
+        if refused.returncode == 0:
+            sys.exit(f"version {wrong} should have been refused")
+    return moved
+
+
+def check_pkg_config(prefix, libdir, work):
+    """A compiler call from what pkg-config says, against the shared and against the static library."""
+    folder = prefix / libdir
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder / "pkgconfig"), "LD_LIBRARY_PATH": str(folder)}
+    say = ["pkg-config", "--define-variable=prefix=" + str(prefix),
+           f"--define-variable=libdir={folder}", f"--define-variable=includedir={prefix / 'include'}"]
+    for kind, options, libraries in (("shared", [], None), ("static", ["--static"], "-l:libcachalot.a")):
+        flags = run(*say, *options, "--cflags", "--libs", "cachalot", env=environment).split()
+        if libraries:
+            flags = [libraries if flag == "-lcachalot" else flag for flag in flags]
+        program = work / f"pkg_config_{kind}"
+        run("cc", "-std=c99", "-Wall", "-Werror", CONSUMER / "main.c", "-o", program, *flags)
+        run(program, env=environment)
+
+
+def main():
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build, work = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    prefix = check_find_package(check_components(build, work), work)
+    run(prefix / "bin" / "cachalot", "--version")
+    check_pkg_config(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
+    build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}")
+    shutil.rmtree(work)
+    print("install: as expected")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

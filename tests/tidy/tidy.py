@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Checks of the source tree that no compiler makes.
+
+    tidy.py [ROOT]       looks at every file of the tree and prints what is wrong, one line each
+    tidy.py --self-test  plants a fault for each check and expects it to be found
+
+Exit status: 0 clean, 1 something was found, 2 the call is wrong.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LINES_LIMIT = 1000
+CODE = (".h", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
+BUILD = (".cmake", ".cmake.in", ".py", ".sh", ".map", ".h.in")
+SKIPPED_FOLDERS = {".git", "node_modules", "target", "__pycache__"}
+
+# A layer sees itself and those named here.
+LAYERS = {
+    "core/base": ["base"],
+    "core/device": ["base", "device"],
+    "core/alloc": ["base", "device", "alloc"],
+    "core/replay": ["base", "device", "alloc", "replay"],
+}
+
+# Folders that are clients of the C interface, like any program outside.
+CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differential", "tests/capi"]
+
+# Words that stand for work left undone are split here, so that this file passes its own check.
+UNDONE = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"]) + r")\b")
+
+# What the core must not do, with what to do instead.
+CORE_BANNED = {
+    r"\bgetenv\b": "only the C layer reads the environment",
+    r"#include <iostream>|\b(printf|puts|perror)\(": "the library prints nothing",
+    r"#include <(format|ranges)>": "not in every supported compiler",
+    r"\bthread_local\b.*\berror\b": "errors are returned, not kept by thread",
+}
+
+
+def listed_files(root):
+    """Paths relative to root: what git knows or would add, else all that is there."""
+    if os.path.isdir(os.path.join(root, ".git")):
+        command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"]
+        paths = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return sorted(p for p in set(paths.split("\n")) if os.path.isfile(os.path.join(root, p)))
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("build")]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(found)
+
+
+class Tree:
+    """The text files of a source tree, read once."""
+
+    def __init__(self, root):
+        self.root = root
+        self.paths = listed_files(root)
+        self.texts = {}
+        for path in self.paths:
+            with open(os.path.join(root, path), "rb") as file:
+                data = file.read()
+            if b"\0" not in data[:4096] and not path.endswith((".gz", ".xz", ".pickle")):
+                self.texts[path] = data.decode("utf-8", errors="replace")
+
+    def of_kind(self, kinds):
+        return [(p, t) for p, t in self.texts.items() if p.endswith(kinds) or is_script(p, t)]
+
+
+def is_script(path, text):
+    return text.startswith("#!") or os.path.basename(path) == "CMakeLists.txt"
+
+
+def in_folder(path, folder):
+    return path.startswith(folder + "/")
+
+
+def quoted_includes(text):
+    return re.findall(r'^\s*#\s*include\s*["<]([^">]+/[^">]+|[^">]+\.h)[">]', text, re.MULTILINE)
+
+
+def check_layers(tree):
+    """Lower layers of the core do not include higher ones, and none includes the C header."""
+    for path, text in tree.of_kind(CODE):
+        for layer, allowed in LAYERS.items():
+            if not in_folder(path, layer):
+                continue
+            for include in quoted_includes(text):
+                first = include.split("/")[0]
+                if first in ("base", "device", "alloc", "replay", "cachalot") and first not in allowed:
+                    yield f"{path}: {layer} must not include {include}"
+
+
+def check_clients(tree):
+    """Tools, bindings and examples see the public header and their own files only."""
+    for path, text in tree.of_kind(CODE):
+        if not any(in_folder(path, folder) for folder in CLIENTS):
+            continue
+        for include in quoted_includes(text):
+            if include.split("/")[0] in ("base", "device", "alloc", "replay", "src", "core"):
+                yield f"{path}: a client of the C interface must not include {include}"
+            if include.startswith("..") and re.search(r"/(core|src)/", include):
+                yield f"{path}: a client of the C interface must not include {include}"
+
+
+def check_version(tree):
+    """The version stands in the file VERSION; elsewhere only in the change log and as an example."""
+    version = tree.texts["VERSION"].strip()
+    for path, text in tree.texts.items():
+        if path in ("VERSION", "CHANGELOG.md") or not path.endswith(CODE + BUILD + (".txt", ".json", ".in")):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if re.search(rf"(?<![\w.]){re.escape(version)}(?![\w.])", line) and "for example" not in line:
+                yield f"{path}:{number}: the version stands in VERSION only"
+
+
+def check_length(tree):
+    """No file written by hand has 1,000 lines or more."""
+    for path, text in tree.of_kind(CODE + BUILD + (".md",)):
+        lines = text.count("\n")
+        if lines >= LINES_LIMIT and "Generated by" not in text[:500]:
+            yield f"{path}: {lines} lines; split it"
+
+
+def check_licence(tree):
+    """Every source file names its licence in its first lines."""
+    for path, text in tree.of_kind(CODE + BUILD):
+        if "SPDX-License-Identifier: MIT OR Apache-2.0" not in "\n".join(text.split("\n")[:3]):
+            yield f"{path}: its first lines lack the SPDX line"
+
+
+def check_words(tree):
+    """Nothing says that it is unfinished; open points are issues."""
+    for path, text in tree.texts.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            found = UNDONE.search(line)
+            if found and not path.startswith("LICENSE"):
+                yield f"{path}:{number}: {found.group(1)}; open an issue instead"
+
+
+def check_core(tree):
+    """The core keeps away from what only outer layers may do."""
+    for path, text in tree.of_kind(CODE):
+        if not in_folder(path, "core"):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            for pattern, reason in CORE_BANNED.items():
+                if re.search(pattern, line):
+                    yield f"{path}:{number}: {line.strip()}: {reason}"
+
+
+def heading_anchors(text):
+    """The anchors that a page of Markdown offers, made as GitHub makes them."""
+    headings = re.findall(r"^#+\s+(.+?)\s*$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.replace("`", "").lower()).replace(" ", "-") for h in headings}
+
+
+def check_links(tree):
+    """Links inside the documentation lead somewhere."""
+    for path, text in tree.texts.items():
+        if not path.endswith(".md"):
+            continue
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            if not os.path.exists(os.path.join(tree.root, file)):
+                yield f"{path}: the link {target} leads nowhere"
+            elif anchor and anchor not in heading_anchors(tree.texts.get(file, "")):
+                yield f"{path}: the link {target} names no heading"
+
+
+def check_whitespace(tree):
+    """Text ends in one line break and no line in a blank; tabs are for Makefiles."""
+    for path, text in tree.of_kind(CODE + BUILD + (".md",)):
+        if not text.endswith("\n") or text.endswith("\n\n"):
+            yield f"{path}: does not end in exactly one line break"
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                yield f"{path}:{number}: ends in a blank"
+            if "\t" in line and not path.endswith((".go", ".md")):
+                yield f"{path}:{number}: has a tab"
+
+
+CHECKS = [check_layers, check_clients, check_version, check_length, check_licence, check_words,
+          check_core, check_links, check_whitespace]
+
+
+def findings(root):
+    tree = Tree(root)
+    return [f"{check.__name__[6:]}: {finding}" for check in CHECKS for finding in check(tree)]
+
+
+SPDX = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
+CLEAN = {
+    "VERSION": "7.8.9\n",
+    "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
+    "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
+    "core/device/a.h": SPDX + '#include "base/units.h"\n',
+    "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
+}
+FAULTS = [
+    ("layers", "core/device/b.h", SPDX + '#include "alloc/block.h"\n'),
+    ("layers", "core/base/b.h", SPDX + '#include "cachalot/status.h"\n'),
+    ("clients", "capi/cli/b.cpp", SPDX + '#include "base/units.h"\n'),
+    ("clients", "examples/c/b.c", SPDX + '#include "../../core/base/units.h"\n'),
+    ("version", "core/base/b.cpp", SPDX + 'const char* version = "7.8.9";\n'),
+    ("length", "core/base/b.cpp", SPDX + "int a;\n" * LINES_LIMIT),
+    ("licence", "core/base/b.cpp", "int a;\n"),
+    ("licence", "tests/b", "#!/bin/sh\n"),
+    ("words", "docs/b.md", "This is a TO" "DO.\n"),
+    ("core", "core/base/b.cpp", SPDX + 'auto home = std::getenv("HOME");\n'),
+    ("links", "docs/b.md", "[gone](gone.md)\n"),
+    ("links", "docs/b.md", "[gone](a.md#gone)\n"),
+    ("whitespace", "docs/b.md", "text \n"),
+    ("whitespace", "docs/b.md", "text"),
+]
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def findings_of(files):
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, files)
+        return findings(root)
+
+
+def self_test():
+    """Returns what went wrong: a finding in a clean tree, or a planted fault that was not found."""
+    wrong = [f"the clean tree has a finding: {f}" for f in findings_of(CLEAN)]
+    for check, path, text in FAULTS:
+        found = findings_of({**CLEAN, path: text})
+        if len(found) != 1 or not found[0].startswith(f"{check}: {path}"):
+            wrong.append(f"planted a fault for {check} in {path}, found {found}")
+    tested = {f"check_{check}" for check, _, _ in FAULTS}
+    return wrong + [f"{c.__name__} has no test" for c in CHECKS if c.__name__ not in tested]
+
+
+def main(arguments):
+    if len(arguments) > 1 or (arguments and arguments[0].startswith("-") and arguments[0] != "--self-test"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = arguments[0] if arguments else os.path.join(here, "..", "..")
+    wrong = self_test() if arguments == ["--self-test"] else findings(os.path.normpath(root))
+    print("\n".join(wrong) if wrong else "tidy: clean")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
