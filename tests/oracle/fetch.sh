@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Fetches what the oracle is built from (packages of PyPI, unpacked, not installed) into FOLDER, and
+# builds it in FOLDER/build.
+# Usage: ./fetch.sh FOLDER [RELEASE]
+# RELEASE: 2.15.0 (default), 2.14.1, 2.13.0, 2.12.1 or 2.11.0; each into a folder of its own.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${1:?usage: fetch.sh FOLDER [RELEASE]}/wheels"
+folder=$(cd "$1" && pwd)
+release=${2:-2.15.0}
+
+pip download -q --no-deps --disable-pip-version-check -d "$folder/wheels" "torch==$release" \
+  nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-nvml-dev==13.0.87
+cd "$folder"
+unzip -qo "wheels/torch-$release-*.whl" 'torch/lib/libc10.so' 'torch/lib/libc10_cuda.so' \
+  'torch/include/c10/*' 'torch/include/torch/headeronly/*' 'torch/cuda/_memory_viz.py' \
+  'torch/cuda/memory.py' 'torch/version.py'
+for wheel in wheels/nvidia_*.whl; do unzip -qo "$wheel" 'nvidia/*'; done
+TORCH="$folder/torch" CUDA_INC="$folder/nvidia/cu13/include" "$here/build.sh" "$folder/build"
+echo "torch $release: oracle $folder/build/oracle, benchmark $folder/build/bench, plugin" \
+  "$folder/build/libc10_plugin.so, CUDA headers $folder/nvidia/cu13/include"

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// PyTorch's own allocator behind the pluggable-allocator contract, over the simulated runtime: the
+// benchmark's reference.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+#include "fakecuda.h"
+
+namespace c10::cuda::_internal {
+C10_CUDA_API void setHasPrimaryContext(bool (*)(DeviceIndex));
+}
+
+namespace {
+
+namespace cca = c10::cuda::CUDACachingAllocator;
+
+[[maybe_unused]] const bool ready = [] {
+  fakecuda::configure(size_t{80} << 30, 1);
+  c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+  cca::init(1);
+  return true;
+}();
+
+}  // namespace
+
+extern "C" void* c10_alloc(ssize_t size, int, cudaStream_t stream) {
+  return cca::raw_alloc_with_stream(static_cast<size_t>(size), stream);
+}
+
+extern "C" void c10_free(void* address, ssize_t, int, cudaStream_t) { cca::raw_delete(address); }
