@@ -14,7 +14,6 @@ constexpr std::string_view kErrorLine = "E ";
 constexpr std::string_view kAtInit = "init ";
 constexpr std::string_view kInternalAssertion = "INTERNAL ASSERT FAILED";
 constexpr std::string_view kDriverError = "CUDA driver error";
-constexpr std::string_view kOnlyWithCaching = "Exact-address allocation is only supported";
 
 // The use count of a pool that does not exist is 0 here; the reference fails an internal assertion.
 constexpr std::string_view kNoUseCount = "# count 0";
@@ -48,7 +47,6 @@ bool is_argument_kind(std::string_view kind) {
 //   exact
 //                     address, Tensors allocated with expandable_segments:True, invalid device
 //                     pointer (base allocation without caching); all other assertions
-//   NOT_SUPPORTED     Exact-address allocation is only supported (caching is off)
 bool accepts(const ExpectedError& error, cachalot_status status) {
   if (error.kind == "oom") return status == CACHALOT_ERROR_OUT_OF_MEMORY;
   if (error.kind == "accelerator") return status == CACHALOT_ERROR_DRIVER;
@@ -56,7 +54,6 @@ bool accepts(const ExpectedError& error, cachalot_status status) {
   if (is_argument_kind(error.kind)) return status == CACHALOT_ERROR_INVALID_ARGUMENT;
   if (error.kind != "error") return false;
   if (error.text.starts_with(kDriverError)) return status == CACHALOT_ERROR_DRIVER;
-  if (error.text.starts_with(kOnlyWithCaching)) return status == CACHALOT_ERROR_NOT_SUPPORTED;
   return status == CACHALOT_ERROR_INVALID_ARGUMENT || status == CACHALOT_ERROR_INVALID_STATE;
 }
 

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Traces and replays: a history is written, read back, looked at and replayed. */
+#include <stdlib.h>
+
+#include "check.h"
+
+/* A file in memory; fails after so many calls. */
+typedef struct memory_file {
+  char text[1 << 16];
+  size_t size;
+  size_t at;
+  int calls_until_failure;
+} memory_file;
+
+static int32_t write_file(void* user_data, const void* data, size_t size) {
+  memory_file* file = user_data;
+  if (file->calls_until_failure-- == 0) return 7;
+  if (size > sizeof file->text - file->size) return 8;
+  memcpy(file->text + file->size, data, size);
+  file->size += size;
+  return 0;
+}
+
+/* Three bytes at a time, so that every line comes in pieces. */
+static int64_t read_file(void* user_data, void* buffer, size_t capacity) {
+  memory_file* file = user_data;
+  size_t count = file->size - file->at;
+  if (file->calls_until_failure-- == 0) return -1;
+  if (count > 3) count = 3;
+  if (count > capacity) count = capacity;
+  memcpy(buffer, file->text + file->at, count);
+  file->at += count;
+  return (int64_t)count;
+}
+
+static memory_file* file_of(const char* text) {
+  memory_file* file = calloc(1, sizeof *file);
+  file->size = strlen(text);
+  file->calls_until_failure = -1;
+  memcpy(file->text, text, file->size);
+  return file;
+}
+
+static cachalot_trace* trace_of(const char* text) {
+  memory_file* file = file_of(text);
+  cachalot_trace* trace = NULL;
+  CHECK_OK(cachalot_trace_read(read_file, file, &trace, &last_error));
+  free(file);
+  return trace;
+}
+
+static const char* const kSmall =
+    "# {\"workload\": \"small\", \"torch\": \"2.11.0\", \"device_total\": 1073741824, \"warm_up\": "
+    "0,"
+    " \"config\": {\"PYTORCH_CUDA_ALLOC_CONF\": \"max_split_size_mb:64\"},"
+    " \"stats\": {\"num_ooms\": 0, \"segment.all.peak\": 1}}\n"
+    "S,10000000,2097152,a0\n"
+    "a,10000000,512,a0,0,,123,ff\n"
+    "q,10000000,512,a0\n"
+    "c,10000000,512,a0\n";
+
+static void a_trace_tells_what_it_holds(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  cachalot_trace_info info = {.struct_size = sizeof info};
+  cachalot_trace_event event = {.struct_size = sizeof event};
+  const char* name = NULL;
+  int64_t value = -1;
+  CHECK_OK(cachalot_trace_get_info(trace, &info));
+  CHECK_TEXT(info.workload, "small");
+  CHECK_TEXT(info.torch, "2.11.0");
+  CHECK_TEXT(info.config, "max_split_size_mb:64");
+  CHECK_EQUAL(info.device_total, 1024 * MIB);
+  CHECK_EQUAL(info.event_count, 4);
+  CHECK_EQUAL(info.stat_count, 2);
+  CHECK_EQUAL(info.release, CACHALOT_RELEASE_2_11);
+  CHECK_EQUAL(info.device_count, 1);
+  CHECK_OK(cachalot_trace_get_event(trace, 1, &event));
+  CHECK_EQUAL(event.action, CACHALOT_ACTION_ALLOC);
+  CHECK_EQUAL(event.address, 0x10000000);
+  CHECK_EQUAL(event.size, 512);
+  CHECK_EQUAL(event.stream, 0xa0);
+  CHECK_EQUAL(event.time_us, 123);
+  CHECK_EQUAL(event.context, 0xff);
+  CHECK_EQUAL(cachalot_trace_get_event(trace, 4, &event), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_OK(cachalot_trace_get_stat(trace, 1, &name, &value));
+  CHECK_TEXT(name, "segment.all.peak");
+  CHECK_EQUAL(value, 1);
+  CHECK_EQUAL(cachalot_trace_get_stat(trace, 2, &name, &value), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_trace_destroy(trace);
+}
+
+static void a_replay_tells_what_came_of_it(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  cachalot_replay_options options = {.struct_size = sizeof options};
+  cachalot_replay_result result = {.struct_size = sizeof result};
+  cachalot_replay* replay = NULL;
+  options.expect = 1;
+  CHECK_OK(cachalot_replay_run(trace, &options, &replay, &last_error));
+  cachalot_trace_destroy(trace); /* A replay does not need its trace. */
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.events, 4);
+  CHECK_EQUAL(result.allocations, 1);
+  CHECK_EQUAL(result.out_of_memory, 0);
+  CHECK_EQUAL(result.driver_allocations, 1);
+  CHECK_EQUAL(result.driver_frees, 0);
+  CHECK_EQUAL(result.segments, 1);
+  CHECK_EQUAL(result.peak_requested, 512);
+  CHECK_EQUAL(result.peak_reserved, 2 * MIB);
+  CHECK_EQUAL(result.differing_events, 0);
+  CHECK(result.first_difference == SIZE_MAX);
+  CHECK_TEXT(result.expected, "");
+  CHECK_EQUAL(cachalot_allocator_release(cachalot_replay_allocator(replay)), CACHALOT_RELEASE_2_11);
+  CHECK_EQUAL(cachalot_memory_reserved(cachalot_replay_allocator(replay), 0), 2 * MIB);
+  CHECK_TEXT(cachalot_driver_name(cachalot_allocator_driver(cachalot_replay_allocator(replay))),
+             "sim");
+  cachalot_replay_destroy(replay);
+}
+
+static void a_history_replays_exactly(void) {
+  fixture with = open_fixture();
+  cachalot_history_options history = {.struct_size = sizeof history};
+  cachalot_stats stats = {.struct_size = sizeof stats};
+  cachalot_replay_options options = {.struct_size = sizeof options};
+  cachalot_replay_result result = {.struct_size = sizeof result};
+  memory_file* file = file_of("");
+  cachalot_snapshot* snapshot = NULL;
+  cachalot_trace* trace = NULL;
+  cachalot_replay* replay = NULL;
+  cachalot_address late = 0;
+  history.enabled = 1;
+  history.max_entries = 1000;
+  CHECK_OK(cachalot_record_history(with.allocator, &history, &last_error));
+  late = allocate_on(with, 3 * MIB, 0x10);
+  free_block(with, allocate_on(with, 1000, 0));
+  CHECK_OK(cachalot_sim_queue_work(with.driver, 0, 0x20, &last_error));
+  CHECK_OK(cachalot_record_stream(with.allocator, late, 0x20, &last_error));
+  free_block(with, late);
+  free_block(with, allocate_on(with, 3 * MIB, 0x10));
+  CHECK_OK(cachalot_sim_finish_device(with.driver, 0, &last_error));
+  free_block(with, allocate_on(with, 3 * MIB, 0x10));
+  CHECK_OK(cachalot_get_stats(with.allocator, 0, &stats, &last_error));
+  CHECK_OK(cachalot_snapshot_take(with.allocator, NULL, &snapshot, &last_error));
+  close_fixture(with);
+
+  CHECK_OK(cachalot_trace_write(snapshot, &stats, "a \"test\"", write_file, file, &last_error));
+  cachalot_snapshot_destroy(snapshot);
+  CHECK_OK(cachalot_trace_read(read_file, file, &trace, &last_error));
+  free(file);
+  options.expect = 1;
+  options.release = CACHALOT_RELEASE_2_15;
+  CHECK_OK(cachalot_replay_run(trace, &options, &replay, &last_error));
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.differing_events, 0);
+  CHECK_TEXT(result.expected, "");
+  CHECK_TEXT(result.actual, "");
+  CHECK_EQUAL(result.events, 14);
+  for (size_t i = 0;; i++) {
+    const char* name = NULL;
+    const char* name_after = NULL;
+    int64_t value = 0;
+    int64_t value_after = 0;
+    cachalot_stats after = {.struct_size = sizeof after};
+    CHECK_OK(cachalot_get_stats(cachalot_replay_allocator(replay), 0, &after, &last_error));
+    if (cachalot_trace_get_stat(trace, i, &name, &value) != CACHALOT_OK) break;
+    CHECK_OK(cachalot_stats_at(&after, CACHALOT_RELEASE_2_11, i, &name_after, &value_after));
+    CHECK_TEXT(name_after, name);
+    CHECK_EQUAL(value_after, value);
+  }
+  cachalot_replay_destroy(replay);
+  cachalot_trace_destroy(trace);
+}
+
+static int32_t stop_at_once(void* user_data, uint64_t done, uint64_t total) {
+  (void)done;
+  (void)total;
+  ++*(int*)user_data;
+  return 1;
+}
+
+static void failures_of_callbacks_are_told(void) {
+  fixture with = open_fixture();
+  cachalot_snapshot* snapshot = NULL;
+  cachalot_trace* trace = NULL;
+  cachalot_replay* replay = NULL;
+  cachalot_replay_options options = {.struct_size = sizeof options};
+  int calls = 0;
+  memory_file* file = file_of(kSmall);
+  file->calls_until_failure = 5;
+  CHECK_FAILS_WITH(cachalot_trace_read(read_file, file, &trace, &last_error),
+                   CACHALOT_ERROR_CALLBACK, "the read function returned -1");
+  CHECK(trace == NULL);
+  file->calls_until_failure = 0;
+  CHECK_OK(cachalot_snapshot_take(with.allocator, NULL, &snapshot, &last_error));
+  CHECK_FAILS_WITH(cachalot_trace_write(snapshot, NULL, NULL, write_file, file, &last_error),
+                   CACHALOT_ERROR_CALLBACK, "the write function returned 7");
+  cachalot_snapshot_destroy(snapshot);
+  close_fixture(with);
+
+  trace = trace_of(kSmall);
+  options.progress = stop_at_once;
+  options.progress_user_data = &calls;
+  CHECK_FAILS_WITH(cachalot_replay_run(trace, &options, &replay, &last_error),
+                   CACHALOT_ERROR_CALLBACK, "the replay was stopped after 4 of 4 events");
+  CHECK_EQUAL(calls, 1);
+  CHECK(replay == NULL);
+  file->calls_until_failure = 0;
+  CHECK_FAILS(cachalot_replay_write_script(trace, NULL, write_file, file, &last_error),
+              CACHALOT_ERROR_CALLBACK);
+  cachalot_trace_destroy(trace);
+  free(file);
+}
+
+static void what_does_not_fit_is_refused(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  cachalot_replay* replay = NULL;
+  cachalot_replay_options options = {.struct_size = sizeof options};
+  options.expect = 1;
+  options.config = "";
+  CHECK_FAILS_WITH(cachalot_replay_run(trace, &options, &replay, &last_error),
+                   CACHALOT_ERROR_INVALID_ARGUMENT,
+                   "expect needs the recorded options, \"max_split_size_mb:64\"");
+  options.config = NULL;
+  options.release = CACHALOT_RELEASE_2_15;
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.release = 212;
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.release = 0;
+  options.expect = 2;
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.expect = 0;
+  options.config = "nonsense:1";
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK(replay == NULL);
+  cachalot_trace_destroy(trace);
+
+  trace = trace_of("# {}\nq,200,1,0\n");
+  CHECK_FAILS_WITH(cachalot_replay_run(trace, NULL, &replay, &last_error), CACHALOT_ERROR_IO,
+                   "line 2: 0x200 is freed but is not live");
+  cachalot_trace_destroy(trace);
+}
+
+static void input_that_is_no_trace_is_refused(void) {
+  memory_file* file = file_of("# {}\na,200,1,0\nnonsense\n");
+  cachalot_trace* trace = NULL;
+  CHECK_FAILS_WITH(cachalot_trace_read(read_file, file, &trace, &last_error), CACHALOT_ERROR_IO,
+                   "line 3: not an event 'nonsense'");
+  CHECK(trace == NULL);
+  free(file);
+}
+
+static void a_run_can_be_written_as_a_script(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  memory_file* file = file_of("");
+  CHECK_OK(cachalot_replay_write_script(trace, NULL, write_file, file, &last_error));
+  CHECK_TEXT(file->text,
+             "config max_split_size_mb:64\ndevice 1073741824 1\na 1 512 0xa0\nf 1\nstats\n");
+  free(file);
+  cachalot_trace_destroy(trace);
+}
+
+static void nothing_is_an_invalid_argument(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  cachalot_trace_info info = {.struct_size = 0};
+  CHECK_FAILS(cachalot_trace_read(NULL, NULL, &trace, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_FAILS(cachalot_trace_read(read_file, NULL, NULL, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_info(NULL, &info), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_info(trace, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_info(trace, &info), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_event(trace, 0, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_FAILS(cachalot_replay_run(NULL, NULL, NULL, &last_error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_FAILS(cachalot_replay_run(trace, NULL, NULL, &last_error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_FAILS(cachalot_trace_write(NULL, NULL, NULL, write_file, NULL, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_FAILS(cachalot_replay_write_script(trace, NULL, NULL, NULL, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_replay_get_result(NULL, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK(cachalot_replay_allocator(NULL) == NULL);
+  cachalot_replay_destroy(NULL);
+  cachalot_trace_destroy(NULL);
+  cachalot_trace_destroy(trace);
+}
+
+int main(void) {
+  RUN(a_trace_tells_what_it_holds);
+  RUN(a_replay_tells_what_came_of_it);
+  RUN(a_history_replays_exactly);
+  RUN(failures_of_callbacks_are_told);
+  RUN(what_does_not_fit_is_refused);
+  RUN(input_that_is_no_trace_is_refused);
+  RUN(a_run_can_be_written_as_a_script);
+  RUN(nothing_is_an_invalid_argument);
+  return report();
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/block_arena.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace cachalot {
+namespace {
+
+// The arena only remembers whose a chunk is.
+DeviceAllocator* owner_number(uintptr_t number) {
+  return reinterpret_cast<DeviceAllocator*>(number * 64);
+}
+
+std::vector<Block*> linked(Block* first) {
+  std::vector<Block*> blocks;
+  for (Block* b = first; b; b = b->right) blocks.push_back(b);
+  return blocks;
+}
+
+TEST(BlockArena, LeadsFromABlockToItsNumberAndBack) {
+  BlockArena arena;
+  std::set<uint32_t> numbers;
+  for (uintptr_t chunk = 1; chunk <= 3; chunk++) {
+    for (Block* block : linked(arena.add_chunk(owner_number(chunk)))) {
+      const uint32_t number = BlockArena::number_of(block);
+      ASSERT_NE(number, 0u) << "means that there is none";
+      ASSERT_TRUE(numbers.insert(number).second);
+      ASSERT_EQ(arena.block(number), block);
+      ASSERT_EQ(arena.owner(number), owner_number(chunk));
+    }
+  }
+}
+
+TEST(BlockArena, GivesFreshBlocksInLinesOfTheirOwn) {
+  BlockArena arena;
+  for (const Block* block : linked(arena.add_chunk(owner_number(1)))) {
+    ASSERT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
+    ASSERT_EQ(block->flags(), 0u);
+    ASSERT_EQ(block->uses, nullptr);
+    ASSERT_EQ(block->context, kNoContext);
+    ASSERT_EQ(block->segment_context, kNoContext);
+    ASSERT_EQ(block->mark, 0u);
+  }
+}
+
+TEST(BlockArena, CountsWhatItTakes) {
+  BlockArena arena;
+  EXPECT_EQ(arena.bytes(), 0u);
+  arena.add_chunk(owner_number(1));
+  arena.add_chunk(owner_number(2));
+  EXPECT_GE(arena.bytes(), 2 * (BlockArena::kChunkBlocks - 1) * sizeof(Block));
+}
+
+TEST(BlockArena, GrowsForSeveralThreadsAtATime) {
+  BlockArena arena;
+  constexpr uintptr_t kThreads = 4;
+  std::vector<std::vector<Block*>> made(kThreads);
+  std::vector<std::thread> threads;
+  for (uintptr_t i = 0; i < kThreads; i++) {
+    threads.emplace_back([&, i] {
+      for (int chunk = 0; chunk < 5; chunk++) {
+        for (Block* block : linked(arena.add_chunk(owner_number(i + 1)))) made[i].push_back(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<uint32_t> numbers;
+  for (uintptr_t i = 0; i < kThreads; i++) {
+    for (Block* block : made[i]) {
+      const uint32_t number = BlockArena::number_of(block);
+      ASSERT_TRUE(numbers.insert(number).second);
+      ASSERT_EQ(arena.block(number), block);
+      ASSERT_EQ(arena.owner(number), owner_number(i + 1));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cachalot

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// FreeBlocks against a sorted set with the same order.
+#include "alloc/free_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "../test_seed.h"
+#include "alloc/page_table.h"
+#include "base/units.h"
+
+namespace cachalot {
+namespace {
+
+// Free blocks that belong to a few segments, whose numbers do not grow with their addresses.
+class Blocks {
+ public:
+  Blocks() {
+    for (int i = 0; i < 8; i++) segments_[i].number = i * 5 % 8;
+  }
+
+  // Each has an address of its own.
+  Block* make(uint64_t size, Random& random) {
+    blocks_.emplace_back();
+    Block* block = &blocks_.back();
+    block->address = (random.bits() >> 17) * 512 * 4096 + blocks_.size() % 4096 * 512;
+    block->size = size;
+    block->set_home(&segments_[random.below(8)], 0);
+    return block;
+  }
+
+ private:
+  Segment segments_[8];
+  std::deque<Block> blocks_;
+};
+
+struct Order {
+  bool ties_by_segment_number;
+
+  bool operator()(const Block* a, const Block* b) const { return key(a) < key(b); }
+  std::tuple<uint64_t, int64_t, Address> key(const Block* block) const {
+    return {block->size, ties_by_segment_number ? block->segment()->number : 0, block->address};
+  }
+};
+
+// The set under test and the one that it has to be like.
+class Sets {
+ public:
+  explicit Sets(bool ties_by_segment_number)
+      : blocks_(ties_by_segment_number), expected_(Order{ties_by_segment_number}) {}
+
+  void insert(Block* block) {
+    blocks_.insert(block);
+    expected_.insert(block);
+    bytes_ += block->size;
+  }
+  void remove(Block* block) {
+    blocks_.remove(block);
+    expected_.erase(block);
+    bytes_ -= block->size;
+  }
+  bool contains(Block* block) const { return expected_.count(block) != 0; }
+  size_t size() const { return expected_.size(); }
+
+  void expect_consistent() const {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    ASSERT_TRUE(blocks_.is_consistent(&count, &bytes));
+    ASSERT_EQ(count, expected_.size());
+    ASSERT_EQ(bytes, bytes_);
+  }
+  void expect_equal_ends() const {
+    ASSERT_EQ(blocks_.empty(), expected_.empty());
+    ASSERT_EQ(blocks_.first(), expected_.empty() ? nullptr : *expected_.begin());
+    ASSERT_EQ(blocks_.last(), expected_.empty() ? nullptr : *expected_.rbegin());
+  }
+  void expect_equal_lookup(uint64_t size) const {
+    Block smallest{};
+    Segment before_all;
+    before_all.number = -1;
+    smallest.size = size;
+    smallest.set_home(&before_all, 0);
+    const auto found = expected_.lower_bound(&smallest);
+    ASSERT_EQ(blocks_.first_at_least(size), found == expected_.end() ? nullptr : *found);
+  }
+  void expect_equal_neighbours(Block* block) const {
+    const auto place = expected_.find(block);
+    const auto after = std::next(place);
+    ASSERT_EQ(blocks_.next(block), after == expected_.end() ? nullptr : *after);
+    ASSERT_EQ(blocks_.previous(block), place == expected_.begin() ? nullptr : *std::prev(place));
+  }
+  void expect_equal_walk() const {
+    const Block* block = blocks_.first();
+    for (const Block* expected : expected_) {
+      ASSERT_EQ(block, expected);
+      block = blocks_.next(block);
+    }
+    ASSERT_EQ(block, nullptr);
+  }
+
+ private:
+  FreeBlocks blocks_;
+  std::set<Block*, Order> expected_;
+  uint64_t bytes_ = 0;
+};
+
+using Sizes = std::function<uint64_t(Random&)>;
+
+struct Load {
+  std::string name;
+  size_t blocks;
+  Sizes sizes;
+};
+
+uint64_t any_size(Random& random) {
+  return round_up(random.of_any_magnitude(1, uint64_t{1} << 63), 512);
+}
+
+const Load kLoads[] = {
+    {"one_size", 3000, [](Random&) { return 4 * KiB; }},
+    {"sizes_of_one_bin", 3000, [](Random& random) { return GiB + 512 * random.below(4096); }},
+    {"few_small_sizes", 1000, [](Random& random) { return 512 * random.between(1, 40); }},
+    {"two_neighbouring_bins", 300, [](Random& random) { return MiB + 8 * KiB * random.below(4); }},
+    {"sizes_of_all_magnitudes", 1500, any_size},
+};
+
+class EveryLoad : public testing::TestWithParam<std::tuple<bool, Load>> {};
+
+// Rises and falls twice: trees come where bins get long, and go where they become empty.
+TEST_P(EveryLoad, IsLikeASortedSet) {
+  Random random(test_seed());
+  const auto& [ties_by_segment_number, load] = GetParam();
+  Sets sets(ties_by_segment_number);
+  Blocks blocks;
+  std::vector<Block*> all;
+  for (size_t i = 0; i < load.blocks; i++) all.push_back(blocks.make(load.sizes(random), random));
+  for (const uint64_t removals_in_8 : {1, 7, 2, 7}) {
+    for (size_t step = 0; step < 2 * load.blocks; step++) {
+      Block* block = random.pick(all);
+      const bool removes = random.below(8) < removals_in_8;
+      if (removes == sets.contains(block)) removes ? sets.remove(block) : sets.insert(block);
+      if (sets.contains(block)) sets.expect_equal_neighbours(block);
+      sets.expect_equal_ends();
+      sets.expect_equal_lookup(random.one_in(3) ? any_size(random) : load.sizes(random));
+      if (sets.size() < 100 || random.one_in(8)) sets.expect_consistent();
+      if (HasFatalFailure()) return;
+    }
+    sets.expect_equal_walk();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(EveryLoad, IsEmptyAgainWhenAllAreRemovedFromTheFront) {
+  Random random(test_seed());
+  const auto& [ties_by_segment_number, load] = GetParam();
+  FreeBlocks set(ties_by_segment_number);
+  Blocks blocks;
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < load.blocks; i++) set.insert(blocks.make(load.sizes(random), random));
+    for (size_t i = 0; i < load.blocks; i++) {
+      const uint64_t size = set.first()->size;
+      ASSERT_EQ(set.first_at_least(size), set.first());
+      ASSERT_EQ(set.previous(set.first()), nullptr);
+      set.remove(set.first());
+    }
+    ASSERT_TRUE(set.empty());
+    ASSERT_EQ(set.first_at_least(512), nullptr);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FreeBlocks, EveryLoad,
+                         testing::Combine(testing::Bool(), testing::ValuesIn(kLoads)),
+                         [](const auto& test) {
+                           return std::get<1>(test.param).name +
+                                  (std::get<0>(test.param) ? "_by_segment" : "_by_address");
+                         });
+
+TEST(FreeBlocks, BreaksTiesByTheRuleThatItWasGiven) {
+  Segment older;
+  older.number = 1;
+  Segment newer;
+  newer.number = 2;
+  Block low{};
+  low.address = 0x10000;
+  low.set_home(&newer, 0);
+  Block high{};
+  high.address = 0x20000;
+  high.set_home(&older, 0);
+  low.size = high.size = 512;
+  for (const bool by_segment : {false, true}) {
+    FreeBlocks set(by_segment);
+    set.insert(&low);
+    set.insert(&high);
+    EXPECT_EQ(set.first_at_least(512), by_segment ? &high : &low);
+  }
+}
+
+TEST(FreeBlocks, PutsLargerSizesNeverIntoSmallerBins) {
+  Random random(test_seed());
+  unsigned last = 0;
+  for (uint64_t size = 512; size <= 4 * MiB; size += 512) {
+    ASSERT_GE(FreeBlocks::bin_of(size), last);
+    last = FreeBlocks::bin_of(size);
+  }
+  for (int i = 0; i < 20000; i++) {
+    const uint64_t size = any_size(random);
+    const uint64_t other = any_size(random);
+    const bool in_order = size <= other ? FreeBlocks::bin_of(size) <= FreeBlocks::bin_of(other)
+                                        : FreeBlocks::bin_of(size) >= FreeBlocks::bin_of(other);
+    ASSERT_TRUE(in_order) << size << " and " << other;
+  }
+}
+
+// ---- is_consistent notices what is broken
+
+class BrokenFreeBlocks : public testing::TestWithParam<size_t> {
+ protected:
+  // From the second parameter on the bin has a tree.
+  void SetUp() override {
+    Random random(1);
+    for (size_t i = 0; i < GetParam(); i++) {
+      blocks_.push_back(source_.make(GiB + 512 * i, random));
+      set_.insert(blocks_.back());
+    }
+    ASSERT_TRUE(is_consistent());
+  }
+  bool is_consistent() const {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    return set_.is_consistent(&count, &bytes);
+  }
+
+  Blocks source_;
+  FreeBlocks set_{false};
+  std::vector<Block*> blocks_;
+};
+
+TEST_P(BrokenFreeBlocks, AreNoticedWhereASizeIsOfAnotherBin) {
+  blocks_[1]->size = 2 * GiB;
+  EXPECT_FALSE(is_consistent());
+}
+
+TEST_P(BrokenFreeBlocks, AreNoticedWhereTwoAreInTheWrongOrder) {
+  std::swap(blocks_[1]->size, blocks_[2]->size);
+  EXPECT_FALSE(is_consistent());
+}
+
+TEST_P(BrokenFreeBlocks, AreNoticedWhereABlockIsInUse) {
+  for (const Block::Flag flag : {Block::kUsed, Block::kWaiting}) {
+    blocks_[1]->set_flags(flag);
+    EXPECT_FALSE(is_consistent());
+  }
+  blocks_[1]->set_flags(0);
+  EXPECT_TRUE(is_consistent());
+}
+
+TEST_P(BrokenFreeBlocks, AreNoticedWhereALinkLeadsElsewhere) {
+  Block* const left = std::exchange(blocks_[1]->left, blocks_[2]);
+  EXPECT_FALSE(is_consistent());
+  blocks_[1]->left = left;
+  Block* const right = std::exchange(blocks_[1]->right, nullptr);
+  set_.remove(blocks_.back());
+  if (GetParam() > 16) {
+    EXPECT_FALSE(is_consistent()) << "the tree has more than the list";
+  }
+  blocks_[1]->right = right;
+}
+
+INSTANTIATE_TEST_SUITE_P(ListAndTree, BrokenFreeBlocks, testing::Values(size_t{6}, size_t{60}));
+
+}  // namespace
+}  // namespace cachalot

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "base/lock.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace cachalot {
+namespace {
+
+using std::chrono::milliseconds;
+
+void run_threads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; i++) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(LockThreads, OneAtATimeIsInside) {
+  Lock lock;
+  int64_t count = 0;
+  std::atomic<int> inside{0};
+  std::atomic<int> overlaps{0};
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 20000;
+  run_threads(kThreads, [&](int) {
+    for (int i = 0; i < kRounds; i++) {
+      std::lock_guard guard(lock);
+      if (inside.fetch_add(1, std::memory_order_relaxed) != 0) overlaps++;
+      count++;
+      inside.fetch_sub(1, std::memory_order_relaxed);
+    }
+  });
+  EXPECT_EQ(overlaps, 0);
+  EXPECT_EQ(count, int64_t{kThreads} * kRounds);
+}
+
+TEST(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
+  Lock lock;
+  ASSERT_TRUE(lock.try_lock());
+  std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
+  lock.unlock();
+  EXPECT_TRUE(lock.try_lock());
+  lock.unlock();
+}
+
+// The holder sleeps longer than anybody spins, so the others sleep too. All of them have to be
+// woken.
+TEST(LockThreads, SleepersAreWoken) {
+  Lock lock;
+  std::atomic<int> entered{0};
+  for (int round = 0; round < 10; round++) {
+    entered = 0;
+    lock.lock();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; i++) {
+      threads.emplace_back([&] {
+        std::lock_guard guard(lock);
+        entered++;
+      });
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_EQ(entered, 0);
+    lock.unlock();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(entered, 8);
+  }
+}
+
+// Some hold it long and some briefly, so that sleepers, spinners and newcomers meet.
+TEST(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
+  Lock lock;
+  int64_t count = 0;
+  run_threads(8, [&](int thread) {
+    for (int i = 0; i < 60; i++) {
+      std::lock_guard guard(lock);
+      count++;
+      if ((i + thread) % 20 == 0) std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  EXPECT_EQ(count, 8 * 60);
+}
+
+}  // namespace
+}  // namespace cachalot

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Trace files: what is read from them, what is refused and with which words, and that what is
+// written reads as it was.
+#include "replay/trace_file.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "replay/event_line.h"
+#include "replay/trace_header.h"
+#include "trace_text.h"
+
+namespace cachalot {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    read_text(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::kIo);
+    return error.message();
+  }
+  return "no error";
+}
+
+std::string event_error(const std::string& events) { return error_of(kHeader + events); }
+
+TraceHeader header_of(const std::string& json) { return parse_trace_header("# " + json); }
+
+std::string header_error(const std::string& line) { return error_of(line + "\n"); }
+
+TEST(TraceHeader, SaysWhatRanAndHow) {
+  const TraceHeader header = header_of(
+      R"({"workload": "gpt2", "torch": "2.11.0+cu130", "config": {"x": [1, {"y": null}],)"
+      R"( "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, "device_total": 150109880320,)"
+      R"( "stats": {"num_ooms": 3, "ratio": 0.5, "max_split_size": -1}})");
+  EXPECT_EQ(header.workload, "gpt2");
+  EXPECT_EQ(header.torch, "2.11.0+cu130");
+  EXPECT_EQ(header.config, "max_split_size_mb:64");
+  EXPECT_EQ(header.device_total, 150109880320u);
+  EXPECT_EQ(header.warm_up, 4u);
+  ASSERT_EQ(header.stats.size(), 2u);
+  EXPECT_EQ(header.stat("num_ooms"), 3);
+  EXPECT_EQ(header.stat("max_split_size"), -1);
+  EXPECT_EQ(header.stat("ratio"), 0);
+}
+
+TEST(TraceHeader, MayLeaveEverythingOut) {
+  const TraceHeader header = header_of("{}");
+  EXPECT_EQ(header.workload, "");
+  EXPECT_EQ(header.config, "");
+  EXPECT_EQ(header.device_total, 0u);
+  EXPECT_FALSE(header.release());
+}
+
+TEST(TraceHeader, NamesTheReleaseOfItsFirstTwoNumbers) {
+  const auto release_of = [](const char* torch) {
+    TraceHeader header;
+    header.torch = torch;
+    return header.release();
+  };
+  EXPECT_EQ(release_of("2.11.0+cu130"), Release::k2_11);
+  EXPECT_EQ(release_of("2.15"), Release::k2_15);
+  EXPECT_EQ(release_of("2.15.1"), Release::k2_15);
+  EXPECT_FALSE(release_of("2.1.0"));
+  EXPECT_FALSE(release_of("2.115.0"));
+  EXPECT_FALSE(release_of(""));
+}
+
+TEST(TraceHeader, ReadsEscapedTexts) {
+  EXPECT_EQ(header_of(R"({"workload": "a\"b\\\n\u00e9\ud83d\ude00"})").workload,
+            "a\"b\\\n\xc3\xa9\xf0\x9f\x98\x80");
+}
+
+TEST(TraceHeader, RefusesWhatIsNotJson) {
+  EXPECT_EQ(header_error("# {\"other\": }"), "line 1: not JSON: no value at column 11");
+  EXPECT_EQ(header_error("# {\"a\": 1,}"), "line 1: not JSON: no '\"' at column 9");
+  EXPECT_EQ(header_error("# {} {}"), "line 1: not JSON: text after the end at column 4");
+  EXPECT_EQ(header_error("# {\"workload\": 7}"), "line 1: not JSON: no '\"' at column 14");
+  EXPECT_EQ(header_error("# {\"a\": 1-2}"), "line 1: not JSON: a bad number at column 10");
+  EXPECT_EQ(header_error("# {\"workload\": \"\\ud800x\"}"),
+            "line 1: not JSON: half a character at column 21");
+  EXPECT_EQ(header_error("# {\"a\": " + std::string(100, '[')),
+            "line 1: not JSON: too many brackets at column 71");
+  EXPECT_EQ(header_error("# {\"device_total\": 1.5}"),
+            "line 1: not JSON: not a whole number at column 21");
+  EXPECT_EQ(header_error("# {\"device_total\": -1}"), "line 1: device_total is -1 bytes");
+}
+
+TEST(TraceHeader, IsNeeded) {
+  const std::string missing = "line 1: not a trace: the header, \"# {...}\", is missing";
+  EXPECT_EQ(error_of(""), missing);
+  EXPECT_EQ(error_of("a,200,1,0\n"), missing);
+}
+
+TEST(TraceHeader, ReadsAsItWasWritten) {
+  TraceHeader header;
+  header.workload = "a \"quoted\"\tname\\";
+  header.torch = "2.15.0";
+  header.config = "expandable_segments:True";
+  header.device_total = 1 << 30;
+  header.warm_up = 0;
+  header.stats = {{"num_ooms", 3}, {"max_split_size", -1}};
+  std::string line = format_trace_header(header, "a test");
+  ASSERT_EQ(line.back(), '\n');
+  line.pop_back();
+  const TraceHeader read = parse_trace_header(line);
+  EXPECT_EQ(read.workload, header.workload);
+  EXPECT_EQ(read.torch, header.torch);
+  EXPECT_EQ(read.config, header.config);
+  EXPECT_EQ(read.device_total, header.device_total);
+  EXPECT_EQ(read.warm_up, 0u);
+  EXPECT_EQ(read.stat("num_ooms"), 3);
+  EXPECT_EQ(read.stat("max_split_size"), -1);
+}
+
+TEST(TraceFile, ReadsEveryField) {
+  const Trace trace = read_events("S,7f00,2097152,a0\na,7f00,512,a0,1,0:7,1700000000000000,ff\n");
+  ASSERT_EQ(trace.events.size(), 2u);
+  const TraceEvent& event = trace.events[1];
+  EXPECT_EQ(event.action(), Action::kAlloc);
+  EXPECT_EQ(event.address, 0x7f00u);
+  EXPECT_EQ(event.size, 512u);
+  EXPECT_EQ(event.stream, 0xa0u);
+  EXPECT_EQ(event.device, 1);
+  EXPECT_EQ(trace.pool_of(event), (PoolId{0, 7}));
+  EXPECT_EQ(event.time_us, 1700000000000000);
+  EXPECT_EQ(event.context, 0xffu);
+  EXPECT_EQ(trace.device_count, 2);
+  EXPECT_EQ(trace.events[0].time_us, -1);
+  EXPECT_EQ(trace.events[0].context, 0u);
+  EXPECT_TRUE(trace.pool_of(trace.events[0]).is_default());
+}
+
+TEST(TraceFile, TakesEmptyFieldsAsNotSaid) {
+  const Trace trace = read_events("a,200,1,0,,,,\na,400,1,0,,,5\na,600,1,0,,0:0\n");
+  EXPECT_EQ(trace.events[0].time_us, -1);
+  EXPECT_EQ(trace.events[1].time_us, 5);
+  EXPECT_TRUE(trace.pool_of(trace.events[2]).is_default());
+  EXPECT_EQ(trace.device_count, 1);
+}
+
+TEST(TraceFile, KnowsEveryAction) {
+  const Trace trace = read_events(
+      "a,200,1,0\nq,200,1,0\nc,200,1,0\nS,1,1,0\nF,1,1,0\nM,1,1,0\n"
+      "U,1,1,0\ns,0,1,0\no,1,1,0\nn,1,1,0\n");
+  ASSERT_EQ(trace.events.size(), static_cast<size_t>(kActionCount));
+  for (int i = 0; i < kActionCount; i++)
+    EXPECT_EQ(trace.events[static_cast<size_t>(i)].action(), static_cast<Action>(i));
+}
+
+TEST(TraceFile, NeedsNoLastLineBreak) { EXPECT_EQ(read_events("a,200,1,0").events.size(), 1u); }
+
+TEST(TraceFile, MayHaveNoEvents) { EXPECT_EQ(read_events("").events.size(), 0u); }
+
+TEST(TraceFile, IsReadAlikeInPiecesOfAnySize) {
+  std::string text = kHeader;
+  for (int i = 1; i <= 300; i++) text += "a," + std::to_string(i) + "00,512,0\n";
+  for (const size_t piece : {1u, 2u, 7u, 64u, 1000u}) {
+    const Trace trace = read_text(text, piece);
+    ASSERT_EQ(trace.events.size(), 300u) << piece;
+    EXPECT_EQ(trace.events[299].address, 0x30000u) << piece;
+  }
+}
+
+TEST(TraceFile, RefusesMalformedLinesWithTheirNumber) {
+  EXPECT_EQ(event_error("a,200,1,0\nx,200,1,0\n"), "line 3: not an event 'x,200,1,0'");
+  EXPECT_EQ(event_error("\n"), "line 2: not an event ''");
+  EXPECT_EQ(event_error("a,200,1\n"), "line 2: not an event 'a,200,1'");
+  EXPECT_EQ(event_error("a,,1,0\n"), "line 2: not an event 'a,,1,0'");
+  EXPECT_EQ(event_error("a,0x200,1,0\n"), "line 2: not an event 'a,0x200,1,0'");
+  EXPECT_EQ(event_error("a,200,-1,0\n"), "line 2: not an event 'a,200,-1,0'");
+  EXPECT_EQ(event_error("a,200,1,0 \n"), "line 2: not an event 'a,200,1,0 '");
+  EXPECT_EQ(event_error("a,200,1,0,0,7\n"), "line 2: not an event 'a,200,1,0,0,7'");
+  EXPECT_EQ(event_error("a,200,1,0,0,7:7\n"), "line 2: not an event 'a,200,1,0,0,7:7'");
+  EXPECT_EQ(event_error("a,200,1,0,0,,1,2,3\n"), "line 2: not an event 'a,200,1,0,0,,1,2,3'");
+  EXPECT_EQ(event_error("a,200,1,0,64\n"), "line 2: no such device");
+  EXPECT_EQ(event_error("\x01\xff" + std::string(100, 'y') + "\n"),
+            "line 2: not an event '??" + std::string(58, 'y') + "...'");
+}
+
+TEST(TraceFile, RefusesNumbersBeyond64Bits) {
+  EXPECT_EQ(read_events("a,ffffffffffffffff,18446744073709551615,0\n").events[0].size, UINT64_MAX);
+  EXPECT_NE(event_error("a,10000000000000000,1,0\n"), "no error");
+  EXPECT_NE(event_error("a,200,18446744073709551616,0\n"), "no error");
+  EXPECT_NE(event_error("a,200,1,0,0,,9223372036854775808\n"), "no error");
+}
+
+TEST(TraceFile, NamesLinesBeyondAThousandWithCommas) {
+  std::string events;
+  for (int i = 0; i < 1202; i++) events += "s,0,0,0\n";
+  EXPECT_EQ(event_error(events + "?\n"), "line 1,204: not an event '?'");
+}
+
+TEST(TraceFile, RefusesAnEndlessLine) {
+  EXPECT_EQ(error_of("# " + std::string(2 << 20, ' ')), "line 1: longer than 1048576 bytes");
+  EXPECT_EQ(event_error("s,0,0,0\n" + std::string(2 << 20, 'a')),
+            "line 3: longer than 1048576 bytes");
+}
+
+TEST(TraceFile, GivesLiveBlocksSlotsOfTheirOwn) {
+  const Trace trace =
+      read_events("a,200,1,0\na,400,1,0\nq,200,1,0\nc,200,1,0\na,600,1,0\nq,400,1,0\nc,400,1,0\n");
+  EXPECT_EQ(trace.block_slots, 2u);
+  EXPECT_EQ(trace.events[2].block, trace.events[0].block);
+  EXPECT_EQ(trace.events[4].block, trace.events[0].block);
+  EXPECT_EQ(trace.events[5].block, trace.events[1].block);
+  EXPECT_NE(trace.events[0].block, trace.events[1].block);
+  EXPECT_TRUE(trace.late_frees.empty());
+}
+
+TEST(TraceFile, FindsLateFreesAndAsFewStreamsAsKeepThemInOrder) {
+  const Trace trace = read_events(
+      "a,200,1,0\na,400,1,0\na,600,1,0\nq,200,1,0\nq,400,1,0\nq,600,1,0\n"  // 3, 4, 5
+      "c,400,1,0\nc,600,1,0\nc,200,1,0\n");                                 // 6, 7, 8
+  ASSERT_EQ(trace.late_frees.size(), 3u);
+  EXPECT_EQ(trace.late_frees[0].requested, 3u);
+  EXPECT_EQ(trace.late_frees[0].completed, 8u);
+  EXPECT_EQ(trace.late_frees[1].completed, 6u);
+  EXPECT_EQ(trace.late_frees[2].completed, 7u);
+  EXPECT_EQ(trace.late_frees[0].stream, 0xf001000u);
+  EXPECT_EQ(trace.late_frees[1].stream, 0xf000000u);
+  EXPECT_EQ(trace.late_frees[2].stream, 0xf000000u);
+}
+
+TEST(TraceFile, TakesTheLastFreeAsLateIfItIsNotCompleted) {
+  const Trace trace = read_events("a,200,1,0\nq,200,1,0\n");
+  ASSERT_EQ(trace.late_frees.size(), 1u);
+  EXPECT_EQ(trace.late_frees[0].completed, kNever);
+}
+
+TEST(TraceFile, SeesThatAFreeIsNotLateBetweenEventsOfOtherDevices) {
+  const Trace trace = read_events(
+      "a,200,1,0,0\na,400,1,0,1\nq,200,1,0,0\nq,400,1,0,1\n"
+      "c,200,1,0,0\nc,400,1,0,1\n");
+  EXPECT_TRUE(trace.late_frees.empty());
+}
+
+TEST(TraceFile, ReadsEventsThatCanNotHaveHappenedAndSaysSo) {
+  EXPECT_EQ(read_events("a,200,1,0\na,200,1,0\n").flaw,
+            "line 3: 0x200 is handed out while it is in use");
+  EXPECT_EQ(read_events("q,200,1,0\n").flaw, "line 2: 0x200 is freed but is not live");
+  EXPECT_EQ(read_events("a,200,1,0\nq,200,1,0\nq,200,1,0\n").flaw, "line 4: 0x200 is freed twice");
+  EXPECT_EQ(read_events("a,200,1,0\nc,200,1,0\n").flaw,
+            "line 3: 0x200 completes a free that was not requested");
+  EXPECT_EQ(read_events("a,0,1,0\n").flaw, "line 2: 0x0 is no address of a block");
+  const Trace trace = read_events("q,200,1,0\na,400,1,0\n");
+  EXPECT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(trace.events[1].block, kNoBlock);
+}
+
+TraceEntry entry(Action action, int device, Address address, int64_t time_us) {
+  return {action, device, address, 512, 0xa0, {0, 3}, 0xbeef, time_us, nullptr, ""};
+}
+
+TEST(TraceFile, ReadsAsItWasWritten) {
+  const std::vector<std::vector<TraceEntry>> rings{
+      {entry(Action::kAlloc, 0, 0x200, 10), entry(Action::kFreeRequested, 0, 0x200, 30)},
+      {entry(Action::kAlloc, 1, 0x400, 20), entry(Action::kSnapshot, 1, 0, 5)}};
+  std::string text;
+  write_trace({}, "a test", rings, [&](std::string_view bytes) { text += bytes; });
+  const Trace trace = read_text(text);
+  ASSERT_EQ(trace.events.size(), 4u);
+  EXPECT_EQ(trace.events[0].time_us, 10);
+  EXPECT_EQ(trace.events[1].time_us, 20);  // the order of a ring stays, whatever its clock says
+  EXPECT_EQ(trace.events[2].action(), Action::kSnapshot);
+  EXPECT_EQ(trace.events[3].action(), Action::kFreeRequested);
+  EXPECT_EQ(trace.events[1].device, 1);
+  EXPECT_EQ(trace.events[0].context, 0xbeefu);
+  EXPECT_EQ(trace.events[0].stream, 0xa0u);
+  EXPECT_EQ(trace.pool_of(trace.events[0]), (PoolId{0, 3}));
+}
+
+TEST(EventLine, IsWrittenWithoutEmptyEnds) {
+  std::string text;
+  append_event_line(&text, {Action::kSegmentAlloc, 0x7f00, 2048, 0, 0, {}, -1, 0});
+  append_event_line(&text, {Action::kAlloc, 0x7f00, 1, 0x10, 1, {4, 0}, -1, 0});
+  append_event_line(&text, {Action::kFreeRequested, 0x7f00, 1, 0x10, 0, {}, 99, 0xab});
+  EXPECT_EQ(text, "S,7f00,2048,0,0\na,7f00,1,10,1,4:0\nq,7f00,1,10,0,,99,ab\n");
+}
+
+}  // namespace
+}  // namespace cachalot
