@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The main job, from a clean clone on a Debian machine: replays recorded runs of real models through our
+# allocator and prints PyTorch's own figures beside ours. Needs no GPU.
+#
+#   examples/replay.sh [FILE...]     the recordings of tests/traces, or these files
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/tests/need.sh"
+
+need cmake ninja-build g++ libcli11-dev zlib1g-dev liblzma-dev
+cmake -S "$root" -B "$root/build/tools" -G Ninja \
+  -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF >/dev/null
+cmake --build "$root/build/tools"
+[ $# -gt 0 ] || set -- "$root"/tests/traces/*.csv.xz
+exec "$root/build/tools/cachalot" replay --expect --brief "$@"
