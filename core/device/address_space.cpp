@@ -22,7 +22,8 @@ void AddressSpace::give(std::span<const Address> addresses) {
 
 std::optional<Address> AddressSpace::take(uint64_t size) {
   if (size > UINT64_MAX - kUnit) return {};
-  const uint64_t need = round_up(size, kUnit);
+  // A range of 0 bytes too has an address of its own.
+  const uint64_t need = round_up(std::max(size, uint64_t{1}), kUnit);
   std::optional<Address> address;
   if (given_.empty()) {
     address = choose(need);

@@ -146,7 +146,7 @@ void JsonReader::array() {
   leave();
 }
 
-// pre: at the four digits of \uXXXX.
+// pre: at the four digits behind \u.
 uint32_t JsonReader::escaped_unit() {
   const std::string_view digits = text_.substr(at_, 4);
   uint32_t unit = 0;

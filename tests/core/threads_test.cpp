@@ -328,7 +328,7 @@ TEST_F(Crowd, ThreadsThatInterfereBreakNothing) {
   expect_exact_sums(&exchange);
 }
 
-TEST_F(Crowd, ThreadsThatFreeTheSameBlockAreToldApart) {
+TEST_F(Threads, ThatFreeTheSameBlockAreToldApart) {
   open("");
   for (int round = 0; round < 50; round++) {
     const Address address = allocate(MiB, 0);

@@ -121,13 +121,10 @@ TEST(Comparison, ComparesTextsWordForWordButOfAssertions) {
   EXPECT_FALSE(equal("T alloc 1 2 0", failure(CACHALOT_ERROR_INVALID_STATE, "T alloc 1 2 0")));
 }
 
-TEST(Comparison, KnowsTheAnswersThatAreOtherwiseOnPurpose) {
+TEST(Comparison, WantsAnErrorWhereTheReferenceFailsAnAssertion) {
   const char* assertion = "E error it != end() INTERNAL ASSERT FAILED at b";
-  EXPECT_TRUE(equal(assertion, {"# count 0", std::nullopt}));
-  EXPECT_FALSE(equal(assertion, {"# count 1", std::nullopt}));
-  EXPECT_FALSE(equal("E error text", {"# count 0", std::nullopt}));
-  const std::string text = "Exact-address allocation is only supported by another allocator";
-  EXPECT_TRUE(equal("E error " + text, failure(CACHALOT_ERROR_NOT_SUPPORTED, text)));
+  EXPECT_TRUE(equal(assertion, failure(CACHALOT_ERROR_INVALID_STATE, "anything")));
+  EXPECT_FALSE(equal(assertion, {"# count 0", std::nullopt}));
   EXPECT_FALSE(equal("E error text", failure(CACHALOT_ERROR_NOT_SUPPORTED, "text")));
 }
 
