@@ -44,7 +44,7 @@ run_stage() {
 "
 }
 
-[ $# -gt 0 ] || set -- format release lint asan tsan
+[ $# -gt 0 ] || set -- format release lint
 for stage; do
   case $stage in
     format | release | lint | asan | tsan) ;;
