@@ -102,7 +102,7 @@ std::unique_ptr<cachalot_allocator> make_allocator(const cachalot_allocator_opti
   AllocatorOptions options = read_allocator_options(in);
   DriverReference driver = in.driver != nullptr ? share(*in.driver) : open_driver(nullptr);
   options.driver = driver->core;
-  return std::make_unique<cachalot_allocator>(std::move(driver), std::move(options));
+  return std::make_unique<cachalot_allocator>(std::move(driver), options);
 }
 
 void require_no_live_blocks(Allocator& core) {

@@ -46,8 +46,8 @@ DriverReference open_driver(const char* name);
 
 struct cachalot_allocator {
   cachalot_allocator(cachalot::capi::DriverReference driver_reference,
-                     cachalot::AllocatorOptions options)
-      : driver(std::move(driver_reference)), core(std::move(options)) {}
+                     const cachalot::AllocatorOptions& options)
+      : driver(std::move(driver_reference)), core(options) {}
 
   const cachalot::capi::DriverReference driver;  // the same as core.driver()
   cachalot::Allocator core;
