@@ -55,7 +55,7 @@ for stage; do
   esac
 done
 
-need cmake ninja-build g++ libgtest-dev libcli11-dev zlib1g-dev liblzma-dev python3 xz-utils pkgconf \
+need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev python3 xz-utils pkgconf \
   clang-format clang-tidy
 export CTEST_PARALLEL_LEVEL="$(nproc)"
 times=

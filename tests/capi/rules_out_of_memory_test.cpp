@@ -10,13 +10,13 @@
 namespace cachalot_test {
 namespace {
 
-constexpr char kAdvice[] =
+const std::string kAdvice =
     " If reserved but unallocated memory is large try setting "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation "
     "for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
     "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
 
-constexpr char kExpandableAdvice[] =
+const std::string kExpandableAdvice =
     " expandable_segments is enabled. If instead the process is running out of virtual address "
     "space (VSZ), expandable segments may be over-reserving VA (each segment reserves ~9/8 of "
     "device memory, times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF "

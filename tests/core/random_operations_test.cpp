@@ -63,7 +63,7 @@ class OddSource final : public PoolSource {
  public:
   explicit OddSource(OddMemory* memory) : memory_(*memory) {}
   Address allocate(uint64_t size, int, Stream) override {
-    if (memory_.outstanding > 64 * MiB) return 0;
+    if (memory_.outstanding + size > 128 * MiB) return 0;
     memory_.outstanding += size;
     return std::exchange(memory_.next, memory_.next + size);
   }
