@@ -156,7 +156,7 @@ std::string DeviceAllocator::check_pending() {
       const bool waits = events.contains(b) || deferred.contains(b);
       if (b->is(Block::kWaiting) != waits)
         return "block " + hex_address(b->address) + " waits for nothing";
-      if (b->is(Block::kWaiting) && b->uses->events != events[b]) {
+      if (b->is(Block::kWaiting) && b->detail().uses->events != events[b]) {
         return "block " + hex_address(b->address) + " counts other events than are queued";
       }
     }

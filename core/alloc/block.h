@@ -31,20 +31,34 @@
 
 namespace cachalot {
 
+struct Block;
 struct BlockPool;
 struct Segment;
 struct Shelf;
 struct StreamUses;
 class PageTable;
 
-// The first line of 64 bytes is all that a hit touches.
+// What a hit never touches. Kept apart from the blocks (block_arena.h), so that hits share the
+// caches with nothing else, and where no call needs it its pages stay untouched.
+struct alignas(64) BlockDetail {
+  Block* parent;              // in the tree of a long bin (free_blocks.h); null: the root
+  ContextId context;          // of the hand-out
+  ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
+                              // (P32)
+  StreamUses* uses;           // with kRecorded only
+  uint32_t mark;   // the pool's search count when it was last put into the free set (13.3)
+  uint32_t label;  // the labels of the thread that asked; 0: none
+};
+static_assert(sizeof(BlockDetail) == 64);
+
+// One line of the cache.
 struct alignas(64) Block {
   enum Flag : uint64_t {
     kUsed = 1,
     kWaiting = 2,
     kUnmapped = 4,
     kExpandable = 8,
-    kRecorded = 16,  // uses is set
+    kRecorded = 16,  // detail().uses is set
     kAllFlags = 63,
   };
 
@@ -53,17 +67,13 @@ struct alignas(64) Block {
   uint64_t requested;  // what was last asked of it; not cleared by a free (9.6)
   Block* prev;         // neighbours in the segment
   Block* next;
-  Block* left;  // neighbours in the free set
+  Block* left;  // neighbours in the free set, or children in a tree of it
   Block* right;
   uint64_t home;  // where its segment is, with the flags in the low bits
 
-  Block* child[2];            // in the tree of a long bin
-  ContextId context;          // of the hand-out
-  ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
-                              // (P32)
-  StreamUses* uses;           // with kRecorded only
-  uint32_t mark;   // the pool's search count when it was last put into the free set (13.3)
-  uint32_t label;  // the labels of the thread that asked; 0: none
+  // pre: a block of an arena.
+  BlockDetail& detail();
+  const BlockDetail& detail() const { return const_cast<Block*>(this)->detail(); }
 
   Segment* segment() const { return reinterpret_cast<Segment*>(home & ~uint64_t{kAllFlags}); }
   uint64_t flags() const { return home & kAllFlags; }
@@ -78,7 +88,17 @@ struct alignas(64) Block {
   void set(Flag flag) { home |= flag; }
   void clear(Flag flag) { home &= ~uint64_t{flag}; }
 };
-static_assert(sizeof(Block) == 128);
+static_assert(sizeof(Block) == 64);
+
+// Blocks lie in chunks (block_arena.h); the details of a chunk lie behind its blocks, in their
+// order.
+constexpr uint32_t kChunkBits = 12;
+constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
+
+inline BlockDetail& Block::detail() {
+  return *reinterpret_cast<BlockDetail*>(reinterpret_cast<uintptr_t>(this) +
+                                         kChunkBlocks * sizeof(Block));
+}
 
 struct Segment {
   Address address = 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -17,9 +18,7 @@ class DeviceAllocator;
 
 class BlockArena {
  public:
-  static constexpr uint32_t kChunkBits = 12;
-  static constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;  // the first is the header
-  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;            // 2^30 blocks
+  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;  // 2^30 blocks
 
   BlockArena();
   ~BlockArena();
@@ -41,7 +40,7 @@ class BlockArena {
     return home->header.first_number +
            static_cast<uint32_t>((place % sizeof(Chunk)) / sizeof(Block));
   }
-  // Bytes taken from the system.
+  // Bytes asked of the system; it gives pages as they are touched.
   uint64_t bytes() const { return chunk_count_.load(std::memory_order_relaxed) * sizeof(Chunk); }
 
  private:
@@ -49,11 +48,14 @@ class BlockArena {
     DeviceAllocator* owner;
     uint32_t first_number;
   };
-  union Chunk {
-    Header header;
-    Block blocks[kChunkBlocks];
+  struct Chunk {
+    union {  // the header is where the first block would be
+      Header header;
+      Block blocks[kChunkBlocks];
+    };
+    BlockDetail details[kChunkBlocks];
   };
-  static_assert(sizeof(Header) <= sizeof(Block) && sizeof(Chunk) == sizeof(Block) << kChunkBits);
+  static_assert(sizeof(Header) <= sizeof(Block) && offsetof(Chunk, details) == sizeof(Chunk) / 2);
 
   Chunk* chunk(uint32_t number) const {
     return chunks_[number >> kChunkBits].load(std::memory_order_acquire);

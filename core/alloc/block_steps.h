@@ -20,8 +20,8 @@ inline void DeviceAllocator::recycle(Block* block) {
   block->right = spare_blocks_;
   spare_blocks_ = block;
   if (has(kContexts | kMarks)) [[unlikely]] {
-    block->context = block->segment_context = kNoContext;
-    block->mark = 0;
+    block->detail().context = block->detail().segment_context = kNoContext;
+    block->detail().mark = 0;
   }
   if (!stale_uses_.empty()) [[unlikely]]
     stale_uses_.erase(block);
@@ -30,7 +30,7 @@ inline void DeviceAllocator::recycle(Block* block) {
 inline void DeviceAllocator::put_into_free_set(Block* block) {
   Shelf& shelf = shelf_of(block);
   if (has(kMarks)) [[unlikely]]
-    block->mark = shelf.pool->search_count;
+    block->detail().mark = shelf.pool->search_count;
   shelf.free.insert(block);
 }
 
@@ -49,28 +49,55 @@ inline Block* DeviceAllocator::split_front(Block* block, uint64_t size) {
   return front;
 }
 
-// 11: the block takes a free neighbour of the same mapped state in, and keeps its identity.
-inline bool DeviceAllocator::absorb(Block* block, Block* neighbour) {
+// Whether the block can take the neighbour in: free, and of the same mapped state.
+inline bool DeviceAllocator::can_absorb(const Block* block, const Block* neighbour) {
   constexpr uint64_t kState = Block::kUsed | Block::kWaiting | Block::kUnmapped;
-  if ((neighbour->home & kState) != (block->home & Block::kUnmapped)) return false;
-  if (neighbour->is(Block::kUnmapped)) {
-    shelf_of(block).pool->unmapped.erase(neighbour);
+  return (neighbour->home & kState) == (block->home & Block::kUnmapped);
+}
+
+inline void DeviceAllocator::take_from_its_set(Block* block) {
+  if (block->is(Block::kUnmapped)) {
+    shelf_of(block).pool->unmapped.erase(block);
   } else {
-    take_from_free_set(neighbour);
+    take_from_free_set(block);
   }
-  if (block->prev == neighbour) {
-    block->address = neighbour->address;
-    block->prev = neighbour->prev;
-    block->prev->next = block;
-    if (has(kContexts)) [[unlikely]]
-      block->segment_context = neighbour->segment_context;
-  } else {
-    block->next = neighbour->next;
-    block->next->prev = block;
-  }
-  block->size += neighbour->size;
-  recycle(neighbour);
-  return true;
+}
+
+// 11: the block takes a free neighbour in, and keeps its identity. Returns the bytes gained.
+inline uint64_t DeviceAllocator::absorb_previous(Block* block) {
+  Block* const previous = block->prev;
+  if (!can_absorb(block, previous)) return 0;
+  take_from_its_set(previous);
+  block->address = previous->address;
+  block->prev = previous->prev;
+  block->prev->next = block;
+  if (has(kContexts)) [[unlikely]]
+    block->detail().segment_context = previous->detail().segment_context;
+  const uint64_t gained = previous->size;
+  block->size += gained;
+  recycle(previous);
+  return gained;
+}
+
+inline uint64_t DeviceAllocator::absorb_next(Block* block) {
+  Block* const next = block->next;
+  if (!can_absorb(block, next)) return 0;
+  take_from_its_set(next);
+  block->next = next->next;
+  block->next->prev = block;
+  const uint64_t gained = next->size;
+  block->size += gained;
+  recycle(next);
+  return gained;
+}
+
+// On both sides; says in `change` what that does to the inactive splits of a plain segment.
+inline void DeviceAllocator::merge_free_block(Block* block, Counters::HandOut* change) {
+  const uint64_t before = absorb_previous(block);
+  const uint64_t after = absorb_next(block);
+  const bool is_split = block->is_split();
+  change->split_count = int64_t{is_split} - int64_t{before != 0} - int64_t{after != 0};
+  change->split_bytes = static_cast<int64_t>((is_split ? block->size : 0) - before - after);
 }
 
 // 6. Takes the block out of the free set; null: not found.

@@ -2,7 +2,6 @@
 #include "alloc/counters.h"
 
 #include <cstdlib>
-#include <utility>
 
 namespace cachalot {
 
@@ -17,28 +16,14 @@ void Counters::raise_peaks(Row& kind) {
 }
 
 void Counters::add_rounds(bool is_small, const HandOut& change, int64_t rounds) {
-  Row& kind = rows_[is_small ? kSmall : kLarge];
-  kind.freed[kCount] += rounds;
-  kind.freed[kBytes] += rounds * change.bytes;
-  kind.freed[kRequested] += rounds * change.requested;
-  kind.freed[kSplit] += rounds * std::abs(change.split_count);
-  kind.freed[kSplitBytes] += rounds * std::abs(change.split_bytes);
-  if (!apart_) return;
-  kind.freed[kActive] += rounds;
-  kind.freed[kActiveBytes] += rounds * change.bytes;
-}
-
-void Counters::keep_active_apart() {
-  if (apart_) return;
-  apart_ = true;
-  for (Row& row : rows_) {
-    for (auto [from, to] : {std::pair{kCount, kActive}, {kBytes, kActiveBytes}}) {
-      row.head[to] = row.head[from];
-      row.peak[to] = row.peak[from];
-      row.freed[to] = row.freed[from];
-      row.base[to] = row.base[from];
-    }
-  }
+  int64_t(&freed)[kCounters] = row(is_small).freed;
+  freed[kCount] += rounds;
+  freed[kBytes] += rounds * change.bytes;
+  freed[kSplit] += rounds * std::abs(change.split_count);
+  freed[kSplitBytes] += rounds * std::abs(change.split_bytes);
+  freed[kActive] += rounds;
+  freed[kActiveBytes] += rounds * change.bytes;
+  freed[kRequested] += rounds * change.requested;
 }
 
 Stat Counters::stat(int row, int counter) const {
@@ -59,8 +44,8 @@ void Counters::read(Stats* stats) const {
   stats->requested_bytes = array(kRequested);
   stats->inactive_split = array(kSplit);
   stats->inactive_split_bytes = array(kSplitBytes);
-  stats->active = array(apart_ ? kActive : kCount);
-  stats->active_bytes = array(apart_ ? kActiveBytes : kBytes);
+  stats->active = array(kActive);
+  stats->active_bytes = array(kActiveBytes);
 }
 
 void Counters::reset_peak() {

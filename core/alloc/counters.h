@@ -38,73 +38,81 @@ class Counters {
   // So many rounds of a free and a hand-out of the same: only the sums move.
   void add_rounds(bool is_small, const HandOut& change, int64_t rounds);
 
-  // From now on blocks may be active without being allocated.
-  void keep_active_apart();
-
   void read(Stats* stats) const;
   void reset_peak();
   void reset_accumulated();
 
   int64_t allocated_bytes() const { return all().current(kBytes); }
   int64_t max_allocated_bytes() const { return all().peak[kBytes]; }
-  int64_t active_bytes() const { return all().current(apart_ ? kActiveBytes : kBytes); }
-  int64_t max_active_bytes() const { return all().peak[apart_ ? kActiveBytes : kBytes]; }
+  int64_t active_bytes() const { return all().current(kActiveBytes); }
+  int64_t max_active_bytes() const { return all().peak[kActiveBytes]; }
 
  private:
+  // In pairs, because two move with one instruction.
   enum Counter {
     kCount,
     kBytes,
-    kRequested,
     kSplit,
     kSplitBytes,
     kActive,
     kActiveBytes,
-    kCounters
+    kRequested,
+    kCounters = 8
   };
   enum { kSmall, kLarge, kAll, kRows };
+  using Pair [[gnu::vector_size(16), gnu::may_alias]] = int64_t;
 
-  struct Row {
+  struct alignas(64) Row {
     int64_t head[kCounters] = {};
-    int64_t peak[kCounters] = {};
     int64_t freed[kCounters] = {};
+    int64_t peak[kCounters] = {};
     int64_t base[kCounters] = {};
 
     int64_t current(int counter) const { return peak[counter] - head[counter]; }
   };
 
+  static Pair& pair(int64_t (&values)[kCounters], Counter first) {
+    return *reinterpret_cast<Pair*>(&values[first]);
+  }
   const Row& all() const { return rows_[kAll]; }
-  // Moves a counter of a kind and of all by n; returns a number that is negative if a peak was
+  Row& row(bool is_small) { return rows_[is_small ? kSmall : kLarge]; }
+  // Moves a pair of a kind and of all up; the signs of what is returned tell whether a peak was
   // passed.
-  int64_t move(Row& kind, Counter counter, int64_t n) {
-    kind.head[counter] -= n;
-    rows_[kAll].head[counter] -= n;
-    return kind.head[counter] | rows_[kAll].head[counter];
+  Pair move(Row& kind, Counter first, Pair by) {
+    Pair& head = pair(kind.head, first);
+    Pair& all_head = pair(rows_[kAll].head, first);
+    head -= by;
+    all_head -= by;
+    return head | all_head;
   }
-  int64_t move_split(Row& kind, const HandOut& change) {
-    kind.freed[kSplit] -= change.split_count & (change.split_count >> 63);
-    kind.freed[kSplitBytes] -= change.split_bytes & (change.split_bytes >> 63);
-    return move(kind, kSplit, change.split_count) | move(kind, kSplitBytes, change.split_bytes);
+  // Goes either way.
+  Pair move_split(Row& kind, const HandOut& change) {
+    const Pair by{change.split_count, change.split_bytes};
+    pair(kind.freed, kSplit) -= by & (by < 0);
+    return move(kind, kSplit, by);
   }
-  void lower(Row& kind, Counter counter, int64_t n) {
-    kind.head[counter] += n;
-    rows_[kAll].head[counter] += n;
-    kind.freed[counter] += n;
+  void lower(Row& kind, Counter first, Pair by) {
+    pair(kind.head, first) += by;
+    pair(rows_[kAll].head, first) += by;
+    pair(kind.freed, first) += by;
+  }
+  void raise_peaks_if_passed(Row& kind, Pair signs) {
+    if ((signs[0] | signs[1]) < 0) [[unlikely]]
+      raise_peaks(kind);
   }
   void raise_peaks(Row& kind);
   Stat stat(int row, int counter) const;
   StatArray array(int counter) const;
 
   Row rows_[kRows];
-  bool apart_ = false;  // active has counters of its own
 };
 
 inline void Counters::hand_out(bool is_small, const HandOut& change) {
-  Row& kind = rows_[is_small ? kSmall : kLarge];
-  int64_t sign = move(kind, kCount, 1) | move(kind, kBytes, change.bytes) |
-                 move(kind, kRequested, change.requested) | move_split(kind, change);
-  if (apart_) sign |= move(kind, kActive, 1) | move(kind, kActiveBytes, change.bytes);
-  if (sign < 0) [[unlikely]]
-    raise_peaks(kind);
+  Row& kind = row(is_small);
+  const Pair block{1, change.bytes};
+  const Pair signs = move(kind, kCount, block) | move(kind, kActive, block) |
+                     move(kind, kRequested, Pair{change.requested, 0}) | move_split(kind, change);
+  raise_peaks_if_passed(kind, signs);
 }
 
 inline void Counters::give_back_and_complete(bool is_small, const HandOut& change) {
@@ -113,20 +121,14 @@ inline void Counters::give_back_and_complete(bool is_small, const HandOut& chang
 }
 
 inline void Counters::give_back(bool is_small, int64_t bytes) {
-  Row& kind = rows_[is_small ? kSmall : kLarge];
-  lower(kind, kCount, 1);
-  lower(kind, kBytes, bytes);
+  lower(row(is_small), kCount, Pair{1, bytes});
 }
 
 inline void Counters::complete(bool is_small, const HandOut& change) {
-  Row& kind = rows_[is_small ? kSmall : kLarge];
-  lower(kind, kRequested, change.requested);
-  if (apart_) {
-    lower(kind, kActive, 1);
-    lower(kind, kActiveBytes, change.bytes);
-  }
-  if (move_split(kind, change) < 0) [[unlikely]]
-    raise_peaks(kind);
+  Row& kind = row(is_small);
+  lower(kind, kActive, Pair{1, change.bytes});
+  lower(kind, kRequested, Pair{change.requested, 0});
+  raise_peaks_if_passed(kind, move_split(kind, change));
 }
 
 }  // namespace cachalot

@@ -137,7 +137,7 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
       return pool->of_kind(is_small);
     }
   }
-  return is_small ? small_ : large_;
+  return default_pools_[is_small];
 }
 
 inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
@@ -237,7 +237,7 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
   change.bytes = static_cast<int64_t>(block->size);
   block->set(Block::kUsed);
   block->requested = params.requested;
-  if (has(kContexts)) block->context = params.context;
+  if (has(kContexts)) block->detail().context = params.context;
   shared_.addresses.set(block->address, BlockArena::number_of(block));
   trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
         params.context);
@@ -268,12 +268,10 @@ bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> 
 
 void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId context) {
   Shelf& shelf = shelf_of(block);
-  if (block->is(Block::kRecorded)) [[unlikely]]
-    counters_.keep_active_apart();
   block->clear(Block::kUsed);
   counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
-        context ? context : block->context);
+        context ? context : block->detail().context);
   if (block->size >= settings_.max_split_size) [[unlikely]]
     stats_.oversize_allocations.decrease(1);
   if (has(kLabels)) [[unlikely]]
@@ -292,31 +290,14 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
 void DeviceAllocator::complete_free(Block* block, ContextId context) {
   const Shelf& shelf = shelf_of(block);
   trace(Action::kFreeCompleted, block->address, block->requested, shelf.stream, *shelf.pool,
-        context ? context : block->context);
+        context ? context : block->detail().context);
   Counters::HandOut change{static_cast<int64_t>(block->size),
                            static_cast<int64_t>(block->requested), 0, 0};
-  if (has(kContexts)) block->context = kNoContext;
-  uint64_t absorbed = 0;
-  uint64_t absorbed_bytes = 0;
-  merge_free_block(block, &absorbed, &absorbed_bytes);
+  if (has(kContexts)) block->detail().context = kNoContext;
+  merge_free_block(block, &change);
   put_into_free_set(block);
-  if (!block->is(Block::kExpandable)) {
-    const bool is_split = block->is_split();
-    change.split_count = (is_split ? 1 : 0) - static_cast<int64_t>(absorbed);
-    change.split_bytes =
-        (is_split ? static_cast<int64_t>(block->size) : 0) - static_cast<int64_t>(absorbed_bytes);
-  }
+  if (block->is(Block::kExpandable)) change.split_count = change.split_bytes = 0;
   counters_.complete(shelf.pool->is_small, change);
-}
-
-inline void DeviceAllocator::merge_free_block(Block* block, uint64_t* absorbed,
-                                              uint64_t* absorbed_bytes) {
-  for (Block* neighbour : {block->prev, block->next}) {
-    const uint64_t size = neighbour->size;
-    if (!absorb(block, neighbour)) continue;
-    ++*absorbed;
-    *absorbed_bytes += size;
-  }
 }
 
 // ---- Other calls on blocks
@@ -330,11 +311,11 @@ void DeviceAllocator::record_stream(Block* block, Address address, Stream stream
   if (stream == own) return;
   if (!block->is(Block::kRecorded)) {
     if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
-    block->uses = spare_uses_.back().release();
+    block->detail().uses = spare_uses_.back().release();
     spare_uses_.pop_back();
     block->set(Block::kRecorded);
   }
-  auto& uses = block->uses->uses;
+  auto& uses = block->detail().uses->uses;
   uses.reserve(uses.size() + 1);
   auto use = std::find_if(uses.begin(), uses.end(),
                           [&](const StreamUse& u) { return u.stream == stream; });
@@ -376,7 +357,8 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(const Block* block
 
 ContextId DeviceAllocator::context_of(const Block* block, Address address) {
   Guard guard(lock_);
-  return block->address == address && block->is(Block::kUsed) ? block->context : kNoContext;
+  return block->address == address && block->is(Block::kUsed) ? block->detail().context
+                                                              : kNoContext;
 }
 
 uint64_t DeviceAllocator::live_blocks() {
@@ -571,11 +553,11 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
 }
 
 void DeviceAllocator::count_label(Block* block, int64_t sign) {
-  if (sign > 0) block->label = shared_.labels.id_of(current_labels());
-  if (block->label == 0) return;
-  auto [place, is_new] = label_stats_.try_emplace(block->label);
+  if (sign > 0) block->detail().label = shared_.labels.id_of(current_labels());
+  if (block->detail().label == 0) return;
+  auto [place, is_new] = label_stats_.try_emplace(block->detail().label);
   LabelStats& row = place->second;
-  if (is_new) row.label = shared_.labels.text(block->label);
+  if (is_new) row.label = shared_.labels.text(block->detail().label);
   const auto bytes = static_cast<int64_t>(block->size);
   if (sign > 0) {
     row.allocation.increase(1);

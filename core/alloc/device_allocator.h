@@ -176,8 +176,11 @@ class DeviceAllocator {
   Block* split_front(Block* block, uint64_t size);
   void free_locked(Block* block, Stream current_stream, ContextId context);
   void complete_free(Block* block, ContextId context);
-  void merge_free_block(Block* block, uint64_t* absorbed, uint64_t* absorbed_bytes);
-  bool absorb(Block* block, Block* neighbour);
+  void merge_free_block(Block* block, Counters::HandOut* change);
+  static bool can_absorb(const Block* block, const Block* neighbour);
+  void take_from_its_set(Block* block);
+  uint64_t absorb_previous(Block* block);
+  uint64_t absorb_next(Block* block);
   void put_into_free_set(Block* block);
   void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
   Address allocate_at(const Request& request, ContextId context);
@@ -294,8 +297,7 @@ class DeviceAllocator {
   const Rules& rules_;
   const int device_;
 
-  BlockPool small_{true, nullptr};
-  BlockPool large_{false, nullptr};
+  BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
   std::vector<Shelf*> shelves_;  // by number; null: free to be used again
   Block* spare_blocks_ = nullptr;
   KeptFree last_;

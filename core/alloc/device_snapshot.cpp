@@ -92,7 +92,7 @@ const Block* DeviceAllocator::add_range_to_snapshot(Snapshot* snapshot, const Se
   row.is_large = !segment.pool->is_small;
   row.is_expandable = segment.is_expandable();
   row.number = segment.number;
-  row.context = first->segment_context;
+  row.context = first->detail().segment_context;
   row.first_block = snapshot->blocks.size();
   const Block* b = first;
   for (; b != &segment.ends && !b->is(Block::kUnmapped); b = b->next) {
@@ -100,7 +100,8 @@ const Block* DeviceAllocator::add_range_to_snapshot(Snapshot* snapshot, const Se
     if (b->is(Block::kUsed)) row.allocated_size += b->size;
     if (!b->is_free()) row.active_size += b->size;
     if (!b->is_free()) row.requested_size += b->requested;
-    snapshot->blocks.push_back({b->address, b->size, b->requested, state_of(*b), b->context});
+    snapshot->blocks.push_back(
+        {b->address, b->size, b->requested, state_of(*b), b->detail().context});
   }
   row.block_count = snapshot->blocks.size() - row.first_block;
   snapshot->segments.push_back(row);

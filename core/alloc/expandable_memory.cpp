@@ -112,14 +112,14 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   pool.unmapped.erase(block);
   if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
   block->set_flags(Block::kExpandable);
-  absorb(block, block->prev);
-  absorb(block, block->next);
+  absorb_previous(block);
+  absorb_next(block);
   put_into_free_set(block);
   count_reserved(pool, static_cast<int64_t>(mapped));
   stats_.num_device_alloc++;
   trace(Action::kSegmentMap, begin, mapped, segment.stream, pool, context);
-  if (block->prev == &segment.ends && block->segment_context == kNoContext)
-    block->segment_context = context;
+  if (block->prev == &segment.ends && block->detail().segment_context == kNoContext)
+    block->detail().segment_context = context;
   return true;
 }
 
@@ -153,8 +153,8 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   if (end < block->address + block->size)
     put_into_free_set(cut_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
-  absorb(block, block->prev);
-  absorb(block, block->next);
+  absorb_previous(block);
+  absorb_next(block);
   pool.unmapped.insert(block);
   count_reserved(pool, -static_cast<int64_t>(end - begin));
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {

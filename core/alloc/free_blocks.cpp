@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <new>
-#include <tuple>
 #include <utility>
 
 #include "base/units.h"
@@ -16,38 +15,56 @@ uint32_t priority(const Block* block) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block) / sizeof(Block)) * 2654435761u;
 }
 
-// Splits a tree into what comes before the block and what comes after.
-std::pair<Block*, Block*> split(const FreeBlocks& order, Block* root, const Block* block) {
-  if (!root) return {nullptr, nullptr};
-  if (order.before(root, block)) {
-    auto [before, after] = split(order, root->child[1], block);
-    root->child[1] = before;
-    return {root, after};
+// One tree of two, all of `left` before all of `right`.
+Block* join(Block* left, Block* right, Block* parent) {
+  Block* root = nullptr;
+  Block** place = &root;
+  while (left && right) {
+    const bool is_left = priority(left) > priority(right);
+    Block*& top = is_left ? left : right;
+    *place = top;
+    top->detail().parent = parent;
+    parent = top;
+    place = is_left ? &top->right : &top->left;
+    top = *place;
   }
-  auto [before, after] = split(order, root->child[0], block);
-  root->child[0] = after;
-  return {before, root};
+  *place = left ? left : right;
+  if (*place) (*place)->detail().parent = parent;
+  return root;
 }
 
-Block* merge(Block* left, Block* right) {
-  if (!left) return right;
-  if (!right) return left;
-  if (priority(left) > priority(right)) {
-    left->child[1] = merge(left->child[1], right);
-    return left;
-  }
-  right->child[0] = merge(left, right->child[0]);
-  return right;
+// To the end of a tree, or of what is left of a list.
+Block* leftmost(Block* block) {
+  while (block->left) block = block->left;
+  return block;
+}
+Block* rightmost(Block* block) {
+  while (block->right) block = block->right;
+  return block;
 }
 
-bool is_tree_in_order(const FreeBlocks& order, const Block* root, const Block** last,
-                      uint64_t* count) {
+// null: the block is the last of its tree.
+Block* successor(const Block* block) {
+  if (block->right) return leftmost(block->right);
+  Block* parent = block->detail().parent;
+  for (; parent && parent->right == block; parent = parent->detail().parent) block = parent;
+  return parent;
+}
+
+// null: the block is the first of its tree.
+Block* predecessor(const Block* block) {
+  if (block->left) return rightmost(block->left);
+  Block* parent = block->detail().parent;
+  for (; parent && parent->left == block; parent = parent->detail().parent) block = parent;
+  return parent;
+}
+
+bool is_tree_sound(const Block* root) {
   if (!root) return true;
-  if (!is_tree_in_order(order, root->child[0], last, count)) return false;
-  if (*last && !order.before(*last, root)) return false;
-  *last = root;
-  ++*count;
-  return is_tree_in_order(order, root->child[1], last, count);
+  for (const Block* child : {root->left, root->right}) {
+    if (child && (child->detail().parent != root || priority(child) > priority(root))) return false;
+  }
+  return is_tree_sound(root->left) && is_tree_sound(root->right);
 }
 
 }  // namespace
@@ -60,12 +77,19 @@ FreeBlocks::FreeBlocks(bool ties_by_segment_number)
 
 FreeBlocks::~FreeBlocks() { std::free(bins_); }
 
-Block* FreeBlocks::last_of(const Bin& bin) const {
-  Block* block = bin.root ? bin.root : bin.first;
-  while (bin.root ? block->child[1] : block->right)
-    block = bin.root ? block->child[1] : block->right;
-  return block;
+Block* FreeBlocks::next(const Block* block) const {
+  const unsigned bin = bin_of(block->size);
+  Block* const next = bins_[bin].root ? successor(block) : block->right;
+  return next ? next : first_from_bin(bin + 1);
 }
+
+Block* FreeBlocks::previous(const Block* block) const {
+  const unsigned bin = bin_of(block->size);
+  Block* const previous = bins_[bin].root ? predecessor(block) : block->left;
+  return previous ? previous : last_before_bin(bin);
+}
+
+Block* FreeBlocks::last_of(const Bin& bin) { return rightmost(bin.root ? bin.root : bin.first); }
 
 Block* FreeBlocks::last_before_bin(unsigned bin) const {
   for (unsigned word = (bin + 63) / 64; word-- > 0;) {
@@ -76,38 +100,60 @@ Block* FreeBlocks::last_before_bin(unsigned bin) const {
   return nullptr;
 }
 
-void FreeBlocks::grow_tree(Bin& bin) {
-  for (Block* b = bin.first; b; b = b->right) {
-    b->child[0] = b->child[1] = nullptr;
-    bin.root = merge(bin.root, b);  // the list is in order, so each goes behind those before
-  }
-}
-
-Block* FreeBlocks::tree_predecessor(const Bin& bin, const Block* block) const {
+Block* FreeBlocks::first_in_tree(const Bin& bin, uint64_t size) {
   Block* found = nullptr;
   for (Block* b = bin.root; b;) {
-    const bool earlier = before(b, block);
-    if (earlier) found = b;
-    b = b->child[earlier ? 1 : 0];
+    const bool fits = b->size >= size;
+    if (fits) found = b;
+    b = fits ? b->left : b->right;
   }
   return found;
 }
 
-void FreeBlocks::insert_into_tree(Bin& bin, Block* block) {
-  link(bin, block, tree_predecessor(bin, block));
-  block->child[0] = block->child[1] = nullptr;
-  Block** place = &bin.root;
-  while (*place && priority(*place) > priority(block)) {
-    place = &(*place)->child[before(*place, block) ? 1 : 0];
+void FreeBlocks::grow_tree(Bin& bin) {
+  for (Block *b = bin.first, *next = nullptr; b; b = next) {
+    next = b->right;
+    b->left = b->right = nullptr;
+    bin.root =
+        join(bin.root, b, nullptr);  // the list is in order, so each goes behind those before
   }
-  std::tie(block->child[0], block->child[1]) = split(*this, *place, block);
-  *place = block;
+}
+
+// One way down: to where its priority puts the block, and on along the cut between what comes
+// before it and what comes after.
+void FreeBlocks::insert_into_tree(Bin& bin, Block* block) {
+  const uint32_t own = priority(block);
+  bool is_first = true;
+  Block* parent = nullptr;
+  Block** place = &bin.root;
+  while (*place && priority(*place) > own) {
+    parent = *place;
+    const bool is_after = before(parent, block);
+    if (is_after) is_first = false;
+    place = is_after ? &parent->right : &parent->left;
+  }
+  Block* rest = std::exchange(*place, block);
+  block->detail().parent = parent;
+  Block** open[2] = {&block->left, &block->right};  // where the next of each side goes
+  Block* above[2] = {block, block};
+  while (rest) {
+    const bool is_after = before(rest, block);
+    if (is_after) is_first = false;
+    const int side = is_after ? 0 : 1;
+    *open[side] = rest;
+    rest->detail().parent = std::exchange(above[side], rest);
+    open[side] = is_after ? &rest->right : &rest->left;
+    rest = *open[side];
+  }
+  *open[0] = *open[1] = nullptr;
+  if (is_first) bin.first = block;
 }
 
 void FreeBlocks::remove_from_tree(Bin& bin, Block* block) {
-  Block** place = &bin.root;
-  while (*place != block) place = &(*place)->child[before(*place, block) ? 1 : 0];
-  *place = merge(block->child[0], block->child[1]);
+  if (bin.first == block) bin.first = successor(block);
+  Block* const parent = block->detail().parent;
+  Block*& place = !parent ? bin.root : parent->right == block ? parent->right : parent->left;
+  place = join(block->left, block->right, parent);
 }
 
 bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
@@ -115,18 +161,16 @@ bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
     const Bin& bin = bins_[number];
     const bool bit = (words_[number / 64] >> (number % 64) & 1) != 0;
     if (bit != (bin.first != nullptr)) return false;
+    if (bin.root && (bin.root->detail().parent || !is_tree_sound(bin.root))) return false;
+    if (bin.root && bin.first != leftmost(bin.root)) return false;
     const Block* left = nullptr;
-    uint64_t listed = 0;
-    for (const Block* b = bin.first; b; left = b, b = b->right, listed++) {
-      if (b->left != left || bin_of(b->size) != number || !b->is_free()) return false;
+    for (const Block* b = bin.first; b; left = b, b = bin.root ? successor(b) : b->right) {
+      if (!bin.root && b->left != left) return false;
+      if (bin_of(b->size) != number || !b->is_free()) return false;
       if (left && !before(left, b)) return false;
       *bytes += b->size;
+      ++*count;
     }
-    *count += listed;
-    const Block* last = nullptr;
-    uint64_t in_tree = 0;
-    if (!is_tree_in_order(*this, bin.root, &last, &in_tree)) return false;
-    if (bin.root && in_tree != listed) return false;
   }
   for (unsigned word = 0; word < kWords; word++) {
     if (((summary_ >> word & 1) != 0) != (words_[word] != 0)) return false;

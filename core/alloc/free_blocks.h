@@ -8,14 +8,15 @@
 // Note [Bins]
 // Approach: 64 bins for each doubling of the size, a bit for each bin that holds something, in each
 // bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
-// next non-empty bin is the best fit. A list that an insert had to walk far gets a tree (treap)
-// over its blocks too, and keeps it until the bin is empty; the list stays as the threaded order.
-// Invariants: a block is in the bin of its size; a bin with a tree has all its blocks in it; a bit
-// is set exactly for a bin with blocks.
+// next non-empty bin is the best fit. A list that an insert had to walk far becomes a tree (a
+// treap, `left` and `right` its children) until the bin is empty. Invariants: a block is in the bin
+// of its size; `first` is the first block of list or tree; a bit is set exactly for a bin with
+// blocks.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "alloc/block.h"
 
@@ -35,12 +36,8 @@ class FreeBlocks {
   Block* first_at_least(uint64_t size) const;
   Block* first() const { return first_from_bin(0); }
   Block* last() const { return last_before_bin(kBins); }
-  Block* next(const Block* block) const {
-    return block->right ? block->right : first_from_bin(bin_of(block->size) + 1);
-  }
-  Block* previous(const Block* block) const {
-    return block->left ? block->left : last_before_bin(bin_of(block->size));
-  }
+  Block* next(const Block* block) const;
+  Block* previous(const Block* block) const;
   bool empty() const { return summary_ == 0; }
   // Whether a comes before b.
   bool before(const Block* a, const Block* b) const;
@@ -53,22 +50,21 @@ class FreeBlocks {
   static constexpr unsigned kStepBits = 6;  // 64 bins a doubling
   static constexpr unsigned kBins = (54 - kStepBits + 2) << kStepBits;
   static constexpr unsigned kWords = kBins / 64;
-  static constexpr int kLongWalk = 16;
+  static constexpr int kLongWalk = 48;  // shorter walks beat a tree, even in cold memory
   static_assert(kWords <= 64, "one summary word");
 
   struct Bin {
     Block* first;
-    Block* root;  // of the tree; null: there is none
+    Block* root;  // of the tree; null: a list
   };
 
   Block* first_from_bin(unsigned bin) const;
   Block* last_before_bin(unsigned bin) const;
-  Block* last_of(const Bin& bin) const;
-  void link(Bin& bin, Block* block, Block* after);
-  void grow_tree(Bin& bin);
+  static Block* last_of(const Bin& bin);
+  static void grow_tree(Bin& bin);
   void insert_into_tree(Bin& bin, Block* block);
-  void remove_from_tree(Bin& bin, Block* block);
-  Block* tree_predecessor(const Bin& bin, const Block* block) const;
+  static void remove_from_tree(Bin& bin, Block* block);
+  static Block* first_in_tree(const Bin& bin, uint64_t size);
 
   bool ties_by_segment_number_;
   uint64_t summary_ = 0;
@@ -104,30 +100,23 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   return a->address < b->address;
 }
 
-inline void FreeBlocks::link(Bin& bin, Block* block, Block* after) {
-  Block* const right = after ? after->right : bin.first;
-  block->left = after;
-  block->right = right;
-  if (right) right->left = block;
-  if (after) {
-    after->right = block;
-  } else {
-    bin.first = block;
-  }
-}
-
 inline void FreeBlocks::insert(Block* block) {
   const unsigned number = bin_of(block->size);
   Bin& bin = bins_[number];
   if (bin.root) [[unlikely]]
     return insert_into_tree(bin, block);
-  Block* after = nullptr;
+  Block* left = nullptr;
+  Block** place = &bin.first;
   int steps = 0;
-  for (Block* b = bin.first; b && before(b, block); b = b->right) {
-    after = b;
+  while (*place && before(*place, block)) {
+    left = *place;
+    place = &left->right;
     steps++;
   }
-  link(bin, block, after);
+  Block* const right = std::exchange(*place, block);
+  block->left = left;
+  block->right = right;
+  if (right) right->left = block;
   words_[number / 64] |= uint64_t{1} << (number % 64);
   summary_ |= uint64_t{1} << (number / 64);
   if (steps >= kLongWalk) [[unlikely]]
@@ -137,38 +126,34 @@ inline void FreeBlocks::insert(Block* block) {
 inline void FreeBlocks::remove(Block* block) {
   const unsigned number = bin_of(block->size);
   Bin& bin = bins_[number];
-  if (bin.root) [[unlikely]]
+  if (bin.root) [[unlikely]] {
     remove_from_tree(bin, block);
-  if (block->right) block->right->left = block->left;
-  if (block->left) {
-    block->left->right = block->right;
   } else {
-    bin.first = block->right;
-    if (!bin.first) {
-      const unsigned word = number / 64;
-      words_[word] &= ~(uint64_t{1} << (number % 64));
-      if (words_[word] == 0) summary_ &= ~(uint64_t{1} << word);
+    if (block->right) block->right->left = block->left;
+    if (block->left) {
+      block->left->right = block->right;
+      return;
     }
+    bin.first = block->right;
   }
+  if (bin.first) return;
+  const unsigned word = number / 64;
+  words_[word] &= ~(uint64_t{1} << (number % 64));
+  if (words_[word] == 0) summary_ &= ~(uint64_t{1} << word);
 }
 
 inline Block* FreeBlocks::first_at_least(uint64_t size) const {
   const unsigned number = bin_of(size);
   const Bin& bin = bins_[number];
-  if (bin.root) [[unlikely]] {
-    Block* found = nullptr;
-    for (Block* b = bin.root; b;) {
-      const bool fits = b->size >= size;
-      if (fits) found = b;
-      b = b->child[fits ? 0 : 1];
-    }
-    if (found) return found;
-  } else {
-    for (Block* b = bin.first; b; b = b->right) {
-      if (b->size >= size) return b;
+  Block* block = bin.first;
+  if (block && block->size < size) [[unlikely]] {
+    if (bin.root) {
+      block = first_in_tree(bin, size);
+    } else {
+      while (block && block->size < size) block = block->right;
     }
   }
-  return first_from_bin(number + 1);
+  return block ? block : first_from_bin(number + 1);
 }
 
 }  // namespace cachalot

@@ -37,13 +37,13 @@ namespace cachalot {
   last_.kept = false;
   change.split_count = -change.split_count;
   change.split_bytes = -change.split_bytes;
-  absorb(block, block->prev);
-  absorb(block, block->next);
+  absorb_previous(block);
+  absorb_next(block);
   shelf.free.insert(block);
   counters_.give_back_and_complete(shelf.is_small, change);
 }
 
-// 0: not a hit, or more than a hit; nothing has changed.
+// 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
   if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever) [[unlikely]]
@@ -65,12 +65,11 @@ namespace cachalot {
   return is_usual;
 }
 
-// 0: a miss.
+// 0: a miss. pre: requested is not 0.
 [[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(uint64_t requested,
                                                                       Stream stream) {
-  const uint64_t size =
-      requested <= kMinBlockSize ? kMinBlockSize : round_up(requested, kMinBlockSize);
-  BlockPool& pool = size <= kSmallSize ? small_ : large_;
+  const uint64_t size = round_up(requested, kMinBlockSize);
+  BlockPool& pool = default_pools_[size <= kSmallSize];
   Shelf* shelf = pool.find(stream);
   if (!shelf || !spare_blocks_) [[unlikely]]
     return 0;
@@ -125,17 +124,8 @@ namespace cachalot {
   block->clear(Block::kUsed);
   Counters::HandOut change{static_cast<int64_t>(block->size),
                            static_cast<int64_t>(block->requested), 0, 0};
-  for (Block* neighbour : {block->prev, block->next}) {
-    const auto size = static_cast<int64_t>(neighbour->size);
-    if (!absorb(block, neighbour)) continue;
-    change.split_count -= 1;
-    change.split_bytes -= size;
-  }
+  merge_free_block(block, &change);
   shelf.free.insert(block);
-  if (block->is_split()) {
-    change.split_count += 1;
-    change.split_bytes += static_cast<int64_t>(block->size);
-  }
   counters_.give_back_and_complete(shelf.is_small, change);
 }
 

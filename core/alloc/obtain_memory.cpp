@@ -183,7 +183,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     throw;
   }
   block->segment()->number = shared_.next_segment_number++;
-  block->segment_context = params.context;
+  block->detail().segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
   const auto bytes = static_cast<int64_t>(params.segment_size);
   count_reserved(pool, bytes);

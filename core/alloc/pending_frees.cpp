@@ -25,7 +25,7 @@ bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
 // pre: a waiting block without recorded events. If the driver refuses, the free is put off, so that
 // nothing is lost and nothing is reused too early.
 void DeviceAllocator::insert_events(Block* block) {
-  auto& uses = block->uses->uses;
+  auto& uses = block->detail().uses->uses;
   while (!uses.empty()) {
     const Stream stream = uses.front().stream;
     DriverCode code = kSuccess;
@@ -44,7 +44,7 @@ void DeviceAllocator::insert_events(Block* block) {
       stale_uses_[block].insert(stream);
     events_[stream].push_back({event_cache_.back(), block});
     event_cache_.pop_back();
-    block->uses->events++;
+    block->detail().uses->events++;
     uses.erase(uses.begin());
   }
   update_duties();
@@ -53,17 +53,17 @@ void DeviceAllocator::insert_events(Block* block) {
 void DeviceAllocator::forget_uses(Block* block) {
   if (!block->is(Block::kRecorded)) return;
   block->clear(Block::kRecorded);
-  block->uses->uses.clear();
-  block->uses->events = 0;
-  spare_uses_.emplace_back(block->uses);
-  block->uses = nullptr;
+  block->detail().uses->uses.clear();
+  block->detail().uses->events = 0;
+  spare_uses_.emplace_back(block->detail().uses);
+  block->detail().uses = nullptr;
 }
 
 void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId context) {
   event_cache_.push_back(pending.event);
   Block* block = pending.block;
   // A block can be deferred with events recorded already, where the driver refused a later one.
-  if (--block->uses->events != 0 || !block->uses->uses.empty()) return;
+  if (--block->detail().uses->events != 0 || !block->detail().uses->uses.empty()) return;
   forget_uses(block);
   block->clear(Block::kWaiting);
   complete_free(block, context);
@@ -132,7 +132,7 @@ void DeviceAllocator::defer_free(Block* block) {
   update_duties();
   if (!settings_.graph_capture_record_stream_reuse) return;
   std::vector<Stream> streams{block->segment()->stream};
-  for (const StreamUse& use : block->uses->uses) streams.push_back(use.stream);
+  for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);
   uint64_t graph = 0;
   for (const Stream stream : streams) {
     CaptureInfo info;
@@ -155,7 +155,7 @@ void DeviceAllocator::defer_free(Block* block) {
 // A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference
 // forgets more).
 void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
-  auto& uses = block->uses->uses;
+  auto& uses = block->detail().uses->uses;
   for (const StreamUse& use : uses) {
     if (use.reference_forgets && !use.is_captured) {
       shared_.differ(use.defect, "waited for a stream whose use the reference forgets");
@@ -165,7 +165,7 @@ void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
   for (StreamUse& use : uses) use.reference_forgets = false;
   stale_uses_.erase(block);
   if (!uses.empty()) return insert_events(block);
-  if (block->uses->events != 0) return;
+  if (block->detail().uses->events != 0) return;
   forget_uses(block);
   block->clear(Block::kWaiting);
   complete_free(block, context);

@@ -53,7 +53,7 @@ void DeviceAllocator::release_block(Block* block, ContextId context) {
   const uint64_t size = block->size;
   stats_.num_device_free++;
   trace(Action::kSegmentFree, block->address, size, segment->stream, pool,
-        context ? context : block->segment_context);
+        context ? context : block->detail().segment_context);
   const DriverCode code = give_to_driver(pool, block->address, size, segment->source_stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (pool.owner) pool.owner->driver_allocations--;
@@ -72,12 +72,13 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
       static_cast<uint64_t>(settings_.garbage_collection_threshold * static_cast<double>(limit_));
   if (obtained_ <= goal) return;
   const uint64_t target = obtained_ - goal;
+  const BlockPool& large = default_pools_[false];
   const auto age_of = [&](const Block* b) {
-    return static_cast<int32_t>(large_.search_count - b->mark);
+    return static_cast<int32_t>(large.search_count - b->detail().mark);
   };
   int64_t age_sum = 0;
   int64_t count = 0;
-  for (const Shelf* shelf : large_.shelves) {
+  for (const Shelf* shelf : large.shelves) {
     for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b)) {
       if (b->is_split()) continue;
       age_sum += age_of(b);
@@ -89,7 +90,7 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   while (reclaimed < target && freed && count > 0) {
     freed = false;
     const double average = static_cast<double>(age_sum) / static_cast<double>(count);
-    for (const Shelf* shelf : large_.shelves) {
+    for (const Shelf* shelf : large.shelves) {
       for (Block *b = shelf->free.first(), *next = nullptr; b; b = next) {
         next = shelf->free.next(b);
         const int32_t age = age_of(b);
@@ -145,8 +146,8 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
   }
   if (!is_capture_context(current_stream)) {
     synchronize_and_free_events(context, current_stream, nullptr);
-    release_blocks(large_, context);
-    release_blocks(small_, context);
+    release_blocks(default_pools_[false], context);
+    release_blocks(default_pools_[true], context);
   }
   std::vector<PoolId> releasable;
   for (const auto& [id, candidate] : pools_) {
@@ -236,7 +237,7 @@ void DeviceAllocator::give_everything_back() {
   for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
   for (auto& [address, segment] : segments_) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
-      if (b->is(Block::kRecorded)) delete b->uses;
+      if (b->is(Block::kRecorded)) delete b->detail().uses;
     }
     if (!segment->is_expandable()) {
       give_to_driver(*segment->pool, address, segment->size, segment->source_stream);

@@ -40,10 +40,10 @@ TEST(BlockArena, GivesFreshBlocksInLinesOfTheirOwn) {
   for (const Block* block : linked(arena.add_chunk(owner_number(1)))) {
     ASSERT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
     ASSERT_EQ(block->flags(), 0u);
-    ASSERT_EQ(block->uses, nullptr);
-    ASSERT_EQ(block->context, kNoContext);
-    ASSERT_EQ(block->segment_context, kNoContext);
-    ASSERT_EQ(block->mark, 0u);
+    ASSERT_EQ(block->detail().uses, nullptr);
+    ASSERT_EQ(block->detail().context, kNoContext);
+    ASSERT_EQ(block->detail().segment_context, kNoContext);
+    ASSERT_EQ(block->detail().mark, 0u);
   }
 }
 
@@ -52,7 +52,7 @@ TEST(BlockArena, CountsWhatItTakes) {
   EXPECT_EQ(arena.bytes(), 0u);
   arena.add_chunk(owner_number(1));
   arena.add_chunk(owner_number(2));
-  EXPECT_GE(arena.bytes(), 2 * (BlockArena::kChunkBlocks - 1) * sizeof(Block));
+  EXPECT_GE(arena.bytes(), 2 * (kChunkBlocks - 1) * sizeof(Block));
 }
 
 TEST(BlockArena, GrowsForSeveralThreadsAtATime) {

@@ -137,7 +137,6 @@ class CounterRun {
   void give_back() {
     if (live_.empty()) return;
     const LiveBlock block = take(&live_);
-    counters_.keep_active_apart();
     counters_.give_back(block.is_small, block.bytes);
     plain_.give_back(block.is_small, block.bytes);
     waiting_.push_back(block);
@@ -183,27 +182,6 @@ TEST(Counters, AreThoseOfPlainArithmeticInAnyOrderOfCalls) {
       if (HasFatalFailure()) FAIL() << "run " << run << ", step " << step;
     }
   }
-}
-
-TEST(Counters, KeepActiveApartWithoutLosingWhatWasBefore) {
-  Counters counters;
-  counters.hand_out(true, {512, 100, 1, 1536});
-  counters.hand_out(false, {4096, 4000, 0, 0});
-  counters.give_back_and_complete(false, {4096, 4000, 0, 0});
-  Stats before;
-  counters.read(&before);
-  counters.keep_active_apart();
-  counters.keep_active_apart();
-  Stats after;
-  counters.read(&after);
-  for (const StatName& row : stat_names(true)) {
-    EXPECT_EQ(stat_value(after, row), stat_value(before, row)) << row.name;
-  }
-  EXPECT_EQ(after.active_bytes.all.peak, 4608);
-  counters.give_back(true, 512);
-  counters.read(&after);
-  EXPECT_EQ(after.allocation.all.current, 0);
-  EXPECT_EQ(after.active.all.current, 1);
 }
 
 }  // namespace
