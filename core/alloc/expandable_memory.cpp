@@ -161,7 +161,8 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
     shared_.differ("U4", "unmapped more pieces than there were growths");
   }
   stats_.num_device_free++;
-  trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool, context);
+  trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
+        context ? context : block->detail().segment_context);
   if (block->is_split()) return;
   pool.unmapped.erase(block);
   driver_.unreserve(device_, segment.address, segment.pages->reserved_bytes());

@@ -68,14 +68,15 @@ void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
 void DeviceAllocator::pool_end(PoolId id) {
   const ContextId context = capture_context(ContextLevel::kAll);
   Guard guard(lock_);
-  const auto route = std::find_if(routes_.begin(), routes_.end(),
-                                  [&](const PoolRoute& candidate) { return candidate.id == id; });
-  if (route == routes_.end())
-    throw_invalid_state("endAllocatePool: not currently recording to mempool_id");
+  // The reference does this before it looks whether there is a routing to end.
   if (settings_.graph_capture_record_stream_reuse) {
     forget_captures_of(id);
     if (rules_.settles_frees_at_routing_end) flush_deferred_frees(context, id);
   }
+  const auto route = std::find_if(routes_.begin(), routes_.end(),
+                                  [&](const PoolRoute& candidate) { return candidate.id == id; });
+  if (route == routes_.end())
+    throw_invalid_state("endAllocatePool: not currently recording to mempool_id");
   const PoolRoute ended = std::move(*route);  // its filter is destroyed after the lock is released
   routes_.erase(route);
   update_duties();
