@@ -58,14 +58,12 @@ cachalot_trace_event write_event(const Trace& trace, const TraceEvent& event) {
           .context = event.context};
 }
 
-// Before 2.12 there were no rejections; a row of zeros would not fit those releases.
-std::vector<RecordedStat> recorded_stats(const cachalot_stats& stats) {
-  const int32_t release =
-      stats.num_oom_rejections != 0 ? CACHALOT_RELEASE_2_15 : CACHALOT_RELEASE_2_11;
+std::vector<RecordedStat> recorded_stats(const cachalot_stats& stats, Release release) {
   std::vector<RecordedStat> rows;
   const char* name = nullptr;
   int64_t value = 0;
-  for (size_t i = 0; cachalot_stats_at(&stats, release, i, &name, &value) == CACHALOT_OK; i++)
+  const auto number = static_cast<int32_t>(release);
+  for (size_t i = 0; cachalot_stats_at(&stats, number, i, &name, &value) == CACHALOT_OK; i++)
     rows.push_back({name, value});
   return rows;
 }
@@ -118,9 +116,10 @@ cachalot_status cachalot_trace_write(const cachalot_snapshot* snapshot, const ca
     const Snapshot& core = require(snapshot, "snapshot").core;
     TraceHeader header;
     header.workload = workload != nullptr ? workload : "";
+    header.torch = release_name(core.release);
     header.config = core.settings.config;
     header.warm_up = 0;
-    if (stats != nullptr) header.stats = recorded_stats(read_options(stats, "stats"));
+    if (stats != nullptr) header.stats = recorded_stats(read_options(stats, "stats"), core.release);
     write_trace(header, std::string("cachalot ") + cachalot_version(), core.traces,
                 write_through(write, user_data));
   });

@@ -292,6 +292,7 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
   const Audit audit(*this);
   Snapshot snapshot;
   snapshot.settings = settings();
+  snapshot.release = rules_.release;
   for (const auto& d : devices_) {
     snapshot.traces.push_back(with_history ? d->history() : std::vector<TraceEntry>{});
     d->add_to_snapshot(&snapshot, pool);

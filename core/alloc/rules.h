@@ -9,6 +9,10 @@ namespace cachalot {
 
 enum class Release : int32_t { k2_11 = 211, k2_15 = 215 };
 
+constexpr const char* release_name(Release release) {
+  return release == Release::k2_11 ? "2.11" : "2.15";
+}
+
 struct Rules {
   Release release = Release::k2_15;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "alloc/history.h"
+#include "alloc/rules.h"
 #include "alloc/settings.h"
 
 namespace cachalot {
@@ -42,6 +43,7 @@ struct Snapshot {
   std::vector<BlockRow> blocks;
   std::vector<std::vector<TraceEntry>> traces;  // by device
   Settings settings;
+  Release release = Release::k2_15;  // that the allocator follows
 };
 
 }  // namespace cachalot

@@ -7,9 +7,8 @@
 namespace cachalot {
 
 std::optional<Release> TraceHeader::release() const {
-  for (const auto& [prefix, release] :
-       {std::pair{"2.11", Release::k2_11}, {"2.15", Release::k2_15}}) {
-    const std::string_view two_numbers(prefix);
+  for (const Release release : {Release::k2_11, Release::k2_15}) {
+    const std::string_view two_numbers = release_name(release);
     if (torch.substr(0, two_numbers.size()) != two_numbers) continue;
     if (torch.size() == two_numbers.size() || torch[two_numbers.size()] == '.') return release;
   }

@@ -94,7 +94,9 @@ CACHALOT_API cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace
                                                      const char** out_name, int64_t* out_value);
 
 /**
- * Writes the history in a snapshot as a trace, with the statistics as its recorded ones.
+ * Writes the history in a snapshot as a trace, with the statistics as its recorded ones. The trace
+ * names the release that the allocator follows; the total of a device is not known to a snapshot,
+ * so a replay takes its own default unless it is given one.
  *
  * @param stats  NULL: none.
  * @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed.
