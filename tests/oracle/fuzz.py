@@ -38,6 +38,7 @@ VERIFY_SECONDS = 600
 COUNTS = re.compile(r"(\d+) files, (\d+) operations, (\d+) lines compared, (\d+) differences")
 MENDED = re.compile(r"mended (\w+): (\d+)")
 EXEMPT = re.compile(r"(\d+) operations exempt")
+TABLE_ROW = re.compile(r"^(\w+) +(\d+) +(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class Outcome:
     lines: int = 0
     mended: Counter = field(default_factory=Counter)
     exempt: int = 0
+    # By operation: how often it was done, and lines of its answers.
+    done: Counter = field(default_factory=Counter)
+    answers: Counter = field(default_factory=Counter)
     # Commands of scripts, and texts about the others.
     crashed: list = field(default_factory=list)
     different: list = field(default_factory=list)
@@ -84,8 +88,15 @@ class Outcome:
         self.lines += other.lines
         self.mended += other.mended
         self.exempt += other.exempt
+        self.done += other.done
+        self.answers += other.answers
         self.different += other.different
         self.faulty += other.faulty
+
+    def table(self):
+        """The operations as a table in Markdown, those that the oracle knows and that were done."""
+        rows = [f"| `{name}` | {self.done[name]} | {self.answers[name]} |" for name in self.done]
+        return "\n".join(["| operation | done | lines compared |", "| --- | --- | --- |", *rows])
 
     def text(self):
         parts = [
@@ -112,9 +123,11 @@ class Tools:
     verify: str
     release: str
     keep: str
+    unobserved: bool
 
     def verify_command(self, paths):
-        return [self.verify, "--torch", self.release, *map(str, paths)]
+        options = ["--torch", self.release, "--table"] + ["--unobserved"] * self.unobserved
+        return [self.verify, *options, *map(str, paths)]
 
     def repeat_command(self, script):
         oracle = shlex.join([self.oracle, "script.txt", "expected.txt"])
@@ -163,6 +176,9 @@ def count_into(outcome, output):
     summary = output.rstrip().rsplit("\n", 1)[-1]
     outcome.mended.update({defect: int(count) for defect, count in MENDED.findall(summary)})
     outcome.exempt += sum(map(int, EXEMPT.findall(summary)))
+    for operation, done, answers in TABLE_ROW.findall(output):
+        outcome.done[operation] += int(done)
+        outcome.answers[operation] += int(answers)
     return True
 
 
@@ -279,6 +295,8 @@ def parse_arguments():
     parser.add_argument("--generator", choices=["gen", "rough", "both"], default="both")
     parser.add_argument("--operations", type=int, default=2000, help="of a script (2000)")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--unobserved", action="store_true", help="no observers: the fast road")
+    parser.add_argument("--table", action="store_true", help="how often each operation was done")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     arguments = parser.parse_args()
     if not arguments.minutes and not arguments.scripts:
@@ -294,7 +312,7 @@ def main():
     if oracle is None:
         return fail(f"no oracle in {arguments.oracle}: run fetch.sh first")
     verify_path, keep = str(arguments.verify.resolve()), str(arguments.keep.resolve())
-    tools = Tools(oracle, verify_path, arguments.torch, keep)
+    tools = Tools(oracle, verify_path, arguments.torch, keep, arguments.unobserved)
     options = HERE.parent / "golden" / arguments.torch / "options.txt"
     print(f"torch {arguments.torch}, seed {arguments.seed}", flush=True)
     try:
@@ -302,6 +320,8 @@ def main():
     except RuntimeError as error:
         return fail(error)
     print(f"torch {arguments.torch}, seed {arguments.seed}: {total.text()}")
+    if arguments.table:
+        print(total.table())
     if total.different:
         return 1
     return 2 if total.faulty else 0

@@ -103,15 +103,16 @@ class PoolActions(BlockActions):
             self.gone_pools.append(name)
 
     def free_blocks_of(self, pool):
-        blocks = sorted(pool.blocks)
-        if pool.opted:
-            # Fallback may have served any request from it.
-            blocks = list(self.blocks) + list(self.raw_blocks)
-        if not all([self.free_block(block_id) for block_id in blocks]):
-            return False
-        # The deferred block may be one of them.
-        if self.deferred is not None:
-            self.settle()
+        # Settling the deferred free takes a new block, which may be of this pool again.
+        for _ in range(4):
+            # Fallback may have served any request from an opted pool.
+            blocks = [*self.blocks, *self.raw_blocks] if pool.opted else sorted(pool.blocks)
+            if not blocks:
+                break
+            if not all([self.free_block(block_id) for block_id in blocks]):
+                return False
+            if self.deferred is not None:
+                self.settle()
         return self.deferred is None
 
     def drop_pool(self):
