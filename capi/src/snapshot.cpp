@@ -17,7 +17,7 @@ PoolId read_snapshot_pool(cachalot_pool_id id) {
   return id.first == 0 && id.second == 0 ? PoolId{} : read_pool_id(id);
 }
 
-const Snapshot& core_of(const cachalot_snapshot* snapshot) {
+const Snapshot& rows_of(const cachalot_snapshot* snapshot) {
   return require(snapshot, "snapshot").core;
 }
 
@@ -82,7 +82,7 @@ size_t cachalot_snapshot_segment_count(const cachalot_snapshot* snapshot) {
 cachalot_status cachalot_snapshot_segment(const cachalot_snapshot* snapshot, size_t index,
                                           cachalot_segment_row* out_row) {
   return guard(nullptr, [&] {
-    const Snapshot& core = core_of(snapshot);
+    const Snapshot& core = rows_of(snapshot);
     write_struct(out_row, write_segment(row_at(core.segments, index, "segment")), "out_row");
   });
 }
@@ -94,21 +94,21 @@ size_t cachalot_snapshot_block_count(const cachalot_snapshot* snapshot) {
 cachalot_status cachalot_snapshot_block(const cachalot_snapshot* snapshot, size_t index,
                                         cachalot_block_row* out_row) {
   return guard(nullptr, [&] {
-    const Snapshot& core = core_of(snapshot);
+    const Snapshot& core = rows_of(snapshot);
     write_struct(out_row, write_block(row_at(core.blocks, index, "block")), "out_row");
   });
 }
 
 size_t cachalot_snapshot_entry_count(const cachalot_snapshot* snapshot, int32_t device) {
   size_t count = 0;
-  guard(nullptr, [&] { count = entries_of(core_of(snapshot), device).size(); });
+  guard(nullptr, [&] { count = entries_of(rows_of(snapshot), device).size(); });
   return count;
 }
 
 cachalot_status cachalot_snapshot_entry(const cachalot_snapshot* snapshot, int32_t device,
                                         size_t index, cachalot_trace_entry* out_entry) {
   return guard(nullptr, [&] {
-    const TraceEntry& entry = row_at(entries_of(core_of(snapshot), device), index, "entry");
+    const TraceEntry& entry = row_at(entries_of(rows_of(snapshot), device), index, "entry");
     write_struct(out_entry, write_trace_entry(entry), "out_entry");
   });
 }
@@ -116,7 +116,7 @@ cachalot_status cachalot_snapshot_entry(const cachalot_snapshot* snapshot, int32
 cachalot_status cachalot_snapshot_settings(const cachalot_snapshot* snapshot,
                                            cachalot_settings* out_settings) {
   return guard(nullptr, [&] {
-    write_struct(out_settings, write_settings(core_of(snapshot).settings), "out_settings");
+    write_struct(out_settings, write_settings(rows_of(snapshot).settings), "out_settings");
   });
 }
 

@@ -168,10 +168,10 @@ uint32_t JsonReader::surrogate_pair(uint32_t high) {
 }
 
 void JsonReader::append_escape(std::string* text) {
-  constexpr std::string_view kLetters = "\"\\/bfnrt";
+  constexpr std::string_view kEscapes = "\"\\/bfnrt";
   constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
   const char letter = ++at_ < text_.size() ? text_[at_++] : '\0';
-  if (const size_t known = kLetters.find(letter); known != std::string_view::npos)
+  if (const size_t known = kEscapes.find(letter); known != std::string_view::npos)
     return text->push_back(kMeanings[known]);
   if (letter != 'u') fail("a bad escape");
   const uint32_t unit = escaped_unit();
