@@ -14,6 +14,8 @@ namespace cachalot {
 
 namespace {
 
+constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
+
 std::string pointer_text(Address address) { return address == 0 ? "0" : hex_address(address); }
 
 }  // namespace
@@ -33,6 +35,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       device_(device),
       settings_(shared.settings),
       observers_(std::make_shared<const ObserverSet>()) {
+  spare_uses_.reserve(kSpareUses);
   stats_.max_split_size = settings_.shown_max_split_size();
   if (settings_.per_process_memory_fraction < 1)
     set_memory_fraction(settings_.per_process_memory_fraction);
@@ -63,7 +66,6 @@ void DeviceAllocator::update_duties() {
 }
 
 // ---- Block objects
-// -----------------------------------------------------------------------------------
 
 void DeviceAllocator::reserve_blocks(uint32_t count) {
   uint32_t spare = 0;
@@ -101,7 +103,6 @@ void DeviceAllocator::drop_empty_shelves(BlockPool& pool) {
 }
 
 // ---- Sizes
-// -------------------------------------------------------------------------------------------
 
 uint64_t DeviceAllocator::round_size(uint64_t n) const {
   if (n < kMinBlockSize) return kMinBlockSize;
@@ -155,7 +156,6 @@ inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t reques
 }
 
 // ---- Handing out
-// -------------------------------------------------------------------------------------
 
 Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
@@ -250,7 +250,6 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
 }
 
 // ---- Freeing
-// -----------------------------------------------------------------------------------------
 
 void DeviceAllocator::require_live(const Block* block, Address address) const {
   if (block->address != address || !block->is(Block::kUsed)) [[unlikely]]
@@ -268,6 +267,7 @@ bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> 
 
 void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId context) {
   Shelf& shelf = shelf_of(block);
+  if (block->is(Block::kRecorded)) deferred_.reserve(deferred_.size() + 1);
   block->clear(Block::kUsed);
   counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
@@ -279,7 +279,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
-  if (is_capture_context(current_stream)) {
+  if (is_put_off(block, current_stream)) {
     defer_free(block);
   } else {
     insert_events(block);
@@ -301,7 +301,6 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
 }
 
 // ---- Other calls on blocks
-// ---------------------------------------------------------------------------
 
 void DeviceAllocator::record_stream(Block* block, Address address, Stream stream,
                                     std::optional<Stream> current_stream) {
@@ -311,6 +310,7 @@ void DeviceAllocator::record_stream(Block* block, Address address, Stream stream
   if (stream == own) return;
   if (!block->is(Block::kRecorded)) {
     if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
+    spare_uses_.back()->uses.reserve(1);
     block->detail().uses = spare_uses_.back().release();
     spare_uses_.pop_back();
     block->set(Block::kRecorded);
@@ -383,7 +383,6 @@ void DeviceAllocator::free_all() {
 }
 
 // ---- At an address (R50, R51)
-// ------------------------------------------------------------------------
 
 Block* DeviceAllocator::free_block_around(const AllocParams& params, Address address) {
   auto after = segments_.upper_bound(address);
@@ -424,7 +423,6 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context) 
 }
 
 // ---- Limits, settings, statistics
-// --------------------------------------------------------------------
 
 void DeviceAllocator::set_memory_fraction(double fraction) {
   if (!(fraction >= 0 && fraction <= 1)) {

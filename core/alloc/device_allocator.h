@@ -3,15 +3,17 @@
 // reference's verbs.
 //
 // Where to find what:
-//   hot_path.h            a hit and a usual free, all inline; block_steps.h has the steps they are
-//   made of device_allocator.cpp  allocate, free, record_stream: the search, the split, the merge;
-//   settings, statistics obtain_memory.cpp     the ladder of a miss, and its last rung, out of
-//   memory release_memory.cpp    garbage collection, giving cached memory back, the cache emptied
-//   expandable_memory.cpp growing and unmapping expandable segments
-//   pending_frees.cpp     events, frees that wait for a capture, recovery
-//   pools.cpp             private pools and routing
-//   device_snapshot.cpp   snapshots, history
-//   auditor.cpp           check()
+//   hot_path.h             a hit and a usual free, all inline; block_steps.h has the steps they are
+//                          made of
+//   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
+//                          settings, statistics
+//   obtain_memory.cpp      the ladder of a miss, and its last rung, out of memory
+//   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
+//   expandable_memory.cpp  growing and unmapping expandable segments
+//   pending_frees.cpp      events, frees that wait for a capture, recovery
+//   pools.cpp              private pools and routing
+//   device_snapshot.cpp    snapshots, history
+//   auditor.cpp            check()
 //
 // Every public function takes the lock. Private functions expect it to be held; those that drop it
 // meanwhile take it as an argument and say so.
@@ -207,7 +209,7 @@ class DeviceAllocator {
   Address ask_driver(AllocParams& params, Guard& guard);
   Block* add_plain_segment(const AllocParams& params, Address address);
   bool try_mempool_fallback(AllocParams& params, Block** block);
-  void end_fallback(PoolId id, Block* found, ContextId context);
+  void end_fallback(PoolId id, AllocParams& fallback, Block** found);
   bool mend_search(AllocParams& params, Block** block);
   bool never_fits(const AllocParams& params);
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
@@ -245,7 +247,9 @@ class DeviceAllocator {
   void process_events(ContextId context);
   void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
                                    const PrivatePool* pool);
+  bool is_put_off(Block* block, Stream current_stream);
   void insert_events(Block* block);
+  void record_event(Block* block, const StreamUse& use);
   void defer_free(Block* block);
   void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
   void settle_deferred_free(Block* block, ContextId context);

@@ -172,6 +172,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     reserve_blocks(2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
+    if (pool.owner && rules_.counts_private_pool_bytes)
+      pool_reserved_.try_emplace(pool.owner->id);  // counting must not fail any more
     auto segment = std::make_unique<Segment>();
     segment->address = address;
     segment->size = params.segment_size;
@@ -183,7 +185,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     throw;
   }
   block->segment()->number = shared_.next_segment_number++;
-  block->detail().segment_context = params.context;
+  if (has(kContexts)) block->detail().segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
   const auto bytes = static_cast<int64_t>(params.segment_size);
   count_reserved(pool, bytes);
@@ -212,7 +214,7 @@ bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
     fallback.pool = &pool->of_kind(params.pool->is_small);
     fallback.expandable = params.expandable && rules_.mend_fallback_expandable;
     *block = get_free_block(fallback);
-    end_fallback(id, *block, params.context);
+    end_fallback(id, fallback, block);
     if (*block) {
       params = fallback;
       return true;
@@ -221,19 +223,27 @@ bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   return false;
 }
 
-// What the end of a routing does (R20), and the use count that its begin raised.
-void DeviceAllocator::end_fallback(PoolId id, Block* found, ContextId context) try {
-  if (rules_.settles_frees_at_routing_end && settings_.graph_capture_record_stream_reuse) {
-    flush_deferred_frees(context, id);
-  }
+// What the end of a routing does (R20), and the use count that its begin raised. The frees that are
+// settled may merge with the found block, so it lies in its set meanwhile (the reference fails an
+// assertion then).
+void DeviceAllocator::end_fallback(PoolId id, AllocParams& fallback, Block** found) {
+  Block* const block = *found;
+  const Address address = block ? block->address : 0;
+  const uint64_t size = block ? block->size : 0;
+  if (block) put_into_free_set(block);
+  if (rules_.settles_frees_at_routing_end && settings_.graph_capture_record_stream_reuse)
+    flush_deferred_frees(fallback.context, id);
   release_pool_locked(id);
-} catch (...) {
-  if (found) put_into_free_set(found);
-  throw;
+  if (!block) return;
+  if (block->address == address && block->size == size) {
+    take_from_free_set(block);
+  } else {
+    shared_.differ("U20", "searched again, since the block that was found has merged");
+    *found = get_free_block(fallback);
+  }
 }
 
 // ---- Out of memory (16)
-// ------------------------------------------------------------------------------
 
 std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
   const std::string name = shared_.reserve_class(params.stream);

@@ -19,48 +19,59 @@ bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
   return has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
 }
 
-// ---- Events (12.3, 12.5, 12.6)
-// -----------------------------------------------------------------------
+// Whether the free of a recorded block has to wait for the end of a capture. If that can not be found
+// out it waits too. pre: deferred_ has room for it.
+bool DeviceAllocator::is_put_off(Block* block, Stream current_stream) try {
+  return is_capture_context(current_stream);
+} catch (...) {
+  deferred_.push_back({block, {}});
+  update_duties();
+  throw;
+}
 
-// pre: a waiting block without recorded events. If the driver refuses, the free is put off, so that
-// nothing is lost and nothing is reused too early.
-void DeviceAllocator::insert_events(Block* block) {
+// ---- Events (12.3, 12.5, 12.6)
+
+// pre: a waiting block without recorded events; deferred_ has room for it. If the driver refuses, the
+// free is put off, so that nothing is lost and nothing is reused too early.
+void DeviceAllocator::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
   while (!uses.empty()) {
-    const Stream stream = uses.front().stream;
-    DriverCode code = kSuccess;
-    if (event_cache_.empty()) {
-      uint64_t made = 0;
-      code = driver_.event_create(device_, &made);
-      if (code == kSuccess) event_cache_.push_back(made);
-    }
-    if (code == kSuccess) code = driver_.event_record(device_, event_cache_.back(), stream);
-    if (code != kSuccess) {
-      deferred_.push_back({block, {}});
-      update_duties();
-      throw runtime_error(driver_, code);
-    }
-    if (uses.front().reference_forgets && !uses.front().is_captured)
-      stale_uses_[block].insert(stream);
-    events_[stream].push_back({event_cache_.back(), block});
-    event_cache_.pop_back();
-    block->detail().uses->events++;
+    record_event(block, uses.front());
     uses.erase(uses.begin());
   }
   update_duties();
+} catch (...) {
+  deferred_.push_back({block, {}});
+  update_duties();
+  throw;
+}
+
+void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
+  if (event_cache_.empty()) {
+    event_cache_.reserve(1);
+    uint64_t made = 0;
+    const DriverCode code = driver_.event_create(device_, &made);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+    event_cache_.push_back(made);
+  }
+  const DriverCode code = driver_.event_record(device_, event_cache_.back(), use.stream);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
+  events_[use.stream].push_back({event_cache_.back(), block});
+  event_cache_.pop_back();
+  block->detail().uses->events++;
 }
 
 void DeviceAllocator::forget_uses(Block* block) {
   if (!block->is(Block::kRecorded)) return;
   block->clear(Block::kRecorded);
-  block->detail().uses->uses.clear();
-  block->detail().uses->events = 0;
-  spare_uses_.emplace_back(block->detail().uses);
-  block->detail().uses = nullptr;
+  std::unique_ptr<StreamUses> uses(std::exchange(block->detail().uses, nullptr));
+  uses->uses.clear();
+  uses->events = 0;
+  if (spare_uses_.size() < spare_uses_.capacity()) spare_uses_.push_back(std::move(uses));
 }
 
 void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId context) {
-  event_cache_.push_back(pending.event);
   Block* block = pending.block;
   // A block can be deferred with events recorded already, where the driver refused a later one.
   if (--block->detail().uses->events != 0 || !block->detail().uses->uses.empty()) return;
@@ -80,6 +91,7 @@ void DeviceAllocator::process_events(ContextId context) {
         break;
       }
       if (code != kSuccess) throw runtime_error(driver_, code);
+      event_cache_.push_back(pending.event);
       queue->second.pop_front();
       finish_event(pending, context);
     }
@@ -99,30 +111,24 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
   }
   flush_deferred_frees(context);
   for (auto queue = events_.begin(); queue != events_.end();) {
-    std::deque<PendingEvent> kept;
-    while (!queue->second.empty()) {
-      const PendingEvent pending = queue->second.front();
+    for (size_t i = 0; i < queue->second.size();) {
+      const PendingEvent pending = queue->second[i];
       if (pool && pending.block->segment()->pool->owner != pool) {
-        kept.push_back(pending);
-        queue->second.pop_front();
+        i++;
         continue;
       }
       const DriverCode code = driver_.event_synchronize(device_, pending.event);
-      if (code != kSuccess) {
-        queue->second.insert(queue->second.begin(), kept.begin(), kept.end());
-        throw runtime_error(driver_, code);
-      }
-      queue->second.pop_front();
+      if (code != kSuccess) throw runtime_error(driver_, code);
+      event_cache_.push_back(pending.event);
+      queue->second.erase(queue->second.begin() + static_cast<std::ptrdiff_t>(i));
       finish_event(pending, context);
     }
-    queue->second.swap(kept);
     queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
   }
   update_duties();
 }
 
 // ---- Deferred frees (18.1 to 18.3)
-// -------------------------------------------------------------------
 
 // With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
 // tell later whether it can be reused within the capture.
@@ -187,7 +193,6 @@ void DeviceAllocator::flush_deferred_frees(ContextId context, std::optional<Pool
 }
 
 // ---- Recovery within a capture (18.4)
-// ----------------------------------------------------------------
 
 void DeviceAllocator::visit_nodes_before(const std::vector<uint64_t>& nodes,
                                          std::set<uint64_t>* visited) {
@@ -221,6 +226,7 @@ void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
   std::set<uint64_t>& visited = state->second.visited[stream];
   visit_nodes_before(info.nodes, &visited);
   std::vector<Block*> settled;
+  settled.reserve(deferred_.size());
   std::erase_if(deferred_, [&](const DeferredFree& deferred) {
     const bool is_settled = deferred.block->segment()->stream == stream &&
                             !deferred.nodes.empty() &&

@@ -71,9 +71,10 @@ void HandleTypes::settle(Probed type) {
 uint32_t Labels::id_of(const std::shared_ptr<const std::string>& text) {
   if (!text) return 0;
   std::lock_guard guard(lock_);
-  const auto [place, is_new] = ids_.try_emplace(*text, static_cast<uint32_t>(texts_.size() + 1));
-  if (is_new) texts_.push_back(text);
-  return place->second;
+  const auto known = ids_.find(*text);
+  if (known != ids_.end()) return known->second;
+  texts_.push_back(text);  // first: an id without a text would be worse than a text without an id
+  return ids_.emplace(*text, static_cast<uint32_t>(texts_.size())).first->second;
 }
 
 const char* Labels::text(uint32_t id) const {

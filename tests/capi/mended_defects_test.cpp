@@ -276,6 +276,36 @@ TEST(U5, FallbackFailsOnAPoolThatWasReleased) {
   });
 }
 
+// The routing that the search of fallback ends settles a free beside the block that was found; the
+// reference fails an assertion then.
+TEST(U20, FallbackSearchesAgainWhereTheFoundBlockHasMerged) {
+  constexpr cachalot_stream kCaptured = 0x10;
+  SimAllocator with(
+      SimSetup{.config = "graph_capture_record_stream_reuse:True", .capacity = 20 * MiB});
+  with.create_pool(kPool, CACHALOT_POOL_USE_ON_OOM);
+  with.begin_pool(kPool);
+  const cachalot_address found = with.allocate(2 * MiB);
+  const cachalot_address neighbour = with.allocate(8 * MiB);
+  with.leave_pool(kPool);
+  with.begin_capture(kGraph, kCaptured, 1);
+  with.ok(
+      cachalot_record_stream_on_stream(with.get(), neighbour, kCaptured, kCaptured, with.error()));
+  with.ok(cachalot_free_on_stream(with.get(), neighbour, kCaptured, with.error()));
+  with.free(found);
+  cachalot_request request = {};
+  request.struct_size = sizeof request;
+  request.size = 2 * MiB;
+  request.current_stream = kCaptured;
+  request.has_current_stream = 1;
+  cachalot_address address = 0;
+  with.ok(cachalot_allocate_with(with.get(), &request, &address, with.error()));
+  EXPECT_EQ(address, found);
+  EXPECT_EQ(with.block(address).size, 2 * MiB);
+  EXPECT_TRUE(remarks(with, "U20"));
+  with.ok(cachalot_check(with.get(), with.error()));
+  with.end_capture(kGraph, 1);
+}
+
 TEST(U6, FallbackNeverFindsExpandableMemory) {
   const SimSetup setup{.config = "expandable_segments:True", .capacity = 100 * MiB};
   without_and_with(CACHALOT_MEND_FALLBACK_EXPANDABLE, setup, [](SimAllocator& with, bool mended) {
