@@ -50,14 +50,18 @@ std::string devices_of(const Run& run) {
          gibibytes(totals.total);
 }
 
+bool is_of_pytorch(const Run& run) {
+  return *run.info.torch != '\0' && std::string_view(run.info.recorder).substr(0, 8) != "cachalot";
+}
+
 std::string recorder_of(const Run& run) {
-  return *run.info.torch != '\0' ? std::string("PyTorch ") + run.info.torch + ", " : "";
+  if (*run.info.torch == '\0') return "";
+  const std::string version = std::string("PyTorch ") + run.info.torch + ", ";
+  return is_of_pytorch(run) ? version : std::string(run.info.recorder) + " as " + version;
 }
 
 // Over the columns of figures.
-std::string recorded_title(const Run& run) {
-  return *run.info.torch != '\0' ? "PyTorch" : "recorded";
-}
+std::string recorded_title(const Run& run) { return is_of_pytorch(run) ? "PyTorch" : "recorded"; }
 
 void print_header(const Run& run, const ReplayCall& call) {
   const std::string config = call.config.value_or(run.info.config);

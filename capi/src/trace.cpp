@@ -43,7 +43,8 @@ cachalot_trace_info write_info(const Trace& trace) {
           .event_count = trace.events.size(),
           .stat_count = trace.header.stats.size(),
           .release = release ? static_cast<int32_t>(*release) : CACHALOT_RELEASE_DEFAULT,
-          .device_count = trace.device_count};
+          .device_count = trace.device_count,
+          .recorder = trace.header.recorder.c_str()};
 }
 
 cachalot_trace_event write_event(const Trace& trace, const TraceEvent& event) {
@@ -116,11 +117,11 @@ cachalot_status cachalot_trace_write(const cachalot_snapshot* snapshot, const ca
     const Snapshot& core = require(snapshot, "snapshot").core;
     TraceHeader header;
     header.workload = workload != nullptr ? workload : "";
+    header.recorder = std::string("cachalot ") + cachalot_version();
     header.torch = release_name(core.release);
     header.config = core.settings.config;
     header.warm_up = 0;
     if (stats != nullptr) header.stats = recorded_stats(read_options(stats, "stats"), core.release);
-    write_trace(header, std::string("cachalot ") + cachalot_version(), core.traces,
-                write_through(write, user_data));
+    write_trace(header, core.traces, write_through(write, user_data));
   });
 }

@@ -24,7 +24,8 @@ struct RecordedStat {
 
 struct TraceHeader {
   std::string workload;
-  std::string torch;  // the version that recorded it, or whose rules were followed
+  std::string recorder;  // the program that wrote the file
+  std::string torch;     // the version that recorded it, or whose rules were followed
   std::string config;
   uint64_t device_total = 0;  // 0: not said
   // Bytes of the one block that was handed out, freed and given back to the driver before the

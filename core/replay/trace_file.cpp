@@ -200,9 +200,9 @@ EventLine line_of_entry(const TraceEntry& entry) {
 
 Trace read_trace(const ReadBytes& read) { return TraceReader(read).read(); }
 
-void write_trace(const TraceHeader& header, std::string_view recorder,
-                 const std::vector<std::vector<TraceEntry>>& rings, const WriteBytes& write) {
-  std::string text = format_trace_header(header, recorder);
+void write_trace(const TraceHeader& header, const std::vector<std::vector<TraceEntry>>& rings,
+                 const WriteBytes& write) {
+  std::string text = format_trace_header(header);
   MergedRings entries(rings);
   while (const TraceEntry* const entry = entries.next()) {
     append_event_line(&text, line_of_entry(*entry));

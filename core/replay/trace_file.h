@@ -22,7 +22,7 @@ using WriteBytes = std::function<void(std::string_view bytes)>;
 Trace read_trace(const ReadBytes& read);
 
 // Writes what the rings of all devices hold, oldest first.
-void write_trace(const TraceHeader& header, std::string_view recorder,
-                 const std::vector<std::vector<TraceEntry>>& rings, const WriteBytes& write);
+void write_trace(const TraceHeader& header, const std::vector<std::vector<TraceEntry>>& rings,
+                 const WriteBytes& write);
 
 }  // namespace cachalot

@@ -42,6 +42,8 @@ std::vector<RecordedStat> read_stats(JsonReader& json) {
 void read_member(JsonReader& json, const std::string& name, TraceHeader* header) {
   if (name == "workload")
     header->workload = json.string();
+  else if (name == "recorder")
+    header->recorder = json.string();
   else if (name == "torch")
     header->torch = json.string();
   else if (name == "config")
@@ -84,11 +86,11 @@ TraceHeader parse_trace_header(std::string_view line) {
   return header;
 }
 
-std::string format_trace_header(const TraceHeader& header, std::string_view recorder) {
+std::string format_trace_header(const TraceHeader& header) {
   std::string out = std::string(kMark) + "{";
   append_member(&out, "workload", header.workload);
   out += ", ";
-  append_member(&out, "recorder", recorder);
+  append_member(&out, "recorder", header.recorder);
   out += ", ";
   append_member(&out, "torch", header.torch);
   out += ", \"config\": {";

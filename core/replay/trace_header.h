@@ -12,7 +12,7 @@ namespace cachalot {
 // line: without its line break. Throws Error(kIo).
 TraceHeader parse_trace_header(std::string_view line);
 
-// With its line break. recorder: what wrote the file.
-std::string format_trace_header(const TraceHeader& header, std::string_view recorder);
+// With its line break.
+std::string format_trace_header(const TraceHeader& header);
 
 }  // namespace cachalot

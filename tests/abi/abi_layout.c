@@ -456,7 +456,7 @@ FIELD(cachalot_reserve, segment_bytes, 24, 8);
 
 /* ---- trace.h ---- */
 
-SIZE(cachalot_trace_info, 64);
+SIZE(cachalot_trace_info, 72);
 FIELD(cachalot_trace_info, struct_size, 0, 8);
 FIELD(cachalot_trace_info, workload, 8, 8);
 FIELD(cachalot_trace_info, torch, 16, 8);
@@ -466,6 +466,7 @@ FIELD(cachalot_trace_info, event_count, 40, 8);
 FIELD(cachalot_trace_info, stat_count, 48, 8);
 FIELD(cachalot_trace_info, release, 56, 4);
 FIELD(cachalot_trace_info, device_count, 60, 4);
+FIELD(cachalot_trace_info, recorder, 64, 8);
 
 SIZE(cachalot_trace_event, 72);
 FIELD(cachalot_trace_event, struct_size, 0, 8);

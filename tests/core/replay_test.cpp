@@ -294,7 +294,7 @@ class RandomRun {
     const Stats stats = allocator_->stats(0);
     for (const StatName& row : rows) header_.stats.push_back({row.name, stat_value(stats, row)});
     std::string text;
-    write_trace(header_, "a test", allocator_->snapshot({}, true).traces,
+    write_trace(header_, allocator_->snapshot({}, true).traces,
                 [&](std::string_view bytes) { text += bytes; });
     return read_text(text);
   }

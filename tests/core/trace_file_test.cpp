@@ -96,16 +96,18 @@ TEST(TraceHeader, IsNeeded) {
 TEST(TraceHeader, ReadsAsItWasWritten) {
   TraceHeader header;
   header.workload = "a \"quoted\"\tname\\";
+  header.recorder = "a test";
   header.torch = "2.15.0";
   header.config = "expandable_segments:True";
   header.device_total = 1 << 30;
   header.warm_up = 0;
   header.stats = {{"num_ooms", 3}, {"max_split_size", -1}};
-  std::string line = format_trace_header(header, "a test");
+  std::string line = format_trace_header(header);
   ASSERT_EQ(line.back(), '\n');
   line.pop_back();
   const TraceHeader read = parse_trace_header(line);
   EXPECT_EQ(read.workload, header.workload);
+  EXPECT_EQ(read.recorder, header.recorder);
   EXPECT_EQ(read.torch, header.torch);
   EXPECT_EQ(read.config, header.config);
   EXPECT_EQ(read.device_total, header.device_total);
@@ -258,7 +260,7 @@ TEST(TraceFile, ReadsAsItWasWritten) {
       {entry(Action::kAlloc, 0, 0x200, 10), entry(Action::kFreeRequested, 0, 0x200, 30)},
       {entry(Action::kAlloc, 1, 0x400, 20), entry(Action::kSnapshot, 1, 0, 5)}};
   std::string text;
-  write_trace({}, "a test", rings, [&](std::string_view bytes) { text += bytes; });
+  write_trace({}, rings, [&](std::string_view bytes) { text += bytes; });
   const Trace trace = read_text(text);
   ASSERT_EQ(trace.events.size(), 4u);
   EXPECT_EQ(trace.events[0].time_us, 10);

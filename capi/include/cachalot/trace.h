@@ -47,6 +47,8 @@ typedef struct cachalot_trace_info {
   /** CACHALOT_RELEASE_* that fits `torch`; CACHALOT_RELEASE_DEFAULT for any other version. */
   int32_t release;
   int32_t device_count;
+  /** The program that wrote the file, for example "cachalot 0.1.0"; "" if it is not said. */
+  const char* recorder;
 } cachalot_trace_info;
 
 /** One event of a trace. */
