@@ -33,7 +33,7 @@ Block* join(Block* left, Block* right, Block* parent) {
   return root;
 }
 
-// To the end of a tree, or of what is left of a list.
+// Of a tree; rightmost goes to the end of a list too.
 Block* leftmost(Block* block) {
   while (block->left) block = block->left;
   return block;

@@ -8,10 +8,10 @@
 // Note [Bins]
 // Approach: 64 bins for each doubling of the size, a bit for each bin that holds something, in each
 // bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
-// next non-empty bin is the best fit. A list that an insert had to walk far becomes a tree (a
-// treap, `left` and `right` its children) until the bin is empty. Invariants: a block is in the bin
-// of its size; `first` is the first block of list or tree; a bit is set exactly for a bin with
-// blocks.
+// next non-empty bin is the best fit. A list that was walked far becomes a tree (a treap; `left` and
+// `right` are the children, the parent is among the block's details) until the bin is empty.
+// Invariants: a block is in the bin of its size; `first` is the first block of list or tree; a bit
+// is set exactly for a bin with blocks.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ class FreeBlocks {
   static constexpr unsigned kBins = (54 - kStepBits + 2) << kStepBits;
   static constexpr unsigned kWords = kBins / 64;
   static constexpr int kLongWalk = 48;  // shorter walks beat a tree, even in cold memory
-  static_assert(kWords <= 64, "one summary word");
+  static_assert(kWords < 64, "one summary word");
 
   struct Bin {
     Block* first;
@@ -86,7 +86,7 @@ inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
   if (word >= kWords) return nullptr;
   const uint64_t bits = words_[word] >> (bin % 64);
   if (bits) return bins_[bin + static_cast<unsigned>(__builtin_ctzll(bits))].first;
-  const uint64_t later = word == 63 ? 0 : summary_ >> (word + 1) << (word + 1);
+  const uint64_t later = summary_ >> (word + 1) << (word + 1);
   if (!later) return nullptr;
   const auto found = static_cast<unsigned>(__builtin_ctzll(later));
   return bins_[found * 64 + static_cast<unsigned>(__builtin_ctzll(words_[found]))].first;
@@ -144,13 +144,16 @@ inline void FreeBlocks::remove(Block* block) {
 
 inline Block* FreeBlocks::first_at_least(uint64_t size) const {
   const unsigned number = bin_of(size);
-  const Bin& bin = bins_[number];
+  Bin& bin = bins_[number];
   Block* block = bin.first;
   if (block && block->size < size) [[unlikely]] {
     if (bin.root) {
       block = first_in_tree(bin, size);
     } else {
-      while (block && block->size < size) block = block->right;
+      int steps = 0;
+      for (; block && block->size < size; block = block->right) steps++;
+      if (steps >= kLongWalk) [[unlikely]]
+        grow_tree(bin);
     }
   }
   return block ? block : first_from_bin(number + 1);

@@ -221,6 +221,38 @@ TEST(FreeBlocks, PutsLargerSizesNeverIntoSmallerBins) {
   }
 }
 
+// Made by inserts at the front, which never walk; the first search that does makes a tree of them.
+TEST(FreeBlocks, OfALongListAreFoundAndWalkedInOrder) {
+  Random random(test_seed());
+  Blocks source;
+  Sets sets(false);
+  for (uint64_t i = 200; i-- > 0;) sets.insert(source.make(GiB + 512 * i, random));
+  sets.expect_equal_lookup(GiB + 512 * 150);
+  sets.expect_consistent();
+  sets.expect_equal_walk();
+  sets.expect_equal_lookup(GiB + 512 * 199);
+}
+
+// As releases do: the next block is asked for before the one in hand is removed.
+TEST(FreeBlocks, CanBeRemovedOnAWalkInEitherDirection) {
+  Random random(test_seed());
+  for (const bool forward : {false, true}) {
+    Blocks source;
+    FreeBlocks set(false);
+    for (uint64_t i = 0; i < 200; i++) set.insert(source.make(GiB + 512 * i, random));
+    uint64_t seen = 0;
+    for (Block *b = forward ? set.first() : set.last(), *then = nullptr; b; b = then, seen++) {
+      then = forward ? set.next(b) : set.previous(b);
+      EXPECT_EQ(b->size, GiB + 512 * (forward ? seen : 199 - seen));
+      if (!random.one_in(4)) set.remove(b);
+    }
+    EXPECT_EQ(seen, 200u);
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    EXPECT_TRUE(set.is_consistent(&count, &bytes));
+  }
+}
+
 // ---- is_consistent notices what is broken
 
 class BrokenFreeBlocks : public testing::TestWithParam<size_t> {
