@@ -58,7 +58,7 @@ need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-d
   locales clang-format clang-tidy
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
-[ -d build/locales/de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8
+localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8
 export LOCPATH="$PWD/build/locales"
 export CTEST_PARALLEL_LEVEL="$(nproc)"
 times=

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct CommandLine {
   ReplayOptions replay;
   bool verbose = false;
   bool table = false;
+  std::optional<uint64_t> unsupported;  // files that must end early
 };
 
 // How many lines of an operation are shown around its first difference.
@@ -127,6 +129,10 @@ int verify(const CommandLine& call) {
   }
   if (call.table) print_table(tally);
   print_summary(tally);
+  if (call.unsupported && tally.skipped_files != *call.unsupported) {
+    std::printf("not supported should be %s files\n", decimal(*call.unsupported).c_str());
+    return std::max(status, kFaulty);
+  }
   return status;
 }
 
@@ -144,6 +150,8 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--skip-unsupported", call.replay.skip_unsupported,
                "what is not built yet is no fault; compares up to there");
+  app.add_option("--unsupported", call.unsupported,
+                 "as --skip-unsupported, but exactly so many files have to end early");
   app.add_flag("--check", call.replay.check, "the library checks itself after each operation");
   app.add_flag("--unobserved", call.replay.unobserved,
                "compares all but events, without observers: the library takes its fast road");
@@ -155,6 +163,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? kAsExpected : kFaulty;
   }
   call.replay.release = release_of(release);
+  if (call.unsupported) call.replay.skip_unsupported = true;
   return verify(call);
 }
 
