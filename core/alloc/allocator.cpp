@@ -89,7 +89,6 @@ void Allocator::require_virtual_memory(const Settings& settings) const {
 }
 
 // ---- Blocks
-// ------------------------------------------------------------------------------------------
 
 // The device and the object that the address table names for an address; the device checks the
 // guess.
@@ -224,7 +223,6 @@ bool Allocator::is_caching_enabled() const {
 }
 
 // ---- Limits and settings
-// -----------------------------------------------------------------------------
 
 void Allocator::set_memory_fraction(int index, double fraction) {
   device(index).set_memory_fraction(fraction);
@@ -276,7 +274,6 @@ void Allocator::set_settings(const Settings& settings) {
 }
 
 // ---- Statistics
-// --------------------------------------------------------------------------------------
 
 Stats Allocator::stats(int index) { return device(index).stats(); }
 void Allocator::reset_peak_stats(int index) { device(index).reset_peak_stats(); }
@@ -301,7 +298,6 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
 }
 
 // ---- History and observers
-// ---------------------------------------------------------------------------
 
 // An unknown name: only the switch and the names before it have an effect, as in the reference
 // (22.3).
@@ -382,7 +378,6 @@ void Allocator::detach(uint64_t id) {
 }
 
 // ---- Pools
-// -------------------------------------------------------------------------------------------
 
 PoolId Allocator::new_pool_id(bool for_graph) {
   return for_graph ? PoolId{++last_graph_pool_, 0} : PoolId{0, ++last_user_pool_};
@@ -426,7 +421,6 @@ void Allocator::capture_begin(int index) { device(index).capture_begin(); }
 void Allocator::capture_end(int index) { device(index).capture_end(); }
 
 // ---- Devices and expandable segments
-// -----------------------------------------------------------------
 
 void Allocator::enable_peer_access(int index, int peer) {
   device(index);

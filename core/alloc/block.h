@@ -2,17 +2,19 @@
 // Blocks and segments: the objects that everything else moves around.
 //
 // Glossary
-//   segment    one range obtained from the driver: plain (one allocation) or expandable (reserved
-//   addresses,
-//              partly backed by pages). CUDA calls the first an allocation; we keep that word for
-//              blocks.
-//   block      a piece of a segment. The blocks of a segment form a list in address order that
-//   covers it. split      a block with a neighbour: its segment can not be given back while the
-//   neighbour is in use. used       handed out. waiting: freed by the caller, but work on other
-//   streams or a capture is left. active     used or waiting. free: neither; in its pool's free
-//   set, or, unmapped, in its unmapped set. allocated = sizes of used blocks; active = sizes of
-//   active blocks; reserved = sizes of plain segments and mapped pages; inactive split = sizes of
-//   free split blocks of plain segments.
+//   segment   one range obtained from the driver: plain (one allocation) or expandable (reserved
+//             addresses, partly backed by pages). CUDA calls the first an allocation; we keep that
+//             word for blocks.
+//   block     a piece of a segment. The blocks of a segment form a list in address order that
+//             covers it.
+//   split     a block with a neighbour: its segment can not be given back while the neighbour is
+//             in use.
+//   used      handed out.
+//   waiting   freed by the caller, but work on other streams or a capture is left.
+//   active    used or waiting.
+//   free      neither; in its pool's free set, or, unmapped, in its unmapped set.
+//   allocated = sizes of used blocks; active = sizes of active blocks; reserved = sizes of plain
+//   segments and mapped pages; inactive split = sizes of free split blocks of plain segments.
 //
 // Invariants
 //   A block's segment, stream and pool never change while it is in a segment.
@@ -38,8 +40,8 @@ struct Shelf;
 struct StreamUses;
 class PageTable;
 
-// What a hit never touches. Kept apart from the blocks (block_arena.h), so that hits share the
-// caches with nothing else, and where no call needs it its pages stay untouched.
+// What a hit does without, but in trees. Kept apart from the blocks (block_arena.h), so that hits
+// share the caches with nothing else, and where no call needs it its pages stay untouched.
 struct alignas(64) BlockDetail {
   Block* parent;              // in the tree of a long bin (free_blocks.h); null: the root
   ContextId context;          // of the hand-out

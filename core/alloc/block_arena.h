@@ -6,9 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "alloc/block.h"
 

@@ -2,12 +2,13 @@
 // How the statistics of a device are kept: cheap on a hit, exact to read.
 //
 // Note [Headroom]
-// Rationale: a hit moves five statistics, each for its kind of pool and for all, each with a
-// current value, a peak and two sums. Approach: for each row (small, large, all) only `head = peak
-// - current` and, by kind, `freed` are kept up; one sign test over all heads tells whether a peak
-// has to be raised. current = peak - head; allocated = current - base + freed, where base was
-// current at the last reset; the sums of `all` are those of the kinds. Invariants: head >= 0
-// outside of a call; all.current = small.current + large.current.
+// Rationale: a hit moves seven statistics, each for its kind of pool and for all, each with a
+// current value, a peak and two sums.
+// Approach: for each row (small, large, all) `head = peak - current` is kept up, and by kind
+// `freed`; one sign test over all heads tells whether a peak has to be raised. current = peak -
+// head; allocated = current - base + freed, where base was current at the last reset; the sums of
+// `all` are those of the kinds, so its own `freed` stays 0.
+// Invariants: head >= 0 outside of a call; all.current = small.current + large.current.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +72,7 @@ class Counters {
     int64_t current(int counter) const { return peak[counter] - head[counter]; }
   };
 
+  // pre: first is even.
   static Pair& pair(int64_t (&values)[kCounters], Counter first) {
     return *reinterpret_cast<Pair*>(&values[first]);
   }

@@ -7,9 +7,10 @@
 // that fit nothing. A reserved range that is backed page by page can grow at its end instead.
 // Approach: the range is a segment whose blocks are mapped or unmapped. Mapping turns (the front
 // of) an unmapped block into a free one, unmapping the whole pages of a free one into an unmapped
-// one. Invariants: mapped bytes of a segment = sizes of its mapped blocks; unmapped blocks are
-// page-aligned, free, and in their pool's unmapped set. Limitations: a page with one live block
-// stays.
+// one.
+// Invariants: mapped bytes of a segment = sizes of its mapped blocks; unmapped blocks are
+// page-aligned, free, and in their pool's unmapped set.
+// Limitations: a page with one live block stays.
 #include "alloc/block_steps.h"
 #include "alloc/device_allocator.h"
 #include "base/text.h"
@@ -171,7 +172,6 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
 }
 
 // ---- Calls
-// -------------------------------------------------------------------------------------------
 
 void DeviceAllocator::give_peer_access(int peer) {
   Guard guard(lock_);

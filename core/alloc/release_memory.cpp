@@ -9,7 +9,6 @@
 namespace cachalot {
 
 // ---- Segments come and go
-// ----------------------------------------------------------------------------
 
 // One block that covers the segment, in no set. pre: a spare block.
 Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
@@ -65,7 +64,6 @@ void DeviceAllocator::release_block(Block* block, ContextId context) {
 }
 
 // ---- Garbage collection (13)
-// -------------------------------------------------------------------------
 
 void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   const auto goal =
@@ -107,7 +105,6 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
 }
 
 // ---- The releases of the ladder (15.1, 15.2)
-// ---------------------------------------------------------
 
 // 15.1. Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
 bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params) {
@@ -193,7 +190,6 @@ void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
 }
 
 // ---- Calls
-// -------------------------------------------------------------------------------------------
 
 void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
@@ -221,7 +217,6 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
 }
 
 // ---- The end
-// -----------------------------------------------------------------------------------------
 
 DeviceAllocator::~DeviceAllocator() { give_everything_back(); }
 

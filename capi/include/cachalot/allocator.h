@@ -52,7 +52,7 @@ typedef struct cachalot_pool_id {
   0x4u /* U8 (2.11): out of memory at the first page settles on fabric */
 #define CACHALOT_MEND_SEARCH_AFTER_RELEASE \
   0x8u /* U9: no second search after the cache was released */
-#define CACHALOT_MEND_HISTORY_ORDER                            \
+#define CACHALOT_MEND_HISTORY_ORDER \
   0x10u /* U11: the ring loses its order when its size changes \
          */
 #define CACHALOT_MEND_REJECTION \
