@@ -39,6 +39,7 @@ struct AllocatorOptions {
   bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
   bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
   bool check_every_call = false;
+  bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
   bool track_labels = false;
   ContextSource context_source;
   LogSink log;

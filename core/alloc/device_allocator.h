@@ -34,6 +34,7 @@
 #include "alloc/allocator.h"
 #include "alloc/block_pool.h"
 #include "alloc/counters.h"
+#include "alloc/hash_order.h"
 #include "alloc/kept_free.h"
 #include "alloc/page_table.h"
 #include "alloc/private_pool.h"
@@ -250,6 +251,10 @@ class DeviceAllocator {
   bool is_put_off(Block* block, Stream current_stream);
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);
+  template <class Look>
+  void look_at_queues(Look look);
+  void order_as_reference(std::vector<StreamUse>& uses) const;
+  uint64_t hash_of(Stream stream) const;
   void defer_free(Block* block);
   void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
   void settle_deferred_free(Block* block, ContextId context);
@@ -317,12 +322,14 @@ class DeviceAllocator {
 
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
   std::vector<PoolRoute> routes_;
-  std::set<PoolId> use_on_oom_;
+  HashOrder<PoolId> use_on_oom_;
+  HashOrder<PoolId> releasable_;  // use count 0
   std::set<PoolId> no_split_;
   std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
 
   int marked_captures_ = 0;
   std::map<Stream, std::deque<PendingEvent>> events_;
+  HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
   std::vector<uint64_t> event_cache_;  // last in, first out
   std::vector<DeferredFree> deferred_;
   std::map<uint64_t, CaptureState> captures_;

@@ -200,9 +200,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 // taken as the reference takes them, with their effects on use counts and errors (U5, U6).
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
-  const std::set<PoolId> candidates = use_on_oom_;
   reserve_blocks(1);
-  for (const PoolId id : candidates) {
+  for (const PoolId id : use_on_oom_.keys()) {
     const PrivatePool* known = find_pool(id);
     const bool is_routed =
         std::any_of(routes_.begin(), routes_.end(), [&](const PoolRoute& r) { return r.id == id; });

@@ -35,6 +35,7 @@ bool DeviceAllocator::is_put_off(Block* block, Stream current_stream) try {
 // free is put off, so that nothing is lost and nothing is reused too early.
 void DeviceAllocator::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
+  if (uses.size() > 1) order_as_reference(uses);
   while (!uses.empty()) {
     record_event(block, uses.front());
     uses.erase(uses.begin());
@@ -44,6 +45,24 @@ void DeviceAllocator::insert_events(Block* block) try {
   deferred_.push_back({block, {}});
   update_duties();
   throw;
+}
+
+// look: whether the queue of the stream stays; one that does not is gone by then.
+template <class Look>
+void DeviceAllocator::look_at_queues(Look look) {
+  if (!shared_.looks_in_stream_order) return event_order_.retain(look);
+  for (auto queue = events_.begin(); queue != events_.end();) look((queue++)->first);
+}
+
+void DeviceAllocator::order_as_reference(std::vector<StreamUse>& uses) const {
+  HashOrder<Stream> order;
+  for (const StreamUse& use : uses) order.insert(use.stream, hash_of(use.stream));
+  const std::vector<Stream> streams = order.keys();
+  const auto place = [&](const StreamUse& use) {
+    return std::find(streams.begin(), streams.end(), use.stream) - streams.begin();
+  };
+  std::sort(uses.begin(), uses.end(),
+            [&](const StreamUse& a, const StreamUse& b) { return place(a) < place(b); });
 }
 
 void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
@@ -57,9 +76,18 @@ void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
   const DriverCode code = driver_.event_record(device_, event_cache_.back(), use.stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
+  if (!shared_.looks_in_stream_order) event_order_.insert(use.stream, hash_of(use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
   event_cache_.pop_back();
   block->detail().uses->events++;
+}
+
+// The reference's, of a stream with its device (hash_order.h).
+uint64_t DeviceAllocator::hash_of(Stream stream) const {
+  constexpr uint64_t kCuda = 1;
+  constexpr unsigned kStreamBits = 48;
+  return kCuda << 56 | static_cast<uint64_t>(device_) << kStreamBits |
+         (stream & ((uint64_t{1} << kStreamBits) - 1));
 }
 
 void DeviceAllocator::forget_uses(Block* block) {
@@ -82,21 +110,23 @@ void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId contex
 
 void DeviceAllocator::process_events(ContextId context) {
   flush_deferred_frees(context);
-  for (auto queue = events_.begin(); queue != events_.end();) {
-    while (!queue->second.empty()) {
-      const PendingEvent pending = queue->second.front();
+  look_at_queues([&](Stream stream) {
+    auto& queue = events_[stream];
+    while (!queue.empty()) {
+      const PendingEvent pending = queue.front();
       const DriverCode code = driver_.event_query(device_, pending.event);
       if (code == kNotReady) {
         driver_.take_pending_error(device_);
-        break;
+        return true;
       }
       if (code != kSuccess) throw runtime_error(driver_, code);
       event_cache_.push_back(pending.event);
-      queue->second.pop_front();
+      queue.pop_front();
       finish_event(pending, context);
     }
-    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
-  }
+    events_.erase(stream);
+    return false;
+  });
   update_duties();
 }
 
@@ -110,9 +140,10 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
         "cannot wait for recorded streams while a capture or a pool routing is under way");
   }
   flush_deferred_frees(context);
-  for (auto queue = events_.begin(); queue != events_.end();) {
-    for (size_t i = 0; i < queue->second.size();) {
-      const PendingEvent pending = queue->second[i];
+  look_at_queues([&](Stream stream) {
+    auto& queue = events_[stream];
+    for (size_t i = 0; i < queue.size();) {
+      const PendingEvent pending = queue[i];
       if (pool && pending.block->segment()->pool->owner != pool) {
         i++;
         continue;
@@ -120,11 +151,13 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
       const DriverCode code = driver_.event_synchronize(device_, pending.event);
       if (code != kSuccess) throw runtime_error(driver_, code);
       event_cache_.push_back(pending.event);
-      queue->second.erase(queue->second.begin() + static_cast<std::ptrdiff_t>(i));
+      queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
       finish_event(pending, context);
     }
-    queue = queue->second.empty() ? events_.erase(queue) : std::next(queue);
-  }
+    if (!queue.empty()) return true;
+    events_.erase(stream);
+    return false;
+  });
   update_duties();
 }
 

@@ -13,6 +13,7 @@ struct PoolId {
 
   auto operator<=>(const PoolId&) const = default;
   bool is_default() const { return first == 0 && second == 0; }
+  uint64_t hash() const { return first != 0 ? first : second; }  // the reference's (hash_order.h)
 };
 
 }  // namespace cachalot

@@ -35,6 +35,7 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
   remark_if_outlived(id);
   PrivatePool* pool = find_pool(id);
   if (!pool) throw_invalid_state("there is no pool with this id");
+  if (pool->use_count == 1) releasable_.insert(id, id.hash());
   pool->use_count--;
   if (pool->use_count == 0 && rules_.forgets_no_split) {
     no_split_.erase(id);
@@ -48,7 +49,7 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
 void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
   Guard guard(lock_);
   create_or_join_pool(id, std::move(options.source));
-  if (options.use_on_oom) use_on_oom_.insert(id);
+  if (options.use_on_oom) use_on_oom_.insert(id, id.hash());
   if (options.no_split) {
     no_split_.insert(id);
     find_pool(id)->small.no_split = find_pool(id)->large.no_split = true;
@@ -91,9 +92,9 @@ void DeviceAllocator::pool_release(PoolId id) {
 void DeviceAllocator::pool_set_use_on_oom(PoolId id, bool use) {
   Guard guard(lock_);
   if (use) {
-    use_on_oom_.insert(id);
+    use_on_oom_.insert(id, id.hash());
   } else {
-    use_on_oom_.erase(id);
+    use_on_oom_.erase(id, id.hash());
   }
 }
 

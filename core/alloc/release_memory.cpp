@@ -146,11 +146,9 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
     release_blocks(default_pools_[false], context);
     release_blocks(default_pools_[true], context);
   }
-  std::vector<PoolId> releasable;
-  for (const auto& [id, candidate] : pools_) {
-    if (candidate->use_count == 0) releasable.push_back(id);
+  for (const PoolId id : releasable_.keys()) {
+    if (find_pool(id)->use_count == 0) release_private_pool(id, context);  // not released too often
   }
-  for (const PoolId id : releasable) release_private_pool(id, context);
 }
 
 void DeviceAllocator::release_private_pool(PoolId id, ContextId context) {
@@ -171,6 +169,7 @@ void DeviceAllocator::destroy_if_unused(PoolId id) {
   if (!pool.is_empty() || pool.requests_under_way > 0) return;
   if (!reference_destroys) outlived_.insert(id);
   pools_.erase(id);
+  releasable_.erase(id, id.hash());
 }
 
 void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {

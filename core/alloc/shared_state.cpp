@@ -87,6 +87,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       rules(options.rules),
       track_labels(options.track_labels),
       check_every_call(options.check_every_call),
+      looks_in_stream_order(options.looks_in_stream_order),
       contexts(options.context_source),
       handle_types(driver, rules, options.shareable_pages, options.log),
       log_(options.log) {}

@@ -81,6 +81,7 @@ class SharedState {
   const Rules rules;
   const bool track_labels;
   const bool check_every_call;
+  const bool looks_in_stream_order;
   const ContextSource contexts;
   BlockArena arena;
   AddressTable addresses;

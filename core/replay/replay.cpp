@@ -221,6 +221,7 @@ AllocatorOptions replay_allocator_options(const ReplayOptions& options,
   AllocatorOptions result;
   result.driver = std::move(device);
   result.config = *options.config;
+  result.looks_in_stream_order = true;  // stream_choice.h
   result.rules = rules_of(*options.release);
   return result;
 }
