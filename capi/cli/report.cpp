@@ -51,7 +51,7 @@ std::string devices_of(const Run& run) {
 }
 
 bool is_of_pytorch(const Run& run) {
-  return *run.info.torch != '\0' && std::string_view(run.info.recorder).substr(0, 8) != "cachalot";
+  return *run.info.torch != '\0' && !std::string_view(run.info.recorder).starts_with("cachalot");
 }
 
 std::string recorder_of(const Run& run) {

@@ -267,7 +267,7 @@ bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> 
 
 void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId context) {
   Shelf& shelf = shelf_of(block);
-  if (block->is(Block::kRecorded)) deferred_.reserve(deferred_.size() + 1);
+  if (block->is(Block::kRecorded)) reserve_deferral();
   block->clear(Block::kUsed);
   counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,

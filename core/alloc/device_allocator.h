@@ -165,6 +165,8 @@ class DeviceAllocator {
   Address allocate_dutifully(const Request& request, ContextId context, Guard& guard);
   // Before anything that walks, releases, counts or changes what a hit does not.
   void settle();
+  void count_rounds(Block* block, int64_t rounds);
+  void put_back(Block* block);
   uint64_t round_size(uint64_t n) const;
   uint64_t segment_size_for(uint64_t size) const;
   AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
@@ -248,6 +250,8 @@ class DeviceAllocator {
   void process_events(ContextId context);
   void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
                                    const PrivatePool* pool);
+  void reserve_deferral();
+  void put_off(Block* block);
   bool is_put_off(Block* block, Stream current_stream);
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);

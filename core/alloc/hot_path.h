@@ -12,33 +12,35 @@ namespace cachalot {
 
 // See Note [Kept free].
 [[gnu::noinline]] inline void DeviceAllocator::settle() {
-  Block* block = std::exchange(last_.handed_out, nullptr);
-  if (last_.is_settled()) return;
-  Shelf& shelf = shelf_of(block);
-  // What the hand-out moved, from the neighbours that have not changed since.
-  Block* next = block->next;
+  Block* const block = std::exchange(last_.handed_out, nullptr);
+  if (const int64_t rounds = std::exchange(last_.rounds, 0)) count_rounds(block, rounds);
+  if (std::exchange(last_.kept, false)) put_back(block);
+}
+
+// What each hand-out moved follows from the neighbours, which have not changed since.
+inline void DeviceAllocator::count_rounds(Block* block, int64_t rounds) {
+  Block* const next = block->next;
   Counters::HandOut change{static_cast<int64_t>(block->size),
                            static_cast<int64_t>(block->requested), 0, 0};
   if (next->is_free()) {
     const bool was_whole = next->next == block->prev;
     change.split_count = was_whole ? 1 : 0;
     change.split_bytes = was_whole ? static_cast<int64_t>(next->size) : -change.bytes;
+    // The object of the freed block became the remainder each time, and shows what was asked of it.
+    next->requested = block->requested;
   } else if (block->is_split()) {
     change.split_count = -1;
     change.split_bytes = -change.bytes;
   }
-  if (last_.rounds != 0) {
-    counters_.add_rounds(shelf.is_small, change, last_.rounds);
-    // The object of the freed block became the remainder each time, and shows what was asked of it.
-    if (next->is_free()) next->requested = block->requested;
-    last_.rounds = 0;
-  }
-  if (!last_.kept) return;
-  last_.kept = false;
-  change.split_count = -change.split_count;
-  change.split_bytes = -change.split_bytes;
-  absorb_previous(block);
-  absorb_next(block);
+  counters_.add_rounds(shelf_of(block).is_small, change, rounds);
+}
+
+// pre: a plain block that is no longer used.
+[[gnu::always_inline]] inline void DeviceAllocator::put_back(Block* block) {
+  Shelf& shelf = shelf_of(block);
+  Counters::HandOut change{static_cast<int64_t>(block->size),
+                           static_cast<int64_t>(block->requested), 0, 0};
+  merge_free_block(block, &change);
   shelf.free.insert(block);
   counters_.give_back_and_complete(shelf.is_small, change);
 }
@@ -120,13 +122,8 @@ namespace cachalot {
   if (!last_.is_settled()) [[unlikely]]
     settle();
   last_.handed_out = nullptr;
-  Shelf& shelf = shelf_of(block);
   block->clear(Block::kUsed);
-  Counters::HandOut change{static_cast<int64_t>(block->size),
-                           static_cast<int64_t>(block->requested), 0, 0};
-  merge_free_block(block, &change);
-  shelf.free.insert(block);
-  counters_.give_back_and_complete(shelf.is_small, change);
+  put_back(block);
 }
 
 }  // namespace cachalot

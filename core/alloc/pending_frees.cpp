@@ -19,20 +19,30 @@ bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
   return has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
 }
 
-// Whether the free of a recorded block has to wait for the end of a capture. If that can not be found
-// out it waits too. pre: deferred_ has room for it.
+// So that a free can be put off whatever happens. Doubles, since captures put off many.
+void DeviceAllocator::reserve_deferral() {
+  if (deferred_.size() == deferred_.capacity()) deferred_.reserve(2 * deferred_.size() + 1);
+}
+
+// pre: deferred_ has room.
+void DeviceAllocator::put_off(Block* block) {
+  deferred_.push_back({block, {}});
+  update_duties();
+}
+
+// Whether the free of a recorded block has to wait for the end of a capture. If that can not be
+// found out it waits too. pre: as put_off.
 bool DeviceAllocator::is_put_off(Block* block, Stream current_stream) try {
   return is_capture_context(current_stream);
 } catch (...) {
-  deferred_.push_back({block, {}});
-  update_duties();
+  put_off(block);
   throw;
 }
 
 // ---- Events (12.3, 12.5, 12.6)
 
-// pre: a waiting block without recorded events; deferred_ has room for it. If the driver refuses, the
-// free is put off, so that nothing is lost and nothing is reused too early.
+// pre: a waiting block without recorded events; as put_off. If the driver refuses, the free is put
+// off, so that nothing is lost and nothing is reused too early.
 void DeviceAllocator::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
   if (uses.size() > 1) order_as_reference(uses);
@@ -42,8 +52,7 @@ void DeviceAllocator::insert_events(Block* block) try {
   }
   update_duties();
 } catch (...) {
-  deferred_.push_back({block, {}});
-  update_duties();
+  put_off(block);
   throw;
 }
 
@@ -55,14 +64,11 @@ void DeviceAllocator::look_at_queues(Look look) {
 }
 
 void DeviceAllocator::order_as_reference(std::vector<StreamUse>& uses) const {
-  HashOrder<Stream> order;
-  for (const StreamUse& use : uses) order.insert(use.stream, hash_of(use.stream));
-  const std::vector<Stream> streams = order.keys();
-  const auto place = [&](const StreamUse& use) {
-    return std::find(streams.begin(), streams.end(), use.stream) - streams.begin();
-  };
-  std::sort(uses.begin(), uses.end(),
-            [&](const StreamUse& a, const StreamUse& b) { return place(a) < place(b); });
+  HashOrder<size_t> order;  // of places in uses
+  for (size_t i = 0; i < uses.size(); i++) order.insert(i, hash_of(uses[i].stream));
+  std::vector<StreamUse> ordered;
+  for (const size_t i : order.keys()) ordered.push_back(uses[i]);
+  uses.swap(ordered);
 }
 
 void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
@@ -166,13 +172,12 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
 // With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
 // tell later whether it can be reused within the capture.
 void DeviceAllocator::defer_free(Block* block) {
-  DeferredFree deferred{block, {}};
-  deferred_.push_back(deferred);
-  update_duties();
+  put_off(block);
   if (!settings_.graph_capture_record_stream_reuse) return;
   std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);
   uint64_t graph = 0;
+  std::vector<uint64_t> nodes;
   for (const Stream stream : streams) {
     CaptureInfo info;
     const DriverCode code = driver_.capture_info(device_, stream, &info);
@@ -183,12 +188,12 @@ void DeviceAllocator::defer_free(Block* block) {
     }
     graph = info.graph;
     for (const uint64_t node : info.nodes) {
-      if (std::find(deferred.nodes.begin(), deferred.nodes.end(), node) == deferred.nodes.end()) {
-        deferred.nodes.push_back(node);
+      if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) {
+        nodes.push_back(node);
       }
     }
   }
-  deferred_.back().nodes = std::move(deferred.nodes);
+  deferred_.back().nodes = std::move(nodes);
 }
 
 // A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference

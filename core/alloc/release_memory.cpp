@@ -147,7 +147,7 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
     release_blocks(default_pools_[true], context);
   }
   for (const PoolId id : releasable_.keys()) {
-    if (find_pool(id)->use_count == 0) release_private_pool(id, context);  // not released too often
+    if (find_pool(id)->use_count == 0) release_private_pool(id, context);  // not below 0
   }
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Compares what a shared library exports with its version script and with what the headers declare.
 
-  symbols_test.py --library LIBRARY --map MAP [--headers FOLDER]
+  symbols_test.py --shared-object FILE --map MAP [--headers FOLDER]
   symbols_test.py --self-test [--cc COMPILER]
 
 Exit code 0: all agree; 1: they differ, and each difference is a line; 2: the call is wrong.
@@ -150,7 +150,7 @@ def self_test(compiler):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library")
+    parser.add_argument("--shared-object")
     parser.add_argument("--map")
     parser.add_argument("--headers")
     parser.add_argument("--self-test", action="store_true")
@@ -158,9 +158,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.self_test:
         return 1 if self_test(arguments.cc) else 0
-    if not arguments.library or not arguments.map:
-        parser.error("--library and --map are needed")
-    found = compare(arguments.library, arguments.map, arguments.headers)
+    if not arguments.shared_object or not arguments.map:
+        parser.error("--shared-object and --map are needed")
+    found = compare(arguments.shared_object, arguments.map, arguments.headers)
     print("\n".join(found) if found else "exports, map and headers agree")
     return 1 if found else 0
 

@@ -94,7 +94,7 @@ class Outcome:
         self.faulty += other.faulty
 
     def table(self):
-        """The operations as a table in Markdown, those that the oracle knows and that were done."""
+        """How often each operation was done, as a table in Markdown."""
         rows = [f"| `{name}` | {self.done[name]} | {self.answers[name]} |" for name in self.done]
         return "\n".join(["| operation | done | lines compared |", "| --- | --- | --- |", *rows])
 
