@@ -95,6 +95,29 @@ class Driver {
   virtual DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) = 0;
   virtual DriverCode exchange_capture_mode(int device, int32_t* mode) = 0;
 
+  // Stream-ordered memory, for backend:cudaMallocAsync: the device's default pool. Attributes by
+  // their numbers in cuda.h. pre: supports_memory_pools().
+  virtual DriverCode pool_allocate(int device, uint64_t size, Stream stream, Address* address);
+  virtual DriverCode pool_free(int device, Address address, Stream stream);
+  virtual DriverCode pool_trim(int device, uint64_t keep_bytes);
+  virtual DriverCode pool_get_attribute(int device, int32_t attribute, uint64_t* value);
+  virtual DriverCode pool_set_attribute(int device, int32_t attribute, uint64_t value);
+  virtual DriverCode pool_set_access(int device, int accessing_device);
+  virtual DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value);
+  virtual DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value);
+  virtual DriverCode stream_create(int device, Stream* stream);
+  virtual DriverCode stream_wait_event(int device, Stream stream, uint64_t event);
+
+  // Touching memory, for poison and red zones. Both come after the work that is queued on the
+  // stream; read waits for it, fill does not. pre: can_touch_memory().
+  virtual bool can_touch_memory() const { return false; }
+  virtual DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream);
+  virtual DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream);
+
+  // The stream that a handle means on the calling thread: a handle that means another stream on
+  // each thread gets a number of its own for each, which every function here takes from any thread.
+  virtual Stream resolve(Stream stream) { return stream; }
+
   virtual DriverCode enable_peer(int device, int peer) = 0;
   virtual std::vector<DeviceProcess> processes(int device) = 0;  // empty where nobody knows
   virtual DriverCode take_pending_error(int device) = 0;         // kSuccess: there is none

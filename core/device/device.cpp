@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a driver answers that does not have a group of calls.
+#include "device/device.h"
+
+namespace cachalot {
+
+DriverCode Driver::pool_allocate(int, uint64_t, Stream, Address*) { return kDriverNotSupported; }
+DriverCode Driver::pool_free(int, Address, Stream) { return kDriverNotSupported; }
+DriverCode Driver::pool_trim(int, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::pool_get_attribute(int, int32_t, uint64_t*) { return kDriverNotSupported; }
+DriverCode Driver::pool_set_attribute(int, int32_t, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::pool_set_access(int, int) { return kDriverNotSupported; }
+DriverCode Driver::graph_get_attribute(int, int32_t, uint64_t*) { return kDriverNotSupported; }
+DriverCode Driver::graph_set_attribute(int, int32_t, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::stream_create(int, Stream*) { return kDriverNotSupported; }
+DriverCode Driver::stream_wait_event(int, Stream, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::fill(int, Address, uint64_t, uint8_t, Stream) { return kDriverNotSupported; }
+DriverCode Driver::read(int, Address, uint64_t, void*, Stream) { return kDriverNotSupported; }
+
+}  // namespace cachalot
