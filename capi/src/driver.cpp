@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "custom_driver.h"
+#include "device/cuda_driver.h"
 #include "device/driver_name.h"
 #include "device/host_driver.h"
 #include "device/sim_driver.h"
@@ -21,12 +22,6 @@ static_assert(kDriverOutOfMemory == CACHALOT_DRIVER_OUT_OF_MEMORY);
 static_assert(kDriverNotSupported == CACHALOT_DRIVER_NOT_SUPPORTED);
 
 bool is_empty(const char* text) { return text == nullptr || *text == '\0'; }
-
-// The name to open where the caller gave none.
-const char* default_name() {
-  const char* name = std::getenv("CACHALOT_DRIVER");
-  return is_empty(name) ? "host" : name;
-}
 
 std::shared_ptr<Driver> make_host(uint64_t capacity, int32_t device_count) {
   HostOptions options;
@@ -50,14 +45,25 @@ std::shared_ptr<Driver> make_driver(const DriverName& name) {
     case DriverKind::kCuda:
       break;
   }
-  throw Error(Status::kDriverUnavailable, "this build has no cuda driver");
+  return std::make_shared<CudaDriver>(CudaOptions{name.capacity});
+}
+
+// Where nobody named one: the GPUs if there are any.
+std::shared_ptr<Driver> make_default_driver() {
+  try {
+    return std::make_shared<CudaDriver>();
+  } catch (const Error& error) {
+    if (error.status() != Status::kDriverUnavailable) throw;
+    return make_host(0, 1);
+  }
 }
 
 }  // namespace
 
 DriverReference open_driver(const char* name) {
-  const DriverName parsed = parse_driver_name(is_empty(name) ? default_name() : name);
-  return DriverReference(new cachalot_driver(make_driver(parsed)));
+  if (is_empty(name)) name = std::getenv("CACHALOT_DRIVER");
+  return DriverReference(new cachalot_driver(
+      is_empty(name) ? make_default_driver() : make_driver(parse_driver_name(name))));
 }
 
 }  // namespace cachalot::capi

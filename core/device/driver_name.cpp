@@ -31,17 +31,21 @@ std::optional<uint64_t> parse_capacity(std::string_view text) {
   return number * *unit;
 }
 
+DriverKind parse_kind(std::string_view kind, std::string_view text) {
+  if (kind == "cuda") return DriverKind::kCuda;
+  if (kind == "host") return DriverKind::kHost;
+  if (kind == "sim") return DriverKind::kSim;
+  throw_invalid_argument(
+      format("\"%s\" is no driver: cuda[:CAPACITY], host[:CAPACITY] or sim[:CAPACITY]",
+             std::string(text).c_str()));
+}
+
 }  // namespace
 
 DriverName parse_driver_name(std::string_view text) {
-  if (text == "cuda") return {DriverKind::kCuda};
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  if (kind != "host" && kind != "sim") {
-    throw_invalid_argument(format("\"%s\" is no driver: cuda, host[:CAPACITY] or sim[:CAPACITY]",
-                                  std::string(text).c_str()));
-  }
-  DriverName name{kind == "host" ? DriverKind::kHost : DriverKind::kSim};
+  DriverName name{parse_kind(kind, text)};
   if (colon == std::string_view::npos) return name;
   const auto capacity = parse_capacity(text.substr(colon + 1));
   if (!capacity) {

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "device/cuda_driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/cuda_streams.h"
+#include "device/device_count.h"
+
+namespace cachalot {
+
+using namespace cuda;
+
+namespace {
+
+EventHandle to_event(uint64_t event) { return reinterpret_cast<EventHandle>(event); }
+
+uint64_t to_number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
+
+AllocationProperties properties(int device, HandleType type, bool rdma) {
+  AllocationProperties properties{};
+  properties.type = kAllocationTypePinned;
+  properties.handle_types = static_cast<int>(type);
+  properties.location = {kLocationTypeDevice, device};
+  properties.flags.gpu_direct_rdma_capable = rdma ? 1 : 0;
+  return properties;
+}
+
+// Throws where there is none.
+int count_devices(const Library& library) {
+  int count = 0;
+  if (const Result code = library.cuDeviceGetCount(&count)) {
+    throw Error(Status::kDriverUnavailable,
+                format("the CUDA driver does not count its devices (error %d)", code));
+  }
+  if (count == 0) throw Error(Status::kDriverUnavailable, "the CUDA driver finds no device");
+  return std::min(count, kMaxDevices);
+}
+
+}  // namespace
+
+CudaDriver::CudaDriver(const CudaOptions& options)
+    : library_(open_library()), contexts_(library_, count_devices(library_)) {
+  const int count = count_devices(library_);
+  for (int i = 0; i < count; i++) add_device(i, options.capacity);
+  supports_virtual_memory_ = library_.virtual_memory && has_attribute(kVirtualMemorySupported);
+  supports_memory_pools_ = library_.memory_pools && has_attribute(kMemoryPoolsSupported);
+}
+
+CudaDriver::~CudaDriver() {
+  for (const auto& [device, stream] : streams_)
+    on(device, [&, handle = stream] { return library_.cuStreamDestroy(handle); });
+}
+
+void CudaDriver::add_device(int index, uint64_t capacity) {
+  auto device = std::make_unique<Device>(capacity);
+  if (const Result code = library_.cuDeviceGet(&device->ordinal, index)) {
+    throw Error(Status::kDriverUnavailable,
+                format("CUDA device %d: %s (%d)", index, error_text(code).c_str(), code));
+  }
+  char id[32] = "";
+  if (library_.cuDeviceGetPCIBusId(id, sizeof id, device->ordinal) == 0) device->pci_bus_id = id;
+  devices_.push_back(std::move(device));
+}
+
+// Whether every device has it.
+bool CudaDriver::has_attribute(int attribute) const {
+  return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
+    int value = 0;
+    return library_.cuDeviceGetAttribute(&value, attribute, device->ordinal) == 0 && value != 0;
+  });
+}
+
+// ---- Memory
+
+DriverCode CudaDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  size_t available = 0;
+  size_t total = 0;
+  const DriverCode code = on(device, [&] { return library_.cuMemGetInfo(&available, &total); });
+  if (code != kSuccess) return code;
+  MemoryBudget& budget = at(device).budget;
+  *free_bytes = budget.has_limit() ? std::min<uint64_t>(available, budget.left()) : available;
+  *total_bytes = budget.has_limit() ? std::min<uint64_t>(total, budget.limit()) : total;
+  return kSuccess;
+}
+
+DriverCode CudaDriver::allocate(int device, uint64_t size, Address* address) {
+  return allocate_within_budget(device, size, address, nullptr);
+}
+
+// stream: null for ordinary memory.
+DriverCode CudaDriver::allocate_within_budget(int device, uint64_t size, Address* address,
+                                              Stream* stream) {
+  MemoryBudget& budget = at(device).budget;
+  if (!budget.take(size)) return kDriverOutOfMemory;
+  DeviceAddress got = 0;
+  const DriverCode code = on(device, [&] {
+    return stream == nullptr
+               ? library_.cuMemAlloc(&got, size)
+               : library_.memory_pools->cuMemAllocAsync(&got, size, handle_of(*stream));
+  });
+  if (code != kSuccess) {
+    budget.give_back(size);
+    return code;
+  }
+  budget.keep(MemoryBudget::Kind::kAddress, got, size);
+  *address = got;
+  return kSuccess;
+}
+
+DriverCode CudaDriver::free(int device, Address address) {
+  const DriverCode code = on(device, [&] { return library_.cuMemFree(address); });
+  if (code == kSuccess) at(device).budget.give_back(MemoryBudget::Kind::kAddress, address);
+  return code;
+}
+
+DriverCode CudaDriver::fill(int device, Address address, uint64_t size, uint8_t byte,
+                            Stream stream) {
+  return on(device,
+            [&] { return library_.cuMemsetD8Async(address, byte, size, handle_of(stream)); });
+}
+
+DriverCode CudaDriver::read(int device, Address address, uint64_t size, void* out, Stream stream) {
+  return on(device, [&] {
+    const StreamHandle handle = handle_of(stream);
+    const Result code = library_.cuMemcpyDtoHAsync(out, address, size, handle);
+    return code != 0 ? code : library_.cuStreamSynchronize(handle);
+  });
+}
+
+// ---- Virtual memory
+
+DriverCode CudaDriver::reserve(int device, uint64_t size, Address* address) {
+  return on(device, [&] {
+    DeviceAddress got = 0;
+    const Result code = library_.virtual_memory->cuMemAddressReserve(&got, size, 0, 0, 0);
+    if (code == 0) *address = got;
+    return code;
+  });
+}
+
+DriverCode CudaDriver::unreserve(int device, Address address, uint64_t size) {
+  return on(device, [&] { return library_.virtual_memory->cuMemAddressFree(address, size); });
+}
+
+DriverCode CudaDriver::granularity(int device, uint64_t* bytes) {
+  return on(device, [&] {
+    const AllocationProperties of = properties(device, HandleType::kNone, false);
+    size_t got = 0;
+    const Result code =
+        library_.virtual_memory->cuMemGetAllocationGranularity(&got, &of, kGranularityMinimum);
+    if (code == 0) *bytes = got;
+    return code;
+  });
+}
+
+DriverCode CudaDriver::create(int device, uint64_t size, HandleType type, bool rdma,
+                              uint64_t* handle) {
+  MemoryBudget& budget = at(device).budget;
+  if (!budget.take(size)) return kDriverOutOfMemory;
+  AllocationHandle got = 0;
+  const DriverCode code = on(device, [&] {
+    const AllocationProperties of = properties(device, type, rdma);
+    return library_.virtual_memory->cuMemCreate(&got, size, &of, 0);
+  });
+  if (code != kSuccess) {
+    budget.give_back(size);
+    return code;
+  }
+  budget.keep(MemoryBudget::Kind::kHandle, got, size);
+  *handle = got;
+  return kSuccess;
+}
+
+DriverCode CudaDriver::export_handle(int device, uint64_t handle, HandleType type,
+                                     ShareableHandle* out) {
+  return on(device, [&] {
+    ShareableHandle shareable;
+    const Result code = library_.virtual_memory->cuMemExportToShareableHandle(
+        shareable.bytes, handle, static_cast<int>(type), 0);
+    if (code == 0) *out = shareable;
+    return code;
+  });
+}
+
+// A descriptor travels in place of the pointer, a fabric handle behind it.
+DriverCode CudaDriver::import_handle(int device, const ShareableHandle& shareable, HandleType type,
+                                     uint64_t* handle) {
+  return on(device, [&] {
+    ShareableHandle copy = shareable;
+    void* os_handle = copy.bytes;
+    if (type == HandleType::kPosixFd) {
+      int32_t descriptor = 0;
+      std::memcpy(&descriptor, copy.bytes, sizeof descriptor);
+      os_handle = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+    }
+    AllocationHandle got = 0;
+    const Result code = library_.virtual_memory->cuMemImportFromShareableHandle(
+        &got, os_handle, static_cast<int>(type));
+    if (code == 0) *handle = got;
+    return code;
+  });
+}
+
+DriverCode CudaDriver::release(int device, uint64_t handle) {
+  const DriverCode code = on(device, [&] { return library_.virtual_memory->cuMemRelease(handle); });
+  if (code == kSuccess) at(device).budget.give_back(MemoryBudget::Kind::kHandle, handle);
+  return code;
+}
+
+DriverCode CudaDriver::map(int device, Address address, uint64_t size, uint64_t handle) {
+  return on(device, [&] { return library_.virtual_memory->cuMemMap(address, size, 0, handle, 0); });
+}
+
+DriverCode CudaDriver::unmap(int device, Address address, uint64_t size) {
+  return on(device, [&] { return library_.virtual_memory->cuMemUnmap(address, size); });
+}
+
+DriverCode CudaDriver::set_access(int device, Address address, uint64_t size,
+                                  int accessing_device) {
+  return on(device, [&] {
+    const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
+    return library_.virtual_memory->cuMemSetAccess(address, size, &access, 1);
+  });
+}
+
+DriverCode CudaDriver::fabric_state(int device, int32_t* state) {
+  const auto answer = nvml_.is_part_of_fabric(at(device).pci_bus_id);
+  if (!answer) return kDriverNotSupported;
+  *state = *answer ? 1 : 0;
+  return kSuccess;
+}
+
+// ---- Events and waiting
+
+DriverCode CudaDriver::event_create(int device, uint64_t* event) {
+  return on(device, [&] {
+    EventHandle got = nullptr;
+    const Result code = library_.cuEventCreate(&got, kEventDisableTiming);
+    if (code == 0) *event = to_number(got);
+    return code;
+  });
+}
+
+DriverCode CudaDriver::event_destroy(int device, uint64_t event) {
+  return on(device, [&] { return library_.cuEventDestroy(to_event(event)); });
+}
+
+DriverCode CudaDriver::event_record(int device, uint64_t event, Stream stream) {
+  return on(device, [&] { return library_.cuEventRecord(to_event(event), handle_of(stream)); });
+}
+
+DriverCode CudaDriver::event_query(int device, uint64_t event) {
+  return on(device, [&] { return library_.cuEventQuery(to_event(event)); });
+}
+
+DriverCode CudaDriver::event_synchronize(int device, uint64_t event) {
+  return on(device, [&] { return library_.cuEventSynchronize(to_event(event)); });
+}
+
+DriverCode CudaDriver::stream_synchronize(int device, Stream stream) {
+  return on(device, [&] { return library_.cuStreamSynchronize(handle_of(stream)); });
+}
+
+DriverCode CudaDriver::device_synchronize(int device) {
+  return on(device, [&] { return library_.cuCtxSynchronize(); });
+}
+
+// ---- Captures
+
+DriverCode CudaDriver::capture_info(int device, Stream stream, CaptureInfo* info) {
+  *info = {};
+  if (is_of_another_thread(stream)) return kSuccess;  // a capture of it is that thread's own affair
+  return on(device, [&] { return capture_of(stream, info); });
+}
+
+DriverCode CudaDriver::capture_of(Stream stream, CaptureInfo* info) {
+  int status = 0;
+  uint64_t id = 0;
+  Graph graph = nullptr;
+  const GraphNode* nodes = nullptr;
+  const GraphEdge* edges = nullptr;
+  size_t count = 0;
+  const Result code = library_.graph_edges
+                          ? library_.graph_edges->cuStreamGetCaptureInfo(
+                                handle_of(stream), &status, &id, &graph, &nodes, &edges, &count)
+                          : library_.cuStreamGetCaptureInfo(handle_of(stream), &status, &id, &graph,
+                                                            &nodes, &count);
+  if (code != 0) return code;
+  info->capturing = status != 0;
+  if (status != kCaptureStatusActive) return kSuccess;
+  info->capture_id = id;
+  info->graph = to_number(graph);
+  for (size_t i = 0; i < count; i++) info->nodes.push_back(to_number(nodes[i]));
+  return kSuccess;
+}
+
+DriverCode CudaDriver::node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) {
+  return on(device, [&] {
+    const auto handle = reinterpret_cast<GraphNode>(node);
+    size_t count = 0;
+    Result code = dependencies_of(handle, nullptr, &count);
+    std::vector<GraphNode> found(count);
+    if (code == 0 && count > 0) code = dependencies_of(handle, found.data(), &count);
+    if (code != 0) return code;
+    nodes->clear();
+    for (const GraphNode dependency : found) nodes->push_back(to_number(dependency));
+    return code;
+  });
+}
+
+DriverCode CudaDriver::dependencies_of(GraphNode node, GraphNode* nodes, size_t* count) {
+  if (!library_.graph_edges) return library_.cuGraphNodeGetDependencies(node, nodes, count);
+  std::vector<GraphEdge> edges(nodes == nullptr ? 0 : *count);
+  return library_.graph_edges->cuGraphNodeGetDependencies(
+      node, nodes, nodes == nullptr ? nullptr : edges.data(), count);
+}
+
+DriverCode CudaDriver::exchange_capture_mode(int, int32_t* mode) {
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
+  return library_.cuThreadExchangeStreamCaptureMode(mode);
+}
+
+// ---- The rest
+
+Stream CudaDriver::resolve(Stream stream) { return number_of(stream); }
+
+DriverCode CudaDriver::enable_peer(int device, int peer) {
+  Context of_peer = nullptr;
+  if (const Result code = contexts_.get(peer, &of_peer)) return code;
+  const DriverCode code = on(device, [&] { return library_.cuCtxEnablePeerAccess(of_peer, 0); });
+  return code == kPeerAccessAlreadyEnabled ? kSuccess : code;
+}
+
+std::vector<DeviceProcess> CudaDriver::processes(int device) {
+  if (contexts_.is_in_forked_child()) return {};
+  return nvml_.processes(at(device).pci_bus_id);
+}
+
+std::string CudaDriver::error_text(DriverCode code) {
+  if (contexts_.is_in_forked_child()) {
+    return "CUDA does not work in a process that was forked after CUDA was started; "
+           "start it by exec, or open the driver after the fork";
+  }
+  const char* text = nullptr;
+  const bool is_known = library_.cuGetErrorString(code, &text) == 0 && text != nullptr;
+  return is_known ? text : "unknown error";
+}
+
+}  // namespace cachalot

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The cuda driver's stream-ordered memory: the default pool of each device.
+#include "device/cuda_driver.h"
+#include "device/cuda_streams.h"
+
+namespace cachalot {
+
+using namespace cuda;
+
+namespace {
+
+// CU_MEMPOOL_ATTR_REUSE_…: the flags are ints, all other attributes have 64 bits.
+bool is_flag(int32_t attribute) { return attribute >= 1 && attribute <= 3; }
+
+}  // namespace
+
+DriverCode CudaDriver::find_pool(int device, MemoryPool* pool) {
+  return library_.memory_pools->cuDeviceGetDefaultMemPool(pool, at(device).ordinal);
+}
+
+DriverCode CudaDriver::pool_allocate(int device, uint64_t size, Stream stream, Address* address) {
+  return allocate_within_budget(device, size, address, &stream);
+}
+
+DriverCode CudaDriver::pool_free(int device, Address address, Stream stream) {
+  const DriverCode code =
+      on(device, [&] { return library_.memory_pools->cuMemFreeAsync(address, handle_of(stream)); });
+  if (code == kSuccess) at(device).budget.give_back(MemoryBudget::Kind::kAddress, address);
+  return code;
+}
+
+DriverCode CudaDriver::pool_trim(int device, uint64_t keep_bytes) {
+  return on(device, [&] {
+    MemoryPool pool = nullptr;
+    const Result code = find_pool(device, &pool);
+    return code != 0 ? code : library_.memory_pools->cuMemPoolTrimTo(pool, keep_bytes);
+  });
+}
+
+DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_t* value) {
+  return on(device, [&] {
+    MemoryPool pool = nullptr;
+    if (const Result code = find_pool(device, &pool)) return code;
+    uint64_t got = 0;
+    const Result code = library_.memory_pools->cuMemPoolGetAttribute(pool, attribute, &got);
+    if (code == 0) *value = got;
+    return code;
+  });
+}
+
+DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_t value) {
+  return on(device, [&] {
+    MemoryPool pool = nullptr;
+    if (const Result code = find_pool(device, &pool)) return code;
+    auto flag = static_cast<int>(value);
+    void* const in = is_flag(attribute) ? static_cast<void*>(&flag) : &value;
+    return library_.memory_pools->cuMemPoolSetAttribute(pool, attribute, in);
+  });
+}
+
+DriverCode CudaDriver::pool_set_access(int device, int accessing_device) {
+  return on(device, [&] {
+    MemoryPool pool = nullptr;
+    if (const Result code = find_pool(device, &pool)) return code;
+    const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
+    return library_.memory_pools->cuMemPoolSetAccess(pool, &access, 1);
+  });
+}
+
+DriverCode CudaDriver::graph_get_attribute(int device, int32_t attribute, uint64_t* value) {
+  return on(device, [&] {
+    uint64_t got = 0;
+    const Result code =
+        library_.memory_pools->cuDeviceGetGraphMemAttribute(at(device).ordinal, attribute, &got);
+    if (code == 0) *value = got;
+    return code;
+  });
+}
+
+DriverCode CudaDriver::graph_set_attribute(int device, int32_t attribute, uint64_t value) {
+  return on(device, [&] {
+    return library_.memory_pools->cuDeviceSetGraphMemAttribute(at(device).ordinal, attribute,
+                                                               &value);
+  });
+}
+
+DriverCode CudaDriver::stream_create(int device, Stream* stream) {
+  StreamHandle made = nullptr;
+  const DriverCode code =
+      on(device, [&] { return library_.cuStreamCreate(&made, kStreamNonBlocking); });
+  if (code != kSuccess) return code;
+  const std::lock_guard guard(streams_lock_);
+  streams_.emplace_back(device, made);
+  *stream = reinterpret_cast<Stream>(made);
+  return kSuccess;
+}
+
+DriverCode CudaDriver::stream_wait_event(int device, Stream stream, uint64_t event) {
+  return on(device, [&] {
+    return library_.cuStreamWaitEvent(handle_of(stream), reinterpret_cast<EventHandle>(event), 0);
+  });
+}
+
+}  // namespace cachalot

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A device that is told to be smaller than it is: what may be obtained from it, and what has been.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace cachalot {
+
+class MemoryBudget {
+ public:
+  // What a number is the key of; the two can be equal.
+  enum class Kind { kAddress, kHandle };
+
+  // limit: bytes; 0: none, and nothing is kept account of.
+  explicit MemoryBudget(uint64_t limit) : limit_(limit) {}
+
+  bool has_limit() const { return limit_ != 0; }
+  uint64_t limit() const { return limit_; }
+  uint64_t left();
+
+  // False: there is not so much left.
+  bool take(uint64_t size);
+  // After take: under which key it is given back...
+  void keep(Kind kind, uint64_t key, uint64_t size);
+  // ...or that nothing came of it.
+  void give_back(uint64_t size);
+  void give_back(Kind kind, uint64_t key);
+
+ private:
+  const uint64_t limit_;
+  std::mutex lock_;
+  uint64_t used_ = 0;
+  std::map<std::pair<Kind, uint64_t>, uint64_t> sizes_;
+};
+
+}  // namespace cachalot
