@@ -5,38 +5,13 @@
 #include <utility>
 
 #include "input_error.h"
+#include "script_setup.h"
 
 namespace cachalot::differential {
 namespace {
 
-constexpr int32_t kMostDevices = 64;
 constexpr std::string_view kOtherBackend = "cudaMallocAsync";
 constexpr std::string_view kHipVariable = "PYTORCH_HIP_ALLOC_CONF";
-
-// Adds the line to an error of one of its words.
-template <typename Action>
-void at_line(size_t line_number, Action&& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    throw InputError(error.what(), line_number);
-  }
-}
-
-// NAME and VALUE of "env NAME=VALUE".
-std::pair<std::string, std::string> parse_variable(std::string_view line) {
-  Arguments arguments(line);
-  const std::string text = arguments.rest();
-  const size_t equals = text.find('=');
-  if (equals == 0 || equals == text.npos) throw InputError("expected NAME=VALUE");
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-// The option string stands behind exactly one blank; blanks of its own are part of it.
-std::string parse_config(std::string_view line) {
-  constexpr size_t kStart = std::string_view("config ").size();
-  return std::string(line.substr(std::min(kStart, line.size())));
-}
 
 bool names_other_backend(std::string_view config) {
   std::string dense;
@@ -70,27 +45,6 @@ void Replayer::look_up_operations() {
   }
 }
 
-// As the oracle does, which reads these lines wherever they stand.
-void Replayer::read_setup() {
-  setup_ = {};
-  setup_.release = options_.release;
-  setup_.unobserved = options_.unobserved;
-  for (const Operation& operation : file_.operations()) {
-    at_line(operation.line_number, [&] {
-      if (operation.word == "config") setup_.config = parse_config(operation.line);
-      if (operation.word == "env") setup_.environment.push_back(parse_variable(operation.line));
-      if (operation.word != "device") return;
-      Arguments arguments(operation.line);
-      memory_ = arguments.size();
-      arguments.size();
-      devices_ = arguments.more() ? arguments.small_number() : 1;
-      arguments.end();
-      if (devices_ < 1 || devices_ > kMostDevices)
-        throw InputError("a number of devices out of range");
-    });
-  }
-}
-
 void Replayer::find_unsupported(Verdict& verdict) const {
   const auto found = std::find_if(kinds_.begin(), kinds_.end(), [](const OperationKind* kind) {
     return kind->stage == Stage::kNotBuilt;
@@ -100,16 +54,18 @@ void Replayer::find_unsupported(Verdict& verdict) const {
     verdict.unsupported = "operation '" + std::string((*found)->word) + "'";
     verdict.unsupported_line = operations[static_cast<size_t>(found - kinds_.begin())].line_number;
   }
-  bool other_backend = names_other_backend(setup_.config);
-  for (const auto& [name, value] : setup_.environment) other_backend |= names_other_backend(value);
+  bool other_backend = names_other_backend(setup_.library.config);
+  for (const auto& [name, value] : setup_.library.environment)
+    other_backend |= names_other_backend(value);
   if (!other_backend) return;
   verdict.unsupported = "backend:cudaMallocAsync";
   verdict.unsupported_line = 1;
 }
 
 std::string Replayer::find_exemption() const {
+  const auto& environment = setup_.library.environment;
   const auto is_hip = [](const auto& variable) { return variable.first == kHipVariable; };
-  const bool found = std::any_of(setup_.environment.begin(), setup_.environment.end(), is_hip);
+  const bool found = std::any_of(environment.begin(), environment.end(), is_hip);
   return found ? std::string(kHipVariable) + " is not read" : "";
 }
 
@@ -120,7 +76,9 @@ static bool is_of_history(std::string_view line) {
 
 Verdict Replayer::run() {
   look_up_operations();
-  read_setup();
+  setup_ = read_setup(file_.operations());
+  setup_.library.release = options_.release;
+  setup_.library.unobserved = options_.unobserved;
   Verdict verdict;
   find_unsupported(verdict);
   verdict.exempt = find_exemption();
@@ -132,8 +90,8 @@ Verdict Replayer::run() {
 // ---- Replaying ----------------------------------------------------------------------------------
 
 void Replayer::replay(Verdict& verdict) {
-  Script script(setup_);
-  script.device().set_memory(memory_, devices_);
+  Script script(setup_.library);
+  script.device().set_memory(setup_.memory, setup_.devices);
   comparison_ = {};
   for (size_t i = 0; i < kinds_.size(); i++) {
     if (file_.operations()[i].line_number == verdict.unsupported_line) break;

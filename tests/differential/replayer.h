@@ -12,6 +12,7 @@
 #include "expected_file.h"
 #include "operations.h"
 #include "script.h"
+#include "script_setup.h"
 #include "tally.h"
 
 namespace cachalot::differential {
@@ -61,7 +62,6 @@ class Replayer {
   enum class Next { kGoOn, kStop };
 
   void look_up_operations();
-  void read_setup();
   void find_unsupported(Verdict& verdict) const;
   std::string find_exemption() const;
   void replay(Verdict& verdict);
@@ -76,9 +76,7 @@ class Replayer {
   ReplayOptions options_;
   Tally& tally_;
   std::vector<const OperationKind*> kinds_;
-  Setup setup_;
-  uint64_t memory_ = uint64_t{80} << 30;
-  int32_t devices_ = 1;
+  ScriptSetup setup_;
   Comparison comparison_;
 };
 

@@ -42,7 +42,12 @@ std::string metadata_marks(const Script& script, const cachalot_trace_entry& ent
 
 // ---- Life ---------------------------------------------------------------------------------------
 
-Script::Script(Setup setup) : setup_(std::move(setup)) {}
+std::unique_ptr<ScriptDevice> make_simulated_device(Transcript& transcript) {
+  return std::make_unique<ScriptDevice>(transcript);
+}
+
+Script::Script(Setup setup, const MakeDevice& make_device)
+    : setup_(std::move(setup)), device_(make_device(transcript_)) {}
 
 Script::~Script() { finish(); }
 
@@ -79,12 +84,6 @@ cachalot_allocator_options Script::options() {
   return options;
 }
 
-bool Script::create_driver() {
-  const cachalot_device_ops ops = ScriptDevice::driver_functions();
-  return worked(cachalot_driver_create_custom(&ops, device_.device_count(), &device_, nullptr,
-                                              &driver_, &error_));
-}
-
 bool Script::attach_observers() {
   const auto trace = [](void* user, const cachalot_trace_entry* entry) {
     script_of(user).on_event(*entry);
@@ -119,7 +118,7 @@ bool Script::attach_observers() {
 bool Script::start() {
   if (allocator_ != nullptr) return true;
   if (!worked(cachalot_set_metadata("", &error_))) return false;
-  if (driver_ == nullptr && !create_driver()) return false;
+  if (driver_ == nullptr && !worked(device_->create_driver(&driver_, &error_))) return false;
   set_environment();
   const cachalot_allocator_options created_with = options();
   const cachalot_status status = cachalot_allocator_create(&created_with, &allocator_, &error_);
@@ -130,18 +129,18 @@ bool Script::start() {
 }
 
 std::string Script::finish() {
-  device_.stop_printing();
-  device_.end_all_captures();
-  device_.fail_allocations(0, 0);
-  device_.fail_once(0, 0);
-  device_.set_pending_error(0);
+  device_->stop_printing();
+  device_->end_all_captures();
+  device_->fail_allocations(0, 0);
+  device_->fail_once(0, 0);
+  device_->set_pending_error(0);
   cachalot_status status = CACHALOT_OK;
   if (allocator_ != nullptr) status = cachalot_allocator_destroy_all(allocator_, &error_);
   allocator_ = nullptr;
   cachalot_driver_destroy(std::exchange(driver_, nullptr));
   if (status != CACHALOT_OK)
     return std::string("destroying the allocator failed: ") + error_.message;
-  const std::string leftovers = device_.leftovers();
+  const std::string leftovers = device_->leftovers();
   return leftovers.empty() ? ""
                            : "after destroying the allocator the device still has " + leftovers;
 }
@@ -153,7 +152,7 @@ void Script::begin_operation(uint64_t number, std::span<const std::string_view> 
   transcript_.clear();
   exempt_operation_ = false;
   exempt_error_text_ = false;
-  device_.expect_addresses(expected);
+  device_->expect_addresses(expected);
 }
 
 // The reference calls the rejection observers from a thread of their own; the oracle prints them

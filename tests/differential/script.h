@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,15 +42,20 @@ struct LogWords {
   bool whole_text = false;
 };
 
+std::unique_ptr<ScriptDevice> make_simulated_device(Transcript& transcript);
+
 class Script {
  public:
-  explicit Script(Setup setup);
+  // Makes the device that a script runs on.
+  using MakeDevice = std::function<std::unique_ptr<ScriptDevice>(Transcript& transcript)>;
+
+  explicit Script(Setup setup, const MakeDevice& make_device = make_simulated_device);
   ~Script();
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
 
   int32_t release() const { return setup_.release; }
-  ScriptDevice& device() { return device_; }
+  ScriptDevice& device() { return *device_; }
   Transcript& transcript() { return transcript_; }
   cachalot_allocator* allocator() const { return allocator_; }
   cachalot_error* error() { return &error_; }
@@ -96,7 +103,6 @@ class Script {
 
  private:
   cachalot_allocator_options options();
-  bool create_driver();
   bool attach_observers();
   void add_failure(cachalot_status status, bool at_init);
   void set_environment() const;
@@ -110,7 +116,7 @@ class Script {
 
   Setup setup_;
   Transcript transcript_;
-  ScriptDevice device_{transcript_};
+  std::unique_ptr<ScriptDevice> device_;
   cachalot_driver* driver_ = nullptr;
   cachalot_allocator* allocator_ = nullptr;
   cachalot_error error_ = CACHALOT_ERROR_INIT;

@@ -538,6 +538,11 @@ cachalot_device_ops ScriptDevice::driver_functions() {
   return ops;
 }
 
+cachalot_status ScriptDevice::create_driver(cachalot_driver** out_driver, cachalot_error* error) {
+  const cachalot_device_ops ops = driver_functions();
+  return cachalot_driver_create_custom(&ops, devices_, this, nullptr, out_driver, error);
+}
+
 cachalot_pool_source ScriptDevice::pool_source() {
   cachalot_pool_source source{};
   source.struct_size = sizeof source;

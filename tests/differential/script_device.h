@@ -24,11 +24,12 @@ class ScriptDevice {
  public:
   // transcript: gets a line for each call; must outlive this.
   explicit ScriptDevice(Transcript& transcript) : transcript_(transcript) {}
+  virtual ~ScriptDevice() = default;
   ScriptDevice(const ScriptDevice&) = delete;
   ScriptDevice& operator=(const ScriptDevice&) = delete;
 
-  // The functions of a driver whose user_data is a ScriptDevice.
-  static cachalot_device_ops driver_functions();
+  // A driver over this device, which must outlive it.
+  virtual cachalot_status create_driver(cachalot_driver** out_driver, cachalot_error* error);
   // A pool's own source of segments, which prints its calls too.
   cachalot_pool_source pool_source();
 
@@ -42,10 +43,10 @@ class ScriptDevice {
   void show(std::string_view word) { shown_.emplace(word); }
   void stop_printing() { printing_ = false; }
 
-  void begin_work(cachalot_stream stream) { streams_[stream].submitted++; }
-  void finish_oldest(cachalot_stream stream);
-  void finish_stream(cachalot_stream stream);
-  void finish_all();
+  virtual void begin_work(cachalot_stream stream) { streams_[stream].submitted++; }
+  virtual void finish_oldest(cachalot_stream stream);
+  virtual void finish_stream(cachalot_stream stream);
+  virtual void finish_all();
 
   void fail_allocations(uint64_t count, uint64_t after);
   void fail_once(int32_t code, uint64_t after);
@@ -55,15 +56,19 @@ class ScriptDevice {
   void set_fabric_state(int32_t state) { fabric_state_ = state; }
   void add_process(uint64_t pid, uint64_t used);
 
-  void begin_capture(cachalot_stream stream, uint64_t capture);
-  void end_capture(uint64_t capture);
-  void end_all_captures();
-  void add_node(cachalot_stream stream);
-  void fork(cachalot_stream from, cachalot_stream to);
-  void join(cachalot_stream into, cachalot_stream other);
+  virtual void begin_capture(cachalot_stream stream, uint64_t capture);
+  virtual void end_capture(uint64_t capture);
+  virtual void end_all_captures();
+  virtual void add_node(cachalot_stream stream);
+  virtual void fork(cachalot_stream from, cachalot_stream to);
+  virtual void join(cachalot_stream into, cachalot_stream other);
 
   // What is still obtained, in words; empty if nothing is.
-  std::string leftovers() const;
+  virtual std::string leftovers() const;
+
+ protected:
+  void print(std::string line);
+  virtual cachalot_address own_allocate(uint64_t size, cachalot_stream stream);
 
  private:
   struct Stream {
@@ -79,7 +84,9 @@ class ScriptDevice {
   // Calls whose results the expected file names.
   enum Source { kMalloc, kReserve, kOwnMalloc, kSourceCount };
 
-  void print(std::string line);
+  // The functions of a driver whose user_data is a ScriptDevice.
+  static cachalot_device_ops driver_functions();
+
   void print_if_shown(const char* word, std::string line);
   int32_t runtime_failure(int32_t code);
   int32_t driver_failure(int32_t code);
@@ -117,7 +124,6 @@ class ScriptDevice {
   int32_t processes(cachalot_device_process* rows, size_t capacity, size_t* out_count) const;
   int32_t take_pending_error();
   const char* error_text(int32_t code) const;
-  cachalot_address own_allocate(uint64_t size, cachalot_stream stream);
   void own_free(cachalot_address address);
 
   Transcript& transcript_;
