@@ -82,7 +82,7 @@ PoolFilter read_filter(const cachalot_pool_route& route, Driver& driver, int dev
     case CACHALOT_ROUTE_NONE:
       return [](Stream) { return false; };
     case CACHALOT_ROUTE_STREAM:
-      return [wanted = route.stream](Stream stream) { return stream == wanted; };
+      return [wanted = driver.resolve(route.stream)](Stream stream) { return stream == wanted; };
     case CACHALOT_ROUTE_CAPTURE:
       return capture_filter(driver, device, route.capture_id);
     case CACHALOT_ROUTE_PREDICATE:

@@ -104,8 +104,21 @@ inline Allocator::Found Allocator::find(Address address) const {
   return {shared_->arena.owner(number), shared_->arena.block(number)};
 }
 
+// Without a call where the handle means the same on each thread.
+inline Stream Allocator::resolved(Stream stream) const {
+  if (stream != kPerThreadStream) [[likely]]
+    return stream;
+  return driver_->resolve(stream);
+}
+
+inline std::optional<Stream> Allocator::resolved(std::optional<Stream> stream) const {
+  if (stream) stream = resolved(*stream);
+  return stream;
+}
+
 // A hit first; whatever is not one goes the general way, which takes no shortcut.
 Address Allocator::allocate(uint64_t size, int index, Stream stream) {
+  stream = resolved(stream);
   const bool is_known = static_cast<size_t>(index) < devices_.size();
   if (is_known && size - 1 < kTooLarge - 1 && is_caching()) [[likely]] {
     const Address address = devices_[static_cast<size_t>(index)]->try_allocate(size, stream);
@@ -118,7 +131,10 @@ Address Allocator::allocate(uint64_t size, int index, Stream stream) {
   return allocate({size, index, stream, stream});
 }
 
-[[gnu::noinline]] Address Allocator::allocate(const Request& request) {
+[[gnu::noinline]] Address Allocator::allocate(const Request& asked) {
+  Request request = asked;
+  request.stream = resolved(asked.stream);
+  request.current_stream = resolved(asked.current_stream);
   DeviceAllocator& target = device(request.device);
   const Audit audit(*this);
   if (request.at != 0) require_exact_address(request);
@@ -169,7 +185,7 @@ void Allocator::free(Address address, std::optional<Stream> current_stream) {
   if (address == 0) return;
   const Audit audit(*this);
   const auto [target, block] = find(address);
-  if (target && target->free(block, address, current_stream)) return;
+  if (target && target->free(block, address, resolved(current_stream))) return;
   if (!uncached_->free(address)) throw invalid_pointer(address);
 }
 
@@ -178,7 +194,7 @@ void Allocator::record_stream(Address address, Stream stream,
   const auto [target, block] = find(address);
   if (!target) return;
   const Audit audit(*this);
-  target->record_stream(block, address, stream, current_stream);
+  target->record_stream(block, address, resolved(stream), resolved(current_stream));
 }
 
 BlockInfo Allocator::block(Address address) {
@@ -210,7 +226,7 @@ void Allocator::free_all() {
 
 void Allocator::empty_cache(int index, PoolId pool, std::optional<Stream> current_stream) {
   const Audit audit(*this);
-  device(index).empty_cache(pool, current_stream);
+  device(index).empty_cache(pool, resolved(current_stream));
 }
 
 uint64_t Allocator::largest_block(int index, uint64_t at_least) {
@@ -448,12 +464,12 @@ void Allocator::require_reserves() const {
 
 void Allocator::set_reserve_class(Stream stream, const std::string& name) {
   require_reserves();
-  shared_->set_reserve_class(stream, name);
+  shared_->set_reserve_class(resolved(stream), name);
 }
 
 std::string Allocator::reserve_class(Stream stream) {
   require_reserves();
-  return shared_->reserve_class(stream);
+  return shared_->reserve_class(resolved(stream));
 }
 
 // R67: an option that says something of the class, or of all, goes before a default.

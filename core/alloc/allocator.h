@@ -190,6 +190,8 @@ class Allocator {
   bool is_caching() const {
     return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
   }
+  Stream resolved(Stream stream) const;
+  std::optional<Stream> resolved(std::optional<Stream> stream) const;
   void require_exact_address(const Request& request) const;
   void free_carefully(Address address, std::optional<Stream> current_stream);
   void hand_settings_to_devices();

@@ -33,9 +33,7 @@ inline constexpr int kLocationTypeDevice = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr uint64_t kProcAddressLegacyStream = 1;
-// Handles that name a stream without being one.
-inline constexpr uint64_t kLegacyStream = 1;
-inline constexpr uint64_t kPerThreadStream = 2;
+inline constexpr uint64_t kLegacyStream = 1;  // a handle that names a stream without being one
 
 struct MemoryLocation {
   int type;

@@ -4,31 +4,28 @@
 namespace cachalot::cuda {
 
 Contexts::Contexts(const Library& library, int device_count)
-    : library_(library), contexts_(static_cast<size_t>(device_count)) {}
+    : library_(library), primaries_(static_cast<size_t>(device_count)) {}
 
 // A driver that is being torn down refuses; there is nothing left to give back then.
 Contexts::~Contexts() {
   if (is_in_forked_child()) return;
-  for (size_t i = 0; i < contexts_.size(); i++) {
-    DeviceOrdinal ordinal = 0;
-    if (contexts_[i] != nullptr && library_.cuDeviceGet(&ordinal, static_cast<int>(i)) == 0)
-      library_.cuDevicePrimaryCtxRelease(ordinal);
+  for (const Primary& primary : primaries_) {
+    if (primary.context != nullptr) library_.cuDevicePrimaryCtxRelease(primary.ordinal);
   }
 }
 
 Result Contexts::get(int device, Context* context) {
   if (is_in_forked_child()) return kNotInitialized;
   const std::lock_guard guard(lock_);
-  Context& known = contexts_[static_cast<size_t>(device)];
-  if (known == nullptr) {
-    DeviceOrdinal ordinal = 0;
-    if (const Result code = library_.cuDeviceGet(&ordinal, device)) return code;
-    if (const Result code = library_.cuDevicePrimaryCtxRetain(&known, ordinal)) {
-      known = nullptr;
+  Primary& primary = primaries_[static_cast<size_t>(device)];
+  if (primary.context == nullptr) {
+    if (const Result code = library_.cuDeviceGet(&primary.ordinal, device)) return code;
+    Context retained = nullptr;
+    if (const Result code = library_.cuDevicePrimaryCtxRetain(&retained, primary.ordinal))
       return code;
-    }
+    primary.context = retained;
   }
-  *context = known;
+  *context = primary.context;
   return 0;
 }
 

@@ -24,10 +24,15 @@ class Contexts {
   Result get(int device, Context* context);
 
  private:
+  struct Primary {
+    DeviceOrdinal ordinal = 0;
+    Context context = nullptr;  // null: not retained yet
+  };
+
   const Library& library_;
   const ForkMark fork_mark_;
   std::mutex lock_;
-  std::vector<Context> contexts_;  // null: not retained yet
+  std::vector<Primary> primaries_;  // of the devices
 };
 
 // Makes a device's context current on the calling thread, and puts back what was current before.

@@ -49,14 +49,17 @@ using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
 // Asks the driver for its functions by name and version.
 class Symbols {
  public:
-  explicit Symbols(void* handle)
-      : first_(find<GetProcAddress>(handle, "cuGetProcAddress")),
+  Symbols(void* handle, int driver_version)
+      : driver_version_(driver_version),
+        first_(find<GetProcAddress>(handle, "cuGetProcAddress")),
         second_(find<GetProcAddressV2>(handle, "cuGetProcAddress_v2")) {}
 
   bool can_ask() const { return first_ != nullptr || second_ != nullptr; }
 
   // Streams mean what they do to a program that asked for nothing: handle 0 is the legacy stream.
+  // A driver that is older than the form that is asked for would give an older form.
   void* get(const char* name, int version) const {
+    if (version > driver_version_) return nullptr;
     void* function = nullptr;
     int status = 0;
     const Result code = second_ != nullptr
@@ -66,6 +69,7 @@ class Symbols {
   }
 
  private:
+  int driver_version_;
   GetProcAddress* first_;
   GetProcAddressV2* second_;
 };
@@ -136,9 +140,9 @@ void initialize(const Library& library) {
 
 Library open_library() {
   void* const handle = open_file();
-  const Symbols symbols(handle);
   Library library;
   library.version = driver_version(handle);
+  const Symbols symbols(handle, library.version);
   require_new_enough(library.version, symbols.can_ask());
   const std::string missing = fill_all(symbols, library);
   if (!missing.empty()) {

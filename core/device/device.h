@@ -27,6 +27,9 @@ inline constexpr DriverCode kDriverOutOfMemory = 2;
 inline constexpr DriverCode kNotReady = 600;
 inline constexpr DriverCode kDriverNotSupported = 801;
 
+// The per-thread default stream: one handle, and on each thread another stream (Driver::resolve).
+inline constexpr Stream kPerThreadStream = 2;
+
 enum class HandleType : int32_t { kNone = 0, kPosixFd = 1, kFabric = 8 };
 
 // cudaStreamCaptureModeRelaxed: driver allocations are allowed although a stream is captured.

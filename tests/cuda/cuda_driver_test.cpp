@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The cuda driver over a fake libcuda.so.1.
+#include "device/cuda_driver.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "alloc/allocator.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "cachalot/cachalot.h"
+#include "fake_cuda.h"
+
+namespace cachalot {
+namespace {
+
+constexpr Stream kPerThread = kPerThreadStream;
+
+class Cuda : public testing::Test {
+ protected:
+  Cuda() { fake_cuda::reset(); }
+
+  static std::string refusal() {
+    try {
+      CudaDriver{};
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::kDriverUnavailable);
+      return error.message();
+    }
+    return "";
+  }
+};
+
+// ---- Opening
+
+TEST_F(Cuda, NamesASymbolThatTheDriverLacks) {
+  fake_cuda::hide("cuEventQuery");
+  fake_cuda::hide("cuMemFree");
+  EXPECT_EQ(refusal(), "the CUDA driver (CUDA 13.0) has no cuMemFree, cuEventQuery");
+}
+
+TEST_F(Cuda, SaysThatADriverIsTooOld) {
+  fake_cuda::set_version(11020);
+  EXPECT_EQ(refusal(),
+            "the CUDA driver is too old: it is for CUDA 11.2, and 11.3 or newer is needed");
+}
+
+TEST_F(Cuda, WorksWithTheOldestDriver) {
+  fake_cuda::set_version(11030);
+  CudaDriver driver;
+  EXPECT_TRUE(driver.supports_virtual_memory());
+  EXPECT_FALSE(driver.supports_memory_pools());  // the graph attributes came later
+  Address address = 0;
+  EXPECT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+}
+
+TEST_F(Cuda, PassesOnWhyTheDriverDoesNotStart) {
+  fake_cuda::fail("cuInit", 100);
+  EXPECT_EQ(refusal(),
+            "the CUDA driver can not start: no CUDA-capable device is detected (cuInit gave 100)");
+}
+
+TEST_F(Cuda, SaysThatThereIsNoDevice) {
+  fake_cuda::set_device_count(0);
+  EXPECT_EQ(refusal(), "the CUDA driver finds no device");
+}
+
+TEST_F(Cuda, IsTheDefaultWhereItCanBeOpened) {
+  unsetenv("CACHALOT_DRIVER");
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_open(nullptr, &driver, nullptr), CACHALOT_OK);
+  EXPECT_STREQ(cachalot_driver_name(driver), "cuda");
+  cachalot_driver_destroy(driver);
+  fake_cuda::fail("cuInit", 100);
+  ASSERT_EQ(cachalot_driver_open(nullptr, &driver, nullptr), CACHALOT_OK);
+  EXPECT_STREQ(cachalot_driver_name(driver), "host");
+  cachalot_driver_destroy(driver);
+}
+
+// ---- Contexts
+
+TEST_F(Cuda, RetainsAContextAtItsFirstUseAndGivesItBackAtTheEnd) {
+  fake_cuda::set_device_count(2);
+  {
+    CudaDriver driver;
+    EXPECT_EQ(fake_cuda::leftovers(), "");
+    Address address = 0;
+    ASSERT_EQ(driver.allocate(1, MiB, &address), kSuccess);
+    EXPECT_EQ(driver.free(1, address), kSuccess);
+    EXPECT_EQ(fake_cuda::context_references(0), 0);
+    EXPECT_EQ(fake_cuda::context_references(1), 1);
+  }
+  EXPECT_EQ(fake_cuda::leftovers(), "");
+}
+
+TEST_F(Cuda, LeavesTheCallersContextAsItWas) {
+  CudaDriver driver;
+  Address address = 0;
+  EXPECT_EQ(fake_cuda::current_context(), nullptr);
+  ASSERT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+  EXPECT_EQ(fake_cuda::current_context(), nullptr);
+  int theirs = 0;
+  fake_cuda::set_current_context(&theirs);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+  EXPECT_EQ(fake_cuda::current_context(), &theirs);
+  fake_cuda::set_current_context(nullptr);
+}
+
+TEST_F(Cuda, PushesNoContextThatIsCurrentAlready) {
+  CudaDriver driver;
+  Address address = 0;
+  fake_cuda::set_current_context(fake_cuda::primary_context(0));
+  ASSERT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+  EXPECT_EQ(fake_cuda::calls("cuCtxPushCurrent"), 0u);
+  fake_cuda::set_current_context(nullptr);
+}
+
+TEST_F(Cuda, WorksFromAThreadThatNeverTouchedIt) {
+  CudaDriver driver;
+  Address address = 0;
+  ASSERT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+  std::thread([&] { EXPECT_EQ(driver.free(0, address), kSuccess); }).join();
+}
+
+// ---- Streams
+
+TEST_F(Cuda, TellsThePerThreadStreamsOfThreadsApart) {
+  CudaDriver driver;
+  EXPECT_EQ(driver.resolve(0), 0u);
+  EXPECT_EQ(driver.resolve(0x1234), 0x1234u);
+  const Stream here = driver.resolve(kPerThread);
+  EXPECT_EQ(driver.resolve(kPerThread), here);
+  std::thread([&] { EXPECT_NE(driver.resolve(kPerThread), here); }).join();
+}
+
+TEST_F(Cuda, RecordsOnThePerThreadStreamOfAnotherThreadThroughTheLegacyStream) {
+  CudaDriver driver;
+  const Stream here = driver.resolve(kPerThread);
+  uint64_t event = 0;
+  ASSERT_EQ(driver.event_create(0, &event), kSuccess);
+  EXPECT_EQ(driver.event_record(0, event, here), kSuccess);
+  EXPECT_EQ(fake_cuda::last_recorded_stream(), 2u);
+  std::thread([&] {
+    EXPECT_EQ(driver.event_record(0, event, here), kSuccess);
+    EXPECT_EQ(fake_cuda::last_recorded_stream(), 1u);
+  }).join();
+  EXPECT_EQ(driver.event_destroy(0, event), kSuccess);
+}
+
+TEST_F(Cuda, NeverHandsMemoryOfAThreadsDefaultStreamToAnotherThread) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  Allocator allocator(options);
+  const Address mine = allocator.allocate(512, 0, kPerThread);
+  allocator.free(mine);
+  EXPECT_EQ(allocator.allocate(512, 0, kPerThread), mine);
+  allocator.free(mine);
+  std::thread([&] {
+    const Address theirs = allocator.allocate(512, 0, kPerThread);
+    EXPECT_NE(theirs, mine);
+    allocator.free(theirs);
+  }).join();
+}
+
+// ---- Captures
+
+TEST_F(Cuda, TellsWhatACapturedStreamDependsOn) {
+  for (const int version : {13000, 12000}) {
+    fake_cuda::reset();
+    fake_cuda::set_version(version);
+    fake_cuda::capture(0x50, 3);
+    CudaDriver driver;
+    CaptureInfo info;
+    ASSERT_EQ(driver.capture_info(0, 0x50, &info), kSuccess);
+    EXPECT_TRUE(info.capturing);
+    EXPECT_EQ(info.capture_id, 7u);
+    EXPECT_EQ(info.graph, 0x70u);
+    EXPECT_EQ(info.nodes.size(), 3u);
+    ASSERT_EQ(driver.capture_info(0, 0x60, &info), kSuccess);
+    EXPECT_FALSE(info.capturing);
+    EXPECT_TRUE(info.nodes.empty());
+    std::vector<uint64_t> before;
+    ASSERT_EQ(driver.node_dependencies(0, 0x9000, &before), kSuccess);
+    EXPECT_EQ(before, (std::vector<uint64_t>{0x9100, 0x9110}));
+    EXPECT_EQ(fake_cuda::calls("cuStreamGetCaptureInfo_v3"), version == 13000 ? 2u : 0u);
+  }
+}
+
+TEST_F(Cuda, AllocatesInRelaxedModeDuringACapture) {
+  fake_cuda::capture(0x50, 0);
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  Allocator allocator(options);
+  allocator.capture_begin(0);
+  allocator.free(allocator.allocate(512, 0, 0x50));
+  EXPECT_EQ(fake_cuda::calls("cuThreadExchangeStreamCaptureMode"), 2u);
+  EXPECT_EQ(fake_cuda::capture_mode(), 0);
+  allocator.capture_end(0);
+}
+
+// ---- Memory
+
+TEST_F(Cuda, CanBeToldToHaveLessMemory) {
+  CudaDriver driver(CudaOptions{64 * MiB});
+  uint64_t available = 0;
+  uint64_t total = 0;
+  Address address = 0;
+  Address more = 0;
+  uint64_t page = 0;
+  ASSERT_EQ(driver.allocate(0, 40 * MiB, &address), kSuccess);
+  EXPECT_EQ(driver.allocate(0, 25 * MiB, &more), kDriverOutOfMemory);
+  ASSERT_EQ(driver.create(0, 20 * MiB, HandleType::kNone, false, &page), kSuccess);
+  EXPECT_EQ(driver.create(0, 6 * MiB, HandleType::kNone, false, &page), kDriverOutOfMemory);
+  ASSERT_EQ(driver.memory_info(0, &available, &total), kSuccess);
+  EXPECT_EQ(available, 4 * MiB);
+  EXPECT_EQ(total, 64 * MiB);
+  EXPECT_EQ(driver.release(0, page), kSuccess);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+  EXPECT_EQ(driver.allocate(0, 64 * MiB, &address), kSuccess);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+}
+
+TEST_F(Cuda, TakesACapacityByName) {
+  cachalot_driver* driver = nullptr;
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(cachalot_driver_open("cuda:3GiB", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options options{};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  ASSERT_EQ(cachalot_allocator_create(&options, &allocator, nullptr), CACHALOT_OK);
+  cachalot_device_totals totals{};
+  totals.struct_size = sizeof totals;
+  EXPECT_EQ(cachalot_get_device_totals(allocator, 0, &totals, nullptr), CACHALOT_OK);
+  EXPECT_EQ(totals.total, 3 * GiB);
+  EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
+  cachalot_driver_destroy(driver);
+  EXPECT_EQ(fake_cuda::leftovers(), "");
+}
+
+TEST_F(Cuda, FillsAndReadsMemoryBehindTheWorkOfAStream) {
+  CudaDriver driver;
+  Address address = 0;
+  ASSERT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+  ASSERT_TRUE(driver.can_touch_memory());
+  EXPECT_EQ(driver.fill(0, address, 16, 0xab, 0x50), kSuccess);
+  std::array<uint8_t, 16> bytes{};
+  EXPECT_EQ(driver.read(0, address, bytes.size(), bytes.data(), 0x50), kSuccess);
+  EXPECT_EQ(bytes[15], 0xab);
+  EXPECT_EQ(fake_cuda::calls("cuStreamSynchronize"), 1u);
+  EXPECT_EQ(driver.free(0, address), kSuccess);
+}
+
+TEST_F(Cuda, SetsFlagsOfAPoolAsIntsAndLimitsAsWords) {
+  CudaDriver driver;
+  ASSERT_TRUE(driver.supports_memory_pools());
+  uint64_t value = 0;
+  ASSERT_EQ(driver.pool_set_attribute(0, 1, 1), kSuccess);
+  ASSERT_EQ(driver.pool_get_attribute(0, 1, &value), kSuccess);
+  EXPECT_EQ(value, 1u);
+  ASSERT_EQ(driver.pool_set_attribute(0, 4, UINT64_MAX), kSuccess);
+  ASSERT_EQ(driver.pool_get_attribute(0, 4, &value), kSuccess);
+  EXPECT_EQ(value, UINT64_MAX);
+}
+
+TEST_F(Cuda, RefusesOptionsThatADeviceCanNotServeAndWorksOtherwise) {
+  fake_cuda::set_attribute(102, 0);
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  options.config = "expandable_segments:True";
+  try {
+    Allocator allocator(options);
+    ADD_FAILURE() << "made an allocator";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::kNotSupported);
+    EXPECT_EQ(error.message(),
+              "expandable_segments needs virtual memory, which the driver cuda does not have");
+  }
+  options.config = "";
+  Allocator allocator(options);
+  allocator.free(allocator.allocate(MiB, 0, 0));
+}
+
+// ---- What the management library knows
+
+TEST_F(Cuda, ListsTheProcessesOnADeviceInTheOutOfMemoryText) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>(CudaOptions{GiB});
+  Allocator allocator(options);
+  try {
+    allocator.allocate(2 * GiB, 0, 0);
+    ADD_FAILURE() << "had room";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find(
+                  "is free. Process 4711 has 3.00 GiB memory in use. Including non-PyTorch memory, "
+                  "this process has 610.00 MiB memory in use. Of the allocated memory"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+TEST_F(Cuda, KnowsWhetherADeviceIsPartOfAFabric) {
+  CudaDriver driver;
+  int32_t fabric = 0;
+  EXPECT_EQ(driver.fabric_state(0, &fabric), kSuccess);
+  EXPECT_EQ(fabric, 1);
+}
+
+// ---- Ends of processes and devices
+
+TEST_F(Cuda, RefusesEveryCallInAForkedChildAndLeavesTheParentsMemoryAlone) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  auto allocator = std::make_unique<Allocator>(options);
+  const Address address = allocator->allocate(MiB, 0, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 1;
+    try {
+      allocator->allocate(64 * MiB, 0, 0);
+    } catch (const Error& error) {
+      const bool is_told = error.message().find("forked") != std::string::npos;
+      status = is_told && fake_cuda::calls("cuMemAlloc") == 1 ? 0 : 2;
+    }
+    allocator->free(address);
+    allocator.reset();
+    options.driver.reset();
+    if (fake_cuda::calls("cuMemFree") + fake_cuda::calls("cuDevicePrimaryCtxRelease") != 0)
+      status = 3;
+    _exit(status);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  allocator->free(address);
+  EXPECT_EQ(allocator->allocate(64 * MiB, 0, 0) != 0, true);
+  allocator->free_all();
+}
+
+// 700: a lost context; 4: the driver is being torn down.
+TEST_F(Cuda, EndsQuietlyWhenEveryCallFails) {
+  for (const int code : {700, 4}) {
+    for (const char* config : {"", "expandable_segments:True"}) {
+      fake_cuda::reset();
+      AllocatorOptions options;
+      options.driver = std::make_shared<CudaDriver>();
+      options.config = config;
+      auto allocator = std::make_unique<Allocator>(options);
+      const Address address = allocator->allocate(MiB, 0, 0);
+      const Address shared = allocator->allocate(30 * MiB, 0, 0x50);
+      allocator->record_stream(shared, 0x60);
+      fake_cuda::fail_always(code);
+      EXPECT_THROW(allocator->allocate(64 * MiB, 0, 0), Error);
+      EXPECT_THROW(allocator->free(shared), Error);
+      EXPECT_NO_THROW(allocator->free(address));
+      EXPECT_THROW(allocator->empty_cache(0), Error);
+      EXPECT_EQ(allocator->check(), "");
+      EXPECT_NO_THROW(allocator->free_all());
+      EXPECT_NO_THROW(allocator.reset());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cachalot
