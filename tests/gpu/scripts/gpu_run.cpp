@@ -35,10 +35,17 @@ bool shows_line_numbers(std::string_view line) {
          (first_word(line) == "log" && line.find(" context") != line.npos);
 }
 
+// A word of a line, counted from 0, as a stream.
+bool names_default_stream(std::string_view line, int index) {
+  Arguments arguments(line);
+  for (int i = 1; i < index; i++) arguments.word();
+  return arguments.hex() == 0;
+}
+
 bool captures_default_stream(const std::vector<std::string>& script) {
   return std::any_of(script.begin(), script.end(), [](std::string_view line) {
-    if (first_word(line) == "capture") return line.starts_with("capture 0 ");
-    return first_word(line) == "fork" && line.ends_with(" 0");
+    if (first_word(line) == "capture") return names_default_stream(line, 1);
+    return first_word(line) == "fork" && names_default_stream(line, 2);
   });
 }
 

@@ -152,6 +152,9 @@ int run(int argc, char** argv) {
     } catch (const InputError& error) {
       counts.faulty++;
       std::printf("%s:%zu: %s\n", path.c_str(), error.line(), error.what());
+    } catch (const std::runtime_error& error) {  // of a call to the driver
+      counts.faulty++;
+      std::printf("%s: %s\n", path.c_str(), error.what());
     }
     std::fflush(stdout);
   }
