@@ -29,8 +29,10 @@ void* allocate(SimAllocator& with, uint64_t stream, size_t size = 2 * MiB) {
 }
 
 TEST(CudaHeader, BothNamesOfTheLegacyStreamMeanTheDefaultStream) {
-  EXPECT_EQ(cachalot_cuda_stream(nullptr), 0U);
-  EXPECT_EQ(cachalot_cuda_stream(stream_of(1)), 0U);
+  // Not inlined, so that the linker would have to choose between this and the per-thread one.
+  cachalot_stream (*const volatile stream)(CUstream_st*) = cachalot_cuda_stream;
+  EXPECT_EQ(stream(nullptr), 0U);
+  EXPECT_EQ(stream(stream_of(1)), 0U);
 }
 
 TEST(CudaHeader, EveryOtherStreamKeepsItsHandle) {

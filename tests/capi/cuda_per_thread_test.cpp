@@ -19,8 +19,9 @@ CUstream_st* stream_of(uint64_t handle) {
 }
 
 TEST(CudaPerThread, TheStreamZeroIsTheThreadsDefaultStream) {
-  EXPECT_EQ(cachalot_cuda_stream(nullptr), kPerThread);
-  EXPECT_EQ(cachalot_cuda_stream(stream_of(kPerThread)), kPerThread);
+  cachalot_stream (*const volatile stream)(CUstream_st*) = cachalot_cuda_stream;
+  EXPECT_EQ(stream(nullptr), kPerThread);
+  EXPECT_EQ(stream(stream_of(kPerThread)), kPerThread);
 }
 
 TEST(CudaPerThread, TheLegacyStreamIsStillReachedByItsName) {

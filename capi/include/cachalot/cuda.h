@@ -53,9 +53,8 @@ static inline cachalot_stream cachalot_cuda_stream(struct CUstream_st* stream) {
 #else
   const cachalot_stream of_zero = 0;
 #endif
-  const cachalot_stream handle = (cachalot_stream)(uintptr_t)stream;
-  if (handle == 0) return of_zero;
-  return handle == legacy ? 0 : handle;
+  if (stream == NULL) return of_zero;
+  return (uintptr_t)stream == legacy ? 0 : (uintptr_t)stream;
 }
 
 /* ---- CUdeviceptr --------------------------------------------------------------------------------
