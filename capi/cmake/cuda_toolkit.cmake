@@ -31,7 +31,7 @@ if(CACHALOT_CUDA_HEADERS AND EXISTS ${CACHALOT_CUDA_HEADERS}/cudaTypedefs.h)
 endif()
 
 set(CACHALOT_NVCC OFF)
-if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+if(TARGET cachalot_cuda_headers AND CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
   # An nvcc that does not take this C++ compiler must not stop the libraries from being built.
   include(CheckLanguage)
   set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -57,19 +57,14 @@ elseif(missing_part)
   message(STATUS "${missing_part} (tests/toolkit/fetch.sh fetches the toolkit)")
 endif()
 
-# cachalot_add_cuda_program(NAME SOURCE...): a program of .cu and .cpp files in C++17 over the shared
-# library. Without nvcc there is none: ask if(CACHALOT_NVCC), or if(TARGET NAME) afterwards.
+# cachalot_add_cuda_program(NAME SOURCE...): a program of .cu and .cpp files over the shared library.
+# Without nvcc there is none: ask if(CACHALOT_NVCC), or if(TARGET NAME) afterwards.
 function(cachalot_add_cuda_program name)
   if(NOT CACHALOT_NVCC)
     return()
   endif()
   add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE cachalot::cachalot)
-  target_compile_features(${name} PRIVATE cuda_std_17 cxx_std_17)
+  target_link_libraries(${name} PRIVATE cachalot cachalot_flags cachalot_cuda_headers)
+  target_compile_features(${name} PRIVATE cuda_std_17)
   set_target_properties(${name} PROPERTIES CUDA_EXTENSIONS OFF CXX_EXTENSIONS OFF)
-  if(CACHALOT_WARNINGS_AS_ERRORS)
-    target_compile_options(${name} PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings
-      -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Werror>)
-  endif()
 endfunction()
