@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 # `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
 # consumer and the checks of the tree; the sanitizers then repeat what concerns them.
 stage_release() {
+  tests/toolkit/fetch.sh
   cmake --workflow --preset release
 }
 
@@ -24,7 +25,7 @@ stage_tsan() {
 }
 
 stage_format() {
-  find core capi tests examples \( -name '*.h' -o -name '*.c' -o -name '*.cpp' \) -print0 |
+  find core capi tests examples \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
     xargs -0 clang-format --dry-run -Werror
 }
 

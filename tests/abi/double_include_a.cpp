@@ -3,6 +3,7 @@
 // clang-format off
 #include "cachalot/trace.h"
 #include "cachalot/later.h"
+#include "cachalot/cuda.h"
 #include "cachalot/pool.h"
 #include "cachalot/snapshot.h"
 #include "cachalot/history.h"
@@ -18,6 +19,7 @@
 
 #include "cachalot/allocator.h"
 #include "cachalot/cachalot.h"
+#include "cachalot/cuda.h"
 #include "cachalot/driver.h"
 #include "cachalot/export.h"
 #include "cachalot/history.h"

@@ -2,5 +2,6 @@
 // The other half of the program of double_include_a.cpp: headers that define something would clash
 // here.
 #include "cachalot/cachalot.h"
+#include "cachalot/cuda.h"
 
 const char* version_elsewhere() { return cachalot_version(); }

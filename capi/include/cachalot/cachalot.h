@@ -32,6 +32,8 @@
  * | trace.h       | recorded runs and their replay                                      |
  * | later.h       | what the reference has and this version answers NOT_SUPPORTED to    |
  *
+ * Not included here: cuda.h, wrappers for CUDA's own types of streams and addresses.
+ *
  * Conventions, everywhere:
  * - A function that can fail returns a cachalot_status and takes a `cachalot_error*` last, which
  * may be NULL.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Our declarations of the management library against the real ones: compiling is the test.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS  // a name means the function of that name, not its newest form
+#include <nvml.h>
+
+#include <cstddef>
+
+#include "device/nvml_api.h"
+#include "shape.h"
+
+namespace nvml = cachalot::nvml;
+
+namespace cachalot_test {
+
+template <>
+inline constexpr bool kAreOne<std::remove_pointer_t<nvml::Device>, nvmlDevice_st> = true;
+template <>
+inline constexpr bool kAreOne<nvml::ProcessInfo, nvmlProcessInfo_v1_t> = true;
+// The function takes every version of the struct, and says by its type the newest one.
+template <>
+inline constexpr bool kAreOne<nvml::FabricInfo, nvmlGpuFabricInfoV_t> = true;
+
+#define SAME_FUNCTION(name, ...) \
+  static_assert(same_shape<__VA_ARGS__, decltype(::name)>(), #name " is declared otherwise");
+namespace declared {
+using namespace cachalot::nvml;
+CACHALOT_NVML_FUNCTIONS(SAME_FUNCTION)
+CACHALOT_NVML_FABRIC_FUNCTIONS(SAME_FUNCTION)
+}  // namespace declared
+#undef SAME_FUNCTION
+
+}  // namespace cachalot_test
+
+#define SAME_FIELD(ours, our_field, theirs, their_field)                      \
+  static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) && \
+                sizeof(ours::our_field) == sizeof(theirs::their_field))
+
+static_assert(sizeof(nvml::ProcessInfo) == sizeof(nvmlProcessInfo_v1_t));
+SAME_FIELD(nvml::ProcessInfo, pid, nvmlProcessInfo_v1_t, pid);
+SAME_FIELD(nvml::ProcessInfo, used_memory, nvmlProcessInfo_v1_t, usedGpuMemory);
+
+static_assert(sizeof(nvml::FabricInfo) == sizeof(nvmlGpuFabricInfo_v2_t));
+SAME_FIELD(nvml::FabricInfo, version, nvmlGpuFabricInfo_v2_t, version);
+SAME_FIELD(nvml::FabricInfo, cluster_uuid, nvmlGpuFabricInfo_v2_t, clusterUuid);
+SAME_FIELD(nvml::FabricInfo, status, nvmlGpuFabricInfo_v2_t, status);
+SAME_FIELD(nvml::FabricInfo, clique_id, nvmlGpuFabricInfo_v2_t, cliqueId);
+SAME_FIELD(nvml::FabricInfo, state, nvmlGpuFabricInfo_v2_t, state);
+SAME_FIELD(nvml::FabricInfo, health_mask, nvmlGpuFabricInfo_v2_t, healthMask);
+
+static_assert(nvml::kFabricInfoVersion == nvmlGpuFabricInfo_v2);
+static_assert(nvml::kFabricNotSupported == NVML_GPU_FABRIC_STATE_NOT_SUPPORTED);
+static_assert(nvml::kInsufficientSize == NVML_ERROR_INSUFFICIENT_SIZE);
