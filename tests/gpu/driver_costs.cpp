@@ -13,6 +13,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "flags.h"
@@ -80,7 +81,7 @@ class Costs {
       for (const uint64_t size : sizes()) {
         const Cost cost = cost_of(call, size);
         if (!cost.samples) continue;
-        text += gpu::format("%s,%llu,%zu,%.3f,%.3f,%.3f\n", call.c_str(),
+        text += gpu::format("\"%s\",%llu,%zu,%.3f,%.3f,%.3f\n", call.c_str(),
                             static_cast<unsigned long long>(size), cost.samples, cost.median,
                             cost.p99, cost.least);
       }
@@ -139,7 +140,7 @@ class Costs {
   }
 
   static std::string name_of(uint64_t size) {
-    static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB"};
+    static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
     int unit = 0;
     for (; size >= 1024; size /= 1024) unit++;
     return std::to_string(size) + " " + kUnits[unit];
@@ -235,19 +236,19 @@ class Measurement {
   }
 
   void stream_ordered_hit(uint64_t size) {
-    stream_ordered(size, "cudaMallocAsync, hit", "cudaFreeAsync");
+    void* address = nullptr;
+    time("cudaMallocAsync, hit", size,
+         [&] { return cudaMallocAsync(&address, size, streams_[0]); });
+    time("cudaFreeAsync", size, [&] { return cudaFreeAsync(address, streams_[0]); });
   }
 
   void stream_ordered_miss(uint64_t size) {
     check(cudaStreamSynchronize(streams_[0]), "cudaStreamSynchronize");
     check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
-    stream_ordered(size, "cudaMallocAsync, miss", "cudaFreeAsync after a miss");
-  }
-
-  void stream_ordered(uint64_t size, const char* allocation, const char* free) {
     void* address = nullptr;
-    time(allocation, size, [&] { return cudaMallocAsync(&address, size, streams_[0]); });
-    time(free, size, [&] { return cudaFreeAsync(address, streams_[0]); });
+    time("cudaMallocAsync, miss", size,
+         [&] { return cudaMallocAsync(&address, size, streams_[0]); });
+    check(cudaFreeAsync(address, streams_[0]), "cudaFreeAsync");
   }
 
   void event() {
