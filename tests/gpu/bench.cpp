@@ -3,10 +3,11 @@
 // cudaMalloc and the library.
 //
 // Usage: bench [--torch LIBRARY] [--out FOLDER] [--milliseconds 80] [--repetitions 5]
-//              [--require 5] [--threads N]...
+//              [--require 5] [--threads N]... [--driver cuda]
 //   --torch    the plugin made of torch_plugin.cpp; without it PyTorch is left out
 //   --out      where bench.csv and bench.md go (.)
 //   --require  fails if the library is not so many times as fast as PyTorch in each row of hits
+//   --driver   of the library: another one tells about the program, not about the GPU
 //   --threads  1, 2, 4, 8 and 16 if not given
 // Exit code: 0 measured, 1 a measurement failed or the required ratio is missed, 77 no GPU.
 #include <algorithm>
@@ -35,6 +36,7 @@ constexpr milliseconds kWarmUp{20};
 struct Options {
   std::string torch;
   std::string out;
+  std::string driver;
   milliseconds duration;
   uint64_t repetitions;
   uint64_t required;
@@ -44,7 +46,7 @@ struct Options {
 // The loop and its random numbers without an allocator.
 class Nothing final : public Contender {
  public:
-  Nothing() : Contender("(loop alone)") {}
+  Nothing() : Contender("(clock and loop)") {}
   void* allocate(size_t size, cudaStream_t) override { return reinterpret_cast<void*>(size); }
   void free(void*, cudaStream_t) override {}
   void empty() override {}
@@ -233,6 +235,7 @@ Options read_options(int argc, char** argv) {
   Options options;
   options.torch = flags.text("torch", "");
   options.out = flags.text("out", ".");
+  options.driver = flags.text("driver", "cuda");
   options.duration = milliseconds(flags.number("milliseconds", 80));
   options.repetitions = flags.number("repetitions", 5);
   options.required = flags.number("require", 0);
@@ -257,10 +260,12 @@ bool run(int argc, char** argv) {
   bench.add("cudaMallocAsync", gpu::make_stream_ordered);
   bench.add("CUB", gpu::make_cub);
   bench.add("cudaMalloc", gpu::make_plain);
-  bench.add("cachalot", [] { return gpu::make_cachalot("cachalot", ""); });
-  bench.add("cachalot, expandable",
-            [] { return gpu::make_cachalot("cachalot, expandable", "expandable_segments:True"); });
-  bench.add("(loop alone)", [] { return std::make_unique<Nothing>(); });
+  const auto add_cachalot = [&](const char* name, const char* config) {
+    bench.add(name, [&, config, name] { return gpu::make_cachalot(name, config, options.driver); });
+  };
+  add_cachalot("cachalot", "");
+  add_cachalot("cachalot, expandable", "expandable_segments:True");
+  bench.add("(clock and loop)", [] { return std::make_unique<Nothing>(); });
   const gpu::BenchReport& report = bench.run();
   report.write(options.out);
   return report.judge("cachalot", "PyTorch native", static_cast<double>(options.required));

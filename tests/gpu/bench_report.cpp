@@ -116,7 +116,7 @@ bool BenchReport::judge(const std::string& ours, const std::string& theirs, doub
   for (const Row& row : rows()) {
     const double our_rate = rate_of(row, ours);
     const double their_rate = rate_of(row, theirs);
-    if (!our_rate || !their_rate || our_rate / their_rate >= lowest) continue;
+    if (our_rate <= 0 || their_rate <= 0 || our_rate / their_rate >= lowest) continue;
     lowest = our_rate / their_rate;
     where = row;
   }

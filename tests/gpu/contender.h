@@ -31,7 +31,9 @@ class Contender {
   std::string name_;
 };
 
-std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config);
+// Follows PyTorch 2.11, the release that it is measured against.
+std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config,
+                                         const std::string& driver);
 // PyTorch's own allocator, in the library made of torch_plugin.cpp.
 std::unique_ptr<Contender> make_torch(const std::string& library);
 // cudaMallocAsync from the default pool, which keeps what is freed.

@@ -11,9 +11,8 @@ namespace {
 
 class Cachalot final : public Contender {
  public:
-  Cachalot(const std::string& name, const std::string& config)
-      // The release that the installed PyTorch has.
-      : Contender(name), allocator_(config, "cuda", CACHALOT_RELEASE_2_11) {}
+  Cachalot(const std::string& name, const std::string& config, const std::string& driver)
+      : Contender(name), allocator_(config, driver, CACHALOT_RELEASE_2_11) {}
 
   void* allocate(size_t size, cudaStream_t stream) override {
     cachalot_address address = 0;
@@ -109,8 +108,9 @@ class Plain final : public Contender {
 
 }  // namespace
 
-std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config) {
-  return std::make_unique<Cachalot>(name, config);
+std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config,
+                                         const std::string& driver) {
+  return std::make_unique<Cachalot>(name, config, driver);
 }
 std::unique_ptr<Contender> make_torch(const std::string& library) {
   return std::make_unique<Torch>(library);

@@ -4,9 +4,12 @@
 //
 // Usage: devices
 // Exit code: 0 passed, 1 failed, 77 fewer than two GPUs.
+#include <exception>
 #include <functional>
-#include <random>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allocator.h"

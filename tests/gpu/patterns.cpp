@@ -7,13 +7,17 @@
 //                 [--limit 8GiB] [--config STRING]... [--omit nothing|record-stream] [--driver cuda]
 //   --seconds  for each option string; without --config there are four
 //   --streams  of each thread
+//   --driver   another one tells about the program, not about the GPU
 //   --omit     record-stream: a planted fault, which must be found
 // Exit code: 0 no word differed; 1 some did, or a call failed; 77 no GPU.
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "../test_seed.h"
 #include "allocator.h"
@@ -222,6 +226,7 @@ Tally work_for(Run& run) {
     workers.push_back(std::make_unique<Worker>(run, i));
   }
   std::vector<std::thread> threads;
+  threads.reserve(workers.size());
   for (const auto& worker : workers) threads.emplace_back([&worker] { worker->work(); });
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(run.options.seconds);
   while (!run.stop && std::chrono::steady_clock::now() < end) {

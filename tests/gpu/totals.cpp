@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cinttypes>
 #include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "allocator.h"
@@ -199,8 +199,6 @@ class Holder {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-
-  uint64_t pid() const { return static_cast<uint64_t>(pid_); }
 
  private:
   // In the other process: allocates when told to, ends when the pipe is closed.
