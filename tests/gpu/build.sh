@@ -21,8 +21,10 @@ warnings=(-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
 include=(-I"$root/capi/include" -I"$library/capi/include")
 compile=(g++ -std=c++20 -O2 -fPIC "${warnings[@]}" "${include[@]}" -isystem "$cuda/include")
 # The line table lets compute-sanitizer name lines; Ampere, and Hopper for what is measured.
+# shellcheck disable=SC2054
 compile_cuda=("$nvcc" -std=c++20 -O2 -lineinfo "${include[@]}" -Xcompiler=-fPIC,-Wall
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code='[sm_90,compute_90]')
+# shellcheck disable=SC2054
 link=("$nvcc" -cudart static -L"$library" -lcachalot -Xlinker -rpath,"$library" -lpthread -ldl)
 [ ! -d "$cuda/lib" ] || link+=(-L"$cuda/lib")
 
