@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An allocator of the library as the GPU programs use it: owned, failures thrown, CUDA's types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "check.h"
+
+namespace gpu {
+
+inline cachalot_stream handle_of(cudaStream_t stream) {
+  return reinterpret_cast<cachalot_stream>(stream);
+}
+
+class Allocator {
+ public:
+  explicit Allocator(const std::string& config, const std::string& driver_name = "cuda",
+                     int32_t release = CACHALOT_RELEASE_DEFAULT) {
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    cachalot_driver* driver = nullptr;
+    check_status(cachalot_driver_open(driver_name.c_str(), &driver, &error), error,
+                 ("driver " + driver_name).c_str());
+    cachalot_allocator_options options = {};
+    options.struct_size = sizeof options;
+    options.driver = driver;
+    options.config = config.c_str();
+    options.release = release;
+    const cachalot_status status = cachalot_allocator_create(&options, &allocator_, &error);
+    cachalot_driver_destroy(driver);
+    check_status(status, error, ("allocator \"" + config + "\"").c_str());
+  }
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+  ~Allocator() { cachalot_allocator_destroy_all(allocator_, nullptr); }
+
+  cachalot_allocator* get() const { return allocator_; }
+
+  cachalot_address allocate(uint64_t size, int device, cudaStream_t stream) {
+    cachalot_address address = 0;
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    check_status(cachalot_allocate(allocator_, size, device, handle_of(stream), &address, &error),
+                 error, "cachalot_allocate");
+    return address;
+  }
+
+  // 0 where the device has not enough memory.
+  cachalot_address allocate_if_possible(uint64_t size, int device, cudaStream_t stream) {
+    cachalot_address address = 0;
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    const cachalot_status status =
+        cachalot_allocate(allocator_, size, device, handle_of(stream), &address, &error);
+    if (status == CACHALOT_ERROR_OUT_OF_MEMORY) return 0;
+    check_status(status, error, "cachalot_allocate");
+    return address;
+  }
+
+  void free(cachalot_address address) { call("cachalot_free", cachalot_free, address); }
+  void record_stream(cachalot_address address, cudaStream_t stream) {
+    call("cachalot_record_stream", cachalot_record_stream, address, handle_of(stream));
+  }
+  void empty_cache() { call("cachalot_empty_cache", cachalot_empty_cache); }
+  void set_limit(int device, uint64_t bytes) {
+    call("cachalot_set_memory_limit", cachalot_set_memory_limit, device, bytes);
+  }
+  void set_fraction(int device, double fraction) {
+    call("cachalot_set_memory_fraction", cachalot_set_memory_fraction, device, fraction);
+  }
+  void enable_peer_access(int device, int peer) {
+    call("cachalot_enable_peer_access", cachalot_enable_peer_access, device, peer);
+  }
+  void check() { call("cachalot_check", cachalot_check); }
+
+  cachalot_device_totals totals(int device) {
+    cachalot_device_totals totals = {};
+    totals.struct_size = sizeof totals;
+    call("cachalot_get_device_totals", cachalot_get_device_totals, device, &totals);
+    return totals;
+  }
+  cachalot_stats stats(int device) {
+    cachalot_stats stats = {};
+    stats.struct_size = sizeof stats;
+    call("cachalot_get_stats", cachalot_get_stats, device, &stats);
+    return stats;
+  }
+
+ private:
+  template <class Function, class... Arguments>
+  void call(const char* name, Function function, Arguments... arguments) {
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    check_status(function(allocator_, arguments..., &error), error, name);
+  }
+
+  cachalot_allocator* allocator_ = nullptr;
+};
+
+}  // namespace gpu

@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# All tests that need a GPU: builds what they need, prints one line for each part.
+#
+#   tests/gpu/run.sh            all parts
+#   tests/gpu/run.sh PART...    only these: scripts models patterns sanitizer bench costs totals devices
+#
+# Environment:
+#   CUDA_HOME             the toolkit (/usr/local/cuda)
+#   CACHALOT_GPU_TESTS    how many GPUs are promised: a part that finds fewer then fails instead of
+#                         being skipped (0)
+#   CACHALOT_GPU_OUT      where logs, tables and the plot go (build/gpu/results)
+#   CACHALOT_GPU_SECONDS  how long the pattern test runs with each option string (30)
+# Exit code: 0 nothing failed, 1 a part failed, 2 the call is wrong.
+set -uo pipefail
+
+cd "$(dirname "$0")/../.." || exit 2
+root=$PWD
+here=$root/tests/gpu
+build=$root/build/gpu
+programs=$build/gpu-tests
+out=${CACHALOT_GPU_OUT:-$build/results}
+promised=${CACHALOT_GPU_TESTS:-0}
+seconds=${CACHALOT_GPU_SECONDS:-30}
+export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
+export PATH=$CUDA_HOME/bin:$PATH
+readonly all_parts=(scripts models patterns sanitizer bench costs totals devices)
+readonly skipped=77
+
+# Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
+part_scripts() { hook 600 "$here/scripts.sh" "$build"; }
+part_models() { hook 600 "$here/torch_models.py"; }
+
+part_patterns() {
+  timeout $((5 * seconds + 60)) "$programs/patterns" --seconds "$seconds" || return
+  echo "Once more, with a planted fault that must be found:"
+  local code=0
+  timeout 60 "$programs/patterns" --seconds 2 --omit record-stream --config "" || code=$?
+  # Not any failure will do: words must have differed.
+  [ "$code" -eq 1 ] && grep -q 'words that differ: [1-9]' "$out/patterns.log" && return
+  echo "failed: the planted fault was not found (exit code $code)"
+  return 1
+}
+
+part_sanitizer() { timeout 600 "$here/sanitizer.sh" "$programs"; }
+
+part_bench() {
+  local torch=()
+  [ ! -e "$programs/libtorch_plugin.so" ] || torch=(--torch "$programs/libtorch_plugin.so")
+  timeout 240 "$programs/bench" "${torch[@]}" --out "$out" --require 5
+}
+
+part_costs() {
+  timeout 180 "$programs/driver_costs" --out "$out" || return
+  python3 "$here/plot_costs.py" "$out/driver_costs.csv" "$out/gpu-driver-costs.svg"
+}
+
+part_totals() { timeout 120 "$programs/totals"; }
+part_devices() { timeout 120 "$programs/devices"; }
+
+# hook SECONDS PROGRAM ARGUMENT...: a part that is a program of its own.
+hook() {
+  local limit=$1
+  shift
+  [ -x "$1" ] || { echo "skipped: $1 is not there"; return "$skipped"; }
+  CACHALOT_LIB_DIR=$build timeout "$limit" "$@"
+}
+
+# Why nothing can run here; empty if it can.
+missing() {
+  local gpus
+  [ -x "$CUDA_HOME/bin/nvcc" ] || { echo "no nvcc in $CUDA_HOME/bin"; return; }
+  command -v nvidia-smi >/dev/null || { echo "no GPU: no nvidia-smi"; return; }
+  gpus=$(nvidia-smi -L 2>&1) || echo "no GPU: $(head -n 1 <<<"$gpus")"
+}
+
+build_all() {
+  export TORCH
+  TORCH=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null) || unset TORCH
+  cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCACHALOT_BUILD_TESTS=OFF \
+    -DCACHALOT_BUILD_EXAMPLES=OFF -DCACHALOT_BUILD_TOOLS=OFF &&
+    cmake --build "$build" --target cachalot cachalot_pluggable --parallel "$(nproc)" &&
+    "$here/build.sh" "$programs" "$build"
+}
+
+# Of a skipped part: is that against the promise? Two GPUs are promised by 2, and a tool by nobody.
+broken_promise() {
+  case $1 in
+    sanitizer) return 1 ;;
+    devices) [ "$promised" -ge 2 ] ;;
+    *) [ "$promised" -ge 1 ] ;;
+  esac
+}
+
+failures=0
+report() {
+  printf '%-10s %s\n' "$1" "$2"
+  case $2 in failed*) failures=$((failures + 1)) ;; esac
+}
+
+# report_skip PART REASON
+report_skip() {
+  if broken_promise "$1"; then report "$1" "failed: a GPU was promised, but $2"; else report "$1" "skipped: $2"; fi
+}
+
+run_part() {
+  local log=$out/$1.log begin=$SECONDS code=0
+  "part_$1" >"$log" 2>&1 || code=$?
+  case $code in
+    0) report "$1" "passed in $((SECONDS - begin)) s" ;;
+    "$skipped") report_skip "$1" "$(sed -n 's/^skipped: //p' "$log" | head -n 1)" ;;
+    124) report "$1" "failed: it ran out of time; see $log" ;;
+    *) report "$1" "failed: $(tail -n 1 "$log") (exit code $code; see $log)" ;;
+  esac
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=("${all_parts[@]}")
+for part in "${parts[@]}"; do
+  [[ " ${all_parts[*]} " == *" $part "* ]] || { echo "no such part: $part" >&2; exit 2; }
+done
+[[ $promised =~ ^[0-9]+$ && $seconds =~ ^[0-9]+$ ]] ||
+  { echo "CACHALOT_GPU_TESTS and CACHALOT_GPU_SECONDS are numbers" >&2; exit 2; }
+
+reason=$(missing)
+if [ -n "$reason" ]; then
+  for part in "${parts[@]}"; do report_skip "$part" "$reason"; done
+else
+  mkdir -p "$out"
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv >"$out/machine.txt"
+  if build_all >"$out/build.log" 2>&1; then
+    for part in "${parts[@]}"; do run_part "$part"; done
+  else
+    report build "failed: $(grep -m 1 -i error "$out/build.log") (see $out/build.log)"
+  fi
+fi
+[ "$failures" -eq 0 ]

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// PyTorch's own allocator on the GPU, without Python: the benchmark's reference. Built against the
+// installed package (build.sh).
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+#include <exception>
+#include <string>
+
+namespace c10::cuda::_internal {
+C10_CUDA_API void setHasPrimaryContext(bool (*)(DeviceIndex));
+}
+
+namespace {
+
+namespace cca = c10::cuda::CUDACachingAllocator;
+
+std::string problem;
+
+}  // namespace
+
+// NULL, or why it can not run. Once, before the others.
+extern "C" const char* torch_start() {
+  try {
+    c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+    cca::init(c10::cuda::device_count_ensure_non_zero());
+    return nullptr;
+  } catch (const std::exception& failure) {
+    problem = failure.what();
+    return problem.c_str();
+  }
+}
+
+// NULL where there is no memory.
+extern "C" void* torch_allocate(size_t size, cudaStream_t stream) {
+  try {
+    return cca::raw_alloc_with_stream(size, stream);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+extern "C" void torch_free(void* address) { cca::raw_delete(address); }
+
+extern "C" void torch_empty() { cca::emptyCache(); }
