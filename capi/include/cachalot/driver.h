@@ -6,6 +6,13 @@
  * A driver knows its devices. There are four: `cuda` (NVIDIA GPUs), `host` (ordinary memory, so
  * that everything runs without a GPU), `sim` (accounting only, see sim.h) and `custom` (a table of
  * functions of the caller).
+ *
+ * `cuda` opens libcuda.so.1 when it is made (CUDA 11.3 or newer) and uses the devices' primary
+ * contexts, as the CUDA runtime does; a context is made at a device's first use. Its calls work on
+ * any thread and leave the thread's current context as it was. Streams are the driver's handles:
+ * CUstream or cudaStream_t as a number, 0 being the legacy default stream and 2 the calling
+ * thread's own default stream (memory that is cached for one thread's is not handed to another's).
+ * In a child that was forked later every call fails.
  */
 #ifndef CACHALOT_DRIVER_H_
 #define CACHALOT_DRIVER_H_
@@ -179,10 +186,11 @@ typedef struct cachalot_device_ops {
 /**
  * Opens a driver by name.
  *
- * @param name  "cuda"; "host" or "host:CAPACITY"; "sim" or "sim:CAPACITY", a capacity being a
- * number with B, KiB, MiB, GiB or TiB ("80GiB"; without a unit: bytes). Without one `host` has 4
- * GiB and `sim` 80 GiB, on one device. NULL or "": the environment variable CACHALOT_DRIVER, and if
- *              that is unset too "cuda" where a driver can be opened, else "host".
+ * @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
+ *              GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
+ *              `sim` 80 GiB, on one device, and each device of `cuda` has what it has (with one no
+ *              device gives more than that). NULL or "": the environment variable CACHALOT_DRIVER,
+ *              and if that is unset too "cuda" where a driver can be opened, else "host".
  * @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
  *         CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.
