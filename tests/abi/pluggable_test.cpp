@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "cachalot/cachalot.h"
+
 namespace {
 
 using PoolId = std::pair<uint64_t, uint64_t>;
@@ -33,7 +35,18 @@ Function* find(const char* name) {
   return reinterpret_cast<Function*>(symbol);
 }
 
+// The functions of the public header, as the same library exports them.
+#define FIND(function) find<decltype(function)>(#function)
+
 struct Plugin {
+  cachalot_status (*set_options)(const char*, const cachalot_allocator_options*, cachalot_error*) =
+      find<cachalot_status(const char*, const cachalot_allocator_options*, cachalot_error*)>(
+          "cachalot_pluggable_set_options");
+  cachalot_status (*get_allocator)(cachalot_allocator**, cachalot_error*) =
+      find<cachalot_status(cachalot_allocator**, cachalot_error*)>(
+          "cachalot_pluggable_get_allocator");
+  void* (*try_alloc)(size_t, int,
+                     void*) = find<void*(size_t, int, void*)>("cachalot_pluggable_try_alloc");
   void* (*alloc)(size_t, int, void*) = find<void*(size_t, int, void*)>("cachalot_pluggable_alloc");
   void (*free)(void*, size_t, int,
                void*) = find<void(void*, size_t, int, void*)>("cachalot_pluggable_free");
@@ -123,6 +136,89 @@ TEST_F(Pluggable, TakesItsOptionsFromTheEnvironmentAndPrintsWarnings) {
         plugin_.init(1);
       },
       "^cachalot: Ignoring invalid value for boolean flag PYTORCH_NO_CUDA_MEMORY_CACHING: yes");
+}
+
+TEST_F(Pluggable, TakesItsOptionsFromACallBeforeTheFirstUse) {
+  EXPECT_PRINTS(
+      {
+        cachalot_allocator_options options{};
+        options.struct_size = sizeof options;
+        options.config = "max_split_size_mb:64";
+        options.release = CACHALOT_RELEASE_2_11;
+        EXPECT_EQ(plugin_.set_options("sim:2GiB", &options, nullptr), CACHALOT_OK);
+        options.config = "";  // the text was copied
+        EXPECT_NE(plugin_.alloc(1536 * kMiB, 0, nullptr), nullptr);
+        cachalot_allocator* allocator = nullptr;
+        EXPECT_EQ(plugin_.get_allocator(&allocator, nullptr), CACHALOT_OK);
+        EXPECT_EQ(FIND(cachalot_allocator_release)(allocator), CACHALOT_RELEASE_2_11);
+        cachalot_settings settings{};
+        settings.struct_size = sizeof settings;
+        EXPECT_EQ(FIND(cachalot_get_settings)(allocator, &settings, nullptr), CACHALOT_OK);
+        EXPECT_EQ(settings.max_split_size, 64 * kMiB);
+      },
+      "^$");
+}
+
+TEST_F(Pluggable, RefusesOptionsOnceTheAllocatorExists) {
+  EXPECT_PRINTS(
+      {
+        plugin_.init(1);
+        cachalot_error error{};
+        error.struct_size = sizeof error;
+        EXPECT_EQ(plugin_.set_options(nullptr, nullptr, &error), CACHALOT_ERROR_INVALID_STATE);
+        EXPECT_STREQ(error.message, "the allocator exists already");
+      },
+      "^$");
+}
+
+TEST_F(Pluggable, RefusesOptionsOfAnotherKindAndKeepsThoseBefore) {
+  EXPECT_PRINTS(
+      {
+        EXPECT_EQ(plugin_.set_options("sim:2GiB", nullptr, nullptr), CACHALOT_OK);
+        cachalot_allocator_options options{};
+        EXPECT_EQ(plugin_.set_options("sim:1GiB", &options, nullptr),
+                  CACHALOT_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(plugin_.alloc(1536 * kMiB, 0, nullptr), nullptr);
+      },
+      "^$");
+}
+
+TEST_F(Pluggable, AnswersTheQuestionsOfThePublicHeader) {
+  void* const block = plugin_.alloc(1000, 0, stream(0xc0));
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(plugin_.get_allocator(&allocator, nullptr), CACHALOT_OK);
+  cachalot_block known{};
+  known.struct_size = sizeof known;
+  EXPECT_EQ(FIND(cachalot_get_block)(allocator, reinterpret_cast<cachalot_address>(block), &known,
+                                     nullptr),
+            CACHALOT_OK);
+  EXPECT_EQ(known.requested, 1000U);
+  plugin_.free(block, 1000, 0, stream(0xc0));
+}
+
+TEST_F(Pluggable, SaysThatItHasNoAllocator) {
+  EXPECT_PRINTS(
+      {
+        EXPECT_EQ(plugin_.set_options("no_such_driver", nullptr, nullptr), CACHALOT_OK);
+        cachalot_allocator* allocator = nullptr;
+        cachalot_error error{};
+        error.struct_size = sizeof error;
+        EXPECT_EQ(plugin_.get_allocator(&allocator, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(allocator, nullptr);
+        plugin_.init(1);
+      },
+      "^cachalot: .*no_such_driver.*\n$");
+}
+
+TEST_F(Pluggable, HasAnAllocationForPoolsThatSaysNothing) {
+  EXPECT_PRINTS(
+      {
+        EXPECT_EQ(plugin_.try_alloc(size_t{2} << 30, 0, nullptr), nullptr);
+        void* const block = plugin_.try_alloc(2 * kMiB, 0, nullptr);
+        EXPECT_NE(block, nullptr);
+        plugin_.free(block, 2 * kMiB, 0, nullptr);
+      },
+      "^$");
 }
 
 TEST_F(Pluggable, LimitsAndEmptiesTheCache) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compares what a shared library exports with its version script and with what the headers declare.
+"""Compares what a shared library exports with its version scripts and with what the headers declare.
 
-  symbols_test.py --shared-object FILE --map MAP [--headers FOLDER]
+  symbols_test.py --shared-object FILE --map MAP [--map MAP] [--headers FOLDER]
   symbols_test.py --self-test [--cc COMPILER]
 
 Exit code 0: all agree; 1: they differ, and each difference is a line; 2: the call is wrong.
@@ -69,12 +69,15 @@ def differences(exported, mapped, declared):
     return lines
 
 
-def compare(library, map_file, headers):
+def compare(library, map_files, headers):
+    mapped = {}
+    for map_file in map_files:
+        mapped.update(mapped_symbols(map_file))
     declared = declared_functions(headers) if headers else None
     exported = exported_symbols(library)
     if not exported:
         return [f"nothing is exported: {library}"]
-    return differences(exported, mapped_symbols(map_file), declared)
+    return differences(exported, mapped, declared)
 
 
 # The self-test builds small libraries, right ones and wrong ones, and compares them.
@@ -139,7 +142,7 @@ def self_test(compiler):
             folder = pathlib.Path(name)
             build(folder, compiler, header, source, build_map)
             (folder / "small.map").write_text(map_text)
-            found = compare(folder / "small.so", folder / "small.map", folder)
+            found = compare(folder / "small.so", [folder / "small.map"], folder)
         if found != expected:
             failures += 1
             print(f"{what}: expected {expected}, found {found}")
@@ -151,7 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared-object")
-    parser.add_argument("--map")
+    parser.add_argument("--map", action="append")
     parser.add_argument("--headers")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--cc", default="cc")

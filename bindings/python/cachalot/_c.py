@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The part of the C interface that this package uses, as ctypes declarations.
+
+Names and fields are those of capi/include/cachalot without the prefix; the tests compare every layout
+with the header. Structs with a `struct_size` fill it in themselves.
+"""
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+OK = 0
+ERROR_INVALID_ARGUMENT = 1
+ERROR_INVALID_STATE = 2
+
+RELEASES = {None: 0, "2.11": 211, "2.15": 215}
+CONTEXT_SOURCES = {None: 0, "stack": 1, "labels": 2}
+CONTEXT_LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
+ACTION_OOM = 8
+POOL_USE_ON_OOM = 1
+POOL_NO_SPLIT = 2
+UNLIMITED = 2**64 - 1
+
+
+class Struct(ctypes.Structure):
+    """A struct that begins with its own size."""
+
+    def __init__(self, **values):
+        super().__init__(struct_size=ctypes.sizeof(self), **values)
+
+
+class Error(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("status", c_int32),
+        ("driver_code", c_int32),
+        ("requested", c_uint64),
+        ("segment_size", c_uint64),
+        ("device_free", c_uint64),
+        ("device_total", c_uint64),
+        ("limit", c_uint64),
+        ("allocated", c_uint64),
+        ("reserved", c_uint64),
+        ("private_pools_free", c_uint64),
+        ("largest_free_block", c_uint64),
+        ("stream", c_uint64),
+        ("device", c_int32),
+        ("reserved_0", c_int32),
+        ("message", c_char * 4096),
+    ]
+
+
+class PoolId(ctypes.Structure):
+    _fields_ = [("first", c_uint64), ("second", c_uint64)]
+
+
+class PoolOptions(Struct):
+    _fields_ = [("struct_size", c_size_t), ("flags", c_uint32), ("reserved_0", c_int32), ("source", c_void_p)]
+
+
+class AllocatorOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("driver", c_void_p),
+        ("config", c_char_p),
+        ("release", c_int32),
+        ("context_source", c_int32),
+        ("mend", c_uint32),
+        ("no_caching", c_int32),
+        ("shareable_pages", c_int32),
+        ("check_every_call", c_int32),
+        ("track_labels", c_int32),
+        ("reserved_0", c_int32),
+        ("log", c_void_p),
+        ("log_user_data", c_void_p),
+        ("context_capture", c_void_p),
+        ("context_text", c_void_p),
+        ("context_user_data", c_void_p),
+    ]
+
+
+class Settings(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("max_split_size", c_uint64),
+        ("max_non_split_rounding_size", c_uint64),
+        ("large_segment_size", c_uint64),
+        ("garbage_collection_threshold", c_double),
+        ("per_process_memory_fraction", c_double),
+        ("roundup_power2_divisions", c_uint64 * 16),
+        ("roundup_bypass_threshold", c_uint64),
+        ("expandable_segments", c_int32),
+        ("release_lock_on_cudamalloc", c_int32),
+        ("graph_capture_record_stream_reuse", c_int32),
+        ("throw_on_cudamalloc_oom", c_int32),
+        ("pinned_use_background_threads", c_int32),
+        ("pinned_use_cuda_host_register", c_int32),
+        ("pinned_free_catch_all", c_int32),
+        ("reserved_0", c_int32),
+        ("pinned_num_register_threads", c_uint64),
+        ("pinned_reserve_segment_size_mb", c_uint64),
+        ("pinned_max_round_threshold", c_uint64),
+        ("pinned_max_cached_size", c_uint64),
+    ]
+
+
+class Stat(ctypes.Structure):
+    _fields_ = [("current", c_int64), ("peak", c_int64), ("allocated", c_int64), ("freed", c_int64)]
+
+
+class StatArray(ctypes.Structure):
+    _fields_ = [("all", Stat), ("small_pool", Stat), ("large_pool", Stat)]
+
+
+class Stats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("allocation", StatArray),
+        ("segment", StatArray),
+        ("active", StatArray),
+        ("inactive_split", StatArray),
+        ("allocated_bytes", StatArray),
+        ("reserved_bytes", StatArray),
+        ("active_bytes", StatArray),
+        ("inactive_split_bytes", StatArray),
+        ("requested_bytes", StatArray),
+        ("oversize_allocations", Stat),
+        ("oversize_segments", Stat),
+        ("num_alloc_retries", c_int64),
+        ("num_ooms", c_int64),
+        ("num_sync_all_streams", c_int64),
+        ("num_device_alloc", c_int64),
+        ("num_device_free", c_int64),
+        ("max_split_size", c_int64),
+        ("num_oom_rejections", c_int64),
+    ]
+
+
+class HistoryOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("enabled", c_int32),
+        ("context", c_int32),
+        ("max_entries", c_uint64),
+        ("clear", c_int32),
+        ("reserved_0", c_int32),
+        ("skip_actions", c_char_p),
+    ]
+
+
+class SnapshotOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("pool", PoolId),
+        ("without_history", c_int32),
+        ("reserved_0", c_int32),
+    ]
+
+
+class SegmentRow(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("device", c_int32),
+        ("is_large", c_int32),
+        ("address", c_uint64),
+        ("total_size", c_uint64),
+        ("allocated_size", c_uint64),
+        ("active_size", c_uint64),
+        ("requested_size", c_uint64),
+        ("stream", c_uint64),
+        ("pool", PoolId),
+        ("is_expandable", c_int32),
+        ("reserved_0", c_int32),
+        ("number", c_int64),
+        ("context", c_uint64),
+        ("first_block", c_size_t),
+        ("block_count", c_size_t),
+    ]
+
+
+class BlockRow(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("address", c_uint64),
+        ("size", c_uint64),
+        ("requested_size", c_uint64),
+        ("state", c_int32),
+        ("reserved_0", c_int32),
+        ("context", c_uint64),
+    ]
+
+
+class TraceEntry(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("action", c_int32),
+        ("device", c_int32),
+        ("address", c_uint64),
+        ("size", c_uint64),
+        ("stream", c_uint64),
+        ("pool", PoolId),
+        ("context", c_uint64),
+        ("time_us", c_int64),
+        ("metadata", c_char_p),
+        ("internal_metadata", c_char_p),
+    ]
+
+
+_ERROR = POINTER(Error)
+_SIZE = POINTER(c_size_t)
+
+# Name: the arguments of a function that returns a status and takes an error record last.
+CALLS = {
+    "pluggable_set_options": [c_char_p, POINTER(AllocatorOptions)],
+    "pluggable_get_allocator": [POINTER(c_void_p)],
+    "empty_cache": [c_void_p],
+    "set_caching_enabled": [c_void_p, c_int32],
+    "set_memory_fraction": [c_void_p, c_int32, c_double],
+    "memory_fraction": [c_void_p, c_int32, POINTER(c_double)],
+    "configure": [c_void_p, c_char_p],
+    "get_stats": [c_void_p, c_int32, POINTER(Stats)],
+    "reset_peak_stats": [c_void_p, c_int32],
+    "reset_accumulated_stats": [c_void_p, c_int32],
+    "memory_summary": [c_void_p, c_int32, c_int32, c_char_p, c_size_t, _SIZE],
+    "pool_create": [c_void_p, c_int32, PoolId, POINTER(PoolOptions)],
+    "pool_release": [c_void_p, c_int32, PoolId],
+    "pool_empty": [c_void_p, c_int32, PoolId],
+    "pool_use_count": [c_void_p, c_int32, PoolId, POINTER(c_int32)],
+    "record_history": [c_void_p, POINTER(HistoryOptions)],
+    "set_metadata": [c_char_p],
+    "context_text": [c_void_p, c_uint64, c_char_p, c_size_t, _SIZE],
+    "label_push": [c_char_p],
+    "label_pop": [],
+    "snapshot_take": [c_void_p, POINTER(SnapshotOptions), POINTER(c_void_p)],
+}
+
+# Name: what any other function returns, and its arguments.
+FUNCTIONS = {
+    "version": (c_char_p, []),
+    "version_number": (c_int32, []),
+    "action_name": (c_char_p, [c_int32]),
+    "allocator_release": (c_int32, [c_void_p]),
+    "allocator_driver": (c_void_p, [c_void_p]),
+    "driver_name": (c_char_p, [c_void_p]),
+    "driver_device_count": (c_int32, [c_void_p]),
+    "stats_at": (c_int32, [POINTER(Stats), c_int32, c_size_t, POINTER(c_char_p), POINTER(c_int64)]),
+    "snapshot_destroy": (None, [c_void_p]),
+    "snapshot_segment_count": (c_size_t, [c_void_p]),
+    "snapshot_segment": (c_int32, [c_void_p, c_size_t, POINTER(SegmentRow)]),
+    "snapshot_block": (c_int32, [c_void_p, c_size_t, POINTER(BlockRow)]),
+    "snapshot_entry_count": (c_size_t, [c_void_p, c_int32]),
+    "snapshot_entry": (c_int32, [c_void_p, c_int32, c_size_t, POINTER(TraceEntry)]),
+    "snapshot_settings": (c_int32, [c_void_p, POINTER(Settings)]),
+    "snapshot_config": (c_char_p, [c_void_p]),
+}
+
+
+def declare(library):
+    """Tells ctypes the signatures of all functions above; AttributeError names one that is missing."""
+    for name, arguments in CALLS.items():
+        function = getattr(library, "cachalot_" + name)
+        function.restype, function.argtypes = c_int32, [*arguments, _ERROR]
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, "cachalot_" + name)
+        function.restype, function.argtypes = result, arguments

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Finding and calling libcachalot_pluggable.so."""
+
+import ctypes
+import functools
+import os
+
+from . import _c, errors
+
+FILE_NAME = "libcachalot_pluggable.so"
+
+# The binary interface that _c.py was written for: version_number() without the patch.
+INTERFACE = 1
+
+
+def candidates():
+    """Where the library is looked for, in this order."""
+    folder = os.environ.get("CACHALOT_LIB_DIR")
+    if folder:
+        yield os.path.join(folder, FILE_NAME)
+    yield os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", FILE_NAME)
+    yield FILE_NAME  # the loader's own path
+
+
+@functools.lru_cache(maxsize=None)
+def load():
+    """The library as a ctypes object; its `_name` is the path that it was loaded from.
+
+    Raises LibraryNotFoundError with one line for each place that was tried.
+    """
+    tried = []
+    for candidate in candidates():
+        try:
+            return open_library(candidate)
+        except (OSError, AttributeError, errors.LibraryNotFoundError) as error:
+            tried.append(f"  {candidate}: {error}")
+    raise errors.LibraryNotFoundError(
+        f"{FILE_NAME} was not found (set CACHALOT_LIB_DIR to its folder); tried:\n" + "\n".join(tried))
+
+
+def open_library(path):
+    library = ctypes.CDLL(path)
+    _c.declare(library)
+    number = library.cachalot_version_number()
+    if number // 100 != INTERFACE:
+        version = library.cachalot_version().decode()
+        raise errors.LibraryNotFoundError(f"it has version {version}, which this package does not know")
+    return library
+
+
+def call(name, *arguments):
+    """Calls a function of _c.CALLS and raises what it reports."""
+    error = _c.Error()
+    if getattr(load(), "cachalot_" + name)(*arguments, ctypes.byref(error)) != _c.OK:
+        raise _exception(error)
+
+
+def _exception(error):
+    kinds = {_c.ERROR_INVALID_ARGUMENT: errors.InvalidArgumentError,
+             _c.ERROR_INVALID_STATE: errors.InvalidStateError}
+    kind = kinds.get(error.status, errors.Error)
+    return kind(error.message.decode("utf-8", "replace"), error.status, error.driver_code)
+
+
+def text(name, *arguments):
+    """What a function writes that takes a buffer, its capacity and the place of the length."""
+    capacity, length = 4096, ctypes.c_size_t()
+    while True:
+        buffer = ctypes.create_string_buffer(capacity)
+        call(name, *arguments, buffer, capacity, ctypes.byref(length))
+        if length.value < capacity:
+            return buffer.value.decode("utf-8", "replace")
+        capacity = length.value + 1
+
+
+def allocator():
+    """The process's allocator, made if there is none yet."""
+    found = ctypes.c_void_p()
+    call("pluggable_get_allocator", ctypes.byref(found))
+    return found
+
+
+def device_count():
+    library = load()
+    return library.cachalot_driver_device_count(library.cachalot_allocator_driver(allocator()))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""torch.cuda.MemPool for a process that is on cachalot: PyTorch can not make its own there."""
+
+import ctypes
+
+import torch
+
+from . import _c, _library
+from .errors import Error
+
+
+class MemPool:
+    """A private pool of cachalot with the interface of torch.cuda.MemPool, for torch.cuda.use_mem_pool and
+    torch.cuda.graph.
+
+    Args:
+        allocator: must be None; another source of memory can not be put under cachalot from Python.
+        use_on_oom: its cached blocks serve requests of others that would fail.
+        no_split: its blocks are never split.
+    """
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        self._device = None
+        if allocator is not None:
+            raise NotImplementedError("a MemPool with an allocator of its own needs PyTorch's native allocator")
+        torch.cuda.init()
+        self._id = torch.cuda.graph_pool_handle()
+        options = _c.PoolOptions(flags=_c.POOL_USE_ON_OOM * bool(use_on_oom) + _c.POOL_NO_SPLIT * bool(no_split))
+        device = torch.cuda.current_device()
+        self._call("pool_create", device, ctypes.byref(options))
+        self._device = device
+
+    def _call(self, name, device, *arguments):
+        _library.call(name, _library.allocator(), device, _c.PoolId(*self._id), *arguments)
+
+    @property
+    def id(self):
+        """The id of the pool, two numbers."""
+        return self._id
+
+    def use_count(self):
+        """How many uses it has: itself, and each routing that has not been released."""
+        count = ctypes.c_int32()
+        self._call("pool_use_count", self._device, ctypes.byref(count))
+        return count.value
+
+    def snapshot(self, include_traces=True):
+        """Its segments, as torch.cuda.memory_snapshot has them."""
+        return torch.cuda.memory_snapshot(self._id, include_traces)
+
+    def __del__(self):
+        if self._device is None:
+            return
+        try:
+            self._call("pool_release", self._device)
+            self._call("pool_empty", self._device)
+        except (Error, TypeError):  # TypeError: the interpreter is going and its modules are empty
+            pass

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""PyTorch on cachalot: the whole process, or one torch.cuda.MemPool.
+
+PyTorch's contract for foreign allocators carries allocations, frees, streams and the routing to pools. What
+it leaves out (statistics, snapshots, history) is put in place of the functions of torch._C that
+torch.cuda.memory calls, so that its own Python code works on, formats included.
+"""
+
+import ctypes
+import os
+import threading
+
+import torch
+
+from . import _c, _library, history, statistics
+from ._mem_pool import MemPool
+from .errors import InvalidArgumentError
+
+# PyTorch's setter of each optional hook, and our function for it.
+HOOKS = {
+    "set_init_fn": "init",
+    "set_reset_fn": "reset",
+    "set_memory_fraction_fn": "memory_fraction",
+    "set_base_alloc_fn": "base_alloc",
+    "set_record_stream_fn": "record_stream",
+    "set_begin_allocate_to_pool": "begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "end_allocate_to_pool",
+    "set_release_pool": "release_pool",
+}
+
+_installed = None
+
+
+def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False):
+    """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
+
+    Args:
+        config: PyTorch's option string; None: CACHALOT_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF, else
+            PYTORCH_ALLOC_CONF. A string that is not acceptable is an error when CUDA is initialised.
+        release: the PyTorch release whose decisions are made: "2.11" or "2.15"; None: CACHALOT_RELEASE,
+            else the newest.
+        driver: where memory comes from; None: CACHALOT_DRIVER, else "cuda".
+        contexts: what the history says of where a call came from: None, "stack" (native call stacks) or
+            "labels" (cachalot.label).
+        track_labels: keeps statistics for each label.
+
+    Raises:
+        RuntimeError: if CUDA is in use already or another allocator has been installed.
+    """
+    global _installed
+    if _installed is not None:
+        raise RuntimeError("cachalot is installed already")
+    if torch.cuda.is_initialized():
+        raise RuntimeError("cachalot.torch.install() must come before the first use of CUDA")
+    options = _c.AllocatorOptions(
+        config=None if config is None else config.encode(),
+        release=_choice("release", release, _c.RELEASES),
+        context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
+        track_labels=int(track_labels))
+    # Never the host's memory, which the library takes where it finds no GPU.
+    driver = driver or os.environ.get("CACHALOT_DRIVER") or "cuda"
+    _library.call("pluggable_set_options", driver.encode(), ctypes.byref(options))
+    allocator = _pluggable_allocator("cachalot_pluggable_alloc")
+    torch.cuda.memory.change_current_allocator(allocator)
+    _installed = allocator
+    _replace_functions()
+
+
+def is_installed():
+    """Whether install() has been called."""
+    return _installed is not None
+
+
+def mem_pool(**options):
+    """A torch.cuda.MemPool whose segments come from cachalot; for torch.cuda.use_mem_pool.
+
+    Without install() PyTorch's native allocator stays in charge of everything, also of what it does with
+    the pool's segments; with it, it is a private pool of cachalot.
+
+    Args:
+        options: those of torch.cuda.MemPool (use_on_oom, no_split).
+    """
+    if is_installed():
+        return MemPool(**options)
+    return torch.cuda.MemPool(_pluggable_allocator("cachalot_pluggable_try_alloc").allocator(), **options)
+
+
+def _choice(name, value, choices):
+    if value not in choices:
+        known = ", ".join(map(repr, choices))
+        raise InvalidArgumentError(f"{name} must be one of {known}, not {value!r}", _c.ERROR_INVALID_ARGUMENT)
+    return choices[value]
+
+
+def _pluggable_allocator(function):
+    library = _library.load()
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(library._name, function, "cachalot_pluggable_free")
+    for setter, hook in HOOKS.items():
+        address = ctypes.cast(getattr(library, "cachalot_pluggable_" + hook), ctypes.c_void_p).value
+        getattr(allocator.allocator(), setter)(address)
+    return allocator
+
+
+def _replace_functions():
+    """Replaces the functions of torch._C that a foreign allocator does not support."""
+    for name, function in _REPLACEMENTS.items():
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, function)
+    torch.cuda.MemPool = torch.cuda.memory.MemPool = MemPool
+
+
+_metadata = threading.local()
+
+
+def _memory_snapshot(pool):
+    first, second, with_history = (*(pool or (0, 0)), True)[:3]
+    return history.snapshot((first, second), bool(with_history))
+
+
+def _record_memory_history(enabled, context, stacks, max_entries, clear_history=False, *more):
+    skip_actions = more[2] if len(more) > 2 else ()
+    torch.cuda.init()
+    history.record_history(enabled, context, max_entries, clear_history, skip_actions)
+
+
+def _record_memory_history_legacy(enabled, record_context, max_entries, record_alloc_context, *more):
+    clear_history = more[1] if len(more) > 1 else False
+    context = ("all" if record_alloc_context else "state") if record_context else None
+    torch.cuda.init()
+    history.record_history("all" if enabled else None, context, max_entries, clear_history)
+
+
+def _set_metadata(text):
+    _library.call("set_metadata", text.encode())
+    _metadata.text = text
+
+
+def _get_metadata():
+    return getattr(_metadata, "text", "")
+
+
+def _memory_fraction(device):
+    fraction = ctypes.c_double()
+    _library.call("memory_fraction", _library.allocator(), device, ctypes.byref(fraction))
+    return fraction.value
+
+
+def _enable_caching(enabled):
+    _library.call("set_caching_enabled", _library.allocator(), int(enabled))
+
+
+_torch_set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+
+
+def _set_settings(config):
+    _torch_set_settings(config)  # the options of pinned memory stay PyTorch's own
+    _library.call("configure", _library.allocator(), config.encode())
+
+
+_REPLACEMENTS = {
+    "_cuda_memoryStats": statistics.nested_stats,
+    "_cuda_resetPeakMemoryStats": statistics.reset_peak_stats,
+    "_cuda_resetAccumulatedMemoryStats": statistics.reset_accumulated_stats,
+    "_cuda_memorySnapshot": _memory_snapshot,
+    "_cuda_record_memory_history": _record_memory_history,
+    "_cuda_record_memory_history_legacy": _record_memory_history_legacy,
+    "_cuda_setMemoryMetadata": _set_metadata,
+    "_cuda_getMemoryMetadata": _get_metadata,
+    "_cuda_getMemoryFraction": _memory_fraction,
+    "_cuda_cudaCachingAllocator_enable": _enable_caching,
+    "_cuda_isHistoryEnabled": history.is_recording,
+    "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
+    "_accelerator_emptyCache": torch.cuda.empty_cache,
+    "_accelerator_setAllocatorSettings": _set_settings,
+    "_accelerator_getDeviceStats": statistics.nested_stats,
+    "_accelerator_resetPeakStats": statistics.reset_peak_stats,
+    "_accelerator_resetAccumulatedStats": statistics.reset_accumulated_stats,
+}

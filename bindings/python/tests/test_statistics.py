@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Statistics and the summary against what PyTorch 2.11 gave on a GPU for the same program."""
+
+import json
+import unittest
+
+from support import DATA, MIB, allocate, free, run
+
+import cachalot
+
+
+# What the program behind tests/data did: 4 blocks, 2 of them still there, one request that failed.
+REFERENCE = """
+from support import MIB, allocate, free
+import cachalot, ctypes, json
+from cachalot import _library
+small, large = allocate(700 * 1024 - 100), allocate(5 * MIB)
+huge, other = allocate(64 * MIB), allocate(3000)
+free(huge); free(other)
+cachalot.empty_cache()
+print(json.dumps([cachalot.stats(), cachalot.memory_summary()]))
+"""
+
+
+def result_of(program, **values):
+    done = run(program, **values)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class Statistics(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stats, cls.summary = result_of(REFERENCE, CACHALOT_RELEASE="2.11")
+
+    def test_have_pytorchs_names_in_pytorchs_order(self):
+        self.assertEqual(list(self.stats), list(json.loads((DATA / "memory_stats.json").read_text())))
+
+    def test_count_blocks_and_bytes(self):
+        self.assertEqual(self.stats["allocation.all.current"], 2)
+        self.assertEqual(self.stats["allocation.all.allocated"], 4)
+        self.assertEqual(self.stats["allocated_bytes.large_pool.current"], 5 * MIB)
+        self.assertEqual(self.stats["requested_bytes.small_pool.current"], 700 * 1024 - 100)
+
+    def test_have_one_more_name_since_2_12(self):
+        stats, _ = result_of(REFERENCE, CACHALOT_RELEASE="2.15")
+        self.assertEqual(set(stats) - set(self.stats), {"num_oom_rejections"})
+
+    def test_the_summary_has_pytorchs_layout(self):
+        expected = (DATA / "memory_summary.txt").read_text().splitlines()
+        lines = self.summary.splitlines()
+        self.assertEqual(len(lines), len(expected))
+        for line, reference in zip(lines, expected):
+            self.assertEqual(len(line), len(reference))
+            self.assertEqual(line.split("|")[1].rstrip("0123456789 "), reference.split("|")[1].rstrip("0123456789 "))
+
+
+class OneDevice(unittest.TestCase):
+    def test_nested_statistics_have_the_same_numbers(self):
+        block = allocate(3 * MIB)
+        flat, nested = cachalot.stats(), cachalot.nested_stats()
+        self.assertEqual(nested["active_bytes"]["large_pool"]["current"], flat["active_bytes.large_pool.current"])
+        self.assertEqual(nested["num_ooms"], flat["num_ooms"])
+        self.assertEqual(sorted(nested), sorted({name.split(".")[0] for name in flat}))
+        free(block)
+
+    def test_current_and_peak_bytes_follow_the_blocks(self):
+        before = cachalot.memory_allocated()
+        block = allocate(10 * MIB)
+        self.assertEqual(cachalot.memory_allocated(), before + 10 * MIB)
+        free(block)
+        self.assertEqual(cachalot.memory_allocated(), before)
+        self.assertGreaterEqual(cachalot.max_memory_allocated(), before + 10 * MIB)
+        cachalot.reset_peak_stats()
+        self.assertEqual(cachalot.max_memory_allocated(), before)
+
+    def test_emptying_the_cache_gives_segments_back(self):
+        free(allocate(100 * MIB))
+        reserved = cachalot.memory_reserved()
+        cachalot.empty_cache()
+        self.assertLessEqual(cachalot.memory_reserved(), reserved - 100 * MIB)
+        self.assertGreaterEqual(cachalot.max_memory_reserved(), reserved)
+
+    def test_sums_can_be_reset(self):
+        free(allocate(1000))
+        cachalot.reset_accumulated_stats()
+        self.assertEqual(cachalot.stats()["allocation.all.allocated"], 0)
+
+    def test_the_short_summary_leaves_the_pools_out(self):
+        self.assertNotIn("from large pool", cachalot.memory_summary(abbreviated=True))
+        self.assertIn("from large pool", cachalot.memory_summary())
+
+    def test_a_device_can_be_given_as_in_pytorch(self):
+        class Device:
+            index = 0
+
+        for device in (None, 0, "cuda:0", "cuda", Device()):
+            self.assertEqual(cachalot.memory_summary(device), cachalot.memory_summary(0))
+
+    def test_a_device_that_there_is_not_is_an_error_with_its_number(self):
+        for function in (cachalot.stats, cachalot.memory_summary, cachalot.reset_peak_stats):
+            with self.assertRaisesRegex(cachalot.InvalidArgumentError, "7"):
+                function(7)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""cachalot.torch against a stand-in for PyTorch that has the functions it is installed through."""
+
+import json
+import unittest
+
+from support import run
+
+TORCH = """
+import sys, types
+
+class Inner:
+    def __init__(self): self.hooks = {}
+    def __getattr__(self, name):
+        if not name.startswith("set_"): raise AttributeError(name)
+        return lambda address: self.hooks.__setitem__(name, address)
+
+class CUDAPluggableAllocator:
+    def __init__(self, path, alloc, free):
+        self.names, self.inner = [path, alloc, free], Inner()
+    def allocator(self): return self.inner
+
+torch = types.ModuleType("torch")
+torch._C = types.SimpleNamespace(_cuda_memoryStats=None, _cuda_memorySnapshot=None, _accelerator_getDeviceStats=None)
+torch.cuda = types.SimpleNamespace(
+    initialized=False, current=[], is_initialized=lambda: torch.cuda.initialized, current_device=lambda: 0,
+    init=lambda: None, empty_cache=lambda: None, graph_pool_handle=lambda: (0, 77), MemPool=lambda *a, **o: (a, o))
+torch.cuda.memory = types.SimpleNamespace(
+    CUDAPluggableAllocator=CUDAPluggableAllocator, MemPool=None,
+    change_current_allocator=lambda allocator: torch.cuda.current.append(allocator))
+torch.cuda.memory_snapshot = lambda pool, traces: torch._C._cuda_memorySnapshot((*pool, traces))["segments"]
+sys.modules["torch"] = torch
+
+import json
+import cachalot, cachalot.torch
+from support import allocate, free
+"""
+
+
+def output(program, **values):
+    done = run(TORCH + program, **values)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class Install(unittest.TestCase):
+    def test_puts_the_process_on_cachalot_with_all_hooks(self):
+        names, hooks = output(
+            "cachalot.torch.install()\nallocator, = torch.cuda.current\n"
+            "print(json.dumps([allocator.names, allocator.inner.hooks]))")
+        self.assertTrue(names[0].endswith("libcachalot_pluggable.so"))
+        self.assertEqual(names[1:], ["cachalot_pluggable_alloc", "cachalot_pluggable_free"])
+        self.assertEqual(len(hooks), 8)
+        self.assertEqual(len(set(hooks.values())), 8)
+        self.assertTrue(all(hooks.values()))
+
+    def test_takes_the_options_that_it_is_given(self):
+        settings = output(
+            "cachalot.torch.install('max_split_size_mb:64', '2.11', track_labels=True)\n"
+            "print(json.dumps([len(cachalot.stats()), cachalot.snapshot()['allocator_settings']]))",
+            CACHALOT_ALLOC_CONF="max_split_size_mb:32")
+        self.assertEqual(settings[0], 122)
+        self.assertEqual(settings[1]["max_split_size"], 64 << 20)
+
+    def test_replaces_the_statistics_that_pytorch_has_and_adds_none(self):
+        stats, segments, names = output(
+            "cachalot.torch.install(release='2.11')\nblock = allocate(1000)\n"
+            "print(json.dumps([torch._C._cuda_memoryStats(0), torch._C._cuda_memorySnapshot(None)['segments'],"
+            " sorted(vars(torch._C))]))")
+        self.assertEqual(stats["allocated_bytes"]["all"]["current"], 1024)
+        self.assertEqual(segments[0]["blocks"][0]["requested_size"], 1000)
+        self.assertEqual(names, ["_accelerator_getDeviceStats", "_cuda_memorySnapshot", "_cuda_memoryStats"])
+
+    def test_refuses_to_come_too_late_or_twice(self):
+        refused = output(
+            "refused = []\n"
+            "def attempt():\n"
+            "    try: cachalot.torch.install()\n"
+            "    except RuntimeError as error: refused.append(str(error))\n"
+            "torch.cuda.initialized = True\nattempt()\ntorch.cuda.initialized = False\nattempt()\nattempt()\n"
+            "print(json.dumps([refused, len(torch.cuda.current)]))")
+        self.assertEqual(refused, [["cachalot.torch.install() must come before the first use of CUDA",
+                                    "cachalot is installed already"], 1])
+
+    def test_names_what_a_word_may_be_and_installs_nothing(self):
+        refused = output(
+            "refused = []\n"
+            "for options in ({'release': '1.0'}, {'contexts': 'all'}):\n"
+            "    try: cachalot.torch.install(**options)\n"
+            "    except ValueError as error: refused.append(str(error))\n"
+            "print(json.dumps([refused, len(torch.cuda.current)]))")
+        self.assertEqual(refused, [["release must be one of None, '2.11', '2.15', not '1.0'",
+                                    "contexts must be one of None, 'stack', 'labels', not 'all'"], 0])
+
+    def test_never_falls_back_to_the_hosts_memory(self):
+        driver, error = output(
+            "from cachalot import _library\ncachalot.torch.install()\nlibrary = _library.load()\n"
+            "try:\n"
+            "    driver = library.cachalot_allocator_driver(_library.allocator())\n"
+            "    print(json.dumps([library.cachalot_driver_name(driver).decode(), '']))\n"
+            "except cachalot.Error as error: print(json.dumps(['', str(error)]))", CACHALOT_DRIVER="")
+        self.assertTrue(driver == "cuda" or "cuda" in error, (driver, error))
+
+
+class Pools(unittest.TestCase):
+    def test_are_pytorchs_own_without_install(self):
+        arguments, options = output(
+            "(arguments, options) = cachalot.torch.mem_pool(use_on_oom=True)\n"
+            "print(json.dumps([sorted(arguments[0].hooks), options]))")
+        self.assertEqual((len(arguments), options), (8, {"use_on_oom": True}))
+
+    def test_are_cachalots_after_install_and_end_with_their_object(self):
+        identity, count, mine, error = output(
+            "cachalot.torch.install()\npool = torch.cuda.MemPool(no_split=True)\n"
+            "seen = [pool.id, pool.use_count(), isinstance(pool, cachalot.torch.MemPool)]\n"
+            "del pool\n"
+            "from cachalot import _c, _library\nimport ctypes\n"
+            "try: _library.call('pool_use_count', _library.allocator(), 0, _c.PoolId(0, 77), ctypes.c_int32())\n"
+            "except cachalot.InvalidStateError as error: seen.append(str(error))\n"
+            "print(json.dumps(seen))")
+        self.assertEqual((identity, count, mine), ([0, 77], 1, True))
+        self.assertNotEqual(error, "")
+
+    def test_with_an_allocator_of_their_own_are_refused_after_install(self):
+        self.assertIn("native allocator", output(
+            "cachalot.torch.install()\n"
+            "try: torch.cuda.MemPool(object())\n"
+            "except NotImplementedError as error: print(json.dumps(str(error)))"))
+
+
+if __name__ == "__main__":
+    unittest.main()
