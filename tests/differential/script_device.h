@@ -68,6 +68,7 @@ class ScriptDevice {
 
  protected:
   void print(std::string line);
+  void print_if_shown(const char* word, std::string line);
   virtual cachalot_address own_allocate(uint64_t size, cachalot_stream stream);
 
  private:
@@ -87,7 +88,6 @@ class ScriptDevice {
   // The functions of a driver whose user_data is a ScriptDevice.
   static cachalot_device_ops driver_functions();
 
-  void print_if_shown(const char* word, std::string line);
   int32_t runtime_failure(int32_t code);
   int32_t driver_failure(int32_t code);
   bool refuses(uint64_t size);

@@ -49,7 +49,7 @@ fresh() {
 verify() {
   local release=$1 name=$2 log=$work/$1-$2.log
   shift 2
-  printf '%s\0' "$@" | xargs -0 -P 8 -n 12 timeout 300 "$program" --torch "$release" \
+  printf '%s\0' "$@" | xargs -0 -P 8 -n 12 timeout 60 "$program" --torch "$release" \
     --oracle "$oracles/$release/build/oracle" >"$log" 2>"$log.err"
   local code=$?
   grep -E 'differs at|^[^ ]*\.(txt|gz|xz):|^    |^verify_on_gpu' "$log" "$log.err" | head -n 40

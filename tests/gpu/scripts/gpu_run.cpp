@@ -11,6 +11,7 @@
 #include "script.h"
 #include "script_setup.h"
 #include "text_file.h"
+#include "watchdog.h"
 
 namespace cachalot::gpu {
 
@@ -83,6 +84,12 @@ Step run_operation(Script& script, GpuScriptDevice& device, const Operation& ope
   return step;
 }
 
+// With caching off 0 bytes go to the device; the oracle's hands out an address for them.
+bool asks_for_nothing(const Step& step) {
+  return std::any_of(step.lines.begin(), step.lines.end(),
+                     [](const Line& line) { return line.text.starts_with("D malloc 0 "); });
+}
+
 const OperationKind& kind_of(const Operation& operation, int32_t release) {
   const OperationKind* kind = find_operation_kind(operation.word);
   if (kind == nullptr || kind->since > release || kind->stage == Stage::kNotBuilt)
@@ -132,9 +139,14 @@ GpuRun run_on_gpu(const std::vector<std::string>& script_lines, int32_t release)
     return made;
   });
   GpuRun run;
+  Watchdog watchdog(device->streams());
   for (const Operation& operation : operations) {
+    watchdog.begin();
     const OperationKind& kind = kind_of(operation, release);
     Step step = run_operation(script, *device, operation, kind);
+    if (watchdog.has_bitten())
+      throw InputError("the device waits for the script's work", operation.line_number);
+    if (asks_for_nothing(step)) run.ended_by = "a request of 0 bytes, which the device refuses";
     if (!script.mended().empty()) run.ended_by = script.mended();
     if (script.is_rest_exempt()) run.ended_by = "an exempt rest";
     if (!run.ended_by.empty()) break;

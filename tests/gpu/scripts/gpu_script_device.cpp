@@ -12,8 +12,14 @@ GpuScriptDevice::GpuScriptDevice(differential::Transcript& transcript, const Cud
                                  bool is_default_legacy)
     : ScriptDevice(transcript),
       streams_(is_default_legacy),
-      driver_(std::make_shared<LoggedDriver>(
-          options, streams_, [this](std::string line) { print(std::move(line)); })) {}
+      driver_(std::make_shared<LoggedDriver>(options, streams_,
+                                             [this](const char* word, std::string line) {
+                                               if (word == nullptr) {
+                                                 print(std::move(line));
+                                               } else {
+                                                 print_if_shown(word, std::move(line));
+                                               }
+                                             })) {}
 
 cachalot_status GpuScriptDevice::create_driver(cachalot_driver** out_driver, cachalot_error*) {
   *out_driver = new cachalot_driver(driver_);

@@ -10,11 +10,11 @@ using differential::hex;
 
 void LoggedDriver::print(const std::string& call, DriverCode code) {
   if (code == kSuccess) {
-    print_(call);
+    print_(nullptr, call);
   } else if (code == kDriverOutOfMemory) {
-    print_(call + " oom");
+    print_(nullptr, call + " oom");
   } else {
-    print_(call + " error " + decimal(code));
+    print_(nullptr, call + " error " + decimal(code));
   }
 }
 
@@ -67,6 +67,8 @@ DriverCode LoggedDriver::granularity(int device, uint64_t* bytes) {
 
 DriverCode LoggedDriver::create(int device, uint64_t size, HandleType type, bool rdma,
                                 uint64_t* handle) {
+  print_("handles", "handle type " + decimal(static_cast<int32_t>(type)) + " rdma " +
+                        decimal(int32_t{rdma}) + " device " + decimal(device));
   const DriverCode code = cuda_.create(device, size, type, rdma, handle);
   if (type == HandleType::kFabric && code != kDriverOutOfMemory) fabric_create_code_ = code;
   print("create " + decimal(size), code);
@@ -147,6 +149,7 @@ DriverCode LoggedDriver::event_record(int device, uint64_t event, Stream stream)
 }
 
 DriverCode LoggedDriver::event_query(int device, uint64_t event) {
+  print_("query", "event_query " + hex(marks_[event].stream));
   return cuda_.event_query(device, event);
 }
 
@@ -184,6 +187,7 @@ DriverCode LoggedDriver::node_dependencies(int device, uint64_t node,
 }
 
 DriverCode LoggedDriver::exchange_capture_mode(int device, int32_t* mode) {
+  print_("capture_mode", "capture_mode " + decimal(*mode));
   return cuda_.exchange_capture_mode(device, mode);
 }
 

@@ -16,7 +16,8 @@ namespace cachalot::gpu {
 
 class LoggedDriver final : public Driver {
  public:
-  using Print = std::function<void(std::string line)>;
+  // word: of `log`, for a line that is printed only where the script asks for it; else null.
+  using Print = std::function<void(const char* word, std::string line)>;
 
   LoggedDriver(const CudaOptions& options, HeldStreams& streams, Print print)
       : cuda_(options), streams_(streams), print_(std::move(print)) {}

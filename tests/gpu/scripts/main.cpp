@@ -59,7 +59,7 @@ std::string ask_oracle(const Call& call, const std::string& script) {
   const std::string out = folder / "expected.txt";
   std::ofstream(in) << script;
   std::filesystem::remove(out);
-  const std::string command = "timeout 120 '" + call.oracle + "' " + in + " " + out;
+  const std::string command = "timeout 20 '" + call.oracle + "' " + in + " " + out;
   if (std::system(command.c_str()) != 0) throw InputError("the oracle failed: " + command);
   return read_text_file(out);
 }
