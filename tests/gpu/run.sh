@@ -62,7 +62,7 @@ part_devices() { timeout 120 "$programs/devices"; }
 hook() {
   local limit=$1
   shift
-  [ -x "$1" ] || { echo "skipped: $1 is not there"; return "$skipped"; }
+  [ -x "$1" ] || { echo "skipped: ${1#"$root"/} is not there"; return "$skipped"; }
   CACHALOT_LIB_DIR=$build timeout "$limit" "$@"
 }
 
