@@ -70,7 +70,7 @@ struct Shared {
 };
 
 Shared& shared() {
-  static Shared* const only = new Shared;  // never destroyed: blocks are freed until the very end
+  static auto* const only = new Shared;  // never destroyed: blocks are freed until the very end
   return *only;
 }
 

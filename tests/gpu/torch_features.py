@@ -101,6 +101,7 @@ class Features(unittest.TestCase):
             del noise
         del output
         graph.reset()
+        torch._C._cuda_clearCublasWorkspaces()  # that of the captured stream lies in the pool
         torch.cuda.empty_cache()
         pools = {segment["segment_pool_id"] for segment in torch.cuda.memory_snapshot()}
         self.assertEqual({pool for pool in pools if pool != (0, 0)}, set())
@@ -195,7 +196,7 @@ class Features(unittest.TestCase):
             "    x = torch.ones(4 << 20, device='cuda')\n"
             "assert float(x.sum()) == 4 << 20\n"
             "assert torch.cuda.memory.get_allocator_backend() == 'native'\n"
-            "assert cachalot.memory_allocated() == 20 << 20, cachalot.memory_allocated()\n"
+            "assert cachalot.memory_allocated() == 16 << 20, cachalot.memory_allocated()\n"
             "try:\n"
             "    with torch.cuda.use_mem_pool(pool):\n"
             "        torch.empty(1 << 45, device='cuda')\n"

@@ -5,13 +5,14 @@
 
 Imports everything, waits for a line on standard input, runs the workloads one after the other, each from
 an empty cache, and prints one line of JSON for each: results as hexadecimal floats, all statistics of the
-allocator, seconds, with --history the addresses that the driver gave, in order.
+allocator, seconds, with --history the addresses that the driver gave and a digest of the requests.
 
 Nothing depends on the moment at which work on the GPU ends: blocks with recorded streams are freed just
 before the device is synchronized.
 """
 
 import gc
+import hashlib
 import json
 import os
 import statistics
@@ -70,7 +71,8 @@ def gpt2(run):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 
     def training(ids):
-        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        # Autocast's cache frees in the order of a hash table of host addresses.
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, cache_enabled=False):
             loss = model(input_ids=ids, labels=ids).loss
         return train(optimizer, loss)
 
@@ -224,18 +226,23 @@ def pressure(run):
 WORKLOADS = {function.__name__: function for function in (gpt2, resnet50, bert, side_stream, graph, pressure)}
 
 
-# Only the driver's calls are kept: their addresses decide which of several equal blocks 2.11 takes.
-OTHER_ACTIONS = ["alloc", "free_requested", "free_completed", "segment_free", "segment_unmap", "snapshot", "oom"]
-
-
 def record_history():
-    torch.cuda.memory._record_memory_history(
-        context=None, max_entries=1_000_000, clear_history=True, skip_actions=OTHER_ACTIONS)
+    torch.cuda.memory._record_memory_history(context=None, max_entries=10_000_000, clear_history=True)
 
 
-def driver_addresses():
-    device = torch.cuda.current_device()
-    return [entry["addr"] for entry in torch.cuda.memory._snapshot()["device_traces"][device]]
+def history():
+    """What may decide between equal blocks in 2.11: the driver's addresses, and the order of the requests (as
+    a digest)."""
+    addresses, blocks, requests, count = [], {}, hashlib.sha256(), 0
+    for entry in torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]:
+        if entry["action"] in ("segment_alloc", "segment_map"):
+            addresses.append(entry["addr"])
+        elif entry["action"] == "alloc":
+            blocks[entry["addr"]] = count = count + 1
+            requests.update(f"alloc {entry['size']} {entry['stream']};".encode())
+        elif entry["action"] == "free_requested":
+            requests.update(f"free {blocks.get(entry['addr'])};".encode())
+    return {"addresses": addresses, "requests": requests.hexdigest()}
 
 
 def measure(name, with_history):
@@ -255,7 +262,7 @@ def measure(name, with_history):
         "workload": name,
         "results": run.results,
         "stats": dict(torch.cuda.memory_stats()),
-        "driver_addresses": driver_addresses() if with_history else [],
+        "history": history() if with_history else None,
         "seconds": time.perf_counter() - begin,
         # The first two steps load kernels.
         "step_seconds": statistics.median(run.seconds[2:]) * len(run.seconds),
