@@ -10,7 +10,6 @@ namespace cachalot::differential {
 namespace {
 
 constexpr int32_t kMostDevices = 64;
-constexpr std::string_view kOtherBackend = "cudaMallocAsync";
 constexpr std::string_view kHipVariable = "PYTORCH_HIP_ALLOC_CONF";
 
 // Adds the line to an error of one of its words.
@@ -36,13 +35,6 @@ std::pair<std::string, std::string> parse_variable(std::string_view line) {
 std::string parse_config(std::string_view line) {
   constexpr size_t kStart = std::string_view("config ").size();
   return std::string(line.substr(std::min(kStart, line.size())));
-}
-
-bool names_other_backend(std::string_view config) {
-  std::string dense;
-  std::copy_if(config.begin(), config.end(), std::back_inserter(dense),
-               [](char c) { return c != ' ' && c != '\t'; });
-  return dense.find(kOtherBackend) != dense.npos;
 }
 
 }  // namespace
@@ -100,11 +92,6 @@ void Replayer::find_unsupported(Verdict& verdict) const {
     verdict.unsupported = "operation '" + std::string((*found)->word) + "'";
     verdict.unsupported_line = operations[static_cast<size_t>(found - kinds_.begin())].line_number;
   }
-  bool other_backend = names_other_backend(setup_.config);
-  for (const auto& [name, value] : setup_.environment) other_backend |= names_other_backend(value);
-  if (!other_backend) return;
-  verdict.unsupported = "backend:cudaMallocAsync";
-  verdict.unsupported_line = 1;
 }
 
 std::string Replayer::find_exemption() const {
