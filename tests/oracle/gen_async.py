@@ -6,8 +6,9 @@ Usage: gen_async.py PROFILE SEED OPS [CONFIG [RELEASE]] > script.txt
 CONFIG stands behind the choice of the backend, which does not look at it. RELEASE (2.11) adds the
 words that it has.
 
-Left out is what ends PyTorch's process (a tensor's free while an error is pending) and what asks
-the driver for 0 bytes (the largest block where the limit leaves nothing).
+Left out are calls from which PyTorch does not come back: a tensor's free while an error is pending
+ends its process, and its search for the largest block never ends where the limit is below what is
+used.
 """
 
 import argparse
@@ -203,10 +204,12 @@ class Generator:
         if self.raw:
             consumers.append(lambda: self.say(f"f {self.take(self.raw)}"))
         self.draw.choice(consumers)()
+        # That block may not have been there.
+        self.say("delete 0x600")
 
     def fraction(self):
         fraction = self.draw.choice([0, 0.01, 0.25, 0.5, 0.9, 1, self.draw.random()])
-        self.may_ask_largest = fraction > 0
+        self.may_ask_largest = fraction == 1
         self.say(f"fraction {fraction}")
         self.say("get_fraction")
 
