@@ -262,15 +262,14 @@ void AsyncAllocator::empty_cache(int device) {
   require_success(driver_.pool_trim(device, 0));
 }
 
-// By trial. Where the limit is below what is used, the first size wraps around, as the reference's
-// does; the driver refuses it.
+// By trial. The reference never ends where the limit is below what is used.
 uint64_t AsyncAllocator::largest_block(int index, Stream current_stream) {
   std::lock_guard guard(lock_);
   prepare(index);
   raise_pending_error(index);
   const Device& device = at(index);
-  uint64_t size = device_memory(index).available;
-  if (size + device.used > device.limit) size = device.limit - device.used;
+  const uint64_t allowed = device.limit - std::min(device.limit, device.used);
+  uint64_t size = std::min(device_memory(index).available, allowed);
   for (; size > 0; size /= 2) {
     Address address = 0;
     const DriverCode code = driver_.pool_allocate(index, size, current_stream, &address);
