@@ -181,6 +181,11 @@ int32_t cachalot_allocator_release(const cachalot_allocator* allocator) {
   return allocator != nullptr ? static_cast<int32_t>(allocator->core.rules().release) : 0;
 }
 
+const char* cachalot_allocator_backend(const cachalot_allocator* allocator) {
+  if (allocator == nullptr) return "";
+  return allocator->core.is_backend_async() ? "cudaMallocAsync" : "native";
+}
+
 cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
                                   cachalot_stream stream, cachalot_address* out_address,
                                   cachalot_error* error) {
@@ -265,6 +270,15 @@ cachalot_status cachalot_largest_block(cachalot_allocator* allocator, int32_t de
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
     require(out_size, "out_size") = core.largest_block(device, at_least);
+  });
+}
+
+cachalot_status cachalot_largest_block_on_stream(cachalot_allocator* allocator, int32_t device,
+                                                 uint64_t at_least, cachalot_stream current_stream,
+                                                 uint64_t* out_size, cachalot_error* error) {
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    require(out_size, "out_size") = core.largest_block(device, at_least, current_stream);
   });
 }
 

@@ -48,6 +48,11 @@ const cachalot_device_ops& checked(const cachalot_device_ops& ops) {
   require_all_or_none("events", {CACHALOT_FUNCTION(event_create), CACHALOT_FUNCTION(event_destroy),
                                  CACHALOT_FUNCTION(event_record), CACHALOT_FUNCTION(event_query),
                                  CACHALOT_FUNCTION(event_synchronize)});
+  require_all_or_none(
+      "calls of stream-ordered memory",
+      {CACHALOT_FUNCTION(pool_allocate), CACHALOT_FUNCTION(pool_free), CACHALOT_FUNCTION(pool_trim),
+       CACHALOT_FUNCTION(pool_get_attribute), CACHALOT_FUNCTION(pool_set_attribute),
+       CACHALOT_FUNCTION(stream_create), CACHALOT_FUNCTION(stream_wait_event)});
   return ops;
 }
 
@@ -189,6 +194,50 @@ DriverCode CustomDriver::node_dependencies(int device, uint64_t node,
 
 DriverCode CustomDriver::exchange_capture_mode(int device, int32_t* mode) {
   return call(ops_.exchange_capture_mode, kSuccess, device, mode);
+}
+
+// ---- Stream-ordered memory
+
+DriverCode CustomDriver::pool_allocate(int device, uint64_t size, Stream stream, Address* address) {
+  return call(ops_.pool_allocate, kDriverNotSupported, device, size, stream, address);
+}
+
+DriverCode CustomDriver::pool_free(int device, Address address, Stream stream) {
+  return call(ops_.pool_free, kDriverNotSupported, device, address, stream);
+}
+
+DriverCode CustomDriver::pool_trim(int device, uint64_t keep_bytes) {
+  return call(ops_.pool_trim, kDriverNotSupported, device, keep_bytes);
+}
+
+DriverCode CustomDriver::pool_get_attribute(int device, int32_t attribute, uint64_t* value) {
+  return call(ops_.pool_get_attribute, kDriverNotSupported, device, attribute, value);
+}
+
+DriverCode CustomDriver::pool_set_attribute(int device, int32_t attribute, uint64_t value) {
+  return call(ops_.pool_set_attribute, kDriverNotSupported, device, attribute, value);
+}
+
+DriverCode CustomDriver::pool_set_access(int device, int accessing_device) {
+  return call(ops_.pool_set_access, kDriverNotSupported, device, accessing_device);
+}
+
+// Without the functions graphs have no memory of their own.
+DriverCode CustomDriver::graph_get_attribute(int device, int32_t attribute, uint64_t* value) {
+  *value = 0;
+  return call(ops_.graph_get_attribute, kSuccess, device, attribute, value);
+}
+
+DriverCode CustomDriver::graph_set_attribute(int device, int32_t attribute, uint64_t value) {
+  return call(ops_.graph_set_attribute, kSuccess, device, attribute, value);
+}
+
+DriverCode CustomDriver::stream_create(int device, Stream* stream) {
+  return call(ops_.stream_create, kDriverNotSupported, device, stream);
+}
+
+DriverCode CustomDriver::stream_wait_event(int device, Stream stream, uint64_t event) {
+  return call(ops_.stream_wait_event, kDriverNotSupported, device, stream, event);
 }
 
 // ---- The rest

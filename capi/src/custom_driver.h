@@ -74,6 +74,17 @@ class CustomDriver final : public Driver {
   DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) override;
   DriverCode exchange_capture_mode(int device, int32_t* mode) override;
 
+  DriverCode pool_allocate(int device, uint64_t size, Stream stream, Address* address) override;
+  DriverCode pool_free(int device, Address address, Stream stream) override;
+  DriverCode pool_trim(int device, uint64_t keep_bytes) override;
+  DriverCode pool_get_attribute(int device, int32_t attribute, uint64_t* value) override;
+  DriverCode pool_set_attribute(int device, int32_t attribute, uint64_t value) override;
+  DriverCode pool_set_access(int device, int accessing_device) override;
+  DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value) override;
+  DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value) override;
+  DriverCode stream_create(int device, Stream* stream) override;
+  DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;

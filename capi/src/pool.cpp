@@ -157,6 +157,13 @@ cachalot_status cachalot_pool_end(cachalot_allocator* allocator, int32_t device,
   return guard(error, [&] { core_of(allocator).pool_end(device, read_pool_id(id)); });
 }
 
+cachalot_status cachalot_pool_end_on_stream(cachalot_allocator* allocator, int32_t device,
+                                            cachalot_pool_id id, cachalot_stream current_stream,
+                                            cachalot_error* error) {
+  return guard(error,
+               [&] { core_of(allocator).pool_end(device, read_pool_id(id), current_stream); });
+}
+
 cachalot_status cachalot_pool_release(cachalot_allocator* allocator, int32_t device,
                                       cachalot_pool_id id, cachalot_error* error) {
   return guard(error, [&] { core_of(allocator).pool_release(device, read_pool_id(id)); });

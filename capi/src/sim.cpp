@@ -16,10 +16,12 @@ namespace {
 
 static_assert(static_cast<uint32_t>(SimCall::kFabricState) == CACHALOT_SIM_CALL_FABRIC_STATE);
 static_assert(static_cast<uint32_t>(SimCall::kEventCreate) == CACHALOT_SIM_CALL_EVENT_CREATE);
-static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_FABRIC_STATE - 1);
+static_assert(static_cast<uint32_t>(SimCall::kStreamWait) == CACHALOT_SIM_CALL_STREAM_WAIT);
+static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_STREAM_WAIT - 1);
 static_assert(kLogCalls == CACHALOT_SIM_LOG_CALLS && kLogHandles == CACHALOT_SIM_LOG_HANDLES);
 static_assert(kLogQueries == CACHALOT_SIM_LOG_QUERIES);
 static_assert(kLogCaptureModes == CACHALOT_SIM_LOG_CAPTURE_MODES);
+static_assert(kLogWaits == CACHALOT_SIM_LOG_WAITS);
 
 SimDriver& sim_of(cachalot_driver* driver) {
   Driver& core = *require(driver, "driver").core;
@@ -156,6 +158,12 @@ cachalot_status cachalot_sim_join_capture(cachalot_driver* driver, int32_t devic
                                           cachalot_stream into, cachalot_stream other,
                                           cachalot_error* error) {
   return guard(error, [&] { sim_of(driver).join_capture(device, into, other); });
+}
+
+cachalot_status cachalot_sim_set_graph_memory(cachalot_driver* driver, int32_t device,
+                                              uint64_t used, uint64_t reserved,
+                                              cachalot_error* error) {
+  return guard(error, [&] { sim_of(driver).set_graph_memory(device, used, reserved); });
 }
 
 cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uint32_t words,

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "alloc/async_allocator.h"
 #include "alloc/hot_path.h"
-#include "alloc/options.h"
 #include "alloc/uncached_blocks.h"
 #include "base/text.h"
 
@@ -63,6 +63,18 @@ Allocator::Allocator(const AllocatorOptions& options)
       caching_from_start_(options.caching),
       audits_(options.check_every_call),
       observers_(std::make_shared<const ObserverSet>()) {
+  if (chooses_async_backend(options.config)) {
+    if (!driver_->supports_memory_pools()) {
+      throw_not_supported(
+          std::string("backend:cudaMallocAsync needs stream-ordered memory, which the driver ") +
+          driver_->name() + " does not have");
+    }
+    shared_->settings.is_backend_async = true;
+    for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda})
+      unread_options_[part] = options.config;
+    async_ = std::make_unique<AsyncAllocator>(*shared_);
+    return;
+  }
   apply_options(options.config, OptionMoment::kCreation, rules_, &shared_->settings,
                 [this](const std::string& text) { shared_->warn_of_options(text); });
   require_virtual_memory(shared_->settings);
@@ -73,16 +85,27 @@ Allocator::Allocator(const AllocatorOptions& options)
 
 Allocator::~Allocator() = default;
 
-DeviceAllocator& Allocator::device(int index) const {
+void Allocator::require_device(int index) const {
   if (index < 0 || index >= device_count()) [[unlikely]] {
     throw_invalid_argument(
         format("device %d does not exist; the driver has %d", index, device_count()));
   }
+}
+
+// pre: the native backend.
+DeviceAllocator& Allocator::device(int index) const {
+  require_device(index);
   return *devices_[static_cast<size_t>(index)];
 }
 
+void Allocator::require_native(const char* call) const {
+  if (!async_) return;
+  throw_not_supported(std::string("cudaMallocAsync does not yet support ") + call +
+                      ". If you need it, please file an issue describing your use case.");
+}
+
 void Allocator::require_virtual_memory(const Settings& settings) const {
-  if (settings.expandable_segments && !driver_->supports_virtual_memory()) {
+  if (settings.expandable_segments && !async_ && !driver_->supports_virtual_memory()) {
     throw_not_supported(std::string("expandable_segments needs virtual memory, which the driver ") +
                         driver_->name() + " does not have");
   }
@@ -135,7 +158,7 @@ Address Allocator::allocate(uint64_t size, int index, Stream stream) {
   Request request = asked;
   request.stream = resolved(asked.stream);
   request.current_stream = resolved(asked.current_stream);
-  DeviceAllocator& target = device(request.device);
+  require_device(request.device);
   const Audit audit(*this);
   if (request.at != 0) require_exact_address(request);
   if (request.size >= kTooLarge && request.at == 0) {
@@ -145,15 +168,17 @@ Address Allocator::allocate(uint64_t size, int index, Stream stream) {
     numbers.requested = request.size;
     throw Error(numbers, "CUDA out of memory. Tried to allocate more than 1EB memory.");
   }
+  if (async_) return async_->allocate(request);
   if (!is_caching()) return uncached_->allocate(request);
   if (request.size == 0) return 0;
-  return target.allocate(request);
+  return device(request.device).allocate(request);
 }
 
 // R50.
 void Allocator::require_exact_address(const Request& request) const {
   if (!rules_.allocates_at_addresses)
     throw_not_supported("allocation at an address needs release 2.13 or newer");
+  require_native("allocateWithAddress");
   if (!is_caching()) {
     throw_invalid_state(
         "Exact-address allocation is only supported by the native CUDA caching allocator");
@@ -184,6 +209,7 @@ void Allocator::free(Address address, std::optional<Stream> current_stream) {
                                                  std::optional<Stream> current_stream) {
   if (address == 0) return;
   const Audit audit(*this);
+  if (async_) return async_->free(address);
   const auto [target, block] = find(address);
   if (target && target->free(block, address, resolved(current_stream))) return;
   if (!uncached_->free(address)) throw invalid_pointer(address);
@@ -191,6 +217,7 @@ void Allocator::free(Address address, std::optional<Stream> current_stream) {
 
 void Allocator::record_stream(Address address, Stream stream,
                               std::optional<Stream> current_stream) {
+  if (async_) return async_->record_stream(address, resolved(stream));
   const auto [target, block] = find(address);
   if (!target) return;
   const Audit audit(*this);
@@ -198,6 +225,7 @@ void Allocator::record_stream(Address address, Stream stream,
 }
 
 BlockInfo Allocator::block(Address address) {
+  if (async_) return async_->block(address);
   if (const auto info = uncached_->info(address)) return *info;
   const auto [target, block] = find(address);
   if (target) {
@@ -207,6 +235,7 @@ BlockInfo Allocator::block(Address address) {
 }
 
 std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
+  if (async_) return {address, async_->block(address).size};
   if (uncached_->info(address)) throw_invalid_state(invalid_pointer(address).message());
   const auto [target, block] = find(address);
   if (!target) throw invalid_pointer(address);
@@ -214,40 +243,67 @@ std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
 }
 
 uint64_t Allocator::live_blocks() {
-  uint64_t live = uncached_->count();
+  uint64_t live = async_ ? async_->live_blocks() : uncached_->count();
   for (const auto& d : devices_) live += d->live_blocks();
   return live;
 }
 
 void Allocator::free_all() {
+  if (async_) async_->free_all();
   for (const auto& d : devices_) d->free_all();
   uncached_->free_all();
 }
 
 void Allocator::empty_cache(int index, PoolId pool, std::optional<Stream> current_stream) {
   const Audit audit(*this);
+  require_device(index);
+  if (async_) return async_->empty_cache(index);
   device(index).empty_cache(pool, resolved(current_stream));
 }
 
-uint64_t Allocator::largest_block(int index, uint64_t at_least) {
-  return device(index).largest_block(at_least);
+uint64_t Allocator::largest_block(int index, uint64_t at_least, Stream current_stream) {
+  require_device(index);
+  return async_ ? async_->largest_block(index, resolved(current_stream))
+                : device(index).largest_block(at_least);
 }
 
 // R73: before 2.13 only the switch is asked.
 bool Allocator::is_caching_enabled() const {
+  if (async_) return true;
   return caching_switch_ && (caching_from_start_ || !rules_.captures_are_marked);
 }
 
 // ---- Limits and settings
 
 void Allocator::set_memory_fraction(int index, double fraction) {
-  device(index).set_memory_fraction(fraction);
+  require_device(index);
+  async_ ? async_->set_memory_fraction(index, fraction)
+         : device(index).set_memory_fraction(fraction);
 }
-double Allocator::memory_fraction(int index) { return device(index).memory_fraction(); }
+
+double Allocator::memory_fraction(int index) {
+  require_device(index);
+  return async_ ? async_->memory_fraction(index) : device(index).memory_fraction();
+}
+
 void Allocator::set_memory_limit(int index, uint64_t bytes) {
-  device(index).set_memory_limit(bytes);
+  require_device(index);
+  async_ ? async_->set_memory_limit(index, bytes) : device(index).set_memory_limit(bytes);
 }
-uint64_t Allocator::memory_limit(int index) { return device(index).memory_limit(); }
+
+uint64_t Allocator::memory_limit(int index) {
+  require_device(index);
+  return async_ ? async_->memory_limit(index) : device(index).memory_limit();
+}
+
+// pre: settings_lock is held. One that is faulty stays unread.
+void Allocator::read_unread_options(OptionPart part) {
+  const auto unread = unread_options_.find(part);
+  if (unread == unread_options_.end()) return;
+  apply_option_part(unread->second, part, rules_, &shared_->settings,
+                    [this](const std::string& text) { shared_->warn_of_options(text); });
+  unread_options_.erase(unread);
+}
 
 void Allocator::hand_settings_to_devices() {
   for (const auto& d : devices_) d->set_settings(shared_->settings);
@@ -260,8 +316,11 @@ void Allocator::configure(const std::string& config) {
   Settings& settings = shared_->settings;
   const bool was_expandable = settings.expandable_segments;
   try {
-    apply_options(config, OptionMoment::kRunTime, rules_, &settings,
-                  [this](const std::string& text) { shared_->warn_of_options(text); });
+    for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda}) {
+      read_unread_options(part);
+      apply_option_part(config, part, rules_, &settings,
+                        [this](const std::string& text) { shared_->warn_of_options(text); });
+    }
     require_virtual_memory(settings);
   } catch (...) {
     if (!driver_->supports_virtual_memory()) settings.expandable_segments = was_expandable;
@@ -273,6 +332,7 @@ void Allocator::configure(const std::string& config) {
 
 Settings Allocator::settings() {
   std::lock_guard guard(shared_->settings_lock);
+  for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda}) read_unread_options(part);
   return shared_->settings;
 }
 
@@ -282,6 +342,7 @@ void Allocator::set_settings(const Settings& settings) {
   std::lock_guard guard(shared_->settings_lock);
   Settings changed = settings;
   changed.config = shared_->settings.config;
+  changed.is_backend_async = shared_->settings.is_backend_async;
   changed.expandable_segments_reserve = shared_->settings.expandable_segments_reserve;
   changed.expandable_segments_reserve_by_class =
       shared_->settings.expandable_segments_reserve_by_class;
@@ -291,17 +352,46 @@ void Allocator::set_settings(const Settings& settings) {
 
 // ---- Statistics
 
-Stats Allocator::stats(int index) { return device(index).stats(); }
-void Allocator::reset_peak_stats(int index) { device(index).reset_peak_stats(); }
-void Allocator::reset_accumulated_stats(int index) { device(index).reset_accumulated_stats(); }
+Stats Allocator::stats(int index) {
+  require_device(index);
+  return async_ ? async_->stats(index) : device(index).stats();
+}
+
+void Allocator::reset_peak_stats(int index) {
+  require_device(index);
+  async_ ? async_->reset_peak_stats(index) : device(index).reset_peak_stats();
+}
+
+void Allocator::reset_accumulated_stats(int index) {
+  require_device(index);
+  async_ ? async_->reset_accumulated_stats() : device(index).reset_accumulated_stats();
+}
+
 std::vector<std::pair<PoolId, StatArray>> Allocator::pool_stats(int index) {
+  require_device(index);
+  if (async_) return {};
   return device(index).pool_stats();
 }
-std::vector<LabelStats> Allocator::label_stats(int index) { return device(index).label_stats(); }
-DeviceTotals Allocator::device_totals(int index) { return device(index).totals(); }
+
+std::vector<LabelStats> Allocator::label_stats(int index) {
+  require_device(index);
+  if (async_) return {};
+  return device(index).label_stats();
+}
+
+DeviceTotals Allocator::device_totals(int index) {
+  require_device(index);
+  return async_ ? async_->totals(index) : device(index).totals();
+}
 
 // The history is taken first, so that a snapshot's own entry shows in later ones only (22.5).
 Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
+  if (async_) {
+    throw_not_supported(
+        "Calling snapshot with backend:cudaMallocAsync is not meaningful. (For backend:native, "
+        "snapshot returns a detailed summary of all blocks tracked by the allocator, but the "
+        "cudaMallocAsync backend does not track individual blocks.)");
+  }
   const Audit audit(*this);
   Snapshot snapshot;
   snapshot.settings = settings();
@@ -318,6 +408,7 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
 // An unknown name: only the switch and the names before it have an effect, as in the reference
 // (22.3).
 void Allocator::record_history(const HistoryOptions& options) {
+  require_native("recordHistory");
   std::string unknown;
   const uint32_t skipped = action_bits(options.skip_actions, rules_, &unknown);
   for (const auto& d : devices_) {
@@ -339,6 +430,7 @@ ContextId Allocator::context_of(Address address) {
 
 void Allocator::annotate(Address address, const std::string& text) {
   if (!rules_.has_annotations) throw_not_supported("annotations need release 2.14 or newer");
+  if (async_) return async_->warn_of_annotation();
   const auto [target, block] = find(address);
   if (!target) throw_invalid_argument(annotation_error(address));
   target->annotate(block, address, text);
@@ -358,24 +450,28 @@ void Allocator::change_observers(Change change) {
 }
 
 uint64_t Allocator::observe_trace(TraceObserver observer) {
+  require_native("attachAllocatorTraceTracker");
   const uint64_t id = ++last_observer_;
   change_observers([&](ObserverSet& set) { set.trace.emplace(id, std::move(observer)); });
   return id;
 }
 
 uint64_t Allocator::observe_out_of_memory(OutOfMemoryObserver observer) {
+  require_native("attachOutOfMemoryObserver");
   const uint64_t id = ++last_observer_;
   change_observers([&](ObserverSet& set) { set.out_of_memory.emplace(id, std::move(observer)); });
   return id;
 }
 
 uint64_t Allocator::observe_rejection(RejectionObserver observer) {
+  require_native("attachOomRejectionObserver");
   const uint64_t id = ++last_observer_;
   change_observers([&](ObserverSet& set) { set.rejection.emplace(id, std::move(observer)); });
   return id;
 }
 
 uint64_t Allocator::register_free_memory_callback(FreeMemoryCallback callback) {
+  if (async_) throw_not_supported("backend:cudaMallocAsync never calls free-memory callbacks");
   const uint64_t id = ++last_observer_;
   change_observers([&](ObserverSet& set) { set.free_memory.emplace(id, std::move(callback)); });
   return id;
@@ -409,41 +505,74 @@ void Allocator::require_pool_id(PoolId id) {
 
 void Allocator::pool_create(int index, PoolId id, PoolOptions options) {
   require_pool_id(id);
+  require_native("createOrIncrefPool");
   const Audit audit(*this);
   device(index).pool_create(id, std::move(options));
 }
 
 void Allocator::pool_begin(int index, PoolId id, PoolFilter filter) {
   require_pool_id(id);
+  require_device(index);
   const Audit audit(*this);
+  if (async_) return async_->capture_begin();
   device(index).pool_begin(id, std::move(filter));
 }
 
-void Allocator::pool_end(int index, PoolId id) {
+void Allocator::pool_end(int index, PoolId id, std::optional<Stream> current_stream) {
+  require_device(index);
   const Audit audit(*this);
+  if (async_) return async_->capture_end(current_stream);
   device(index).pool_end(id);
 }
 
-void Allocator::pool_release(int index, PoolId id) { device(index).pool_release(id); }
+void Allocator::pool_release(int index, PoolId id) {
+  require_device(index);
+  if (!async_) device(index).pool_release(id);
+}
+
 void Allocator::pool_set_use_on_oom(int index, PoolId id, bool use) {
+  require_native("setUseOnOOM");
   device(index).pool_set_use_on_oom(id, use);
 }
-void Allocator::pool_set_no_split(int index, PoolId id) { device(index).pool_set_no_split(id); }
-int Allocator::pool_use_count(int index, PoolId id) { return device(index).pool_use_count(id); }
+
+void Allocator::pool_set_no_split(int index, PoolId id) {
+  require_native("setNoSplit");
+  device(index).pool_set_no_split(id);
+}
+
+int Allocator::pool_use_count(int index, PoolId id) {
+  require_native("getPoolUseCount");
+  return device(index).pool_use_count(id);
+}
+
 bool Allocator::pool_has_live(int index, PoolId id, const std::vector<Address>& addresses) {
+  require_native("checkPoolLiveAllocations");
   return device(index).pool_has_live(id, addresses);
 }
-void Allocator::capture_begin(int index) { device(index).capture_begin(); }
-void Allocator::capture_end(int index) { device(index).capture_end(); }
+
+// Under backend:cudaMallocAsync the routing is the capture.
+void Allocator::capture_begin(int index) {
+  require_device(index);
+  if (!async_) device(index).capture_begin();
+}
+
+void Allocator::capture_end(int index) {
+  require_device(index);
+  if (!async_) device(index).capture_end();
+}
 
 // ---- Devices and expandable segments
 
 void Allocator::enable_peer_access(int index, int peer) {
-  device(index);
-  device(peer).give_peer_access(index);
+  require_device(index);
+  require_device(peer);
+  async_ ? async_->enable_peer_access(index, peer) : device(peer).give_peer_access(index);
 }
 
 std::vector<ExpandableSegmentRow> Allocator::expandable_segments(int index) {
+  if (async_) {
+    throw_not_supported("CUDAMallocAsyncAllocator does not yet support getExpandableSegmentSizes.");
+  }
   return device(index).expandable_segments();
 }
 
@@ -479,6 +608,7 @@ void Allocator::set_default_reserve(const std::string& name, double fraction) {
   if (!(fraction > 0) || fraction > 1e18)
     throw_invalid_argument(format("invalid reserve fraction: %g", fraction));
   std::lock_guard guard(shared_->settings_lock);
+  read_unread_options(OptionPart::kCuda);
   Settings& settings = shared_->settings;
   if (settings.expandable_segments_reserve) return;
   settings.expandable_segments_reserve_by_class.try_emplace(name, Reserve{true, fraction});
@@ -487,11 +617,12 @@ void Allocator::set_default_reserve(const std::string& name, double fraction) {
 
 ReserveDecision Allocator::reserve(int index, const std::string& name) {
   require_reserves();
-  const uint64_t total = device(index).totals().total;
+  const uint64_t total = device_totals(index).total;
   return decide_reserve(settings(), name, total);
 }
 
 std::string Allocator::check() {
+  if (async_) return async_->check();
   for (const auto& d : devices_) {
     if (std::string found = d->check(); !found.empty()) return found;
   }

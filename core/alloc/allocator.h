@@ -2,11 +2,13 @@
 // The allocator over all devices of a driver: what the C interface is a thin layer over.
 //
 // It finds the device of a request or the block of an address and forwards to that device's
-// allocator (device_allocator.h), which holds the decisions. What the reference keeps once a
+// allocator (device_allocator.h), which holds the decisions; under backend:cudaMallocAsync there is
+// one for all devices instead (async_allocator.h). What the reference keeps once a
 // process (segment numbers, the fabric trial, reserve classes, warnings given) is kept here.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "alloc/contexts.h"
 #include "alloc/history.h"
 #include "alloc/observers.h"
+#include "alloc/options.h"
 #include "alloc/pool_route.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
@@ -26,6 +29,7 @@
 
 namespace cachalot {
 
+class AsyncAllocator;
 class DeviceAllocator;
 class SharedState;
 class UncachedBlocks;
@@ -114,7 +118,8 @@ class Allocator {
 
   Driver& driver() const { return *driver_; }
   const Rules& rules() const { return rules_; }
-  int device_count() const { return static_cast<int>(devices_.size()); }
+  int device_count() const { return driver_->device_count(); }
+  bool is_backend_async() const { return async_ != nullptr; }
 
   Address allocate(const Request& request);
   Address allocate(uint64_t size, int device, Stream stream);
@@ -126,7 +131,7 @@ class Allocator {
   void free_all();  // waits for each device that has live blocks, then frees them
 
   void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
-  uint64_t largest_block(int device, uint64_t at_least);
+  uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
   void set_caching_enabled(bool enabled) { caching_switch_.store(enabled); }
   bool is_caching_enabled() const;
 
@@ -160,7 +165,7 @@ class Allocator {
   PoolId new_pool_id(bool for_graph);
   void pool_create(int device, PoolId id, PoolOptions options);
   void pool_begin(int device, PoolId id, PoolFilter filter);
-  void pool_end(int device, PoolId id);
+  void pool_end(int device, PoolId id, std::optional<Stream> current_stream = {});
   void pool_release(int device, PoolId id);
   void pool_set_use_on_oom(int device, PoolId id, bool use);
   void pool_set_no_split(int device, PoolId id);
@@ -186,6 +191,9 @@ class Allocator {
   struct Found;
 
   DeviceAllocator& device(int index) const;
+  void require_device(int index) const;
+  // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
+  void require_native(const char* call) const;
   Found find(Address address) const;
   bool is_caching() const {
     return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
@@ -194,6 +202,7 @@ class Allocator {
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
   void require_exact_address(const Request& request) const;
   void free_carefully(Address address, std::optional<Stream> current_stream);
+  void read_unread_options(OptionPart part);
   void hand_settings_to_devices();
   template <typename Change>
   void change_observers(Change change);
@@ -206,6 +215,10 @@ class Allocator {
   ContextSource contexts_;
   std::unique_ptr<SharedState> shared_;
   std::unique_ptr<UncachedBlocks> uncached_;
+  std::unique_ptr<AsyncAllocator> async_;  // then there are no devices_, so that no hit is tried
+  // The string that an allocator was made with, by the part that nothing has asked for yet: the
+  // backend does not (4.16).
+  std::map<OptionPart, std::string> unread_options_;
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
   const bool caching_from_start_;
   const bool audits_;

@@ -524,14 +524,19 @@ std::vector<LabelStats> DeviceAllocator::label_stats() {
 
 DeviceTotals DeviceAllocator::totals() {
   Guard guard(lock_);
-  const DeviceMemory memory = device_memory();
+  return totals_of(driver_, device_, obtained_);
+}
+
+DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
   DeviceTotals totals{};
-  totals.total = memory.total;
-  totals.used = memory.total - memory.available;
-  totals.reserved = obtained_;
-  totals.outside = totals.used - std::min(totals.used, obtained_);
+  uint64_t available = 0;
+  const DriverCode code = driver.memory_info(device, &available, &totals.total);
+  if (code != kSuccess) throw runtime_error(driver, code);
+  totals.used = totals.total - available;
+  totals.reserved = reserved;
+  totals.outside = totals.used - std::min(totals.used, reserved);
   const auto pid = static_cast<uint64_t>(getpid());
-  for (const DeviceProcess& process : driver_.processes(device_)) {
+  for (const DeviceProcess& process : driver.processes(device)) {
     if (process.pid == pid) totals.used_by_process = process.used;
   }
   return totals;

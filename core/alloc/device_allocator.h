@@ -356,6 +356,8 @@ class DeviceAllocator {
 // A block that is the caller's must be live and have exactly this address; for any other this is
 // the text.
 Error invalid_pointer(Address address);
+// Throws Error where the driver does not tell.
+DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
 // "annotateMemory: no live allocation found at pointer 0x1234".
 std::string annotation_error(Address address);
 

@@ -160,14 +160,16 @@ void read_expandable_segments_reserve_by_class(OptionReader& reader, const Optio
 
 // ---- Others
 
-// The choice itself is made when an allocator is made (options.cpp); afterwards only "native" is in
-// force.
-void read_backend(OptionReader& reader, const OptionTarget&) {
-  const std::string& backend = reader.take();
-  if (backend == "native") return;
-  if (backend == "cudaMallocAsync")
-    throw_invalid_state("The backend is native and cannot become cudaMallocAsync");
-  throw_invalid_argument("Unknown allocator backend, options are native and cudaMallocAsync");
+// The choice itself is made when an allocator is made (options.cpp); afterwards only that one can
+// be named.
+void read_backend(OptionReader& reader, const OptionTarget& target) {
+  const std::string& named = reader.take();
+  if (named != "native" && named != "cudaMallocAsync")
+    throw_invalid_argument("Unknown allocator backend, options are native and cudaMallocAsync");
+  const char* const running = target.settings.is_backend_async ? "cudaMallocAsync" : "native";
+  if (named != running) {
+    throw_invalid_state(format("The backend is %s and cannot become %s", running, named.c_str()));
+  }
 }
 
 void read_pinned_num_register_threads(OptionReader& reader, const OptionTarget& target) {

@@ -12,9 +12,6 @@
 
 namespace cachalot {
 
-// The reference has two configurations that read the same string; each takes its own keys.
-enum class OptionPart { kGeneric, kCuda };
-
 // Where values go.
 struct OptionTarget {
   Settings& settings;

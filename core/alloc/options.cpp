@@ -21,6 +21,8 @@ namespace cachalot {
 
 namespace {
 
+constexpr std::string_view kBackendKey = "backend";
+constexpr std::string_view kAsyncBackend = "cudaMallocAsync";
 constexpr std::string_view kLargeSegmentSizeKey = "large_segment_size_mb";
 
 [[noreturn]] void throw_unknown_key(std::string_view key, OptionPart part) {
@@ -35,9 +37,8 @@ class OptionPass {
   OptionPass(std::string_view text, const Rules& rules, Settings* settings, const WarningSink& warn)
       : text_(text), tokens_(split_options(text)), rules_(rules), target_{*settings, warn} {}
 
-  void choose_backend() const;
   void apply_generic();
-  void apply_cuda() { apply(OptionPart::kCuda); }
+  void apply_cuda();
 
  private:
   void reset();
@@ -45,6 +46,7 @@ class OptionPass {
   void apply(OptionPart part);
   bool has_applied(std::string_view key) const;
   void warn_of_pinned_limits() const;
+  void warn_of_ignored_options() const;
 
   std::string_view text_;
   std::vector<std::string> tokens_;
@@ -53,29 +55,16 @@ class OptionPass {
   std::vector<std::string_view> applied_keys_;
 };
 
-// Looks for the first backend key only; other keys are not even looked up.
-void OptionPass::choose_backend() const {
-  OptionReader reader(tokens_);
-  while (!reader.at_end()) {
-    const bool is_backend = reader.take() == "backend";
-    reader.take_separator();
-    if (is_backend) {
-      if (reader.take() == "cudaMallocAsync")
-        throw_not_supported(
-            "backend cudaMallocAsync needs a driver with stream-ordered pools, and this one has "
-            "none");
-      return;
-    }
-    reader.skip_value();
-    if (!reader.at_end()) reader.take_separator();
-  }
-}
-
 void OptionPass::apply_generic() {
   reset();
   apply_large_segment_size();
   apply(OptionPart::kGeneric);
   warn_of_pinned_limits();
+}
+
+void OptionPass::apply_cuda() {
+  apply(OptionPart::kCuda);
+  warn_of_ignored_options();
 }
 
 void OptionPass::reset() {
@@ -134,6 +123,17 @@ void OptionPass::warn_of_pinned_limits() const {
       threshold / MiB, cached / MiB));
 }
 
+// 4.16. That the generic keys which it names do not trigger it is the reference's.
+void OptionPass::warn_of_ignored_options() const {
+  const auto is_other = [](std::string_view key) { return key != kBackendKey; };
+  if (!target_.settings.is_backend_async || !has_applied(kBackendKey) ||
+      std::none_of(applied_keys_.begin(), applied_keys_.end(), is_other))
+    return;
+  target_.give_warning(
+      "backend:cudaMallocAsync ignores max_split_size_mb,roundup_power2_divisions, and "
+      "garbage_collect_threshold.");
+}
+
 void check_reserve(const Reserve& reserve) {
   if (!is_valid_reserve(reserve))
     throw_invalid_argument(
@@ -163,17 +163,33 @@ void check_release(const Settings& settings, const Rules& rules) {
 
 }  // namespace
 
+// Other keys are not even looked up.
+bool chooses_async_backend(std::string_view text) {
+  const std::vector<std::string> tokens = split_options(text);
+  OptionReader reader(tokens);
+  while (!reader.at_end()) {
+    const bool is_backend = reader.take() == kBackendKey;
+    reader.take_separator();
+    if (is_backend) return reader.take() == kAsyncBackend;
+    reader.skip_value();
+    if (!reader.at_end()) reader.take_separator();
+  }
+  return false;
+}
+
+void apply_option_part(std::string_view text, OptionPart part, const Rules& rules,
+                       Settings* settings, const WarningSink& warn) {
+  OptionPass pass(text, rules, settings, warn);
+  part == OptionPart::kGeneric ? pass.apply_generic() : pass.apply_cuda();
+}
+
 void apply_options(std::string_view text, OptionMoment moment, const Rules& rules,
                    Settings* settings, const WarningSink& warn) {
-  OptionPass pass(text, rules, settings, warn);
-  if (moment == OptionMoment::kCreation) {
-    pass.choose_backend();
-    pass.apply_cuda();
-    pass.apply_generic();
-  } else {
-    pass.apply_generic();
-    pass.apply_cuda();
-  }
+  const bool generic_first = moment == OptionMoment::kRunTime;
+  const OptionPart first = generic_first ? OptionPart::kGeneric : OptionPart::kCuda;
+  const OptionPart second = generic_first ? OptionPart::kCuda : OptionPart::kGeneric;
+  apply_option_part(text, first, rules, settings, warn);
+  apply_option_part(text, second, rules, settings, warn);
 }
 
 void check_settings(const Settings& settings, const Rules& rules) {

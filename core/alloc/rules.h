@@ -35,6 +35,8 @@ struct Rules {
   bool forgets_no_split = true;              // a pool's mark goes when its use count reaches 0
   bool fabric_by_trial = true;               // R60; before: the first page creation decides
   bool oom_text_knows_expandable = true;     // R80-R82
+  bool trims_async_pool_and_retries = true;  // R70
+  bool counts_graph_memory = true;           // R71
 
   // Defects of the reference that were asked to be mended (decision 2).
   bool mend_fallback_errors = false;       // U5
@@ -67,6 +69,8 @@ constexpr Rules rules_of(Release release) {
   rules.forgets_no_split = false;
   rules.fabric_by_trial = false;
   rules.oom_text_knows_expandable = false;
+  rules.trims_async_pool_and_retries = false;
+  rules.counts_graph_memory = false;
   return rules;
 }
 

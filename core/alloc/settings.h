@@ -43,6 +43,8 @@ struct Settings {
   std::optional<Reserve> expandable_segments_reserve;
   std::map<std::string, Reserve> expandable_segments_reserve_by_class;
 
+  bool is_backend_async = false;  // backend:cudaMallocAsync; chosen at creation, for good
+
   std::string config;  // the last option string, word for word
 
   // max_split_size as statistics and settings show it: -1 is unlimited (4.2).

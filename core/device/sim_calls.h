@@ -30,9 +30,16 @@ enum class SimCall : uint32_t {
   kEnablePeer = 0x20000,
   kMemoryInfo = 0x40000,
   kFabricState = 0x80000,
+  kPoolAllocate = 0x100000,
+  kPoolFree = 0x200000,
+  kPoolTrim = 0x400000,
+  kPoolAttribute = 0x800000,
+  kPoolSetAccess = 0x1000000,
+  kStreamCreate = 0x2000000,
+  kStreamWait = 0x4000000,
 };
 
-inline constexpr size_t kSimCallCount = 20;
+inline constexpr size_t kSimCallCount = 27;
 inline constexpr uint32_t kAllSimCalls = (uint32_t{1} << kSimCallCount) - 1;
 
 constexpr size_t sim_call_index(SimCall call) {

@@ -85,6 +85,11 @@ void SimDriver::join_capture(int device, Stream into, Stream other) {
   checked(device).captures.join(into, other);
 }
 
+void SimDriver::set_graph_memory(int device, uint64_t used, uint64_t reserved) {
+  const Lock lock = enter();
+  checked(device).pool.set_graph_memory(used, reserved);
+}
+
 void SimDriver::log_calls(uint32_t words) {
   const Lock lock = enter();
   log_.set_words(words);

@@ -46,7 +46,7 @@ SimDriver::SimDriver(const SimOptions& options) {
   const int count = checked_device_count(options.device_count);
   devices_.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; i++) {
-    devices_.push_back({SimMemory(options.capacity, device_addresses(i, count)), {}, {}, {}});
+    devices_.push_back({SimMemory(options.capacity, device_addresses(i, count)), {}, {}, {}, {}});
   }
 }
 

@@ -16,6 +16,7 @@
 #include "device/sim_latencies.h"
 #include "device/sim_log.h"
 #include "device/sim_memory.h"
+#include "device/sim_pool.h"
 #include "device/sim_streams.h"
 
 namespace cachalot {
@@ -48,6 +49,7 @@ class SimDriver : public Driver {
   void add_node(int device, Stream stream);
   void fork_capture(int device, Stream from, Stream to);
   void join_capture(int device, Stream into, Stream other);
+  void set_graph_memory(int device, uint64_t used, uint64_t reserved);
   void log_calls(uint32_t words);
   size_t take_calls(char* buffer, size_t capacity);  // as SimLog::take
 
@@ -55,7 +57,7 @@ class SimDriver : public Driver {
   const char* name() const override { return "sim"; }
   int device_count() const override { return static_cast<int>(devices_.size()); }
   bool supports_virtual_memory() const override { return true; }
-  bool supports_memory_pools() const override { return false; }
+  bool supports_memory_pools() const override { return true; }
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
   DriverCode allocate(int device, uint64_t size, Address* address) override;
@@ -88,6 +90,17 @@ class SimDriver : public Driver {
   DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) override;
   DriverCode exchange_capture_mode(int device, int32_t* mode) override;
 
+  DriverCode pool_allocate(int device, uint64_t size, Stream stream, Address* address) override;
+  DriverCode pool_free(int device, Address address, Stream stream) override;
+  DriverCode pool_trim(int device, uint64_t keep_bytes) override;
+  DriverCode pool_get_attribute(int device, int32_t attribute, uint64_t* value) override;
+  DriverCode pool_set_attribute(int device, int32_t attribute, uint64_t value) override;
+  DriverCode pool_set_access(int device, int accessing_device) override;
+  DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value) override;
+  DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value) override;
+  DriverCode stream_create(int device, Stream* stream) override;
+  DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;
@@ -98,11 +111,16 @@ class SimDriver : public Driver {
     SimMemory memory;
     SimStreams streams;
     SimCaptures captures;
+    SimPool pool;
     std::vector<DeviceProcess> processes;
     int32_t fabric_state = 0;
     DriverCode fabric_create_code = kSuccess;
   };
   using Lock = std::unique_lock<std::mutex>;
+
+  // Handles of streams that are made here.
+  static constexpr Stream kStreamBase = 0x500000;
+  static constexpr Stream kStreamStep = 0x1000;
 
   // A call takes its time before it has the lock, so that devices do not wait for each other.
   [[nodiscard]] Lock enter(SimCall call);
@@ -117,6 +135,7 @@ class SimDriver : public Driver {
   SimLatencies latencies_;
   SimLog log_;
   uint64_t handles_made_ = 0;
+  uint64_t streams_made_ = 0;
   DriverCode pending_error_ = kSuccess;
   int32_t capture_mode_ = 0;
 };

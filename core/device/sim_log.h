@@ -16,7 +16,8 @@ inline constexpr uint32_t kLogCalls = 0x1;
 inline constexpr uint32_t kLogHandles = 0x2;
 inline constexpr uint32_t kLogQueries = 0x4;
 inline constexpr uint32_t kLogCaptureModes = 0x8;
-inline constexpr uint32_t kLogEverything = 0xF;
+inline constexpr uint32_t kLogWaits = 0x10;
+inline constexpr uint32_t kLogEverything = 0x1F;
 
 class SimLog {
  public:

@@ -251,6 +251,13 @@ TEST(CustomDriver, TakesGroupsOfFunctionsAsAWhole) {
   EXPECT_EQ(make_custom(&ops, 1, &destroyed, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message,
                "ops->event_create is NULL and ops->event_query is not: events need all or none");
+  destroyed = 0;
+  ops = smallest_ops();
+  ops.pool_trim = [](void*, int32_t, uint64_t) { return 0; };
+  EXPECT_EQ(make_custom(&ops, 1, &destroyed, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message,
+               "ops->pool_allocate is NULL and ops->pool_trim is not: "
+               "calls of stream-ordered memory need all or none");
 }
 
 TEST(CustomDriver, DoesNotReadBehindTheStructSizeOfItsCaller) {

@@ -41,6 +41,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_empty_device_cache(NULL, 0, error));
   REFUSES(cachalot_empty_device_cache_on_stream(NULL, 0, 0, error));
   REFUSES(cachalot_largest_block(NULL, 0, 0, &number, error));
+  REFUSES(cachalot_largest_block_on_stream(NULL, 0, 0, 0, &number, error));
   REFUSES(cachalot_set_caching_enabled(NULL, 1, error));
   REFUSES(cachalot_set_memory_fraction(NULL, 0, 1, error));
   REFUSES(cachalot_memory_fraction(NULL, 0, &fraction, error));
@@ -74,6 +75,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pool_create(NULL, 0, kPool, NULL, error));
   REFUSES(cachalot_pool_begin(NULL, 0, kPool, NULL, error));
   REFUSES(cachalot_pool_end(NULL, 0, kPool, error));
+  REFUSES(cachalot_pool_end_on_stream(NULL, 0, kPool, 0, error));
   REFUSES(cachalot_pool_release(NULL, 0, kPool, error));
   REFUSES(cachalot_pool_empty(NULL, 0, kPool, error));
   REFUSES(cachalot_pool_empty_on_stream(NULL, 0, kPool, 0, error));
@@ -120,6 +122,7 @@ static void nowhere_to_put_the_result_is_refused(void) {
   REFUSES(cachalot_base_allocation(allocator, block, NULL, &number, error));
   REFUSES(cachalot_base_allocation(allocator, block, &address, NULL, error));
   REFUSES(cachalot_largest_block(allocator, 0, 0, NULL, error));
+  REFUSES(cachalot_largest_block_on_stream(allocator, 0, 0, 0, NULL, error));
   REFUSES(cachalot_memory_fraction(allocator, 0, NULL, error));
   REFUSES(cachalot_memory_limit(allocator, 0, NULL, error));
   REFUSES(cachalot_get_settings(allocator, NULL, error));

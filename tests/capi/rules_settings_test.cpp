@@ -95,19 +95,12 @@ TEST(TutorialString, CollectsGarbageAboveEightTenthsOfTheLimit) {
   }
 }
 
-TEST(TutorialString, NamesTheBackendThatIsBuilt) {
+TEST(TutorialString, CanNotChangeTheBackendLater) {
   SimAllocator with(kTutorial);
   EXPECT_EQ(refused(with, "backend:foo"),
             "Unknown allocator backend, options are native and cudaMallocAsync");
   with.refused(cachalot_configure(with.get(), "backend:cudaMallocAsync", with.error()),
                CACHALOT_ERROR_INVALID_STATE);
-  cachalot_allocator_options options = {};
-  options.struct_size = sizeof options;
-  options.driver = with.driver();
-  options.config = "backend:cudaMallocAsync";
-  cachalot_allocator* other = nullptr;
-  with.refused(cachalot_allocator_create(&options, &other, with.error()),
-               CACHALOT_ERROR_NOT_SUPPORTED);
 }
 
 // ---- roundup_bypass_threshold_mb

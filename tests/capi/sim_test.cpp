@@ -153,15 +153,15 @@ TEST_F(SimControls, RefuseFailuresThatMeanNothing) {
   EXPECT_STREQ(error.message, "failure->calls is 0");
   EXPECT_EQ(fail(1, 0), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "failure->code is 0");
-  EXPECT_EQ(fail(0x100001, 2), CACHALOT_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "failure->calls has the unknown bits 0x100000");
+  EXPECT_EQ(fail(0x8000001, 2), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "failure->calls has the unknown bits 0x8000000");
   EXPECT_EQ(cachalot_sim_fail(sim, nullptr, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "failure is NULL");
 }
 
 TEST_F(SimControls, RefuseWordsKindsAddressesAndBuffersThatThereAreNot) {
-  EXPECT_EQ(cachalot_sim_log_calls(sim, 0x10, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "words has the unknown bits 0x10");
+  EXPECT_EQ(cachalot_sim_log_calls(sim, 0x20, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "words has the unknown bits 0x20");
   EXPECT_EQ(cachalot_sim_set_latency(sim, 0x80000000, 1, nullptr), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(cachalot_sim_give_addresses(sim, 0, nullptr, 1, &error),
             CACHALOT_ERROR_INVALID_ARGUMENT);

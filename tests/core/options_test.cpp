@@ -101,7 +101,6 @@ std::string text_of(const Settings& settings) {
 
 std::string text_of(const Error& error) {
   const std::string& message = error.message();
-  if (error.status() == Status::kNotSupported) return "error not supported";
   if (error.status() == Status::kInvalidState) return "error other backend";
   EXPECT_EQ(error.status(), Status::kInvalidArgument);
   if (message.rfind("The option string ends too early", 0) == 0) return "error ends too early";
@@ -117,6 +116,7 @@ std::vector<std::string> run_step(const std::string& word, const std::string& te
   const bool is_creation = word == "create";
   const auto moment = is_creation ? OptionMoment::kCreation : OptionMoment::kRunTime;
   try {
+    if (is_creation && chooses_async_backend(text)) return {"chooses cudaMallocAsync"};
     apply_options(text, moment, rules, settings, warn);
   } catch (const Error& error) {
     lines.push_back(text_of(error));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "device/pool_attributes.h"
 
 namespace cachalot {
 namespace {
@@ -394,6 +395,7 @@ class SimFailures : public Sim {
     EXPECT_EQ(create(kPage), kSuccess);
     EXPECT_EQ(driver.event_create(0, &event), kSuccess);
     EXPECT_EQ(driver.event_record(0, event, 3), kSuccess);
+    EXPECT_EQ(driver.pool_allocate(0, 8, 3, &pooled), kSuccess);
     driver.log_calls(kLogEverything);
     calls();
   }
@@ -439,6 +441,27 @@ class SimFailures : public Sim {
         {SimCall::kFabricState, [this] { return driver.fabric_state(0, &state); }, nullptr},
     };
   }
+  std::vector<CallOfKind> pool_calls() {
+    return {
+        {SimCall::kPoolAllocate, [this] { return driver.pool_allocate(0, 8, 3, &other); },
+         "malloc_async 8 3"},
+        {SimCall::kPoolFree, [this] { return driver.pool_free(0, pooled, 3); },
+         "free_async 700000400000 3"},
+        {SimCall::kPoolTrim, [this] { return driver.pool_trim(0, 0); }, "pool_trim 0"},
+        {SimCall::kPoolAttribute, [this] { return driver.pool_set_attribute(0, 4, 9); },
+         "pool_attribute 4 9"},
+        {SimCall::kPoolAttribute, [this] { return driver.pool_get_attribute(0, 7, &other); },
+         nullptr},
+        {SimCall::kPoolAttribute, [this] { return driver.graph_set_attribute(0, 1, 0); },
+         "graph_attribute 1 0"},
+        {SimCall::kPoolAttribute, [this] { return driver.graph_get_attribute(0, 1, &other); },
+         nullptr},
+        {SimCall::kPoolSetAccess, [this] { return driver.pool_set_access(0, 0); }, "pool_access"},
+        {SimCall::kStreamCreate, [this] { return driver.stream_create(0, &other); }, nullptr},
+        {SimCall::kStreamWait, [this] { return driver.stream_wait_event(0, 4, event); },
+         "stream_wait 4"},
+    };
+  }
   void expect_failure_then_success(const CallOfKind& call, DriverCode code, const char* outcome) {
     SCOPED_TRACE(sim_call_index(call.kind));
     driver.fail({static_cast<uint32_t>(call.kind), code, 0, 1});
@@ -450,6 +473,7 @@ class SimFailures : public Sim {
 
   static constexpr HandleType kType = HandleType::kPosixFd;
   Address range = 0;
+  Address pooled = 0;
   Address other = 0;
   uint64_t other_handle = 0;
   int32_t state = 0;
@@ -459,13 +483,38 @@ class SimFailures : public Sim {
 
 TEST_F(SimFailures, CanBeOrderedForEachKindOfCallAndChangeNothing) {
   uint32_t kinds = 0;
-  for (const auto& list : {memory_calls(), other_calls()}) {
+  for (const auto& list : {memory_calls(), other_calls(), pool_calls()}) {
     for (const CallOfKind& call : list) {
       expect_failure_then_success(call, 777, " error 777\n");
       kinds |= static_cast<uint32_t>(call.kind);
     }
   }
   EXPECT_EQ(kinds, kAllSimCalls);
+}
+
+TEST(SimPool, CountsWhatIsUsedAndKeepsItUntilItIsTrimmed) {
+  SimDriver driver({.capacity = 100});
+  const auto value = [&](int32_t attribute) {
+    uint64_t bytes = 0;
+    EXPECT_EQ(driver.pool_get_attribute(0, attribute, &bytes), kSuccess);
+    return bytes;
+  };
+  Address address = 0;
+  EXPECT_EQ(driver.pool_allocate(0, 60, 0, &address), kSuccess);
+  EXPECT_EQ(driver.pool_allocate(0, 60, 0, &address), kDriverOutOfMemory);
+  EXPECT_EQ(driver.pool_free(0, address + 1, 0), kInvalidValue);
+  EXPECT_EQ(driver.pool_free(0, address, 0), kSuccess);
+  EXPECT_EQ(value(pool_attribute::kUsedCurrent), 0u);
+  EXPECT_EQ(value(pool_attribute::kUsedHigh), 60u);
+  EXPECT_EQ(value(pool_attribute::kReservedCurrent), 60u);
+  EXPECT_EQ(driver.pool_trim(0, 20), kSuccess);
+  EXPECT_EQ(value(pool_attribute::kReservedCurrent), 20u);
+  EXPECT_EQ(value(pool_attribute::kReservedHigh), 60u);
+  EXPECT_EQ(driver.pool_set_attribute(0, pool_attribute::kReservedHigh, 0), kSuccess);
+  EXPECT_EQ(value(pool_attribute::kReservedHigh), 20u);
+  uint64_t none = 0;
+  EXPECT_EQ(driver.pool_get_attribute(0, pool_attribute::kReleaseThreshold, &none), kInvalidValue);
+  EXPECT_EQ(driver.graph_get_attribute(0, 9, &none), kInvalidValue);
 }
 
 TEST_F(SimFailures, ReadAsOutOfMemoryWhereTheyAre) {

@@ -35,11 +35,17 @@ bool is_argument_kind(std::string_view kind) {
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
+bool is_missing_in_async(std::string_view text) {
+  return text.find("does not yet support") != text.npos ||
+         text.starts_with("Calling snapshot with backend:cudaMallocAsync");
+}
+
 // An `error` (RuntimeError) tells nothing of its cause, so both statuses of a wrong call are right
 // for it. Which of them it is, by text:
 //   INVALID_ARGUMENT  invalid device pointer (free), invalid fraction, Unknown TraceEntry action,
 //                     Could not find pool of id, annotateMemory: no live allocation found,
 //                     mallocWithAddress: addr must be aligned; assertions of the option string
+//   NOT_SUPPORTED     what backend:cudaMallocAsync does not have
 //   INVALID_STATE     beginAllocateToPool, endAllocatePool, Could not allocate CUDA storage at
 //   exact
 //                     address, Tensors allocated with expandable_segments:True, invalid device
@@ -51,6 +57,7 @@ bool accepts(const ExpectedError& error, cachalot_status status) {
   if (is_argument_kind(error.kind)) return status == CACHALOT_ERROR_INVALID_ARGUMENT;
   if (error.kind != "error") return false;
   if (error.text.starts_with(kDriverError)) return status == CACHALOT_ERROR_DRIVER;
+  if (is_missing_in_async(error.text)) return status == CACHALOT_ERROR_NOT_SUPPORTED;
   return status == CACHALOT_ERROR_INVALID_ARGUMENT || status == CACHALOT_ERROR_INVALID_STATE;
 }
 

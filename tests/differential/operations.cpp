@@ -98,10 +98,20 @@ void allocate_raw(Script& script, Arguments& arguments) {
   script.raw[id] = script.last[id] = address;
 }
 
+// The other backend refuses address 0, which the library ignores; a pending error goes before.
+void free_raw_async(Script& script, cachalot_address address) {
+  if (address == 0) {
+    script.device().set_pending_error(0);
+    return script.exempt_operation();
+  }
+  script.worked(cachalot_free(script.allocator(), address, script.error()));
+}
+
 // The raw free acts by the mode in force, the library's by how the block was made. Where the two
 // differ the reference refuses (the block stays as it is), or gives a segment away under its
 // blocks.
 void free_raw(Script& script, cachalot_address address) {
+  if (script.is_backend_async()) return free_raw_async(script, address);
   cachalot_block block{};
   block.struct_size = sizeof block;
   const bool is_live =
@@ -226,6 +236,7 @@ void settings(Script& script, Arguments& arguments) {
 
 void end(Script& script, Arguments& arguments) {
   stats(script, arguments);
+  if (script.is_backend_async()) return;
   report_snapshot(script, {0, 0});
 }
 
@@ -265,7 +276,9 @@ void record_history(Script& script, Arguments& arguments) {
   script.worked(cachalot_record_history(script.allocator(), &options, script.error()));
 }
 
+// The library keeps metadata for threads, so no backend can warn of it.
 void set_metadata(Script& script, Arguments& arguments) {
+  if (script.is_backend_async()) script.exempt_operation();
   script.worked(cachalot_set_metadata(arguments.rest().c_str(), script.error()));
 }
 
@@ -283,10 +296,9 @@ void annotate_at(Script& script, Arguments& arguments) {
   annotate_address(script, address, arguments.rest());
 }
 
-// The native allocator always does, and there is no other yet to ask.
 void supports_metadata(Script& script, Arguments& arguments) {
   arguments.end();
-  answer(script, "metadata yes");
+  answer(script, script.is_backend_async() ? "metadata no" : "metadata yes");
 }
 
 void context_of(Script& script, Arguments& arguments) {
@@ -317,8 +329,8 @@ void largest_block(Script& script, Arguments& arguments) {
   const uint64_t at_least = arguments.more() ? arguments.size() : 0;
   arguments.end();
   uint64_t size = 0;
-  if (script.worked(
-          cachalot_largest_block(script.allocator(), kDevice, at_least, &size, script.error()))) {
+  if (script.worked(cachalot_largest_block_on_stream(
+          script.allocator(), kDevice, at_least, script.current_stream, &size, script.error()))) {
     answer(script, "largest " + decimal(size));
   }
 }
@@ -434,7 +446,8 @@ void begin_pool(Script& script, Arguments& arguments) {
 void end_pool(Script& script, Arguments& arguments) {
   const cachalot_pool_id pool = arguments.pool();
   arguments.end();
-  script.worked(cachalot_pool_end(script.allocator(), kDevice, pool, script.error()));
+  script.worked(cachalot_pool_end_on_stream(script.allocator(), kDevice, pool,
+                                            script.current_stream, script.error()));
 }
 
 void release_pool(Script& script, Arguments& arguments) {
@@ -588,6 +601,13 @@ void set_pending_error(Script& script, Arguments& arguments) {
   arguments.end();
 }
 
+void set_graph_memory(Script& script, Arguments& arguments) {
+  const uint64_t used = arguments.size();
+  const uint64_t reserved = arguments.size();
+  arguments.end();
+  script.device().set_graph_memory(used, reserved);
+}
+
 void add_process(Script& script, Arguments& arguments) {
   const uint64_t pid = arguments.size();
   const uint64_t used = arguments.size();
@@ -622,7 +642,7 @@ void log_more(Script& script, Arguments& arguments) {
   while (arguments.more()) {
     const std::string_view word = arguments.word();
     if (switch_log_word(script, word)) continue;
-    if (word != "handles" && word != "query" && word != "capture_mode") {
+    if (word != "handles" && word != "query" && word != "capture_mode" && word != "waits") {
       throw InputError("no word of log: '" + std::string(word) + "'");
     }
     script.device().show(word);
@@ -676,7 +696,7 @@ constexpr OperationKind kKinds[] = {
     {"error", Stage::kAllocator, kOld, fail_once},
     {"pending_error", Stage::kAllocator, kOld, set_pending_error},
     {"own_fail", Stage::kAllocator, kOld, fail_pool_source},
-    {"graph_memory", Stage::kNotBuilt, kOld, nullptr},
+    {"graph_memory", Stage::kAllocator, kOld, set_graph_memory},
     {"process", Stage::kAllocator, kOld, add_process},
 
     {"pool_create", Stage::kAllocator, kOld, create_pool},

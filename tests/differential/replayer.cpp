@@ -10,15 +10,7 @@
 namespace cachalot::differential {
 namespace {
 
-constexpr std::string_view kOtherBackend = "cudaMallocAsync";
 constexpr std::string_view kHipVariable = "PYTORCH_HIP_ALLOC_CONF";
-
-bool names_other_backend(std::string_view config) {
-  std::string dense;
-  std::copy_if(config.begin(), config.end(), std::back_inserter(dense),
-               [](char c) { return c != ' ' && c != '\t'; });
-  return dense.find(kOtherBackend) != dense.npos;
-}
 
 }  // namespace
 
@@ -54,12 +46,6 @@ void Replayer::find_unsupported(Verdict& verdict) const {
     verdict.unsupported = "operation '" + std::string((*found)->word) + "'";
     verdict.unsupported_line = operations[static_cast<size_t>(found - kinds_.begin())].line_number;
   }
-  bool other_backend = names_other_backend(setup_.library.config);
-  for (const auto& [name, value] : setup_.library.environment)
-    other_backend |= names_other_backend(value);
-  if (!other_backend) return;
-  verdict.unsupported = "backend:cudaMallocAsync";
-  verdict.unsupported_line = 1;
 }
 
 std::string Replayer::find_exemption() const {

@@ -123,7 +123,7 @@ bool Script::start() {
   const cachalot_allocator_options created_with = options();
   const cachalot_status status = cachalot_allocator_create(&created_with, &allocator_, &error_);
   reset_environment();
-  if (status == CACHALOT_OK) return attach_observers();
+  if (status == CACHALOT_OK) return is_backend_async() || attach_observers();
   add_failure(status, true);
   return false;
 }
@@ -181,6 +181,10 @@ void Script::free_live(int64_t id) {
   const cachalot_address address = found->second;
   live.erase(found);
   worked(cachalot_free_on_stream(allocator_, address, current_stream, &error_));
+}
+
+bool Script::is_backend_async() const {
+  return std::string_view(cachalot_allocator_backend(allocator_)) == "cudaMallocAsync";
 }
 
 bool Script::is_caching() const {

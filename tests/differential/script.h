@@ -76,6 +76,8 @@ class Script {
 
   // Frees a tensor block; does nothing if the id is not live.
   void free_live(int64_t id);
+  // Whether the script is of backend:cudaMallocAsync.
+  bool is_backend_async() const;
   // Whether requests are cached now.
   bool is_caching() const;
 

@@ -40,7 +40,8 @@ void ScriptDevice::set_memory(uint64_t bytes, int32_t devices) {
 }
 
 void ScriptDevice::expect_addresses(std::span<const std::string_view> expected) {
-  constexpr std::string_view kStarts[kSourceCount] = {"D malloc ", "D reserve ", "D own_malloc "};
+  constexpr std::string_view kStarts[kSourceCount] = {"D malloc ", "D reserve ", "D own_malloc ",
+                                                      "D malloc_async "};
   for (auto& addresses : recorded_) addresses.clear();
   for (const std::string_view line : expected) {
     for (size_t source = 0; source < kSourceCount; source++) {
@@ -78,6 +79,11 @@ void ScriptDevice::fail_once(int32_t code, uint64_t after) {
 void ScriptDevice::set_pending_error(int32_t code) {
   pending_error_ = code;
   last_failure_was_of_runtime_ = true;
+}
+
+void ScriptDevice::set_graph_memory(uint64_t used, uint64_t reserved) {
+  graph_used_.set(used);
+  graph_reserved_.set(reserved);
 }
 
 void ScriptDevice::add_process(uint64_t pid, uint64_t used) {
@@ -169,7 +175,7 @@ bool ScriptDevice::refuses(uint64_t size) {
     }
     failing_after_--;
   }
-  return used_ + size > total_;
+  return size > total_ - used_;
 }
 
 int32_t ScriptDevice::take_ordered_error() {
@@ -528,6 +534,7 @@ cachalot_device_ops ScriptDevice::driver_functions() {
   ops.exchange_capture_mode = [](void* user, int32_t, int32_t* mode) {
     return device_of(user).exchange_capture_mode(mode);
   };
+  add_pool_functions(ops);
   ops.enable_peer = [](void* user, int32_t device, int32_t peer) {
     return device_of(user).enable_peer(device, peer);
   };

@@ -54,6 +54,7 @@ class ScriptDevice {
   void set_pending_error(int32_t code);
   void set_fabric_result(int32_t code) { fabric_result_ = code; }
   void set_fabric_state(int32_t state) { fabric_state_ = state; }
+  void set_graph_memory(uint64_t used, uint64_t reserved);
   void add_process(uint64_t pid, uint64_t used);
 
   virtual void begin_capture(cachalot_stream stream, uint64_t capture);
@@ -78,15 +79,22 @@ class ScriptDevice {
     uint64_t capture = 0;
     std::vector<uint64_t> end_nodes;
   };
+  // A number of bytes, and the highest that it was.
+  struct Watermark {
+    uint64_t current = 0;
+    uint64_t high = 0;
+    void set(uint64_t bytes);
+  };
   struct Event {
     cachalot_stream stream = 0;
     uint64_t mark = 0;
   };
   // Calls whose results the expected file names.
-  enum Source { kMalloc, kReserve, kOwnMalloc, kSourceCount };
+  enum Source { kMalloc, kReserve, kOwnMalloc, kMallocAsync, kSourceCount };
 
   // The functions of a driver whose user_data is a ScriptDevice.
   static cachalot_device_ops driver_functions();
+  static void add_pool_functions(cachalot_device_ops& ops);
 
   int32_t runtime_failure(int32_t code);
   int32_t driver_failure(int32_t code);
@@ -120,6 +128,17 @@ class ScriptDevice {
   int32_t capture_info(cachalot_stream stream, cachalot_capture_info* out_info);
   int32_t node_dependencies(uint64_t node, const uint64_t** out_nodes, size_t* out_count);
   int32_t exchange_capture_mode(int32_t* inout_mode);
+  int32_t pool_allocate(uint64_t size, cachalot_stream stream, cachalot_address* out_address);
+  int32_t pool_free(cachalot_address address, cachalot_stream stream);
+  int32_t pool_trim(uint64_t keep_bytes);
+  int32_t pool_get_attribute(int32_t attribute, uint64_t* out_value) const;
+  int32_t pool_set_attribute(int32_t attribute, uint64_t value);
+  int32_t pool_set_access(int32_t device, int32_t accessing_device);
+  int32_t graph_get_attribute(int32_t attribute, uint64_t* out_value) const;
+  int32_t graph_set_attribute(int32_t attribute, uint64_t value);
+  int32_t stream_create(cachalot_stream* out_stream);
+  int32_t stream_wait_event(cachalot_stream stream);
+  void change_pool_use(int64_t bytes);
   int32_t enable_peer(int32_t device, int32_t peer);
   int32_t processes(cachalot_device_process* rows, size_t capacity, size_t* out_count) const;
   int32_t take_pending_error();
@@ -159,6 +178,11 @@ class ScriptDevice {
   int32_t fabric_result_ = 0;
   int32_t fabric_state_ = 0;
   std::vector<cachalot_device_process> processes_;
+  Watermark pool_used_;
+  Watermark pool_reserved_;
+  Watermark graph_used_;
+  Watermark graph_reserved_;
+  cachalot_stream last_stream_made_ = 0x500000;
 };
 
 }  // namespace cachalot::differential

@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import gen
+import gen_async
 import gen_rough
 
 HERE = Path(__file__).resolve().parent
-GENERATORS = {"gen": gen, "rough": gen_rough}
+GENERATORS = {"gen": gen, "rough": gen_rough, "async": gen_async}
 BATCH = 12
 PROGRESS_SECONDS = 15
 # An oracle whose memory is no longer sound may also hang.
@@ -219,7 +220,7 @@ def compare(tools, scripts):
 
 def fresh_scripts(arguments, options):
     """Endless: all generators, profiles and option strings in turn, with new seeds each time."""
-    names = ["gen", "rough"] if arguments.generator == "both" else [arguments.generator]
+    names = GENERATORS if arguments.generator == "all" else [arguments.generator]
     combinations = [
         (name, profile, config)
         for name in names
@@ -292,7 +293,7 @@ def parse_arguments():
     length.add_argument("--minutes", type=float)
     length.add_argument("--scripts", type=int, help="1000 if no length is given")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000))
-    parser.add_argument("--generator", choices=["gen", "rough", "both"], default="both")
+    parser.add_argument("--generator", choices=[*GENERATORS, "all"], default="all")
     parser.add_argument("--operations", type=int, default=2000, help="of a script (2000)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--unobserved", action="store_true", help="no observers: the fast road")

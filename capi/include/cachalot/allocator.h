@@ -253,6 +253,10 @@ CACHALOT_API cachalot_driver* cachalot_allocator_driver(const cachalot_allocator
 /** CACHALOT_RELEASE_2_11 or CACHALOT_RELEASE_2_15; 0 for NULL. */
 CACHALOT_API int32_t cachalot_allocator_release(const cachalot_allocator* allocator);
 
+/** "native" or "cudaMallocAsync", as the option `backend` chose; lives as long as the library. NULL
+ * gives "". Any thread. */
+CACHALOT_API const char* cachalot_allocator_backend(const cachalot_allocator* allocator);
+
 /* ---- Blocks -------------------------------------------------------------------------------------
  */
 
@@ -350,13 +354,23 @@ CACHALOT_API cachalot_status cachalot_empty_device_cache_on_stream(cachalot_allo
                                                                    cachalot_error* error);
 
 /**
- * The largest cached block in bytes.
+ * The largest cached block in bytes. Under backend:cudaMallocAsync the largest that can be
+ * allocated: by trial on stream 0, halving from the lesser of limit and free memory.
  *
- * @param at_least  Where to start from; 0: the device's free memory counts as one block.
+ * @param at_least  Where to start from; 0: the device's free memory counts as one block. Ignored by
+ *                  backend:cudaMallocAsync.
  */
 CACHALOT_API cachalot_status cachalot_largest_block(cachalot_allocator* allocator, int32_t device,
                                                     uint64_t at_least, uint64_t* out_size,
                                                     cachalot_error* error);
+
+/** The same, made while current_stream is the thread's current stream (matters to
+ * backend:cudaMallocAsync only). */
+CACHALOT_API cachalot_status cachalot_largest_block_on_stream(cachalot_allocator* allocator,
+                                                              int32_t device, uint64_t at_least,
+                                                              cachalot_stream current_stream,
+                                                              uint64_t* out_size,
+                                                              cachalot_error* error);
 
 /** Switches caching off (0) or on (1) for later requests. A block is freed the way it was made. */
 CACHALOT_API cachalot_status cachalot_set_caching_enabled(cachalot_allocator* allocator,

@@ -161,7 +161,9 @@ typedef struct cachalot_device_ops {
    * be NULL. */
   const char* (*error_text)(void* user_data, int32_t code);
 
-  /** @name Stream-ordered memory, for `backend:cudaMallocAsync`. May be NULL. */
+  /** @name Stream-ordered memory, for `backend:cudaMallocAsync`: the device's default pool. All of
+   * them or none; without pool_set_access peers get no access, without the graph_ functions graphs
+   * have no memory of their own. */
   /** @{ */
   int32_t (*pool_allocate)(void* user_data, int32_t device, uint64_t size, cachalot_stream stream,
                            cachalot_address* out_address);

@@ -107,7 +107,8 @@ CACHALOT_API cachalot_status cachalot_pool_create(cachalot_allocator* allocator,
 
 /**
  * Creates or joins a pool and routes requests to it from now on. Of several routings the newest
- * that takes a request has it.
+ * that takes a request has it. Under backend:cudaMallocAsync, which has no pools, a capture is under
+ * way from now on: only one at a time (else CACHALOT_ERROR_INVALID_STATE).
  *
  * @param route  NULL: requests of this thread.
  * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
@@ -122,6 +123,14 @@ CACHALOT_API cachalot_status cachalot_pool_begin(cachalot_allocator* allocator, 
  * too. */
 CACHALOT_API cachalot_status cachalot_pool_end(cachalot_allocator* allocator, int32_t device,
                                                cachalot_pool_id id, cachalot_error* error);
+
+/** The same, made while current_stream is the thread's current stream. Under
+ * backend:cudaMallocAsync it is the one that waits for the streams on which the capture freed
+ * blocks; cachalot_pool_end lets the stream of the capture's first request wait. */
+CACHALOT_API cachalot_status cachalot_pool_end_on_stream(cachalot_allocator* allocator,
+                                                         int32_t device, cachalot_pool_id id,
+                                                         cachalot_stream current_stream,
+                                                         cachalot_error* error);
 
 /** Lowers the use count. CACHALOT_ERROR_INVALID_STATE for an unknown pool or a count below 0. */
 CACHALOT_API cachalot_status cachalot_pool_release(cachalot_allocator* allocator, int32_t device,

@@ -6,7 +6,7 @@
  * Everything that time or chance decides on a real device is in the caller's hand here: addresses,
  * when work on a stream is done, captures, errors. A program over it is deterministic. Its
  * addresses can not be dereferenced. An allocation fails when the bytes in use and the new ones
- * exceed the capacity.
+ * exceed the capacity; what a stream-ordered pool keeps beyond its allocations does not count.
  *
  * Without given addresses, each range lies at the lowest free place that is a multiple of 2 MiB,
  * from 0x700000000000 on (devices are 2^42 bytes apart).
@@ -45,6 +45,13 @@ extern "C" {
 #define CACHALOT_SIM_CALL_ENABLE_PEER 0x20000u
 #define CACHALOT_SIM_CALL_MEMORY_INFO 0x40000u
 #define CACHALOT_SIM_CALL_FABRIC_STATE 0x80000u
+#define CACHALOT_SIM_CALL_POOL_ALLOCATE 0x100000u
+#define CACHALOT_SIM_CALL_POOL_FREE 0x200000u
+#define CACHALOT_SIM_CALL_POOL_TRIM 0x400000u
+#define CACHALOT_SIM_CALL_POOL_ATTRIBUTE 0x800000u /* read or set, also of graph memory */
+#define CACHALOT_SIM_CALL_POOL_SET_ACCESS 0x1000000u
+#define CACHALOT_SIM_CALL_STREAM_CREATE 0x2000000u
+#define CACHALOT_SIM_CALL_STREAM_WAIT 0x4000000u /* for an event */
 /** @} */
 
 /** @name Lines of cachalot_sim_read_calls beyond the usual ones, to be added up. */
@@ -53,6 +60,7 @@ extern "C" {
 #define CACHALOT_SIM_LOG_HANDLES 0x2u       /* the handle type of each page */
 #define CACHALOT_SIM_LOG_QUERIES 0x4u       /* event queries */
 #define CACHALOT_SIM_LOG_CAPTURE_MODES 0x8u /* exchanges of the capture mode */
+#define CACHALOT_SIM_LOG_WAITS 0x10u        /* streams that are made to wait for an event */
 /** @} */
 
 /** How a simulated driver is made. Zero means default in every field. */
@@ -171,6 +179,11 @@ CACHALOT_API cachalot_status cachalot_sim_join_capture(cachalot_driver* driver, 
                                                        cachalot_stream into, cachalot_stream other,
                                                        cachalot_error* error);
 
+/** What the device says of the memory of captured graphs, in bytes. The high marks follow. */
+CACHALOT_API cachalot_status cachalot_sim_set_graph_memory(cachalot_driver* driver, int32_t device,
+                                                           uint64_t used, uint64_t reserved,
+                                                           cachalot_error* error);
+
 /** Starts or stops (0) keeping the driver's calls as text. words: CACHALOT_SIM_LOG_*, added up. Off
  * at first. */
 CACHALOT_API cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uint32_t words,
@@ -181,9 +194,11 @@ CACHALOT_API cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uin
  * "\n": `malloc SIZE ADDR` (or `malloc SIZE oom`, `malloc SIZE error E`), `free ADDR`, `reserve
  * SIZE ADDR`, `unreserve ADDR SIZE`, `create SIZE`, `map ADDR SIZE`, `access ADDR SIZE`, `unmap
  * ADDR SIZE`, `release`, `export type N`, `import type N`, `event_create`, `event_record STREAM`,
- * `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`;
- * sizes in decimal, addresses and streams in hexadecimal. With several devices `access` ends in `
- * device N`.
+ * `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`; of
+ * stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
+ * BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
+ * decimal, addresses and streams in hexadecimal. With several devices `access` ends in ` device N`,
+ * and `pool_access` in the device of the pool and the one that gets access.
  *
  * @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
  * @param capacity    Bytes of buffer. Lines that do not fit stay for the next call.

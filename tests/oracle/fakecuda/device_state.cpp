@@ -76,7 +76,7 @@ bool refused(size_t size) {
       return true;
     }
   }
-  return state.used + size > state.total;
+  return size > state.total - state.used;
 }
 
 int due_error() {

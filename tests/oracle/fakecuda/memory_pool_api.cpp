@@ -51,12 +51,22 @@ uint64_t graph_attribute(cudaGraphMemAttributeType attribute) {
   }
 }
 
+constexpr uint64_t kFirstPool = 0x77;
+
+cudaMemPool_t pool_of(int device) {
+  return reinterpret_cast<cudaMemPool_t>(kFirstPool + static_cast<uint64_t>(device));
+}
+
+int device_of(cudaMemPool_t pool) {
+  return static_cast<int>(reinterpret_cast<uint64_t>(pool) - kFirstPool);
+}
+
 void reset_high(fakecuda::Watermark& mark) { mark.high = mark.current; }
 
 }  // namespace
 
-FAKECUDA_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
-  *pool = reinterpret_cast<cudaMemPool_t>(0x77);
+FAKECUDA_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  *pool = pool_of(device);
   return cudaSuccess;
 }
 
@@ -80,9 +90,12 @@ FAKECUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr 
   return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) {
+FAKECUDA_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
+                                              const cudaMemAccessDesc* accesses, size_t) {
   Lock lock;
-  say("D pool_access");
+  const std::string devices =
+      " " + to_string(device_of(pool)) + " " + to_string(accesses->location.id);
+  say("D pool_access" + (state.devices > 1 ? devices : ""));
   return cudaSuccess;
 }
 

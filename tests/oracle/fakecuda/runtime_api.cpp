@@ -175,7 +175,9 @@ FAKECUDA_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+FAKECUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
+  Lock lock;
+  fakecuda::say_if_shown("waits", "D stream_wait " + hex(number(stream)));
   return cudaSuccess;
 }
 
