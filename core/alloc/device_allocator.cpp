@@ -429,13 +429,13 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
     throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
   }
   Guard guard(lock_);
-  uint64_t limit = kUnlimited;
-  if (fraction < 1) {
-    const double bytes = fraction * static_cast<double>(device_memory().total);
-    limit = static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
-  }
-  limit_ = limit;
+  limit_ = fraction < 1 ? limit_of(fraction, device_memory().total) : kUnlimited;
   update_duties();
+}
+
+uint64_t DeviceAllocator::limit_of(double fraction, uint64_t total) const {
+  const double bytes = fraction * static_cast<double>(total);
+  return static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
 }
 
 DeviceAllocator::DeviceMemory DeviceAllocator::device_memory() {

@@ -7,7 +7,8 @@
 //                          made of
 //   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
 //                          settings, statistics
-//   obtain_memory.cpp      the ladder of a miss, and its last rung, out of memory
+//   obtain_memory.cpp      the ladder of a miss
+//   out_of_memory.cpp      its last rung; remedies.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
@@ -158,6 +159,7 @@ class DeviceAllocator {
 
   enum class Obtain { kFirst, kRetry };
   class Unlocked;
+  class Remedies;
 
   // device_allocator.cpp
   Address allocate_usual(uint64_t requested, Stream stream);
@@ -172,6 +174,7 @@ class DeviceAllocator {
   AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
                           ContextId context);
   BlockPool& pool_for(uint64_t size, Stream stream);
+  Block* first_fit(const AllocParams& params) const;
   Block* get_free_block(AllocParams& params);
   Block* step_to_smaller_reach(const Shelf& shelf, Block* block) const;
   Block* skip_expandable(const Shelf& shelf, Block* block) const;
@@ -215,6 +218,8 @@ class DeviceAllocator {
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
   bool mend_search(AllocParams& params, Block** block);
   bool never_fits(const AllocParams& params);
+
+  // out_of_memory.cpp
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
   [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
@@ -299,6 +304,7 @@ class DeviceAllocator {
     uint64_t total;
   };
   DeviceMemory device_memory();
+  uint64_t limit_of(double fraction, uint64_t total) const;
 
   // Statistics that only slow paths move.
   void count_reserved(const BlockPool& pool, int64_t bytes);
