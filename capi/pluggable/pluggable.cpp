@@ -28,14 +28,14 @@ cachalot_address to_address(const void* pointer) {
 
 void print(const char* message) { std::fprintf(stderr, "cachalot: %s\n", message); }
 
-void log_warning(void*, int32_t level, const char* message) {
-  if (level == CACHALOT_LOG_WARNING) print(message);
+void log_remark(void*, int32_t level, const char* message) {
+  if (level != CACHALOT_LOG_DIFFERENCE) print(message);
 }
 
 cachalot_allocator* make_allocator() {
   cachalot_allocator_options options{};
   options.struct_size = sizeof options;
-  options.log = log_warning;
+  options.log = log_remark;
   cachalot_allocator* allocator = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;
   if (cachalot_allocator_create(&options, &allocator, &error) != CACHALOT_OK) print(error.message);

@@ -482,4 +482,11 @@ std::string Allocator::check() {
   return "";
 }
 
+std::string Allocator::check_red_zones() {
+  for (const auto& d : devices_) {
+    if (std::string found = d->check_red_zones(); !found.empty()) return found;
+  }
+  return "";
+}
+
 }  // namespace cachalot

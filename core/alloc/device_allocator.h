@@ -37,6 +37,7 @@
 #include "alloc/counters.h"
 #include "alloc/hash_order.h"
 #include "alloc/kept_free.h"
+#include "alloc/memory_watch.h"
 #include "alloc/page_table.h"
 #include "alloc/private_pool.h"
 #include "alloc/shared_state.h"
@@ -125,6 +126,8 @@ class DeviceAllocator {
 
   // The auditor (auditor.cpp): empty, or the first thing that is wrong.
   std::string check();
+  // The first live block that was written beyond its end; empty: none, or there are no red zones.
+  std::string check_red_zones();
 
  private:
   // Reasons why a call is more than a search in the cache; 0 is the usual case.
@@ -140,6 +143,7 @@ class DeviceAllocator {
     kLabels = 256,
     kContexts = 512,  // blocks may keep contexts; stays once they did
     kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
+    kWatched = 2048,  // see Note [Memory watch]; stays
   };
 
   // One request on its way.
@@ -205,6 +209,10 @@ class DeviceAllocator {
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
   bool has(uint32_t duties) const { return (duties_ & duties) != 0; }
+  // Null: nothing is watched, or the memory is from a source that is not the driver.
+  MemoryWatch* watch_of(const BlockPool& pool) const {
+    return has(kWatched) && !(pool.owner && pool.owner->source) ? watch_.get() : nullptr;
+  }
 
   // obtain_memory.cpp
   Block* obtain_block(AllocParams& params, Guard& guard);
@@ -321,7 +329,7 @@ class DeviceAllocator {
   Block* spare_blocks_ = nullptr;
   KeptFree last_;
   Counters counters_;
-  uint32_t lasting_duties_ = 0;  // kContexts and kMarks
+  uint32_t lasting_duties_ = 0;  // kContexts, kMarks and kWatched
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
   Settings settings_;
@@ -357,6 +365,7 @@ class DeviceAllocator {
   const char* internal_tag_ = "";  // of the entries that the present call makes (R48)
   HistoryRing ring_;
   std::shared_ptr<const ObserverSet> observers_;
+  std::unique_ptr<MemoryWatch> watch_;  // null: off
 };
 
 // A block that is the caller's must be live and have exactly this address; for any other this is

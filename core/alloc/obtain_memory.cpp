@@ -188,6 +188,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   stats_.segment.increase(pool.is_small, 1);
   if (params.segment_size >= settings_.max_split_size) stats_.oversize_segments.increase(1);
   stats_.num_device_alloc++;
+  if (MemoryWatch* watch = watch_of(pool))
+    watch->came(address, params.segment_size, params.segment_size);
   trace(Action::kSegmentAlloc, address, params.segment_size, params.stream, pool, params.context);
   return block;
 }

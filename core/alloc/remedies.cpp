@@ -25,7 +25,7 @@ std::string DeviceAllocator::Remedies::largest_free_block() const {
     if (block) largest = std::max(largest, block->size);
   }
   if (largest == 0) return "there is no free block";
-  const std::string text = "the largest free block is " + format_size(largest);
+  std::string text = "the largest free block is " + format_size(largest);
   if (!usable) return text + ", and there is none of this request's pool and stream";
   if (usable->size == largest) return text;
   return text + ", of this request's pool and stream " + format_size(usable->size);
