@@ -39,8 +39,8 @@ cachalot_address to_address(const void* pointer) {
 
 void print(const char* message) { std::fprintf(stderr, "cachalot: %s\n", message); }
 
-void log_warning(void*, int32_t level, const char* message) {
-  if (level == CACHALOT_LOG_WARNING) print(message);
+void log_remark(void*, int32_t level, const char* message) {
+  if (level != CACHALOT_LOG_DIFFERENCE) print(message);
 }
 
 // No caller knows less of the options than version 0.1 had.
@@ -55,7 +55,7 @@ struct Options {
 
   Options() {
     values.struct_size = sizeof values;
-    values.log = log_warning;
+    values.log = log_remark;
   }
 };
 
@@ -171,7 +171,7 @@ cachalot_status set_options(const char* driver, const cachalot_allocator_options
                   "options: struct_size is too small or driver is set");
     std::memcpy(&wanted.values, options, std::min(size, sizeof wanted.values));
     wanted.values.struct_size = sizeof wanted.values;
-    if (wanted.values.log == nullptr) wanted.values.log = log_warning;
+    if (wanted.values.log == nullptr) wanted.values.log = log_remark;
     if (options->config != nullptr) wanted.config = options->config;
   }
   if (driver != nullptr) wanted.driver = driver;

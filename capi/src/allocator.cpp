@@ -2,6 +2,8 @@
 // The allocator: how it is made, blocks, the cache, limits, settings.
 #include "cachalot/allocator.h"
 
+#include <cstddef>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -13,6 +15,11 @@
 #include "values.h"
 
 namespace cachalot::capi {
+
+template <>
+inline constexpr size_t kFirstSize<cachalot_allocator_options> =
+    offsetof(cachalot_allocator_options, debug);
+
 namespace {
 
 constexpr uint32_t kEveryMend = CACHALOT_MEND_FALLBACK_ERRORS | CACHALOT_MEND_FALLBACK_EXPANDABLE |
@@ -22,6 +29,7 @@ constexpr uint32_t kEveryMend = CACHALOT_MEND_FALLBACK_ERRORS | CACHALOT_MEND_FA
 
 static_assert(static_cast<int32_t>(LogLevel::kWarning) == CACHALOT_LOG_WARNING);
 static_assert(static_cast<int32_t>(LogLevel::kDifference) == CACHALOT_LOG_DIFFERENCE);
+static_assert(static_cast<int32_t>(LogLevel::kDamage) == CACHALOT_LOG_DAMAGE);
 
 Rules read_rules(const cachalot_allocator_options& in) {
   Rules rules = rules_of(read_release(in.release));
@@ -36,8 +44,13 @@ Rules read_rules(const cachalot_allocator_options& in) {
   return rules;
 }
 
+// Damage must not go unseen.
+void print_damage(LogLevel level, const char* message) {
+  if (level == LogLevel::kDamage) std::fprintf(stderr, "cachalot: %s\n", message);
+}
+
 LogSink read_log(const cachalot_allocator_options& in) {
-  if (in.log == nullptr) return {};
+  if (in.log == nullptr) return print_damage;
   return [log = in.log, user_data = in.log_user_data](LogLevel level, const char* message) {
     log(user_data, static_cast<int32_t>(level), message);
   };
@@ -84,6 +97,16 @@ bool read_shareable_pages(const cachalot_allocator_options& in) {
   return shareable == 0 ? environment_shareable_pages() : shareable > 0;
 }
 
+DebugOptions read_debug(const cachalot_allocator_options& in) {
+  constexpr uint32_t kEvery =
+      CACHALOT_DEBUG_NVTX | CACHALOT_DEBUG_POISON | CACHALOT_DEBUG_RED_ZONES;
+  const uint32_t bits = read_bits(in.debug, kEvery, "debug");
+  if (bits == 0) return environment_debug();
+  return {.nvtx = (bits & CACHALOT_DEBUG_NVTX) != 0,
+          .poison = (bits & CACHALOT_DEBUG_POISON) != 0,
+          .red_zones = (bits & CACHALOT_DEBUG_RED_ZONES) != 0};
+}
+
 // All but the driver.
 AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
   AllocatorOptions options;
@@ -95,6 +118,7 @@ AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
   options.check_every_call = read_flag(in.check_every_call, "check_every_call");
   options.track_labels = read_flag(in.track_labels, "track_labels");
   options.context_source = read_context_source(in);
+  options.debug = read_debug(in);
   return options;
 }
 
@@ -364,7 +388,10 @@ cachalot_status cachalot_get_device_totals(cachalot_allocator* allocator, int32_
 
 cachalot_status cachalot_check(cachalot_allocator* allocator, cachalot_error* error) {
   return guard(error, [&] {
-    const std::string finding = core_of(allocator).check();
+    Allocator& core = core_of(allocator);
+    const std::string finding = core.check();
     if (!finding.empty()) throw Error(Status::kInternal, finding);
+    const std::string damage = core.check_red_zones();
+    if (!damage.empty()) throw_invalid_state(damage);
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "environment.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -36,6 +37,28 @@ bool environment_caching(const LogSink& log) {
     log(LogLevel::kWarning, text.c_str());
   }
   return true;
+}
+
+DebugOptions environment_debug() {
+  DebugOptions options;
+  const char* value = std::getenv("CACHALOT_DEBUG");
+  std::string_view left = value == nullptr ? "" : value;
+  while (!left.empty()) {
+    const std::string word(left.substr(0, left.find(',')));
+    left.remove_prefix(std::min(word.size() + 1, left.size()));
+    bool* const known = word == "nvtx"       ? &options.nvtx
+                        : word == "poison"   ? &options.poison
+                        : word == "redzones" ? &options.red_zones
+                                             : nullptr;
+    if (known == nullptr) {
+      throw_invalid_argument(format(
+          "the environment variable CACHALOT_DEBUG is \"%s\": expected a list of nvtx, poison and "
+          "redzones",
+          value));
+    }
+    *known = true;
+  }
+  return options;
 }
 
 bool environment_shareable_pages() {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "alloc/debug_options.h"
 #include "alloc/observers.h"
 #include "alloc/rules.h"
 
@@ -17,6 +18,9 @@ Release environment_release();
 
 // False: PYTORCH_NO_CUDA_MEMORY_CACHING is "1". A value that is neither "0" nor "1" is remarked on.
 bool environment_caching(const LogSink& log);
+
+// CACHALOT_DEBUG, a list such as "poison,redzones"; nothing if it is not set.
+DebugOptions environment_debug();
 
 // False: TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC is "0".
 bool environment_shareable_pages();

@@ -69,6 +69,8 @@ Allocator::Allocator(const AllocatorOptions& options)
           std::string("backend:cudaMallocAsync needs stream-ordered memory, which the driver ") +
           driver_->name() + " does not have");
     }
+    if (options.debug.any())
+      throw_not_supported("backend:cudaMallocAsync has no blocks of ours to watch: no debugging");
     shared_->settings.is_backend_async = true;
     for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda})
       unread_options_[part] = options.config;
@@ -625,6 +627,13 @@ std::string Allocator::check() {
   if (async_) return async_->check();
   for (const auto& d : devices_) {
     if (std::string found = d->check(); !found.empty()) return found;
+  }
+  return "";
+}
+
+std::string Allocator::check_red_zones() {
+  for (const auto& d : devices_) {
+    if (std::string found = d->check_red_zones(); !found.empty()) return found;
   }
   return "";
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "alloc/contexts.h"
+#include "alloc/debug_options.h"
 #include "alloc/history.h"
 #include "alloc/observers.h"
 #include "alloc/options.h"
@@ -45,6 +46,7 @@ struct AllocatorOptions {
   bool check_every_call = false;
   bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
   bool track_labels = false;
+  DebugOptions debug;
   ContextSource context_source;
   LogSink log;
 };
@@ -185,6 +187,8 @@ class Allocator {
 
   // The auditor: empty, or the first thing that is wrong.
   std::string check();
+  // The first live block that was written beyond its end; empty: none, or there are no red zones.
+  std::string check_red_zones();
 
  private:
   class Audit;

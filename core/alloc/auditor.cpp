@@ -177,4 +177,17 @@ std::string DeviceAllocator::check() {
   return "";
 }
 
+std::string DeviceAllocator::check_red_zones() {
+  Guard guard(lock_);
+  for (const auto& [address, segment] : segments_) {
+    MemoryWatch* const watch = watch_of(*segment->pool);
+    if (!watch) continue;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (!b->is(Block::kUsed)) continue;
+      if (std::string found = watch->damage(b); !found.empty()) return found;
+    }
+  }
+  return "";
+}
+
 }  // namespace cachalot

@@ -100,22 +100,24 @@ inline void DeviceAllocator::merge_free_block(Block* block, Counters::HandOut* c
   change->split_bytes = static_cast<int64_t>((is_split ? block->size : 0) - before - after);
 }
 
+// 6.3, 6.4. Null: there is none.
+inline Block* DeviceAllocator::first_fit(const AllocParams& params) const {
+  const Shelf* shelf = params.pool->find(params.stream);
+  Block* block = shelf ? shelf->free.first_at_least(params.size) : nullptr;
+  if (!block || !block->is(Block::kExpandable)) [[likely]]
+    return block;
+  return params.expandable ? step_to_smaller_reach(*shelf, block) : skip_expandable(*shelf, block);
+}
+
 // 6. Takes the block out of the free set; null: not found.
 inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
   if (has(kAging)) [[unlikely]]
     params.pool->search_count++;
-  Shelf* shelf = params.pool->find(params.stream);
-  if (!shelf) return nullptr;
-  Block* block = shelf->free.first_at_least(params.size);
+  Block* block = first_fit(params);
   if (!block) return nullptr;
-  if (block->is(Block::kExpandable)) [[unlikely]] {
-    block =
-        params.expandable ? step_to_smaller_reach(*shelf, block) : skip_expandable(*shelf, block);
-    if (!block) return nullptr;
-  }
   if (has(kOversize) && is_oversize_mismatch(params, block)) [[unlikely]]
     return nullptr;
-  shelf->free.remove(block);
+  take_from_free_set(block);
   return block;
 }
 

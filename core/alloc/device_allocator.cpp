@@ -36,6 +36,10 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       settings_(shared.settings),
       observers_(std::make_shared<const ObserverSet>()) {
   spare_uses_.reserve(kSpareUses);
+  if (shared_.debug.any()) {
+    watch_ = std::make_unique<MemoryWatch>(shared_, device_);
+    lasting_duties_ |= kWatched;
+  }
   stats_.max_split_size = settings_.shown_max_split_size();
   if (settings_.per_process_memory_fraction < 1)
     set_memory_fraction(settings_.per_process_memory_fraction);
@@ -145,8 +149,8 @@ inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t reques
                                                                  Stream current_stream,
                                                                  ContextId context) {
   AllocParams params;
-  params.requested = requested;
-  params.size = round_size(requested);
+  params.requested = has(kWatched) ? watch_->with_red_zone(requested) : requested;
+  params.size = round_size(params.requested);
   params.stream = stream;
   params.current_stream = current_stream;
   params.pool = &pool_for(params.size, stream);
@@ -246,6 +250,8 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
     stats_.oversize_allocations.increase(1);
   if (has(kLabels)) [[unlikely]]
     count_label(block, 1);
+  if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
+    watch->handed_out(block);
   return block;
 }
 
@@ -289,6 +295,8 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
 // 10.2. pre: the block is neither used nor waiting.
 void DeviceAllocator::complete_free(Block* block, ContextId context) {
   const Shelf& shelf = shelf_of(block);
+  if (MemoryWatch* watch = watch_of(*shelf.pool)) [[unlikely]]
+    watch->freed(block);
   trace(Action::kFreeCompleted, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
   Counters::HandOut change{static_cast<int64_t>(block->size),
@@ -429,13 +437,13 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
     throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
   }
   Guard guard(lock_);
-  uint64_t limit = kUnlimited;
-  if (fraction < 1) {
-    const double bytes = fraction * static_cast<double>(device_memory().total);
-    limit = static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
-  }
-  limit_ = limit;
+  limit_ = fraction < 1 ? limit_of(fraction, device_memory().total) : kUnlimited;
   update_duties();
+}
+
+uint64_t DeviceAllocator::limit_of(double fraction, uint64_t total) const {
+  const double bytes = fraction * static_cast<double>(total);
+  return static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));
 }
 
 DeviceAllocator::DeviceMemory DeviceAllocator::device_memory() {

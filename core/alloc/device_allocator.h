@@ -7,7 +7,8 @@
 //                          made of
 //   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
 //                          settings, statistics
-//   obtain_memory.cpp      the ladder of a miss, and its last rung, out of memory
+//   obtain_memory.cpp      the ladder of a miss
+//   out_of_memory.cpp      its last rung; remedies.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
@@ -36,6 +37,7 @@
 #include "alloc/counters.h"
 #include "alloc/hash_order.h"
 #include "alloc/kept_free.h"
+#include "alloc/memory_watch.h"
 #include "alloc/page_table.h"
 #include "alloc/private_pool.h"
 #include "alloc/shared_state.h"
@@ -124,6 +126,8 @@ class DeviceAllocator {
 
   // The auditor (auditor.cpp): empty, or the first thing that is wrong.
   std::string check();
+  // The first live block that was written beyond its end; empty: none, or there are no red zones.
+  std::string check_red_zones();
 
  private:
   // Reasons why a call is more than a search in the cache; 0 is the usual case.
@@ -139,6 +143,7 @@ class DeviceAllocator {
     kLabels = 256,
     kContexts = 512,  // blocks may keep contexts; stays once they did
     kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
+    kWatched = 2048,  // see Note [Memory watch]; stays
   };
 
   // One request on its way.
@@ -158,6 +163,7 @@ class DeviceAllocator {
 
   enum class Obtain { kFirst, kRetry };
   class Unlocked;
+  class Remedies;
 
   // device_allocator.cpp
   Address allocate_usual(uint64_t requested, Stream stream);
@@ -172,6 +178,7 @@ class DeviceAllocator {
   AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
                           ContextId context);
   BlockPool& pool_for(uint64_t size, Stream stream);
+  Block* first_fit(const AllocParams& params) const;
   Block* get_free_block(AllocParams& params);
   Block* step_to_smaller_reach(const Shelf& shelf, Block* block) const;
   Block* skip_expandable(const Shelf& shelf, Block* block) const;
@@ -202,6 +209,10 @@ class DeviceAllocator {
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
   bool has(uint32_t duties) const { return (duties_ & duties) != 0; }
+  // Null: nothing is watched, or the memory is from a source that is not the driver.
+  MemoryWatch* watch_of(const BlockPool& pool) const {
+    return has(kWatched) && !(pool.owner && pool.owner->source) ? watch_.get() : nullptr;
+  }
 
   // obtain_memory.cpp
   Block* obtain_block(AllocParams& params, Guard& guard);
@@ -215,6 +226,8 @@ class DeviceAllocator {
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
   bool mend_search(AllocParams& params, Block** block);
   bool never_fits(const AllocParams& params);
+
+  // out_of_memory.cpp
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
   [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
@@ -299,6 +312,7 @@ class DeviceAllocator {
     uint64_t total;
   };
   DeviceMemory device_memory();
+  uint64_t limit_of(double fraction, uint64_t total) const;
 
   // Statistics that only slow paths move.
   void count_reserved(const BlockPool& pool, int64_t bytes);
@@ -315,7 +329,7 @@ class DeviceAllocator {
   Block* spare_blocks_ = nullptr;
   KeptFree last_;
   Counters counters_;
-  uint32_t lasting_duties_ = 0;  // kContexts and kMarks
+  uint32_t lasting_duties_ = 0;  // kContexts, kMarks and kWatched
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
   Settings settings_;
@@ -351,6 +365,7 @@ class DeviceAllocator {
   const char* internal_tag_ = "";  // of the entries that the present call makes (R48)
   HistoryRing ring_;
   std::shared_ptr<const ObserverSet> observers_;
+  std::unique_ptr<MemoryWatch> watch_;  // null: off
 };
 
 // A block that is the caller's must be live and have exactly this address; for any other this is

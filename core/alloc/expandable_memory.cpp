@@ -110,6 +110,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
   shared_.addresses.prepare(begin, mapped, pool.is_small);
   if (!segment.pages->map(begin, mapped, peers_)) return false;
+  if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
   pool.unmapped.erase(block);
   if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
   block->set_flags(Block::kExpandable);
@@ -148,6 +149,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
       segment.address + round_down(block->address + block->size - segment.address, page);
   if (begin >= end) return;
   reserve_blocks(2);
+  if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
   take_from_free_set(block);
   if (begin > block->address) put_into_free_set(split_front(block, begin - block->address));

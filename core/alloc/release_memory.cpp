@@ -53,6 +53,7 @@ void DeviceAllocator::release_block(Block* block, ContextId context) {
   stats_.num_device_free++;
   trace(Action::kSegmentFree, block->address, size, segment->stream, pool,
         context ? context : block->detail().segment_context);
+  if (MemoryWatch* watch = watch_of(pool)) watch->goes(block->address, size);
   const DriverCode code = give_to_driver(pool, block->address, size, segment->source_stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (pool.owner) pool.owner->driver_allocations--;
@@ -229,6 +230,7 @@ void DeviceAllocator::give_everything_back() {
     }
   }
   for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
+  watch_.reset();
   for (auto& [address, segment] : segments_) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kRecorded)) delete b->detail().uses;

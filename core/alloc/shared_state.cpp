@@ -90,6 +90,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       looks_in_stream_order(options.looks_in_stream_order),
       contexts(options.context_source),
       handle_types(driver, rules, options.shareable_pages, options.log),
+      debug(options.debug),
       log_(options.log) {}
 
 void SharedState::warn(const std::string& text) const {
@@ -117,6 +118,10 @@ void SharedState::differ(const char* defect, const std::string& text) const {
   if (log_)
     log_(LogLevel::kDifference,
          (std::string("differs from PyTorch: ") + defect + ": " + text).c_str());
+}
+
+void SharedState::report_damage(const std::string& text) const {
+  if (log_) log_(LogLevel::kDamage, text.c_str());
 }
 
 std::string SharedState::reserve_class(Stream stream) {

@@ -73,6 +73,8 @@ class SharedState {
   void warn_of_options(const std::string& text);
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, const std::string& text) const;
+  // Memory was written where it must not be.
+  void report_damage(const std::string& text) const;
 
   std::string reserve_class(Stream stream);
   void set_reserve_class(Stream stream, const std::string& name);
@@ -92,6 +94,8 @@ class SharedState {
   // The settings that configure() changes; each device works with a copy.
   std::mutex settings_lock;
   Settings settings;
+
+  const DebugOptions debug;
 
  private:
   LogSink log_;

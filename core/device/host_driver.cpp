@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <cstring>
+
 #include "device/device_count.h"
 #include "device/error_text.h"
 #include "device/host_memory.h"
@@ -114,6 +116,18 @@ DriverCode HostDriver::node_dependencies(int, uint64_t, std::vector<uint64_t>* n
 }
 
 DriverCode HostDriver::exchange_capture_mode(int, int32_t*) { return kSuccess; }
+
+// ---- Touching memory
+
+DriverCode HostDriver::fill(int, Address address, uint64_t size, uint8_t byte, Stream) {
+  std::memset(reinterpret_cast<void*>(address), byte, size);
+  return kSuccess;
+}
+
+DriverCode HostDriver::read(int, Address address, uint64_t size, void* out, Stream) {
+  std::memcpy(out, reinterpret_cast<const void*>(address), size);
+  return kSuccess;
+}
 
 // ---- The rest
 

@@ -61,6 +61,10 @@ class HostDriver final : public Driver {
   DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) override;
   DriverCode exchange_capture_mode(int device, int32_t* mode) override;
 
+  bool can_touch_memory() const override { return true; }
+  DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream) override;
+  DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream) override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;

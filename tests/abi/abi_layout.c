@@ -186,6 +186,10 @@ VALUE(CACHALOT_MEND_REJECTION, 0x20u);
 VALUE(CACHALOT_MEND_RESERVE, 0x40u);
 VALUE(CACHALOT_LOG_WARNING, 1);
 VALUE(CACHALOT_LOG_DIFFERENCE, 2);
+VALUE(CACHALOT_LOG_DAMAGE, 3);
+VALUE(CACHALOT_DEBUG_NVTX, 0x1u);
+VALUE(CACHALOT_DEBUG_POISON, 0x2u);
+VALUE(CACHALOT_DEBUG_RED_ZONES, 0x4u);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
 VALUE(CACHALOT_CONTEXT_STACK, 1);
 VALUE(CACHALOT_CONTEXT_LABELS, 2);
@@ -194,7 +198,7 @@ SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, 8);
 FIELD(cachalot_pool_id, second, 8, 8);
 
-SIZE(cachalot_allocator_options, 96);
+SIZE(cachalot_allocator_options, 104);
 FIELD(cachalot_allocator_options, struct_size, 0, 8);
 FIELD(cachalot_allocator_options, driver, 8, 8);
 FIELD(cachalot_allocator_options, config, 16, 8);
@@ -211,6 +215,8 @@ FIELD(cachalot_allocator_options, log_user_data, 64, 8);
 FIELD(cachalot_allocator_options, context_capture, 72, 8);
 FIELD(cachalot_allocator_options, context_text, 80, 8);
 FIELD(cachalot_allocator_options, context_user_data, 88, 8);
+FIELD(cachalot_allocator_options, debug, 96, 4);
+FIELD(cachalot_allocator_options, reserved_1, 100, 4);
 
 SIZE(cachalot_request, 48);
 FIELD(cachalot_request, struct_size, 0, 8);

@@ -74,8 +74,9 @@ class Pluggable : public testing::Test {
     // A process of its own begins anew, without the allocator of this one.
     testing::FLAGS_gtest_death_test_style = "threadsafe";
     setenv("CACHALOT_DRIVER", "sim:1GiB", 1);
-    for (const char* name : {"CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-                             "CACHALOT_RELEASE", "PYTORCH_NO_CUDA_MEMORY_CACHING"})
+    for (const char* name :
+         {"CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+          "CACHALOT_RELEASE", "CACHALOT_DEBUG", "PYTORCH_NO_CUDA_MEMORY_CACHING"})
       unsetenv(name);
   }
 

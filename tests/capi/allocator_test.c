@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* How an allocator is made and ended; what creation refuses. */
+#include <stddef.h>
+
 #include "check.h"
 
 static void an_allocator_is_made_and_ended(void) {
@@ -134,7 +136,7 @@ static void options_shorter_than_those_of_the_first_version_are_refused(void) {
   cachalot_allocator_options options = {.struct_size = 16};
   char text[100];
   snprintf(text, sizeof text, "options->struct_size is 16, which is less than %d",
-           (int)sizeof options);
+           (int)offsetof(cachalot_allocator_options, debug));
   refuse(options, CACHALOT_ERROR_INVALID_ARGUMENT, text);
 }
 

@@ -11,6 +11,7 @@ static const char* const kVariables[] = {"CACHALOT_ALLOC_CONF",
                                          "PYTORCH_ALLOC_CONF",
                                          "PYTORCH_HIP_ALLOC_CONF",
                                          "CACHALOT_RELEASE",
+                                         "CACHALOT_DEBUG",
                                          "PYTORCH_NO_CUDA_MEMORY_CACHING",
                                          "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"};
 

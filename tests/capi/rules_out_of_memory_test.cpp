@@ -22,11 +22,11 @@ const std::string kExpandableAdvice =
     "device memory, times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF "
     "expandable_segments_reserve / expandable_segments_reserve_by_class.";
 
-// The text of a request that must fail.
+// The reference's text of a request that must fail; our line behind it is remedies_test.cpp's.
 std::string text_of(SimAllocator& with, uint64_t size, cachalot_stream stream = 0) {
   const Outcome outcome = with.try_allocate(size, stream);
   EXPECT_EQ(outcome.status, CACHALOT_ERROR_OUT_OF_MEMORY);
-  return outcome.message();
+  return outcome.reference_text();
 }
 
 bool contains(const std::string& text, const std::string& part) {

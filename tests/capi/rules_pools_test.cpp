@@ -429,14 +429,14 @@ TEST(PoolSource, ThatGivesNothingCountsAsOutOfMemory) {
     with.begin_pool(kPool);
     const Outcome outcome = with.try_allocate(200 * MiB);
     EXPECT_EQ(outcome.status, CACHALOT_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(outcome.message().ends_with(
+    EXPECT_EQ(outcome.reference_text().ends_with(
                   " The custom allocator backing this MemPool returned nullptr. Check preceding "
                   "allocator warnings or logs for the underlying cause. This can indicate an "
                   "allocator-specific error or memory constraint, even when device-wide free "
                   "memory is available."),
               release == CACHALOT_RELEASE_2_15);
     with.set_limit(10 * MiB);
-    EXPECT_TRUE(with.try_allocate(200 * MiB).message().ends_with("pytorch-cuda-alloc-conf)"))
+    EXPECT_TRUE(with.try_allocate(200 * MiB).reference_text().ends_with("pytorch-cuda-alloc-conf)"))
         << "the limit refused, not the source";
     with.leave_pool(kPool);
   }

@@ -59,6 +59,11 @@ struct Outcome {
   cachalot_error error = CACHALOT_ERROR_INIT;
 
   std::string message() const { return error.message; }
+  // Of an out-of-memory text: what the reference says, without the library's line behind it.
+  std::string reference_text() const {
+    const std::string text = message();
+    return text.substr(0, text.find("\ncachalot: "));
+  }
 };
 
 // After every call the auditor looks at everything; in the end all that is live is freed.

@@ -43,6 +43,18 @@ TEST_F(Host, HandsOutMemoryThatCanBeReadAndWritten) {
   EXPECT_EQ(used(), 0u);
 }
 
+TEST_F(Host, FillsAndReadsMemoryForTheAllocator) {
+  ASSERT_TRUE(driver.can_touch_memory());
+  ASSERT_EQ(driver.allocate(0, 4096, &address), kSuccess);
+  EXPECT_EQ(driver.fill(0, address + 100, 200, 0xFB, 0x10), kSuccess);
+  unsigned char seen[4] = {};
+  EXPECT_EQ(driver.read(0, address + 298, sizeof seen, seen, 0x10), kSuccess);
+  EXPECT_EQ(seen[0], 0xFB);
+  EXPECT_EQ(seen[1], 0xFB);
+  EXPECT_EQ(seen[2], 0);
+  EXPECT_EQ(bytes(address)[99], 0);
+}
+
 TEST_F(Host, RefusesWhatExceedsItsCapacity) {
   ASSERT_EQ(driver.allocate(0, 64 * MiB, &address), kSuccess);
   Address more = 77;

@@ -28,6 +28,8 @@ class ScriptDevice {
   ScriptDevice(const ScriptDevice&) = delete;
   ScriptDevice& operator=(const ScriptDevice&) = delete;
 
+  // The functions of a driver whose user_data is a ScriptDevice.
+  static cachalot_device_ops driver_functions();
   // A driver over this device, which must outlive it.
   virtual cachalot_status create_driver(cachalot_driver** out_driver, cachalot_error* error);
   // A pool's own source of segments, which prints its calls too.
@@ -92,8 +94,6 @@ class ScriptDevice {
   // Calls whose results the expected file names.
   enum Source { kMalloc, kReserve, kOwnMalloc, kMallocAsync, kSourceCount };
 
-  // The functions of a driver whose user_data is a ScriptDevice.
-  static cachalot_device_ops driver_functions();
   static void add_pool_functions(cachalot_device_ops& ops);
 
   int32_t runtime_failure(int32_t code);

@@ -65,6 +65,25 @@ typedef struct cachalot_pool_id {
 #define CACHALOT_LOG_WARNING 1 /* a warning of the reference, in its words */
 #define CACHALOT_LOG_DIFFERENCE \
   2 /* "differs from PyTorch: U3: ...": a mended defect has just changed a decision */
+#define CACHALOT_LOG_DAMAGE \
+  3 /* "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES) */
+/** @} */
+
+/**
+ * @name Safe debugging (cachalot_allocator_options::debug; docs/debugging.md). Blocks of the cache
+ * only; requests take the longer road, so all calls are slower.
+ */
+/** @{ */
+/** Segments and live blocks are announced through NVTX's memory API, so that compute-sanitizer finds
+ * accesses outside of the bytes that were requested. */
+#define CACHALOT_DEBUG_NVTX 0x1u
+/** When a free completes, the block is filled with 0xFF (not a number in every floating-point
+ * format), on its stream, unless that is captured. */
+#define CACHALOT_DEBUG_POISON 0x2u
+/** Each request is enlarged by 512 bytes (`requested` of blocks, statistics and history contains
+ * them); what lies behind the caller's bytes is filled, and looked at when the free completes and by
+ * cachalot_check, which both wait for the block's stream. Not while that is captured. */
+#define CACHALOT_DEBUG_RED_ZONES 0x4u
 /** @} */
 
 /** Gets the library's remarks, one line each. Called on the thread of the call, maybe with locks
@@ -123,13 +142,20 @@ typedef struct cachalot_allocator_options {
    */
   int32_t track_labels;
   int32_t reserved_0;
-  /** Gets remarks. NULL: silent. */
+  /** Gets remarks. NULL: silent, but for CACHALOT_LOG_DAMAGE, which goes to the standard error
+   * output. */
   cachalot_log_fn log;
   void* log_user_data;
   /** Gives and explains contexts; see context_source. */
   cachalot_context_fn context_capture;
   cachalot_context_text_fn context_text;
   void* context_user_data;
+  /**
+   * CACHALOT_DEBUG_*, added up. 0: the environment variable CACHALOT_DEBUG decides, a list of
+   * `nvtx`, `poison` and `redzones` with commas between.
+   */
+  uint32_t debug;
+  uint32_t reserved_1;
 } cachalot_allocator_options;
 
 /** What a request may say beyond size and stream. Zero means default in every field but size. */
@@ -447,9 +473,11 @@ CACHALOT_API cachalot_status cachalot_get_device_totals(cachalot_allocator* allo
                                                         cachalot_error* error);
 
 /**
- * The auditor: walks everything and compares lists, indexes and counters.
+ * The auditor: walks everything and compares lists, indexes and counters; with
+ * CACHALOT_DEBUG_RED_ZONES it also looks behind every live block, and waits for their streams.
  *
- * @return CACHALOT_OK, or CACHALOT_ERROR_INTERNAL with the first thing that is wrong. Holds each
+ * @return CACHALOT_OK; CACHALOT_ERROR_INTERNAL with the first thing that is wrong;
+ * CACHALOT_ERROR_INVALID_STATE with the first block that was written beyond its end. Holds each
  * device's lock while it looks at it.
  */
 CACHALOT_API cachalot_status cachalot_check(cachalot_allocator* allocator, cachalot_error* error);

@@ -95,7 +95,9 @@ typedef struct cachalot_error {
   /** @} */
 
   /** One line of UTF-8, NUL-terminated; a longer text ends in "...". Where the text tells a user
-      something it is the reference's own, word for word. */
+      something it is the reference's own, word for word. Behind the one of
+      CACHALOT_ERROR_OUT_OF_MEMORY stands a second line, "cachalot: ...": the largest free block, and
+      the options that would have made room. */
   char message[CACHALOT_MESSAGE_CAPACITY];
 } cachalot_error;
 
