@@ -259,7 +259,6 @@ TEST(AsyncFree, WaitsForManyStreamsInTheOrderOfTheReferencesTable) {
   const cachalot_address block = with.allocate(1000, 0x7000);
   for (const cachalot_stream stream : {0x9000, 0x8000, 0xd000, 0x1000, 0xa000, 0xb000, 0x2000})
     with.record_stream(block, stream);
-  with.ok(cachalot_sim_log_calls(with.driver(), CACHALOT_SIM_LOG_WAITS, with.error()));
   with.ok(cachalot_sim_log_calls(with.driver(), CACHALOT_SIM_LOG_CALLS, with.error()));
   with.take_calls();
   with.free(block);
@@ -710,19 +709,16 @@ TEST(AsyncAllocator, GivesEverythingBackInTheEnd) {
 TEST(AsyncAllocator, ServesManyThreads) {
   Async with({.device_count = 2});
   std::atomic<int> failures{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; t++) {
-    threads.emplace_back([&, t] {
-      const auto stream = static_cast<cachalot_stream>(0x100 * (t + 1));
-      for (int i = 0; i < 300; i++) {
-        cachalot_address block = 0;
-        const auto size = static_cast<uint64_t>(i + 1);
-        failures += cachalot_allocate(with.get(), size, t % 2, stream, &block, nullptr) != 0;
-        failures += cachalot_record_stream(with.get(), block, kOther, nullptr) != 0;
-        failures += cachalot_free(with.get(), block, nullptr) != 0;
-      }
-    });
-  }
+  const auto work = [&](int32_t device, cachalot_stream stream) {
+    for (uint64_t size = 1; size <= 300; size++) {
+      cachalot_address block = 0;
+      failures += cachalot_allocate(with.get(), size, device, stream, &block, nullptr) != 0;
+      failures += cachalot_record_stream(with.get(), block, kOther, nullptr) != 0;
+      failures += cachalot_free(with.get(), block, nullptr) != 0;
+    }
+  };
+  std::thread threads[] = {std::thread(work, 0, 0x100), std::thread(work, 1, 0x200),
+                           std::thread(work, 0, 0x300), std::thread(work, 1, 0x400)};
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(with.stats(0).allocated_bytes.all.current, 0);

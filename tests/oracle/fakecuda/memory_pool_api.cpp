@@ -90,8 +90,8 @@ FAKECUDA_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr 
   return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
-                                              const cudaMemAccessDesc* accesses, size_t) {
+FAKECUDA_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* accesses,
+                                              size_t) {
   Lock lock;
   const std::string devices =
       " " + to_string(device_of(pool)) + " " + to_string(accesses->location.id);
