@@ -58,11 +58,11 @@ TEST(DriverOpen, KnowsHostAndSimByName) {
   EXPECT_EQ(open("sim:1TiB", &outcome), CACHALOT_OK);
 }
 
-TEST(DriverOpen, HasNoCudaInThisBuild) {
+TEST(DriverOpen, SaysWhyCudaCanNotBeOpened) {
   Outcome outcome;
-  EXPECT_EQ(open("cuda", &outcome), CACHALOT_ERROR_DRIVER_UNAVAILABLE);
-  EXPECT_STREQ(outcome.error.message, "this build has no cuda driver");
+  if (open("cuda", &outcome) == CACHALOT_OK) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(outcome.error.status, CACHALOT_ERROR_DRIVER_UNAVAILABLE);
+  EXPECT_NE(std::string(outcome.error.message).find("CUDA driver"), std::string::npos);
   EXPECT_EQ(outcome.driver, nullptr);
 }
 
@@ -70,7 +70,7 @@ TEST(DriverOpen, RefusesWhatIsNoDriver) {
   Outcome outcome;
   EXPECT_EQ(open("gpu", &outcome), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(outcome.error.message,
-               "\"gpu\" is no driver: cuda, host[:CAPACITY] or sim[:CAPACITY]");
+               "\"gpu\" is no driver: cuda[:CAPACITY], host[:CAPACITY] or sim[:CAPACITY]");
   EXPECT_EQ(open("host:lots", &outcome), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(cachalot_driver_open("host", nullptr, &outcome.error), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(outcome.error.message, "out_driver is NULL");

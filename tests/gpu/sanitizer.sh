@@ -83,12 +83,15 @@ expect_found "the same is found with CACHALOT_DEBUG=nvtx" CACHALOT_DEBUG=nvtx
 expect_found "the same is found with PYTORCH_NO_CUDA_MEMORY_CACHING=1" \
   PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
-small=("$build/patterns" --seconds 3 --seed 7 --threads 2 --streams 2 --max-size 256KiB
-  --limit 64MiB)
+small=("$build/patterns" --seconds 3 --seed 7 --streams 2 --max-size 256KiB --limit 64MiB)
 for config in "" expandable_segments:True backend:cudaMallocAsync; do
   expect_clean "memcheck finds nothing in patterns, options \"$config\"" \
-    memcheck "${small[@]}" --config "$config"
+    memcheck "${small[@]}" --threads 2 --config "$config"
 done
+# With two threads the tools lose track of the calls: racecheck of launches ("Internal Sanitizer Error:
+# Detected a failure to track a kernel launch"), memcheck of heaps ("Call to nvtxMemHeapRegister failed:
+# The object is not ready to perform the requested operation").
+small+=(--threads 1)
 expect_clean "racecheck finds nothing in patterns" racecheck "${small[@]}" --config ""
 # A block is withdrawn when the host frees it, so kernels queued before must have ended by then.
 export CACHALOT_DEBUG=nvtx

@@ -76,6 +76,8 @@ class AllocatorOptions(Struct):
         ("context_capture", c_void_p),
         ("context_text", c_void_p),
         ("context_user_data", c_void_p),
+        ("debug", c_uint32),
+        ("reserved_1", c_uint32),
     ]
 
 

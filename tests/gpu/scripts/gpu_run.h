@@ -29,11 +29,12 @@ struct GpuRun {
   int32_t fabric_state = -1;
 };
 
-// The lines of a script, or those of an expected file without what is indented.
+// The lines of a script, or those of an expected file without what is indented; without questions for
+// numbers of its lines.
 std::vector<std::string> read_script(const std::string& path);
 
 // Why a script can not run on a GPU ("it makes failures up"); empty if it can.
-std::string reason_to_skip(const std::vector<std::string>& script);
+std::string reason_to_skip(const std::vector<std::string>& script, int32_t release);
 
 // Throws InputError for what a real device takes otherwise than the oracle's. release:
 // CACHALOT_RELEASE_*.
