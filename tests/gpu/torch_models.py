@@ -217,8 +217,9 @@ def main():
     for config in configs:
         (native, native_failure), (ours, our_failure) = next(results), next(results)
         failures += filter(None, [native_failure, our_failure])
+        print(f"{time.time() - begin:.0f} s: {config!r} has run", file=sys.stderr, flush=True)
         rows += compare(config, native, ours, again_with_history(config, arguments.workload))
-        print(f"{time.time() - begin:.0f} s: {config!r} done", file=sys.stderr, flush=True)
+        print(table(rows[-len(native):]), file=sys.stderr, flush=True)
     failures += ["" if arguments.no_features else run_features()]
     for row in rows:
         for name, (native, ours) in row["unexplained"].items():
