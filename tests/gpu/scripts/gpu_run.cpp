@@ -94,12 +94,17 @@ Step run_operation(Script& script, GpuScriptDevice& device, const Operation& ope
   return step;
 }
 
-// With caching off, or by a tiny reserve, the device is asked for 0 bytes; the oracle's hands out an
-// address for them.
-bool asks_for_nothing(const Step& step) {
-  return std::any_of(step.lines.begin(), step.lines.end(), [](const Line& line) {
-    return line.text.starts_with("D malloc 0 ") || line.text.starts_with("D reserve 0 ");
-  });
+// What a real device refuses and the oracle's does not; empty if there is nothing of that kind. With
+// caching off, or by a tiny reserve, the device is asked for 0 bytes; with an odd size of large
+// segments for a reservation that is no multiple of its pages.
+std::string refusal_in(const Step& step) {
+  for (const Line& line : step.lines) {
+    if (line.text.starts_with("D malloc 0 ") || line.text.starts_with("D reserve 0 "))
+      return "a request of 0 bytes, which the device refuses";
+    if (line.text.starts_with("D reserve ") && line.text.ends_with(" error 1"))
+      return "a reservation of no whole pages, which the device refuses";
+  }
+  return "";
 }
 
 const OperationKind& kind_of(const Operation& operation, int32_t release) {
@@ -161,7 +166,7 @@ GpuRun run_on_gpu(const std::vector<std::string>& script_lines, int32_t release)
     Step step = run_operation(script, *device, operation, kind);
     if (watchdog.has_bitten())
       throw InputError("the device waits for the script's work", operation.line_number);
-    if (asks_for_nothing(step)) run.ended_by = "a request of 0 bytes, which the device refuses";
+    if (run.ended_by = refusal_in(step); !run.ended_by.empty()) break;
     if (!script.mended().empty()) run.ended_by = script.mended();
     if (script.is_rest_exempt()) run.ended_by = "an exempt rest";
     if (!run.ended_by.empty()) break;
