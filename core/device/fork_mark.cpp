@@ -12,7 +12,7 @@ constexpr size_t kPageSize = 4096;
 
 }  // namespace
 
-ForkMark::ForkMark() : page_(nullptr) {
+ForkMark::ForkMark() {
   void* const page =
       mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
