@@ -90,9 +90,9 @@ void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
 
 // The reference's, of a stream with its device (hash_order.h).
 uint64_t DeviceAllocator::hash_of(Stream stream) const {
-  constexpr uint64_t kCuda = 1;
+  constexpr uint64_t kDeviceType = 1;  // CUDA
   constexpr unsigned kStreamBits = 48;
-  return kCuda << 56 | static_cast<uint64_t>(device_) << kStreamBits |
+  return kDeviceType << 56 | static_cast<uint64_t>(device_) << kStreamBits |
          (stream & ((uint64_t{1} << kStreamBits) - 1));
 }
 
