@@ -110,7 +110,7 @@ void throw_error(const cachalot_error& error) {
 enum class Failure {
   kThrow,   // PyTorch's exception, or a line on stderr without PyTorch
   kPrint,   // a line on stderr: called where an exception would end the process
-  kSilent,  // the caller reports it
+  kSilent,  // the same, but not for out of memory, which the caller reports
 };
 
 // Calls a function of the C interface with the allocator and `arguments`; false if it fails.
@@ -123,7 +123,7 @@ bool call(Function function, Arguments... arguments) {
   if (status == CACHALOT_OK) status = function(allocator, arguments..., &error);
   if (status == CACHALOT_OK) return true;
   if (kFailure == Failure::kThrow) throw_error(error);
-  if (kFailure != Failure::kSilent) print(error.message);
+  if (kFailure != Failure::kSilent || status != CACHALOT_ERROR_OUT_OF_MEMORY) print(error.message);
   return false;
 }
 
@@ -155,10 +155,22 @@ bool begin_routing(int device, cachalot_pool_id id, Filter filter) {
 // Fills a caller's error record as far as it goes.
 cachalot_status fail(cachalot_error* error, cachalot_status status, const char* message) {
   if (error == nullptr || error->struct_size < sizeof(cachalot_error)) return status;
+  const size_t size = error->struct_size;  // a newer caller's is larger
   *error = CACHALOT_ERROR_INIT;
+  error->struct_size = size;
   error->status = status;
   std::snprintf(error->message, sizeof error->message, "%s", message);
   return status;
+}
+
+// Runs what may not throw into C.
+template <class Function>
+cachalot_status guarded(cachalot_error* error, Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
+  }
 }
 
 cachalot_status set_options(const char* driver, const cachalot_allocator_options* options,
@@ -196,14 +208,14 @@ extern "C" {
 // are acceptable shows when it is made. Any thread.
 CACHALOT_API cachalot_status cachalot_pluggable_set_options(
     const char* driver, const cachalot_allocator_options* options, cachalot_error* error) {
-  return set_options(driver, options, error);
+  return guarded(error, [&] { return set_options(driver, options, error); });
 }
 
 // The allocator behind the functions below, made now if there is none yet; borrowed. Any thread.
 CACHALOT_API cachalot_status cachalot_pluggable_get_allocator(cachalot_allocator** out_allocator,
                                                               cachalot_error* error) {
   cachalot_allocator* found = nullptr;
-  const cachalot_status status = find_allocator(&found, error);
+  const cachalot_status status = guarded(error, [&] { return find_allocator(&found, error); });
   if (status == CACHALOT_OK && out_allocator != nullptr) *out_allocator = found;
   return status;
 }
@@ -214,8 +226,9 @@ CACHALOT_API void* cachalot_pluggable_alloc(size_t size, int device, void* strea
   return reinterpret_cast<void*>(address);
 }
 
-// The same without an exception and without a word: the allocation function for a MemPool, whose
-// owner, PyTorch's native allocator, takes NULL for out of memory and has its own ways out.
+// The same without an exception, and without a word if memory is short: the allocation function for
+// a MemPool, whose owner, PyTorch's native allocator, takes NULL for out of memory and has its own
+// ways out.
 CACHALOT_API void* cachalot_pluggable_try_alloc(size_t size, int device, void* stream) {
   cachalot_address address = 0;
   call<Failure::kSilent>(cachalot_allocate, size, device, to_address(stream), &address);

@@ -62,10 +62,10 @@ PoolFilter capture_filter(Driver& driver, int device, uint64_t capture_id) {
   };
 }
 
-PoolFilter predicate_filter(const cachalot_pool_route& route) {
+PoolFilter predicate_filter(const cachalot_pool_route& route, Driver& driver) {
   if (route.predicate == nullptr) throw_null("route->predicate");
-  return [predicate = route.predicate, user_data = route.user_data](Stream stream) {
-    return predicate(user_data, stream) != 0;
+  return [&driver, predicate = route.predicate, user_data = route.user_data](Stream stream) {
+    return predicate(user_data, driver.user_handle(stream)) != 0;
   };
 }
 
@@ -86,7 +86,7 @@ PoolFilter read_filter(const cachalot_pool_route& route, Driver& driver, int dev
     case CACHALOT_ROUTE_CAPTURE:
       return capture_filter(driver, device, route.capture_id);
     case CACHALOT_ROUTE_PREDICATE:
-      return predicate_filter(route);
+      return predicate_filter(route, driver);
     default:
       return this_thread_filter();
   }

@@ -20,12 +20,17 @@ AsyncAllocator::AsyncAllocator(SharedState& shared)
       devices_(static_cast<size_t>(shared.driver.device_count())) {}
 
 AsyncAllocator::~AsyncAllocator() {
+  const auto on_prepared = [this](auto&& action) {
+    for (int device = 0; device < driver_.device_count(); device++)
+      if (at(device).is_prepared) action(device);
+  };
+  on_prepared([this](int device) { driver_.device_synchronize(device); });
   free_quietly();
-  for (int device = 0; device < driver_.device_count(); device++) {
-    if (!at(device).is_prepared) continue;
+  on_prepared([this](int device) {
     driver_.device_synchronize(device);
     driver_.pool_trim(device, 0);
-  }
+    driver_.stream_destroy(device, at(device).unifying_stream);
+  });
 }
 
 // ---- The driver
@@ -85,15 +90,30 @@ Address AsyncAllocator::allocate(const Request& request) {
   Blocks made;  // a row that is ready, so that nothing can fail once the driver has given memory
   made.emplace(0, Block{request.size, request.stream, request.device, is_capturing_, false, {}});
   auto row = made.extract(made.begin());
-  blocks_.reserve(blocks_.size() + 1);
+  reserve_row();
   const DriverCode code = ask_driver(request, &row.key());
   if (code == kDriverOutOfMemory) throw_out_of_memory(request);
   require_success(code);
   if (is_capturing_ && !capture_stream_) capture_stream_ = request.current_stream;
   const Address address = row.key();
-  blocks_.insert(std::move(row));
+  const auto inserted = blocks_.insert(std::move(row));
+  if (!inserted.inserted) throw_handed_out_twice(address, inserted.position->second);
   device.used += request.size;
   return address;
+}
+
+// Doubles, so that rows are rarely moved: reserve() alone makes just enough room.
+void AsyncAllocator::reserve_row() {
+  const auto room =
+      static_cast<size_t>(static_cast<double>(blocks_.bucket_count()) * blocks_.max_load_factor());
+  if (blocks_.size() + 1 > room) blocks_.reserve(2 * (blocks_.size() + 1));
+}
+
+// Memory of a graph that is gone, and that nobody gave back here. The row stands for it from now on.
+void AsyncAllocator::throw_handed_out_twice(Address address, const Block& block) {
+  throw_invalid_state("the driver handed out " + hex_address(address) +
+                      format(" again, while its block of %llu bytes is live",
+                             static_cast<unsigned long long>(block.size)));
 }
 
 DriverCode AsyncAllocator::ask_driver(const Request& request, Address* address) {
@@ -159,8 +179,6 @@ void AsyncAllocator::free(Address address) {
 
 // 3.5.
 void AsyncAllocator::defer_free(Address address, Block& block) {
-  deferred_.push_back(address);
-  block.is_deferred = true;
   shared_.warn_once(
       "cudaMallocAsync uncaptured",
       "freeAsync() was called on an uncaptured allocation during graph capture (address = " +
@@ -170,6 +188,8 @@ void AsyncAllocator::defer_free(Address address, Block& block) {
           "capture, pushing the earlier tensor out of scope. However, if the tensor we're freeing "
           "here IS used by the capture, freeing it is an error, and may cause illegal memory "
           "accesses or memory corruption during graph replay.");
+  deferred_.push_back(address);
+  block.is_deferred = true;
 }
 
 // One that fails stays first in the line.
@@ -180,8 +200,10 @@ void AsyncAllocator::issue_deferred_frees() {
 void AsyncAllocator::issue_free(Blocks::iterator found) {
   const Block& block = found->second;
   const Stream stream = wait_for_uses(block);
-  if (is_capturing_) freed_on_.insert({block.device, stream});
-  require_success(driver_.pool_free(block.device, found->first, stream));
+  const bool is_first = is_capturing_ && freed_on_.insert({block.device, stream}).second;
+  const DriverCode code = driver_.pool_free(block.device, found->first, stream);
+  if (code != kSuccess && is_first) freed_on_.erase({block.device, stream});
+  require_success(code);
   at(block.device).used -= block.size;
   blocks_.erase(found);
 }
@@ -373,9 +395,9 @@ void AsyncAllocator::capture_end(std::optional<Stream> current_stream) {
         "CudaMallocAsync::notifyCaptureAboutToEnd called, but CudaMallocAsync::capture_underway is "
         "false.");
   }
+  const std::vector<DeviceStream> freed_on(freed_on_.begin(), freed_on_.end());
   is_capturing_ = false;
   const Stream joining = current_stream ? *current_stream : capture_stream_.value_or(0);
-  const std::vector<DeviceStream> freed_on(freed_on_.begin(), freed_on_.end());
   freed_on_.clear();
   for (const DeviceStream& freed : freed_on) make_wait(freed.device, joining, freed.stream);
 }

@@ -102,7 +102,9 @@ class AsyncAllocator {
                    int32_t graph_high);
   void prepare(int device);
   DriverCode ask_driver(const Request& request, Address* address);
+  void reserve_row();
   [[noreturn]] void throw_out_of_memory(const Request& request);
+  [[noreturn]] static void throw_handed_out_twice(Address address, const Block& block);
   Blocks::iterator find_live(Address address);
   void defer_free(Address address, Block& block);
   void issue_deferred_frees();

@@ -231,6 +231,7 @@ class DeviceAllocator {
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
   [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
+  OutOfMemory out_of_memory_numbers(const AllocParams& params);
   std::string out_of_memory_text(const AllocParams& params, const OutOfMemory& numbers);
 
   // release_memory.cpp

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "alloc/contexts.h"
+#include "alloc/relaxed_capture_mode.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -106,6 +107,8 @@ std::string MemoryWatch::look(const Block* block) {
   const uint64_t begin = block->detail().red_zone;
   const Stream stream = block->segment()->stream;
   if (begin == 0 || !may_touch(stream)) return "";
+  const RelaxedCaptureMode relaxed(driver_, device_,
+                                   true);  // reading waits, and others may capture
   for (uint64_t offset = begin; offset < block->size; offset += kSeenAtOnce) {
     const uint64_t size = std::min<uint64_t>(kSeenAtOnce, block->size - offset);
     const DriverCode code =

@@ -63,7 +63,7 @@ class Announcements final : public NvtxMemory {
   }
 
   void name_region(Address address, const char* name) override {
-    if (heaps_.empty()) return;
+    if (!is_in_heap(address)) return;
     nvtxMemRegionNameDesc_t region{};
     region.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER;
     region.nameType = NVTX_MESSAGE_TYPE_ASCII;
@@ -81,6 +81,12 @@ class Announcements final : public NvtxMemory {
     uint64_t size;
     nvtxMemHeapHandle_t handle;
   };
+
+  // A tool may have refused the segment.
+  bool is_in_heap(Address address) const {
+    auto heap = heaps_.upper_bound(address);
+    return heap != heaps_.begin() && address - (--heap)->first < heap->second.size;
+  }
 
   void set_part(nvtxMemHeapHandle_t heap, Address address, uint64_t before, uint64_t after) const {
     if (before == after) return;

@@ -2,32 +2,9 @@
 // A miss: the ladder from callbacks over the driver and releases to the last attempt (8.6 to 8.11).
 #include "alloc/device_allocator.h"
 #include "alloc/hot_path.h"
+#include "alloc/relaxed_capture_mode.h"
 
 namespace cachalot {
-namespace {
-
-// Driver allocations are forbidden in a captured thread unless it says that they are not part of
-// the graph.
-class RelaxedCaptureMode {
- public:
-  RelaxedCaptureMode(Driver& driver, int device, bool needed)
-      : driver_(driver), device_(device), needed_(needed) {
-    if (needed_) driver_.exchange_capture_mode(device_, &mode_);
-  }
-  ~RelaxedCaptureMode() {
-    if (needed_) driver_.exchange_capture_mode(device_, &mode_);
-  }
-  RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
-  RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
-
- private:
-  Driver& driver_;
-  int device_;
-  bool needed_;
-  int32_t mode_ = kRelaxedCaptureMode;
-};
-
-}  // namespace
 
 // Lets others at the device while this thread is busy elsewhere. The pool of the request stays
 // meanwhile; hits of others are settled, as they are before every other slow step.
@@ -148,8 +125,8 @@ Address DeviceAllocator::ask_driver(AllocParams& params, Guard& guard) {
   std::optional<Unlocked> unlocked;
   if (settings_.release_lock_on_cudamalloc) unlocked.emplace(*this, guard, owner);
   if (owner && owner->source) {
-    const Address address =
-        owner->source->allocate(params.segment_size, device_, params.current_stream);
+    const Address address = owner->source->allocate(params.segment_size, device_,
+                                                    driver_.user_handle(params.current_stream));
     params.source_gave_null |= address == 0;
     return address;
   }

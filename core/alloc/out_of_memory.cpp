@@ -75,7 +75,7 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
   return text;
 }
 
-void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guard) {
+OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   OutOfMemory numbers;
   numbers.device = device_;
   numbers.stream = params.stream;
@@ -94,6 +94,11 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guar
     for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b))
       numbers.private_pools_free += b->size;
   }
+  return numbers;
+}
+
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guard) {
+  const OutOfMemory numbers = out_of_memory_numbers(params);
   std::string text = out_of_memory_text(params, numbers) + "\n" +
                      Remedies(*this, params, numbers.device_free, numbers.device_total).line();
   trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
@@ -106,23 +111,14 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guar
 }
 
 void DeviceAllocator::throw_rejected(const AllocParams& params, Guard& guard) {
-  uint64_t available = 0;
-  Rejection rejection{device_, params.segment_size, params.obtained_when_rejected, 0};
-  driver_.memory_info(device_, &available, &rejection.device_total);
-  OutOfMemory numbers;
-  numbers.device = device_;
-  numbers.stream = params.stream;
-  numbers.requested = params.requested;
-  numbers.segment_size = params.segment_size;
-  numbers.device_free = available;
-  numbers.device_total = rejection.device_total;
-  numbers.allocated = static_cast<uint64_t>(counters_.allocated_bytes());
-  numbers.reserved = obtained_;
+  const OutOfMemory numbers = out_of_memory_numbers(params);
+  const Rejection rejection{device_, params.segment_size, params.obtained_when_rejected,
+                            numbers.device_total};
   std::string text =
       "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
       "per_process_memory_fraction limit. Requested size: " +
       format_size(params.requested) + "\n" +
-      Remedies(*this, params, available, rejection.device_total).line();
+      Remedies(*this, params, numbers.device_free, numbers.device_total).line();
   const auto observers = observers_;
   guard.unlock();
   for (const auto& [id, observer] : observers->rejection) observer(rejection);

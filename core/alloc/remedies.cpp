@@ -57,8 +57,12 @@ bool DeviceAllocator::Remedies::has_room(const AllocParams& params) const {
 
 // R66.
 bool DeviceAllocator::Remedies::is_reserve_too_small() const {
+  return params_.expandable && would_reserve_be_too_small();
+}
+
+bool DeviceAllocator::Remedies::would_reserve_be_too_small() const {
   const Rules& rules = device_.rules_;
-  if (!params_.expandable || !rules.has_reserves || rules.mend_reserve) return false;
+  if (!rules.has_reserves || rules.mend_reserve) return false;
   const std::string name = device_.shared_.reserve_class(params_.stream);
   const uint64_t bytes = decide_reserve(settings_, name, device_total_).segment_bytes;
   const uint64_t page = page_size(*params_.pool);
@@ -193,7 +197,7 @@ std::string DeviceAllocator::Remedies::with_expandable_segments() const {
   const uint64_t wanted =
       std::max(params_.segment_size, round_up(params_.size, page_size(*params_.pool)));
   const bool lacks_memory = params_.segment_size > device_free_ || device_.is_over_limit(params_);
-  if (!lacks_memory || wanted > device_free_ + gained) return "";
+  if (!lacks_memory || wanted > device_free_ + gained || would_reserve_be_too_small()) return "";
   if (device_.limit_ != kUnlimited && device_.obtained_ - gained + wanted > device_.limit_)
     return "";
   return "CACHALOT_ALLOC_CONF=expandable_segments:True would have made room: " +

@@ -40,6 +40,7 @@ class DeviceAllocator::Remedies {
   uint64_t bytes_to_obtain(const AllocParams& params) const;
   bool has_room(const AllocParams& params) const;
   bool is_reserve_too_small() const;
+  bool would_reserve_be_too_small() const;  // if the segment were expandable
   uint64_t releasable_bytes() const;
   uint64_t releasable_bytes(const BlockPool& pool) const;
   int64_t gain_from_pages(const Segment& segment) const;

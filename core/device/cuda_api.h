@@ -24,6 +24,7 @@ inline constexpr Result kDeinitialized = 4;
 inline constexpr Result kPeerAccessAlreadyEnabled = 704;
 
 inline constexpr int kVirtualMemorySupported = 102;  // CU_DEVICE_ATTRIBUTE_…
+inline constexpr int kRdmaWithVirtualMemorySupported = 110;
 inline constexpr int kMemoryPoolsSupported = 115;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;

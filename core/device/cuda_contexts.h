@@ -18,6 +18,7 @@ class Contexts {
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 
+  int device_count() const { return static_cast<int>(primaries_.size()); }
   // CUDA does not work in a child that was forked after it was started.
   bool is_in_forked_child() const { return fork_mark_.is_in_child(); }
   // The context of a device.

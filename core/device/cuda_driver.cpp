@@ -43,15 +43,9 @@ int count_devices(const Library& library) {
 
 CudaDriver::CudaDriver(const CudaOptions& options)
     : library_(open_library()), contexts_(library_, count_devices(library_)) {
-  const int count = count_devices(library_);
-  for (int i = 0; i < count; i++) add_device(i, options.capacity);
-  supports_virtual_memory_ = library_.virtual_memory && has_attribute(kVirtualMemorySupported);
-  supports_memory_pools_ = library_.memory_pools && has_attribute(kMemoryPoolsSupported);
-}
-
-CudaDriver::~CudaDriver() {
-  for (const auto& [device, stream] : streams_)
-    on(device, [&, handle = stream] { return library_.cuStreamDestroy(handle); });
+  for (int i = 0; i < contexts_.device_count(); i++) add_device(i, options.capacity);
+  supports_virtual_memory_ = library_.virtual_memory && all_have(kVirtualMemorySupported);
+  supports_memory_pools_ = library_.memory_pools && all_have(kMemoryPoolsSupported);
 }
 
 void CudaDriver::add_device(int index, uint64_t capacity) {
@@ -62,15 +56,18 @@ void CudaDriver::add_device(int index, uint64_t capacity) {
   }
   char id[32] = "";
   if (library_.cuDeviceGetPCIBusId(id, sizeof id, device->ordinal) == 0) device->pci_bus_id = id;
+  device->supports_rdma = has_attribute(device->ordinal, kRdmaWithVirtualMemorySupported);
   devices_.push_back(std::move(device));
 }
 
-// Whether every device has it.
-bool CudaDriver::has_attribute(int attribute) const {
-  return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
-    int value = 0;
-    return library_.cuDeviceGetAttribute(&value, attribute, device->ordinal) == 0 && value != 0;
-  });
+bool CudaDriver::has_attribute(DeviceOrdinal ordinal, int attribute) const {
+  int value = 0;
+  return library_.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
+}
+
+bool CudaDriver::all_have(int attribute) const {
+  return std::all_of(devices_.begin(), devices_.end(),
+                     [&](const auto& device) { return has_attribute(device->ordinal, attribute); });
 }
 
 // ---- Memory
@@ -98,8 +95,10 @@ DriverCode CudaDriver::allocate(int device, uint64_t size, Address* address) {
 // stream: null for ordinary memory.
 DriverCode CudaDriver::allocate_within_budget(int device, uint64_t size, Address* address,
                                               Stream* stream) {
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
   MemoryBudget& budget = at(device).budget;
-  if (!budget.take(size)) return kDriverOutOfMemory;
+  const auto ticket = budget.take(size);
+  if (!ticket) return kDriverOutOfMemory;
   DeviceAddress got = 0;
   const DriverCode code = on(device, [&] {
     return stream == nullptr
@@ -107,10 +106,10 @@ DriverCode CudaDriver::allocate_within_budget(int device, uint64_t size, Address
                : library_.memory_pools->cuMemAllocAsync(&got, size, handle_of(*stream));
   });
   if (code != kSuccess) {
-    budget.give_back(size);
+    budget.give_back(*ticket);
     return code;
   }
-  budget.keep(MemoryBudget::Kind::kAddress, got, size);
+  budget.keep(*ticket, MemoryBudget::Kind::kAddress, got);
   *address = got;
   return kSuccess;
 }
@@ -164,18 +163,20 @@ DriverCode CudaDriver::granularity(int device, uint64_t* bytes) {
 
 DriverCode CudaDriver::create(int device, uint64_t size, HandleType type, bool rdma,
                               uint64_t* handle) {
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
   MemoryBudget& budget = at(device).budget;
-  if (!budget.take(size)) return kDriverOutOfMemory;
+  const auto ticket = budget.take(size);
+  if (!ticket) return kDriverOutOfMemory;
   AllocationHandle got = 0;
   const DriverCode code = on(device, [&] {
-    const AllocationProperties of = properties(device, type, rdma);
+    const AllocationProperties of = properties(device, type, rdma && at(device).supports_rdma);
     return library_.virtual_memory->cuMemCreate(&got, size, &of, 0);
   });
   if (code != kSuccess) {
-    budget.give_back(size);
+    budget.give_back(*ticket);
     return code;
   }
-  budget.keep(MemoryBudget::Kind::kHandle, got, size);
+  budget.keep(*ticket, MemoryBudget::Kind::kHandle, got);
   *handle = got;
   return kSuccess;
 }
@@ -233,6 +234,7 @@ DriverCode CudaDriver::set_access(int device, Address address, uint64_t size,
 }
 
 DriverCode CudaDriver::fabric_state(int device, int32_t* state) {
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
   const auto answer = nvml_.is_part_of_fabric(at(device).pci_bus_id);
   if (!answer) return kDriverNotSupported;
   *state = *answer ? 1 : 0;
@@ -332,6 +334,8 @@ DriverCode CudaDriver::exchange_capture_mode(int, int32_t* mode) {
 // ---- The rest
 
 Stream CudaDriver::resolve(Stream stream) { return number_of(stream); }
+
+Stream CudaDriver::user_handle(Stream stream) { return handle_named(stream); }
 
 DriverCode CudaDriver::enable_peer(int device, int peer) {
   Context of_peer = nullptr;

@@ -28,7 +28,6 @@ class CudaDriver final : public Driver {
  public:
   // Throws Error(kDriverUnavailable) where there is no driver or no device.
   explicit CudaDriver(const CudaOptions& options = {});
-  ~CudaDriver() override;
 
   const char* name() const override { return "cuda"; }
   int device_count() const override { return static_cast<int>(devices_.size()); }
@@ -75,6 +74,7 @@ class CudaDriver final : public Driver {
   DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value) override;
   DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value) override;
   DriverCode stream_create(int device, Stream* stream) override;
+  void stream_destroy(int device, Stream stream) override;
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
 
   bool can_touch_memory() const override { return true; }
@@ -82,6 +82,7 @@ class CudaDriver final : public Driver {
   DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream) override;
 
   Stream resolve(Stream stream) override;
+  Stream user_handle(Stream stream) override;
 
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
@@ -93,12 +94,14 @@ class CudaDriver final : public Driver {
     explicit Device(uint64_t capacity) : budget(capacity) {}
 
     cuda::DeviceOrdinal ordinal = 0;
+    bool supports_rdma = false;  // of pages: network cards reach them
     std::string pci_bus_id;
     MemoryBudget budget;
   };
 
   void add_device(int index, uint64_t capacity);
-  bool has_attribute(int attribute) const;
+  bool has_attribute(cuda::DeviceOrdinal ordinal, int attribute) const;
+  bool all_have(int attribute) const;
   Device& at(int device) { return *devices_[static_cast<size_t>(device)]; }
   DriverCode capture_of(Stream stream, CaptureInfo* info);
   DriverCode dependencies_of(cuda::GraphNode node, cuda::GraphNode* nodes, size_t* count);
@@ -118,8 +121,6 @@ class CudaDriver final : public Driver {
   bool supports_memory_pools_ = false;
   cuda::Contexts contexts_;
   Nvml nvml_;
-  std::mutex streams_lock_;
-  std::vector<std::pair<int, cuda::StreamHandle>> streams_;  // that stream_create made
 };
 
 }  // namespace cachalot

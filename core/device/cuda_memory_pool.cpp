@@ -88,11 +88,12 @@ DriverCode CudaDriver::stream_create(int device, Stream* stream) {
   StreamHandle made = nullptr;
   const DriverCode code =
       on(device, [&] { return library_.cuStreamCreate(&made, kStreamNonBlocking); });
-  if (code != kSuccess) return code;
-  const std::lock_guard guard(streams_lock_);
-  streams_.emplace_back(device, made);
-  *stream = reinterpret_cast<Stream>(made);
-  return kSuccess;
+  if (code == kSuccess) *stream = reinterpret_cast<Stream>(made);
+  return code;
+}
+
+void CudaDriver::stream_destroy(int device, Stream stream) {
+  on(device, [&] { return library_.cuStreamDestroy(handle_of(stream)); });
 }
 
 DriverCode CudaDriver::stream_wait_event(int device, Stream stream, uint64_t event) {

@@ -19,6 +19,10 @@ Stream this_thread() {
 
 Stream number_of(Stream handle) { return handle == kPerThreadStream ? this_thread() : handle; }
 
+Stream handle_named(Stream number) {
+  return (number & kThreadBit) != 0 ? kPerThreadStream : number;
+}
+
 bool is_of_another_thread(Stream number) {
   return (number & kThreadBit) != 0 && number != this_thread();
 }

@@ -12,6 +12,9 @@ namespace cachalot::cuda {
 // The number that handle 2 has on the calling thread; any other handle as it is.
 Stream number_of(Stream handle);
 
+// The handle again.
+Stream handle_named(Stream number);
+
 // Whether it is the per-thread default stream of another thread than this one.
 bool is_of_another_thread(Stream number);
 

@@ -109,6 +109,7 @@ class Driver {
   virtual DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value);
   virtual DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value);
   virtual DriverCode stream_create(int device, Stream* stream);
+  virtual void stream_destroy(int, Stream) {}  // a driver may keep them to its end instead
   virtual DriverCode stream_wait_event(int device, Stream stream, uint64_t event);
 
   // Touching memory, for poison and red zones. Both come after the work that is queued on the
@@ -120,6 +121,8 @@ class Driver {
   // The stream that a handle means on the calling thread: a handle that means another stream on
   // each thread gets a number of its own for each, which every function here takes from any thread.
   virtual Stream resolve(Stream stream) { return stream; }
+  // Back again, for callers' functions: what the stream is called on its own thread.
+  virtual Stream user_handle(Stream stream) { return stream; }
 
   virtual DriverCode enable_peer(int device, int peer) = 0;
   virtual std::vector<DeviceProcess> processes(int device) = 0;  // empty where nobody knows

@@ -8,24 +8,22 @@ uint64_t MemoryBudget::left() {
   return limit_ - used_;
 }
 
-bool MemoryBudget::take(uint64_t size) {
-  if (!has_limit()) return true;
+std::optional<uint64_t> MemoryBudget::take(uint64_t size) {
+  if (!has_limit()) return 0;
   const std::lock_guard guard(lock_);
-  if (size > limit_ - used_) return false;
+  if (size > limit_ - used_) return {};
+  sizes_[{Kind::kTicket, last_ticket_ + 1}] = size;
   used_ += size;
-  return true;
+  return ++last_ticket_;
 }
 
-void MemoryBudget::keep(Kind kind, uint64_t key, uint64_t size) {
+// The row changes its key and stays where it lies.
+void MemoryBudget::keep(uint64_t ticket, Kind kind, uint64_t key) noexcept {
   if (!has_limit()) return;
   const std::lock_guard guard(lock_);
-  sizes_[{kind, key}] = size;
-}
-
-void MemoryBudget::give_back(uint64_t size) {
-  if (!has_limit()) return;
-  const std::lock_guard guard(lock_);
-  used_ -= size;
+  auto row = sizes_.extract({Kind::kTicket, ticket});
+  row.key() = {kind, key};
+  sizes_.insert(std::move(row));
 }
 
 void MemoryBudget::give_back(Kind kind, uint64_t key) {

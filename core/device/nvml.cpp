@@ -12,14 +12,12 @@ namespace cachalot {
   name##_type* name = nullptr;
 
 namespace nvml {
-namespace {
 
 struct Pointers {
   CACHALOT_NVML_FUNCTIONS(CACHALOT_NVML_POINTER)
   CACHALOT_NVML_FABRIC_FUNCTIONS(CACHALOT_NVML_POINTER)
 };
 
-}  // namespace
 }  // namespace nvml
 
 #undef CACHALOT_NVML_POINTER
@@ -52,7 +50,7 @@ bool find_all(void* handle, nvml::Pointers* out) {
 Nvml::Nvml() = default;
 
 Nvml::~Nvml() {
-  if (functions_ != nullptr) functions_->nvmlShutdown();
+  if (functions_ != nullptr && !fork_mark_.is_in_child()) functions_->nvmlShutdown();
 }
 
 // The library stays in the process once it is opened, like the driver's.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/fork_mark.h"
 #include "device/nvml_api.h"
 
 namespace cachalot {
@@ -33,6 +34,7 @@ class Nvml {
   const Functions* functions();
   static nvml::Device device(const Functions& functions, const std::string& pci_bus_id);
 
+  const ForkMark fork_mark_;  // in a child the library is not shut down: it is the parent's
   std::mutex lock_;
   bool has_tried_ = false;
   std::unique_ptr<const Functions> functions_;

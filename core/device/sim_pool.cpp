@@ -18,8 +18,7 @@ void SimPool::change_use(int64_t bytes) {
 }
 
 DriverCode SimPool::allocate(SimMemory& memory, uint64_t size, Address* address) {
-  const DriverCode code = memory.allocate(size, address);
-  if (code != kSuccess) return code;
+  if (const DriverCode code = memory.allocate(size, address)) return code;
   sizes_[*address] = size;
   change_use(static_cast<int64_t>(size));
   return kSuccess;

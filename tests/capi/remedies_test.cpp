@@ -98,6 +98,14 @@ TEST(Remedy, ExpandableSegmentsAreNotNamedForPiecesSmallerThanAPage) {
   EXPECT_EQ(line_of(setup, requests), "cachalot: the largest free block is 10.00 MiB.");
 }
 
+TEST(Remedy, ExpandableSegmentsAreNotNamedWhereTheirReserveIsTooSmall) {
+  SimSetup setup{.config = "expandable_segments_reserve:0.1", .capacity = 1000 * MiB};
+  EXPECT_EQ(line_of(setup, kFragmented), "cachalot: the largest free block is 800.00 MiB.");
+  setup.config = "expandable_segments:True,expandable_segments_reserve:0.1";
+  SimAllocator with(setup);
+  EXPECT_NE(with.try_allocate(850 * MiB).status, CACHALOT_OK);
+}
+
 TEST(Remedy, ExpandableSegmentsAreNotNamedWhereTheDriverFailsForAnotherReason) {
   SimAllocator with(SimSetup{.capacity = 2000 * MiB});
   with.free(with.allocate(900 * MiB));

@@ -206,6 +206,19 @@ TEST_F(Cuda, AllocatesInRelaxedModeDuringACapture) {
   allocator.capture_end(0);
 }
 
+TEST_F(Cuda, ReadsRedZonesInRelaxedModeSinceOthersMayCapture) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  options.debug.red_zones = true;
+  Allocator allocator(options);
+  const Address address = allocator.allocate(512, 0, 0x50);
+  fake_cuda::fail("cuMemcpyDtoHAsync", 700);  // what comes of it is not of interest
+  const uint64_t before = fake_cuda::calls("cuThreadExchangeStreamCaptureMode");
+  allocator.free(address);
+  EXPECT_EQ(fake_cuda::calls("cuThreadExchangeStreamCaptureMode"), before + 2);
+  EXPECT_EQ(fake_cuda::capture_mode(), 0);
+}
+
 // ---- Memory
 
 TEST_F(Cuda, CanBeToldToHaveLessMemory) {
@@ -286,6 +299,21 @@ TEST_F(Cuda, RefusesOptionsThatADeviceCanNotServeAndWorksOtherwise) {
   options.config = "";
   Allocator allocator(options);
   allocator.free(allocator.allocate(MiB, 0, 0));
+}
+
+TEST_F(Cuda, AsksForPagesThatNetworkCardsReachOnlyWhereTheDeviceHasThem) {
+  fake_cuda::set_attribute(110, 0);
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  options.config = "expandable_segments:True";
+  Allocator allocator(options);
+  allocator.free(allocator.allocate(MiB, 0, 0));
+}
+
+TEST_F(Cuda, GivesCallersFunctionsTheHandleOfAThreadsDefaultStream) {
+  CudaDriver driver;
+  EXPECT_EQ(driver.user_handle(driver.resolve(kPerThread)), kPerThread);
+  EXPECT_EQ(driver.user_handle(0x1234), 0x1234u);
 }
 
 // ---- What the management library knows

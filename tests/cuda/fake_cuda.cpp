@@ -86,6 +86,12 @@ Result enter(const char* name, bool needs_context = false) {
   return 0;
 }
 
+// Devices have everything that is not said otherwise.
+int attribute(int number) {
+  const auto found = state.attributes.find(number);
+  return found == state.attributes.end() ? 1 : found->second;
+}
+
 Result take(uint64_t size) {
   if (size > kMemory - state.used) return kOutOfMemory;
   state.used += size;
@@ -119,12 +125,8 @@ Result cuDeviceGetCount(int* count) {
 Result cuDeviceGet(DeviceOrdinal* ordinal, int device) {
   return call("cuDeviceGet", false, [&] { return *ordinal = device, 0; });
 }
-Result cuDeviceGetAttribute(int* value, int attribute, DeviceOrdinal) {
-  return call("cuDeviceGetAttribute", false, [&] {
-    const auto found = state.attributes.find(attribute);
-    *value = found == state.attributes.end() ? 1 : found->second;
-    return 0;
-  });
+Result cuDeviceGetAttribute(int* value, int number, DeviceOrdinal) {
+  return call("cuDeviceGetAttribute", false, [&] { return *value = attribute(number), 0; });
 }
 Result cuDeviceGetPCIBusId(char* id, int size, DeviceOrdinal) {
   return call("cuDeviceGetPCIBusId", false, [&] {
@@ -298,6 +300,7 @@ Result cuMemCreate(AllocationHandle* handle, size_t size, const AllocationProper
                    uint64_t) {
   return call("cuMemCreate", true, [&] {
     if (properties->handle_types == 8) return 800;  // no fabric here
+    if (properties->flags.gpu_direct_rdma_capable != 0 && attribute(110) == 0) return 801;
     if (const Result code = take(size)) return code;
     state.handles[*handle = fresh(1)] = size;
     return 0;
@@ -309,9 +312,13 @@ Result cuMemRelease(AllocationHandle handle) {
 Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle, uint64_t) {
   return call("cuMemMap", true, [&] { return state.mappings[address] = {size, handle}, 0; });
 }
-Result cuMemUnmap(DeviceAddress address, size_t) {
-  return call("cuMemUnmap", true,
-              [&] { return state.mappings.erase(address) == 1 ? 0 : kInvalidValue; });
+Result cuMemUnmap(DeviceAddress address, size_t size) {
+  return call("cuMemUnmap", true, [&] {
+    const auto found = state.mappings.find(address);
+    if (found == state.mappings.end() || found->second.first != size) return kInvalidValue;
+    state.mappings.erase(found);
+    return 0;
+  });
 }
 Result cuMemSetAccess(DeviceAddress, size_t, const AccessDescriptor* access, size_t) {
   return call("cuMemSetAccess", true,
@@ -454,7 +461,10 @@ void set_current_context(void* context) {
 void* primary_context(int device) { return context_of(device); }
 void hold_work(bool hold) { state.holds_work = hold; }
 uint64_t last_recorded_stream() { return state.last_recorded_stream; }
-void capture(uint64_t stream, int nodes) { state.captured[stream] = nodes; }
+void capture(uint64_t stream, int nodes) {
+  state.captured[stream] = nodes;
+  if (nodes < 0) state.captured.erase(stream);
+}
 int capture_mode() { return state.capture_mode; }
 uint8_t byte_at(uint64_t address) { return state.bytes[address]; }
 

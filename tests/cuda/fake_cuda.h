@@ -34,7 +34,7 @@ void* primary_context(int device);
 void hold_work(bool hold);
 // The stream that the last recorded event was recorded on.
 uint64_t last_recorded_stream();
-// The stream is captured, behind so many nodes.
+// The stream is captured, behind so many nodes; not any more: -1.
 void capture(uint64_t stream, int nodes);
 int capture_mode();
 uint8_t byte_at(uint64_t address);

@@ -13,7 +13,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL_PARTS = ["scripts", "models", "patterns", "sanitizer", "bench", "costs", "totals", "devices"]
+ALL_PARTS = ["scripts", "models", "patterns", "sanitizer", "bench", "costs", "totals", "devices",
+             "example"]
 
 FAKE_SANITIZER = r"""#!/bin/bash
 if [ -n "$FAKE_BROKEN" ]; then echo '========= Error: Device not supported.'; exit 1; fi
@@ -27,6 +28,15 @@ if [[ " $FAKE_FOUND " == *" ${what:-cached} "* ]]; then
   echo '========= Invalid __global__ write of size 4 bytes'
   echo '========= ERROR SUMMARY: 1 error'
   exit 9
+fi
+if [ "$what" = patterns ] && [ -n "$CACHALOT_DEBUG" ]; then
+  echo "  driver allocations 5, driver frees 5, retries 0, out of memory 0"
+  for ((i = 0; i < ${FAKE_REFUSED:-0}; i++)); do
+    echo '========= Call to nvtxMemHeapRegister failed: The object is not ready'
+  done
+  echo "${FAKE_WORDS:-passed: no word differs}"
+  echo "========= ERROR SUMMARY: ${FAKE_ERRORS:-${FAKE_REFUSED:-0}} errors"
+  exit "${FAKE_CODE:-0}"
 fi
 if [ "$what" = race ]; then echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors)'; exit; fi
 echo '========= ERROR SUMMARY: 0 errors'
@@ -72,14 +82,26 @@ class WithFakeSanitizer(unittest.TestCase):
             path = folder + os.pathsep + os.environ["PATH"]
             return run("sanitizer.sh", folder, PATH=path, **environment)
 
-    def failures(self, found):
-        result = self.sanitize(FAKE_FOUND=found)
+    def failures(self, found="driver nvtx uncached", **environment):
+        result = self.sanitize(FAKE_FOUND=found, **environment)
         lines = [line for line in result.stdout.splitlines() if line.startswith("failed")]
         self.assertEqual(1 if lines else 0, result.returncode)
         return lines
 
     def test_what_is_expected_passes(self):
-        self.assertEqual([], self.failures("driver nvtx uncached"))
+        self.assertEqual([], self.failures())
+
+    def test_heaps_that_the_tool_refuses_are_no_fault(self):
+        self.assertEqual([], self.failures(FAKE_REFUSED="2", FAKE_CODE="9"))
+
+    def test_anything_else_beside_refused_heaps_is(self):
+        for fault in ({"FAKE_ERRORS": "3"}, {"FAKE_ERRORS": "20"}, {"FAKE_WORDS": "failed: see above"},
+                      {"FAKE_REFUSED": "5"}):
+            with self.subTest(fault):
+                self.assertEqual(1, len(self.failures(**{"FAKE_REFUSED": "2", "FAKE_CODE": "9", **fault})))
+
+    def test_a_program_that_fails_without_a_refused_heap_is(self):
+        self.assertEqual(1, len(self.failures(FAKE_CODE="1")))
 
     def test_an_overrun_that_nvtx_does_not_reveal_fails(self):
         self.assertEqual(["failed: the same is found with CACHALOT_DEBUG=nvtx (exit code 0)"],

@@ -17,11 +17,13 @@ The latter two explain nothing that depends on neither: results, numbers of allo
 
 Needs torch 2.11, transformers, torchvision, and CACHALOT_LIB_DIR (or an installed library).
 
-Exit status: 0 all equal, 1 a difference that has no explanation or a check that failed, 2 the call is wrong.
+Exit status: 0 all equal, 1 a difference that has no explanation or a check that failed, 2 the call is wrong,
+77 there is no torch.
 """
 
 import argparse
 import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -209,6 +211,9 @@ def main():
     parser.add_argument("--workload", action="append", default=[], help="only this one")
     parser.add_argument("--no-features", action="store_true", help="leaves the checks of torch_features.py out")
     arguments = parser.parse_args()
+    if importlib.util.find_spec("torch") is None:
+        print("skipped: no torch")
+        return 77
     begin = time.time()
     configs = arguments.config or CONFIGS
     turns = [(allocator, config) for config in configs for allocator in ("native", "cachalot")]

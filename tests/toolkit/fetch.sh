@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Fetches the CUDA Toolkit's compiler and headers (packages of PyPI, 130 MB, pinned in requirements.txt)
-# into build/toolkit, where CMake finds them. Does nothing where a toolkit is installed or fetched.
+# into build/toolkit, where CMake finds them. Does nothing where a toolkit is fetched, or one of 12.3 or
+# newer is installed.
 #
 #   tests/toolkit/fetch.sh           only if there is none
 #   tests/toolkit/fetch.sh --always  also beside an installed one, which it then stands before
@@ -25,7 +26,11 @@ if cmp -s "$requirements" "$target/requirements.txt"; then
   exit 0
 fi
 installed=$(PATH="$PATH:/usr/local/cuda/bin" command -v nvcc || true)
-if [ -n "$installed" ] && [ -z "$always" ]; then
+is_new_enough() {
+  release=$("$1" --version | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
+  [ "$(printf '12.3\n%s\n' "$release" | sort -V | head -n 1)" = 12.3 ]
+}
+if [ -n "$installed" ] && [ -z "$always" ] && is_new_enough "$installed"; then
   echo "CUDA Toolkit: $installed"
   exit 0
 fi

@@ -244,6 +244,7 @@ FUNCTIONS = {
     "allocator_release": (c_int32, [c_void_p]),
     "allocator_driver": (c_void_p, [c_void_p]),
     "driver_name": (c_char_p, [c_void_p]),
+    "is_caching_enabled": (c_int32, [c_void_p]),
     "driver_device_count": (c_int32, [c_void_p]),
     "stats_at": (c_int32, [POINTER(Stats), c_int32, c_size_t, POINTER(c_char_p), POINTER(c_int64)]),
     "snapshot_destroy": (None, [c_void_p]),

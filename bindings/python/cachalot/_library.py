@@ -40,11 +40,12 @@ def load():
 
 def open_library(path):
     library = ctypes.CDLL(path)
-    _c.declare(library)
-    number = library.cachalot_version_number()
-    if number // 100 != INTERFACE:
+    # First, since a library of another version may lack functions.
+    if library.cachalot_version_number() // 100 != INTERFACE:
+        library.cachalot_version.restype = ctypes.c_char_p
         version = library.cachalot_version().decode()
         raise errors.LibraryNotFoundError(f"it has version {version}, which this package does not know")
+    _c.declare(library)
     return library
 
 

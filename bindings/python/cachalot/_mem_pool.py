@@ -54,5 +54,5 @@ class MemPool:
         try:
             self._call("pool_release", self._device)
             self._call("pool_empty", self._device)
-        except (Error, TypeError):  # TypeError: the interpreter is going and its modules are empty
+        except (Error, AttributeError, TypeError):  # but for Error: the interpreter is going, its modules are empty
             pass

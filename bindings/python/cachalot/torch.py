@@ -14,7 +14,7 @@ import torch
 
 from . import _c, _library, history, statistics
 from ._mem_pool import MemPool
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, InvalidStateError
 
 # PyTorch's setter of each optional hook, and our function for it.
 HOOKS = {
@@ -57,9 +57,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         release=_choice("release", release, _c.RELEASES),
         context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
         track_labels=int(track_labels))
-    # Never the host's memory, which the library takes where it finds no GPU.
-    driver = driver or os.environ.get("CACHALOT_DRIVER") or "cuda"
-    _library.call("pluggable_set_options", driver.encode(), ctypes.byref(options))
+    _set_options(driver, options)
     allocator = _pluggable_allocator("cachalot_pluggable_alloc")
     torch.cuda.memory.change_current_allocator(allocator)
     _installed = allocator
@@ -82,7 +80,20 @@ def mem_pool(**options):
     """
     if is_installed():
         return MemPool(**options)
-    return torch.cuda.MemPool(_pluggable_allocator("cachalot_pluggable_try_alloc").allocator(), **options)
+    try:
+        _set_options(None, None)
+    except InvalidStateError:
+        pass  # cachalot is in use already, by an earlier pool for example
+    allocator = _pluggable_allocator("cachalot_pluggable_try_alloc")
+    pool = torch.cuda.MemPool(allocator.allocator(), **options)
+    pool._cachalot_allocator = allocator  # lives as long as the pool
+    return pool
+
+
+def _set_options(driver, options):
+    # Never the host's memory, which the library takes where it finds no GPU.
+    driver = driver or os.environ.get("CACHALOT_DRIVER") or "cuda"
+    _library.call("pluggable_set_options", driver.encode(), None if options is None else ctypes.byref(options))
 
 
 def _choice(name, value, choices):
@@ -149,6 +160,10 @@ def _enable_caching(enabled):
     _library.call("set_caching_enabled", _library.allocator(), int(enabled))
 
 
+def _is_caching_enabled():
+    return bool(_library.load().cachalot_is_caching_enabled(_library.allocator()))
+
+
 _torch_set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
 
 
@@ -168,6 +183,7 @@ _REPLACEMENTS = {
     "_cuda_getMemoryMetadata": _get_metadata,
     "_cuda_getMemoryFraction": _memory_fraction,
     "_cuda_cudaCachingAllocator_enable": _enable_caching,
+    "_cuda_cudaCachingAllocator_is_enabled": _is_caching_enabled,
     "_cuda_isHistoryEnabled": history.is_recording,
     "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
     "_accelerator_emptyCache": torch.cuda.empty_cache,

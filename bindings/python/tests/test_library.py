@@ -109,6 +109,18 @@ class Search(unittest.TestCase):
                    "try:\n    _library.load()\nexcept ImportError as error:\n    print(error)")
         self.assertIn("which this package does not know", run(program).stdout)
 
+    def test_names_the_version_of_an_older_library_before_what_it_lacks(self):
+        if compiler() is None:
+            self.skipTest("there is no C compiler")
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "old.c"
+            source.write_text('const char* cachalot_version(void) { return "0.0.9"; }\n'
+                              "int cachalot_version_number(void) { return 9; }\n")
+            subprocess.run([compiler(), "-shared", "-fPIC", str(source), "-o", f"{folder}/{_library.FILE_NAME}"],
+                           check=True)
+            done = run("import cachalot\ncachalot.stats()", CACHALOT_LIB_DIR=folder, LD_LIBRARY_PATH="")
+        self.assertIn("it has version 0.0.9", done.stderr)
+
 
 class Errors(unittest.TestCase):
     def test_an_option_that_does_not_exist_is_told_at_the_first_call(self):

@@ -6,14 +6,33 @@ import unittest
 
 from support import run
 
-TORCH = """
-import sys, types
+# PyTorch's names, and the function of ours that each must get.
+HOOKS = {
+    "set_init_fn": "cachalot_pluggable_init",
+    "set_reset_fn": "cachalot_pluggable_reset",
+    "set_memory_fraction_fn": "cachalot_pluggable_memory_fraction",
+    "set_base_alloc_fn": "cachalot_pluggable_base_alloc",
+    "set_record_stream_fn": "cachalot_pluggable_record_stream",
+    "set_begin_allocate_to_pool": "cachalot_pluggable_begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "cachalot_pluggable_end_allocate_to_pool",
+    "set_release_pool": "cachalot_pluggable_release_pool",
+}
+
+TORCH = f"""
+HOOKS = {HOOKS!r}
+""" + """
+import ctypes, sys, types
+
+SETTERS = set(HOOKS)
 
 class Inner:
     def __init__(self): self.hooks = {}
     def __getattr__(self, name):
-        if not name.startswith("set_"): raise AttributeError(name)
+        if name not in SETTERS: raise AttributeError(name)
         return lambda address: self.hooks.__setitem__(name, address)
+
+class MemPool:
+    def __init__(self, *arguments, **options): self.arguments, self.options = arguments, options
 
 class CUDAPluggableAllocator:
     def __init__(self, path, alloc, free):
@@ -24,7 +43,7 @@ torch = types.ModuleType("torch")
 torch._C = types.SimpleNamespace(_cuda_memoryStats=None, _cuda_memorySnapshot=None, _accelerator_getDeviceStats=None)
 torch.cuda = types.SimpleNamespace(
     initialized=False, current=[], is_initialized=lambda: torch.cuda.initialized, current_device=lambda: 0,
-    init=lambda: None, empty_cache=lambda: None, graph_pool_handle=lambda: (0, 77), MemPool=lambda *a, **o: (a, o))
+    init=lambda: None, empty_cache=lambda: None, graph_pool_handle=lambda: (0, 77), MemPool=MemPool)
 torch.cuda.memory = types.SimpleNamespace(
     CUDAPluggableAllocator=CUDAPluggableAllocator, MemPool=None,
     change_current_allocator=lambda allocator: torch.cuda.current.append(allocator))
@@ -44,16 +63,28 @@ def output(program, **values):
     return json.loads(done.stdout)
 
 
+def assert_is_on_a_gpu_or_nothing(program):
+    """Without CACHALOT_DRIVER: memory comes from the driver `cuda`, or the first use is its error."""
+    driver, error = output(
+        f"from cachalot import _library\n{program}\nlibrary = _library.load()\n"
+        "try:\n"
+        "    driver = library.cachalot_allocator_driver(_library.allocator())\n"
+        "    print(json.dumps([library.cachalot_driver_name(driver).decode(), '']))\n"
+        "except cachalot.Error as error: print(json.dumps(['', str(error)]))", CACHALOT_DRIVER="")
+    if driver != "cuda" and "cuda" not in error:
+        raise AssertionError((driver, error))
+
+
 class Install(unittest.TestCase):
     def test_puts_the_process_on_cachalot_with_all_hooks(self):
-        names, hooks = output(
-            "cachalot.torch.install()\nallocator, = torch.cuda.current\n"
-            "print(json.dumps([allocator.names, allocator.inner.hooks]))")
+        names, right = output(
+            "cachalot.torch.install()\nallocator, = torch.cuda.current\nlibrary = ctypes.CDLL(allocator.names[0])\n"
+            "address = lambda name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value\n"
+            "right = [name for name, value in allocator.inner.hooks.items() if value == address(HOOKS[name])]\n"
+            "print(json.dumps([allocator.names, right]))")
         self.assertTrue(names[0].endswith("libcachalot_pluggable.so"))
         self.assertEqual(names[1:], ["cachalot_pluggable_alloc", "cachalot_pluggable_free"])
-        self.assertEqual(len(hooks), 8)
-        self.assertEqual(len(set(hooks.values())), 8)
-        self.assertTrue(all(hooks.values()))
+        self.assertEqual(sorted(right), sorted(HOOKS))
 
     def test_takes_the_options_that_it_is_given(self):
         settings = output(
@@ -94,21 +125,29 @@ class Install(unittest.TestCase):
                                     "contexts must be one of None, 'stack', 'labels', not 'all'"], 0])
 
     def test_never_falls_back_to_the_hosts_memory(self):
-        driver, error = output(
-            "from cachalot import _library\ncachalot.torch.install()\nlibrary = _library.load()\n"
-            "try:\n"
-            "    driver = library.cachalot_allocator_driver(_library.allocator())\n"
-            "    print(json.dumps([library.cachalot_driver_name(driver).decode(), '']))\n"
-            "except cachalot.Error as error: print(json.dumps(['', str(error)]))", CACHALOT_DRIVER="")
-        self.assertTrue(driver == "cuda" or "cuda" in error, (driver, error))
+        assert_is_on_a_gpu_or_nothing("cachalot.torch.install()")
+
+    def test_replaces_the_switch_of_caching_and_its_question(self):
+        self.assertEqual([True, False], output(
+            "torch._C._cuda_cudaCachingAllocator_enable = torch._C._cuda_cudaCachingAllocator_is_enabled = None\n"
+            "cachalot.torch.install()\nseen = [torch._C._cuda_cudaCachingAllocator_is_enabled()]\n"
+            "torch._C._cuda_cudaCachingAllocator_enable(False)\n"
+            "print(json.dumps([*seen, torch._C._cuda_cudaCachingAllocator_is_enabled()]))"))
 
 
 class Pools(unittest.TestCase):
     def test_are_pytorchs_own_without_install(self):
         arguments, options = output(
-            "(arguments, options) = cachalot.torch.mem_pool(use_on_oom=True)\n"
-            "print(json.dumps([sorted(arguments[0].hooks), options]))")
-        self.assertEqual((len(arguments), options), (8, {"use_on_oom": True}))
+            "cachalot.torch.mem_pool()\npool = cachalot.torch.mem_pool(use_on_oom=True)\n"
+            "print(json.dumps([sorted(pool.arguments[0].hooks), pool.options]))")
+        self.assertEqual((arguments, options), (sorted(HOOKS), {"use_on_oom": True}))
+
+    def test_never_fall_back_to_the_hosts_memory(self):
+        assert_is_on_a_gpu_or_nothing("cachalot.torch.mem_pool()")
+
+    def test_can_be_made_when_cachalot_is_in_use_already(self):
+        self.assertEqual({}, output(
+            "cachalot.stats()\nprint(json.dumps(cachalot.torch.mem_pool().options))"))
 
     def test_are_cachalots_after_install_and_end_with_their_object(self):
         identity, count, mine, error = output(

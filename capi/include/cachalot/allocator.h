@@ -314,7 +314,7 @@ CACHALOT_API cachalot_status cachalot_allocate_with(cachalot_allocator* allocato
 /**
  * Gives a block back to the cache. It is reused at once on its own stream; after
  * cachalot_record_stream only when the work recorded there is done. Makes no driver call unless
- * streams were recorded. Any thread, also one that never used a device.
+ * streams were recorded (under backend:cudaMallocAsync each free is one). Any thread, also one that never used a device.
  *
  * @param address  As it was handed out. 0 does nothing.
  * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an address that is not a live block
@@ -334,7 +334,9 @@ CACHALOT_API cachalot_status cachalot_free_on_stream(cachalot_allocator* allocat
  * Says that work on another stream uses a block: after its free the block stays out of use until
  * the work that is queued on that stream by then is done. Its own stream is ignored.
  *
- * @param address  0 and foreign addresses are ignored, as in the reference.
+ * @param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
+ *                 CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
+ * @param stream   Of the block's device.
  */
 CACHALOT_API cachalot_status cachalot_record_stream(cachalot_allocator* allocator,
                                                     cachalot_address address,

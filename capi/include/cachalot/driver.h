@@ -11,8 +11,10 @@
  * contexts, as the CUDA runtime does; a context is made at a device's first use. Its calls work on
  * any thread and leave the thread's current context as it was. Streams are the driver's handles:
  * CUstream or cudaStream_t as a number, 0 being the legacy default stream and 2 the calling
- * thread's own default stream (memory that is cached for one thread's is not handed to another's).
- * In a child that was forked later every call fails.
+ * thread's own default stream: memory that is cached for one thread's is not handed to another's, and
+ * results and texts name each by a number above 2^63 (callbacks get the handle). While such a stream
+ * is captured, no other thread may free a block that it used. `cuda` has virtual memory, and
+ * stream-ordered memory, where every device has it. In a child that was forked later every call fails.
  */
 #ifndef CACHALOT_DRIVER_H_
 #define CACHALOT_DRIVER_H_

@@ -94,10 +94,10 @@ typedef struct cachalot_error {
   int32_t reserved_0;
   /** @} */
 
-  /** One line of UTF-8, NUL-terminated; a longer text ends in "...". Where the text tells a user
-      something it is the reference's own, word for word. Behind the one of
-      CACHALOT_ERROR_OUT_OF_MEMORY stands a second line, "cachalot: ...": the largest free block, and
-      the options that would have made room. */
+  /** UTF-8, NUL-terminated; a longer text ends in "...". One line, but for out of memory of the
+      native backend, which has a second one (unless more than 2^60 bytes were asked for):
+      "cachalot: ...", the largest free block, and the options that would have made room. Where the
+      first line tells a user something it is the reference's own, word for word. */
   char message[CACHALOT_MESSAGE_CAPACITY];
 } cachalot_error;
 

@@ -94,6 +94,15 @@ Step run_operation(Script& script, GpuScriptDevice& device, const Operation& ope
   return step;
 }
 
+// "D reserve 1211105280 error 1".
+bool asks_for_odd_reservation(std::string_view line) {
+  constexpr uint64_t kPage = uint64_t{2} << 20;
+  if (!line.starts_with("D reserve ") || !line.ends_with(" error 1")) return false;
+  Arguments arguments(line);
+  arguments.word();
+  return arguments.size() % kPage != 0;
+}
+
 // What a real device refuses and the oracle's does not; empty if there is nothing of that kind. With
 // caching off, or by a tiny reserve, the device is asked for 0 bytes; with an odd size of large
 // segments for a reservation that is no multiple of its pages.
@@ -101,7 +110,7 @@ std::string refusal_in(const Step& step) {
   for (const Line& line : step.lines) {
     if (line.text.starts_with("D malloc 0 ") || line.text.starts_with("D reserve 0 "))
       return "a request of 0 bytes, which the device refuses";
-    if (line.text.starts_with("D reserve ") && line.text.ends_with(" error 1"))
+    if (asks_for_odd_reservation(line.text))
       return "a reservation of no whole pages, which the device refuses";
   }
   return "";

@@ -33,7 +33,7 @@ class LoggedDriver final : public Driver {
   const char* name() const override { return cuda_.name(); }
   int device_count() const override { return 1; }
   bool supports_virtual_memory() const override { return cuda_.supports_virtual_memory(); }
-  bool supports_memory_pools() const override { return cuda_.supports_memory_pools(); }
+  bool supports_memory_pools() const override { return false; }  // the scripts have none
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
   DriverCode allocate(int device, uint64_t size, Address* address) override;

@@ -66,8 +66,10 @@ std::string ask_oracle(const Call& call, const std::string& script) {
   return read_text_file(out);
 }
 
+// What script_for_oracle adds.
 bool is_inserted(const Operation& operation) {
-  return operation.word == "addresses" || operation.word == "sync";
+  return operation.word == "addresses" || operation.word == "sync" || operation.word == "fabric" ||
+         operation.word == "fabric_device";
 }
 
 void print_difference(const std::string& path, const Operation& operation, const Step& step,
@@ -89,9 +91,9 @@ bool compare(const std::string& path, const GpuRun& run, const ExpectedFile& exp
     while (next < run.steps.size() && run.steps[next].is_left_out) next++;
     if (next == run.steps.size()) break;
     const Step& step = run.steps[next];
-    if (operation.line != step.line &&
-        (is_inserted(operation) || operation.word == "fabric" || operation.word == "fabric_device"))
-      continue;
+    if (operation.line != step.line && is_inserted(operation)) continue;
+    if (operation.line != step.line)
+      throw InputError("the oracle is at '" + std::string(operation.line) + "'", next + 1);
     next++;
     if (step.is_exempt) continue;
     const auto first = comparison.first_difference(operation.expected, step.lines, step.rules);
@@ -103,6 +105,7 @@ bool compare(const std::string& path, const GpuRun& run, const ExpectedFile& exp
     counts->lines += operation.expected.size();
     counts->addresses += step.addresses.size();
   }
+  if (next < run.steps.size()) throw InputError("the oracle ended early", next + 1);
   return true;
 }
 
