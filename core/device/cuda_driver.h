@@ -105,7 +105,8 @@ class CudaDriver final : public Driver {
   Device& at(int device) { return *devices_[static_cast<size_t>(device)]; }
   DriverCode capture_of(Stream stream, CaptureInfo* info);
   DriverCode dependencies_of(cuda::GraphNode node, cuda::GraphNode* nodes, size_t* count);
-  DriverCode find_pool(int device, cuda::MemoryPool* pool);
+  template <class Call>
+  DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
 
   // Makes a call with the device's context current.

@@ -2,6 +2,7 @@
 // The cuda driver's stream-ordered memory: the default pool of each device.
 #include "device/cuda_driver.h"
 #include "device/cuda_streams.h"
+#include "device/pool_attributes.h"
 
 namespace cachalot {
 
@@ -9,13 +10,22 @@ using namespace cuda;
 
 namespace {
 
-// CU_MEMPOOL_ATTR_REUSE_…: the flags are ints, all other attributes have 64 bits.
-bool is_flag(int32_t attribute) { return attribute >= 1 && attribute <= 3; }
+// The reuse flags are ints, all other attributes have 64 bits.
+bool is_flag(int32_t attribute) {
+  return attribute >= pool_attribute::kReuseFollowEventDependencies &&
+         attribute <= pool_attribute::kReuseAllowInternalDependencies;
+}
 
 }  // namespace
 
-DriverCode CudaDriver::find_pool(int device, MemoryPool* pool) {
-  return library_.memory_pools->cuDeviceGetDefaultMemPool(pool, at(device).ordinal);
+// Makes a call on the device's default pool.
+template <class Call>
+DriverCode CudaDriver::on_pool(int device, Call call) {
+  return on(device, [&] {
+    MemoryPool pool = nullptr;
+    const Result code = library_.memory_pools->cuDeviceGetDefaultMemPool(&pool, at(device).ordinal);
+    return code != 0 ? code : call(pool);
+  });
 }
 
 DriverCode CudaDriver::pool_allocate(int device, uint64_t size, Stream stream, Address* address) {
@@ -30,17 +40,13 @@ DriverCode CudaDriver::pool_free(int device, Address address, Stream stream) {
 }
 
 DriverCode CudaDriver::pool_trim(int device, uint64_t keep_bytes) {
-  return on(device, [&] {
-    MemoryPool pool = nullptr;
-    const Result code = find_pool(device, &pool);
-    return code != 0 ? code : library_.memory_pools->cuMemPoolTrimTo(pool, keep_bytes);
+  return on_pool(device, [&](MemoryPool pool) {
+    return library_.memory_pools->cuMemPoolTrimTo(pool, keep_bytes);
   });
 }
 
 DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_t* value) {
-  return on(device, [&] {
-    MemoryPool pool = nullptr;
-    if (const Result code = find_pool(device, &pool)) return code;
+  return on_pool(device, [&](MemoryPool pool) {
     uint64_t got = 0;
     const Result code = library_.memory_pools->cuMemPoolGetAttribute(pool, attribute, &got);
     if (code == 0) *value = got;
@@ -49,9 +55,7 @@ DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_
 }
 
 DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_t value) {
-  return on(device, [&] {
-    MemoryPool pool = nullptr;
-    if (const Result code = find_pool(device, &pool)) return code;
+  return on_pool(device, [&](MemoryPool pool) {
     auto flag = static_cast<int>(value);
     void* const in = is_flag(attribute) ? static_cast<void*>(&flag) : &value;
     return library_.memory_pools->cuMemPoolSetAttribute(pool, attribute, in);
@@ -59,9 +63,7 @@ DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_
 }
 
 DriverCode CudaDriver::pool_set_access(int device, int accessing_device) {
-  return on(device, [&] {
-    MemoryPool pool = nullptr;
-    if (const Result code = find_pool(device, &pool)) return code;
+  return on_pool(device, [&](MemoryPool pool) {
     const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
     return library_.memory_pools->cuMemPoolSetAccess(pool, &access, 1);
   });

@@ -222,7 +222,11 @@ int32_t ScriptDevice::memory_info(uint64_t* out_free, uint64_t* out_total) const
 }
 
 int32_t ScriptDevice::allocate(uint64_t size, cachalot_address* out_address) {
-  const std::string call = "malloc " + decimal(size);
+  return hand_out(kMalloc, "malloc " + decimal(size), size, out_address);
+}
+
+int32_t ScriptDevice::hand_out(Source source, const std::string& call, uint64_t size,
+                               cachalot_address* out_address) {
   if (const int32_t code = take_ordered_error()) {
     print(call + " error " + decimal(code));
     return runtime_failure(code);
@@ -231,7 +235,7 @@ int32_t ScriptDevice::allocate(uint64_t size, cachalot_address* out_address) {
     print(call + " oom");
     return runtime_failure(CACHALOT_DRIVER_OUT_OF_MEMORY);
   }
-  *out_address = place(kMalloc, size);
+  *out_address = place(source, size);
   mallocs_[*out_address] = size;
   used_ += size;
   print(call + " " + hex(*out_address));

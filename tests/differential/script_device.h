@@ -105,6 +105,8 @@ class ScriptDevice {
 
   int32_t memory_info(uint64_t* out_free, uint64_t* out_total) const;
   int32_t allocate(uint64_t size, cachalot_address* out_address);
+  int32_t hand_out(Source source, const std::string& call, uint64_t size,
+                   cachalot_address* out_address);
   int32_t free(cachalot_address address);
   int32_t reserve(uint64_t size, cachalot_address* out_address);
   int32_t unreserve(cachalot_address address, uint64_t size);

@@ -31,20 +31,9 @@ void ScriptDevice::change_pool_use(int64_t bytes) {
 int32_t ScriptDevice::pool_allocate(uint64_t size, cachalot_stream stream,
                                     cachalot_address* out_address) {
   const std::string call = "malloc_async " + decimal(size) + " " + hex(stream);
-  if (const int32_t code = take_ordered_error()) {
-    print(call + " error " + decimal(code));
-    return runtime_failure(code);
-  }
-  if (refuses(size)) {
-    print(call + " oom");
-    return runtime_failure(CACHALOT_DRIVER_OUT_OF_MEMORY);
-  }
-  *out_address = place(kMallocAsync, size);
-  mallocs_[*out_address] = size;
-  used_ += size;
-  change_pool_use(static_cast<int64_t>(size));
-  print(call + " " + hex(*out_address));
-  return CACHALOT_DRIVER_SUCCESS;
+  const int32_t code = hand_out(kMallocAsync, call, size, out_address);
+  if (code == CACHALOT_DRIVER_SUCCESS) change_pool_use(static_cast<int64_t>(size));
+  return code;
 }
 
 int32_t ScriptDevice::pool_free(cachalot_address address, cachalot_stream stream) {

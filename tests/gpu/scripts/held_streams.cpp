@@ -150,21 +150,21 @@ void HeldStreams::add_node(Stream stream) {
 void HeldStreams::fork(Stream from, Stream to) {
   if (!is_captured(from) || is_captured(to) || !is_idle(to))
     throw InputError("a fork that a real capture refuses or takes otherwise");
-  CUevent event = nullptr;
-  check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-  check(cuEventRecord(event, real(from)), "cuEventRecord");
-  check(cuStreamWaitEvent(real(to), event, 0), "cuStreamWaitEvent");
-  cuEventDestroy(event);
+  make_wait(to, from);
   at(to).capture = at(from).capture;
 }
 
 void HeldStreams::join(Stream into, Stream other) {
   if (!is_captured(into) || at(into).capture != at(other).capture)
     throw InputError("a join of streams of different captures");
+  make_wait(into, other);
+}
+
+void HeldStreams::make_wait(Stream waiting, Stream awaited) {
   CUevent event = nullptr;
   check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-  check(cuEventRecord(event, real(other)), "cuEventRecord");
-  check(cuStreamWaitEvent(real(into), event, 0), "cuStreamWaitEvent");
+  check(cuEventRecord(event, real(awaited)), "cuEventRecord");
+  check(cuStreamWaitEvent(real(waiting), event, 0), "cuStreamWaitEvent");
   cuEventDestroy(event);
 }
 

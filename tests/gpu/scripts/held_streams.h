@@ -64,6 +64,7 @@ class HeldStreams {
 
   Held& at(Stream stream);
   void wait_for_piece(Held& held);
+  void make_wait(Stream waiting, Stream awaited);
 
   const bool is_default_legacy_;
   std::map<Stream, Held> streams_;
