@@ -54,7 +54,7 @@ verify() {
   local code=$?
   grep -E 'differs at|^[^ ]*\.(txt|gz|xz):|^    |^verify_on_gpu' "$log" "$log.err" | head -n 40
   awk -v name="$release $name" '
-    / lines compared, / { s += $1; o += $3; l += $5; a += $8; d += $12; f += $14 }
+    / lines compared, / { s += $1; o += $3; l += $5; a += $8; d += $13; f += $15 }
     /^skipped, since/ { n = $NF; sub(/: [0-9]+$/, ""); skipped[$0] += n }
     /^ended early/ { n = $NF; sub(/: [0-9]+$/, ""); skipped[$0] += n }
     END {

@@ -88,16 +88,22 @@ struct Shown {
   }
 };
 
+// It numbers the GPUs of the machine, the driver those that the process may see.
+std::string ask_about_device_0() {
+  std::array<char, 32> bus_id = {};
+  CHECK_CUDA(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), 0));
+  return std::string("nvidia-smi --format=csv,noheader -i ") + bus_id.data();
+}
+
 Shown ask_nvidia_smi() {
-  const CommandResult memory = run_command(
-      "nvidia-smi -i 0 --query-gpu=memory.total,memory.reserved,memory.used,memory.free "
-      "--format=csv,noheader");
+  const std::string ask = ask_about_device_0();
+  const CommandResult memory =
+      run_command(ask + " --query-gpu=memory.total,memory.reserved,memory.used,memory.free");
   const std::vector<uint64_t> numbers = numbers_of(memory.output);
   if (memory.code || numbers.size() != 4) throw gpu::Skip("nvidia-smi says: " + memory.output);
   printf("    nvidia-smi total, reserved, used, free: %s", memory.output.c_str());
   Shown shown = {numbers[0] * kMiB, numbers[1] * kMiB, numbers[2] * kMiB, numbers[3] * kMiB, {}};
-  const CommandResult apps =
-      run_command("nvidia-smi -i 0 --query-compute-apps=pid,used_memory --format=csv,noheader");
+  const CommandResult apps = run_command(ask + " --query-compute-apps=pid,used_memory");
   for (const std::string& line : lines_of(apps.output)) {
     printf("    nvidia-smi process: %s\n", line.c_str());
     const std::vector<uint64_t> row = numbers_of(line);

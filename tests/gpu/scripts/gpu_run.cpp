@@ -71,6 +71,7 @@ std::vector<Operation> operations_of(const std::vector<std::string>& script) {
 void take_traces(GpuScriptDevice& device, Step* step) {
   step->addresses = device.driver().take_addresses();
   step->waited_for_all = device.driver().take_finished_all();
+  step->asked_for_captured_event = device.driver().take_captured_event();
   step->is_left_out = device.take_left_out_work();
 }
 
@@ -107,6 +108,7 @@ bool asks_for_odd_reservation(std::string_view line) {
 // caching off, or by a tiny reserve, the device is asked for 0 bytes; with an odd size of large
 // segments for a reservation that is no multiple of its pages.
 std::string refusal_in(const Step& step) {
+  if (step.asked_for_captured_event) return "a question for an event of a capture, which ends it";
   for (const Line& line : step.lines) {
     if (line.text.starts_with("D malloc 0 ") || line.text.starts_with("D reserve 0 "))
       return "a request of 0 bytes, which the device refuses";

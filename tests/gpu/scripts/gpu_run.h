@@ -17,8 +17,9 @@ struct Step {
   std::vector<differential::Line> lines;
   std::vector<uint64_t> addresses;  // that the device gave
   bool waited_for_all = false;      // the device finished all work on the way
-  bool is_left_out = false;         // the oracle does not get it either
-  bool is_exempt = false;           // the C interface differs on purpose
+  bool asked_for_captured_event = false;
+  bool is_left_out = false;  // the oracle does not get it either
+  bool is_exempt = false;    // the C interface differs on purpose
   differential::ErrorRules rules;
 };
 

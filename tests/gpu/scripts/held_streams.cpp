@@ -18,7 +18,7 @@ void check(CUresult code, const char* call) {
   if (code == CUDA_SUCCESS) return;
   const char* text = nullptr;
   cuGetErrorString(code, &text);
-  throw std::runtime_error(std::string(call) + ": " + (text != nullptr ? text : "unknown error"));
+  throw InputError(std::string(call) + ": " + (text != nullptr ? text : "unknown error"));
 }
 
 HeldStreams::HeldStreams(bool is_default_legacy) : is_default_legacy_(is_default_legacy) {

@@ -150,14 +150,19 @@ DriverCode LoggedDriver::event_record(int device, uint64_t event, Stream stream)
 
 DriverCode LoggedDriver::event_query(int device, uint64_t event) {
   print_("query", "event_query " + hex(marks_[event].stream));
-  return cuda_.event_query(device, event);
+  return note_captured_event(cuda_.event_query(device, event));
 }
 
 DriverCode LoggedDriver::event_synchronize(int device, uint64_t event) {
   const Mark mark = marks_[event];
   streams_.finish_up_to(mark.stream, mark.piece);
-  const DriverCode code = cuda_.event_synchronize(device, event);
+  const DriverCode code = note_captured_event(cuda_.event_synchronize(device, event));
   print("event_sync " + hex(mark.stream), code);
+  return code;
+}
+
+DriverCode LoggedDriver::note_captured_event(DriverCode code) {
+  captured_event_ |= code == CUDA_ERROR_CAPTURED_EVENT;
   return code;
 }
 

@@ -26,6 +26,8 @@ class LoggedDriver final : public Driver {
   std::vector<Address> take_addresses() { return std::exchange(addresses_, {}); }
   // ...and whether a call waited for all work, as giving memory back does.
   bool take_finished_all() { return std::exchange(finished_all_, false); }
+  // Whether an event that belongs to a capture was asked for: that ends a real capture.
+  bool take_captured_event() { return std::exchange(captured_event_, false); }
   // What creating a page with a fabric handle gave, and what the management library said.
   DriverCode fabric_create_code() const { return fabric_create_code_; }
   int32_t fabric_state_seen() const { return fabric_state_; }
@@ -81,12 +83,14 @@ class LoggedDriver final : public Driver {
   Stream real(Stream stream) { return reinterpret_cast<Stream>(streams_.real(stream)); }
   void print(const std::string& call, DriverCode code);
   void finish_all();
+  DriverCode note_captured_event(DriverCode code);
 
   CudaDriver cuda_;
   HeldStreams& streams_;
   Print print_;
   std::vector<Address> addresses_;
   bool finished_all_ = false;
+  bool captured_event_ = false;
   DriverCode fabric_create_code_ = kSuccess;
   int32_t fabric_state_ = -1;
   std::unordered_map<uint64_t, Mark> marks_;  // of events
