@@ -115,10 +115,10 @@ void Allocator::require_virtual_memory(const Settings& settings) const {
 
 // ---- Blocks
 
-// The device and the object that the address table names for an address; the device checks the
+// The shard and the object that the address table names for an address; the device checks the
 // guess.
 struct Allocator::Found {
-  DeviceAllocator* device;
+  Shard* shard;
   Block* block;
 };
 
@@ -198,8 +198,8 @@ void Allocator::require_exact_address(const Request& request) const {
 
 // In the usual case the current stream does not matter: it does during captures only.
 void Allocator::free(Address address, std::optional<Stream> current_stream) {
-  const auto [target, block] = find(address);
-  if (target && target->try_free(block, address)) [[likely]] {
+  const auto [shard, block] = find(address);
+  if (shard && shard->device->try_free(*shard, block, address)) [[likely]] {
     if (audits_) [[unlikely]]
       Audit{*this};
     return;
@@ -212,26 +212,26 @@ void Allocator::free(Address address, std::optional<Stream> current_stream) {
   if (address == 0) return;
   const Audit audit(*this);
   if (async_) return async_->free(address);
-  const auto [target, block] = find(address);
-  if (target && target->free(block, address, resolved(current_stream))) return;
+  const auto [shard, block] = find(address);
+  if (shard && shard->device->free(*shard, block, address, resolved(current_stream))) return;
   if (!uncached_->free(address)) throw invalid_pointer(address);
 }
 
 void Allocator::record_stream(Address address, Stream stream,
                               std::optional<Stream> current_stream) {
   if (async_) return async_->record_stream(address, resolved(stream));
-  const auto [target, block] = find(address);
-  if (!target) return;
+  const auto [shard, block] = find(address);
+  if (!shard) return;
   const Audit audit(*this);
-  target->record_stream(block, address, resolved(stream), resolved(current_stream));
+  shard->device->record_stream(*shard, block, address, resolved(stream), resolved(current_stream));
 }
 
 BlockInfo Allocator::block(Address address) {
   if (async_) return async_->block(address);
   if (const auto info = uncached_->info(address)) return *info;
-  const auto [target, block] = find(address);
-  if (target) {
-    if (const auto info = target->info(block, address)) return *info;
+  const auto [shard, block] = find(address);
+  if (shard) {
+    if (const auto info = shard->device->info(*shard, block, address)) return *info;
   }
   throw invalid_pointer(address);
 }
@@ -239,9 +239,9 @@ BlockInfo Allocator::block(Address address) {
 std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
   if (async_) return {address, async_->block(address).size};
   if (uncached_->info(address)) throw_invalid_state(invalid_pointer(address).message());
-  const auto [target, block] = find(address);
-  if (!target) throw invalid_pointer(address);
-  return target->base_allocation(block, address);
+  const auto [shard, block] = find(address);
+  if (!shard) throw invalid_pointer(address);
+  return shard->device->base_allocation(*shard, block, address);
 }
 
 uint64_t Allocator::live_blocks() {
@@ -426,16 +426,16 @@ void Allocator::record_history(const HistoryOptions& options) {
 ContextId Allocator::context_of(Address address) {
   if (!rules_.has_context_of)
     throw_not_supported("the context of an address needs release 2.12 or newer");
-  const auto [target, block] = find(address);
-  return target ? target->context_of(block, address) : kNoContext;
+  const auto [shard, block] = find(address);
+  return shard ? shard->device->context_of(*shard, block, address) : kNoContext;
 }
 
 void Allocator::annotate(Address address, const std::string& text) {
   if (!rules_.has_annotations) throw_not_supported("annotations need release 2.14 or newer");
   if (async_) return async_->warn_of_annotation();
-  const auto [target, block] = find(address);
-  if (!target) throw_invalid_argument(annotation_error(address));
-  target->annotate(block, address, text);
+  const auto [shard, block] = find(address);
+  if (!shard) throw_invalid_argument(annotation_error(address));
+  shard->device->annotate(block, address, text);
 }
 
 // Devices hold the set that is in force; one that is replaced lives until its last reader is done.

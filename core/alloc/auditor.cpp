@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The auditor: walks all that a device has and compares it with its indexes and counters. What it
 // finds is a defect of the library, told in one line.
-#include "alloc/hot_path.h"
+#include "alloc/hold.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -109,31 +109,35 @@ std::string DeviceAllocator::check_free_sets() {
 }
 
 std::string DeviceAllocator::check_counters() {
-  Sums sums;
+  Sums expected;
   uint64_t obtained = 0;
   for (const auto& [address, segment] : segments_) {
     const int kind = segment->pool->is_small ? 0 : 1;
-    if (!segment->is_expandable()) sums.segments[kind]++;
-    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) add(*b, kind, &sums);
+    if (!segment->is_expandable()) expected.segments[kind]++;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) add(*b, kind, &expected);
   }
-  obtained = static_cast<uint64_t>(sums.reserved[0] + sums.reserved[1]);
+  obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
   if (obtained != obtained_) return "the total of obtained bytes is not the sum of the segments";
   Stats stats = stats_;
-  counters_.read(&stats);
+  peaks_.write(sums(), false, &stats);
+  if (!peaks_.is_sound()) return "a reserve of the peaks is below 0";
+  for (const auto& shard : shards_.all()) {
+    if (!shard->account.counters.is_sound()) return "a shard has passed its limit";
+  }
   const struct {
     const char* name;
     const StatArray& stat;
     const int64_t* expected;
   } rows[] = {
-      {"allocation", stats.allocation, sums.allocation},
-      {"segment", stats.segment, sums.segments},
-      {"active", stats.active, sums.active},
-      {"inactive_split", stats.inactive_split, sums.inactive_split},
-      {"allocated_bytes", stats.allocated_bytes, sums.allocated_bytes},
-      {"reserved_bytes", stats.reserved_bytes, sums.reserved},
-      {"active_bytes", stats.active_bytes, sums.active_bytes},
-      {"inactive_split_bytes", stats.inactive_split_bytes, sums.inactive_split_bytes},
-      {"requested_bytes", stats.requested_bytes, sums.requested},
+      {"allocation", stats.allocation, expected.allocation},
+      {"segment", stats.segment, expected.segments},
+      {"active", stats.active, expected.active},
+      {"inactive_split", stats.inactive_split, expected.inactive_split},
+      {"allocated_bytes", stats.allocated_bytes, expected.allocated_bytes},
+      {"reserved_bytes", stats.reserved_bytes, expected.reserved},
+      {"active_bytes", stats.active_bytes, expected.active_bytes},
+      {"inactive_split_bytes", stats.inactive_split_bytes, expected.inactive_split_bytes},
+      {"requested_bytes", stats.requested_bytes, expected.requested},
   };
   for (const auto& row : rows) {
     if (std::string found = compare(row.name, row.stat, row.expected); !found.empty()) return found;
@@ -165,8 +169,7 @@ std::string DeviceAllocator::check_pending() {
 }
 
 std::string DeviceAllocator::check() {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   for (const auto& [address, segment] : segments_) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
@@ -178,7 +181,7 @@ std::string DeviceAllocator::check() {
 }
 
 std::string DeviceAllocator::check_red_zones() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   for (const auto& [address, segment] : segments_) {
     MemoryWatch* const watch = watch_of(*segment->pool);
     if (!watch) continue;

@@ -13,7 +13,7 @@ BlockArena::~BlockArena() {
   unmap_pages(chunks_, kMaxChunks * sizeof(Chunk*));
 }
 
-Block* BlockArena::add_chunk(DeviceAllocator* owner) {
+Block* BlockArena::add_chunk(Shard* owner) {
   std::lock_guard guard(growing_);
   const uint32_t index = chunk_count_.load();
   if (index == kMaxChunks) throw std::bad_alloc();

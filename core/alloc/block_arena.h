@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where block objects live: numbered, in chunks, each chunk of one device, never given back before
-// the end. A number fits in 32 bits, which halves the address table, and tells the device without
+// Where block objects live: numbered, in chunks, each chunk of one shard, never given back before
+// the end. A number fits in 32 bits, which halves the address table, and tells the shard without
 // touching the block.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cachalot {
 
-class DeviceAllocator;
+struct Shard;
 
 class BlockArena {
  public:
@@ -23,14 +23,14 @@ class BlockArena {
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  // New blocks for a device, linked through `right`. Throws std::bad_alloc.
-  Block* add_chunk(DeviceAllocator* owner);
+  // New blocks for a shard, linked through `right`. Throws std::bad_alloc.
+  Block* add_chunk(Shard* owner);
 
   // pre: number is that of a block. Any thread, no lock. No block has the number 0.
   Block* block(uint32_t number) const {
     return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
   }
-  DeviceAllocator* owner(uint32_t number) const { return chunk(number)->header.owner; }
+  Shard* owner(uint32_t number) const { return chunk(number)->header.owner; }
   // Chunks are aligned to their size, so a block finds the header of its own.
   static uint32_t number_of(const Block* block) {
     const auto place = reinterpret_cast<uintptr_t>(block);
@@ -43,7 +43,7 @@ class BlockArena {
 
  private:
   struct Header {
-    DeviceAllocator* owner;
+    Shard* owner;
     uint32_t first_number;
   };
   struct Chunk {

@@ -15,13 +15,21 @@ namespace cachalot {
 
 struct BlockPool;
 struct PrivatePool;
+struct Shard;
 
 // The part of a pool that belongs to one stream.
 struct Shelf {
-  Shelf(BlockPool* owner, bool small, Stream of, uint32_t at, bool ties_by_segment_number)
-      : pool(owner), stream(of), number(at), is_small(small), free(ties_by_segment_number) {}
+  Shelf(BlockPool* owner, Shard* user, bool small, Stream of, uint32_t at,
+        bool ties_by_segment_number)
+      : pool(owner),
+        shard(user),
+        stream(of),
+        number(at),
+        is_small(small),
+        free(ties_by_segment_number) {}
 
   BlockPool* pool;
+  Shard* shard;  // of its stream
   Stream stream;
   uint32_t number;  // in DeviceAllocator::shelves_
   bool is_small;
@@ -46,11 +54,8 @@ struct BlockPool {
 
   // The shelf of a stream; null: nothing was ever obtained for it.
   Shelf* find(Stream stream) {
-    if (last && last->stream == stream) [[likely]]
-      return last;
     const auto found = position(stream);
-    if (found == shelves.end() || (*found)->stream != stream) return nullptr;
-    return last = *found;
+    return found == shelves.end() || (*found)->stream != stream ? nullptr : *found;
   }
   std::vector<Shelf*>::iterator position(Stream stream) {
     return std::lower_bound(
@@ -63,7 +68,6 @@ struct BlockPool {
   bool no_split = false;
   uint32_t search_count = 0;    // ages free blocks; stands still without garbage collection (6.2)
   std::vector<Shelf*> shelves;  // by stream, so that walks go by stream (P22)
-  Shelf* last = nullptr;        // the one asked for last
   std::set<Block*, ByStreamAndAddress> unmapped;
 };
 

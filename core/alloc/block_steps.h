@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The small steps on blocks that all roads share. Inline, because a hit is made of them.
+// The small steps on blocks that all roads share. Inline, because a hit is made of them. Their shard
+// is enough for all of them.
 #pragma once
 
 #include "alloc/device_allocator.h"
@@ -7,24 +8,23 @@
 namespace cachalot {
 
 // Spare blocks have no contexts, mark or uses: who recycles one sees to that.
-inline Block* DeviceAllocator::new_block() {
-  Block* block = spare_blocks_;
-  spare_blocks_ = block->right;
+inline Block* DeviceAllocator::new_block(Shard& shard) {
+  Block* block = shard.spare_blocks;
+  shard.spare_blocks = block->right;
   block->requested = 0;
   return block;
 }
 
-inline void DeviceAllocator::recycle(Block* block) {
+inline void DeviceAllocator::recycle(Shard& shard, Block* block) {
   block->address = 0;
   block->home = 0;
-  block->right = spare_blocks_;
-  spare_blocks_ = block;
-  if (has(kContexts | kMarks)) [[unlikely]] {
+  block->right = shard.spare_blocks;
+  shard.spare_blocks = block;
+  if (has(kContexts | kMarks | kStaleUses)) [[unlikely]] {
     block->detail().context = block->detail().segment_context = kNoContext;
     block->detail().mark = 0;
-  }
-  if (!stale_uses_.empty()) [[unlikely]]
     stale_uses_.erase(block);
+  }
 }
 
 inline void DeviceAllocator::put_into_free_set(Block* block) {
@@ -35,8 +35,8 @@ inline void DeviceAllocator::put_into_free_set(Block* block) {
 }
 
 // The front becomes a new block; the block itself stays as the remainder (9.2).
-inline Block* DeviceAllocator::split_front(Block* block, uint64_t size) {
-  Block* front = new_block();
+inline Block* DeviceAllocator::split_front(Shard& shard, Block* block, uint64_t size) {
+  Block* front = new_block(shard);
   front->address = block->address;
   front->size = size;
   front->home = block->home;
@@ -63,53 +63,58 @@ inline void DeviceAllocator::take_from_its_set(Block* block) {
   }
 }
 
-// 11: the block takes a free neighbour in, and keeps its identity. Returns the bytes gained.
-inline uint64_t DeviceAllocator::absorb_previous(Block* block) {
+// 11: the block takes a free neighbour in, and keeps its identity. pre: can_absorb.
+inline void DeviceAllocator::absorb_previous(Shard& shard, Block* block) {
   Block* const previous = block->prev;
-  if (!can_absorb(block, previous)) return 0;
   take_from_its_set(previous);
   block->address = previous->address;
   block->prev = previous->prev;
   block->prev->next = block;
   if (has(kContexts)) [[unlikely]]
     block->detail().segment_context = previous->detail().segment_context;
-  const uint64_t gained = previous->size;
-  block->size += gained;
-  recycle(previous);
-  return gained;
+  block->size += previous->size;
+  recycle(shard, previous);
 }
 
-inline uint64_t DeviceAllocator::absorb_next(Block* block) {
+inline void DeviceAllocator::absorb_next(Shard& shard, Block* block) {
   Block* const next = block->next;
-  if (!can_absorb(block, next)) return 0;
   take_from_its_set(next);
   block->next = next->next;
   block->next->prev = block;
-  const uint64_t gained = next->size;
-  block->size += gained;
-  recycle(next);
-  return gained;
+  block->size += next->size;
+  recycle(shard, next);
 }
 
-// On both sides; says in `change` what that does to the inactive splits of a plain segment.
-inline void DeviceAllocator::merge_free_block(Block* block, Counters::HandOut* change) {
-  const uint64_t before = absorb_previous(block);
-  const uint64_t after = absorb_next(block);
-  const bool is_split = block->is_split();
-  change->split_count = int64_t{is_split} - int64_t{before != 0} - int64_t{after != 0};
-  change->split_bytes = static_cast<int64_t>((is_split ? block->size : 0) - before - after);
+inline void DeviceAllocator::merge_with(Shard& shard, Block* block, Neighbours free) {
+  if (free.before) absorb_previous(shard, block);
+  if (free.after) absorb_next(shard, block);
+}
+
+inline DeviceAllocator::Neighbours DeviceAllocator::free_neighbours(const Block* block) {
+  return {can_absorb(block, block->prev), can_absorb(block, block->next)};
+}
+
+// What a free changes when the block has merged with these. 5.1: of a plain segment.
+inline Counters::HandOut DeviceAllocator::change_by_free(const Block* block, Neighbours free) {
+  const Block* const before = block->prev;
+  const Block* const after = block->next;
+  const uint64_t gained = (free.before ? before->size : 0) + (free.after ? after->size : 0);
+  const bool is_split = (free.before ? before->prev : before) != (free.after ? after->next : after);
+  return {static_cast<int64_t>(block->size), static_cast<int64_t>(block->requested),
+          int64_t{is_split} - int64_t{free.before} - int64_t{free.after},
+          is_split ? static_cast<int64_t>(block->size) : -static_cast<int64_t>(gained)};
 }
 
 // 6.3, 6.4. Null: there is none.
 inline Block* DeviceAllocator::first_fit(const AllocParams& params) const {
-  const Shelf* shelf = params.pool->find(params.stream);
+  const Shelf* shelf = params.shelf();
   Block* block = shelf ? shelf->free.first_at_least(params.size) : nullptr;
   if (!block || !block->is(Block::kExpandable)) [[likely]]
     return block;
   return params.expandable ? step_to_smaller_reach(*shelf, block) : skip_expandable(*shelf, block);
 }
 
-// 6. Takes the block out of the free set; null: not found.
+// 6. Takes the block out of the free set; null: not found. pre: the shard.
 inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
   if (has(kAging)) [[unlikely]]
     params.pool->search_count++;

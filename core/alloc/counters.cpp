@@ -1,22 +1,65 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/counters.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace cachalot {
 
-void Counters::raise_peaks(Row& kind) {
+// pre: alone.
+void Counters::raise_limits(Row& kind) {
   for (Row* row : {&kind, &rows_[kAll]}) {
     for (int counter = 0; counter < kCounters; counter++) {
       if (row->head[counter] >= 0) continue;
-      row->peak[counter] -= row->head[counter];
+      row->limit[counter] -= row->head[counter];
       row->head[counter] = 0;
     }
   }
 }
 
+bool Counters::move(bool is_small, const Move& move) {
+  Row& kind = rows_[kind_of(is_small)];
+  Row& all = rows_[kAll];
+  int64_t signs = 0;
+  for (int counter = 0; counter < kCounters; counter++) {
+    signs |= (kind.head[counter] - move.by[counter]) | (all.head[counter] - move.by[counter]);
+  }
+  if (signs < 0 && !alone_) return false;
+  for (int counter = 0; counter < kCounters; counter++) {
+    kind.head[counter] -= move.by[counter];
+    all.head[counter] -= move.by[counter];
+    kind.freed[counter] -= std::min<int64_t>(move.by[counter], 0);
+  }
+  if (signs < 0) raise_limits(kind);
+  return true;
+}
+
+void Counters::reset_limits() {
+  for (Row& row : rows_) {
+    for (int counter = 0; counter < kCounters; counter++) {
+      row.limit[counter] -= row.head[counter];
+      row.head[counter] = 0;
+    }
+  }
+}
+
+bool Counters::is_sound() const {
+  for (const Row& row : rows_) {
+    for (const int64_t head : row.head) {
+      if (head < 0) return false;
+    }
+  }
+  return true;
+}
+
+void Counters::reset_accumulated() {
+  for (Row& row : rows_) {
+    for (int64_t& freed : row.freed) freed = 0;
+  }
+}
+
 void Counters::add_rounds(bool is_small, const HandOut& change, int64_t rounds) {
-  int64_t(&freed)[kCounters] = row(is_small).freed;
+  Values& freed = rows_[kind_of(is_small)].freed;
   freed[kCount] += rounds;
   freed[kBytes] += rounds * change.bytes;
   freed[kSplit] += rounds * std::abs(change.split_count);
@@ -24,46 +67,6 @@ void Counters::add_rounds(bool is_small, const HandOut& change, int64_t rounds) 
   freed[kActive] += rounds;
   freed[kActiveBytes] += rounds * change.bytes;
   freed[kRequested] += rounds * change.requested;
-}
-
-Stat Counters::stat(int row, int counter) const {
-  const Row& r = rows_[row];
-  const int64_t freed =
-      row == kAll ? rows_[kSmall].freed[counter] + rows_[kLarge].freed[counter] : r.freed[counter];
-  const int64_t current = r.current(counter);
-  return {current, r.peak[counter], current - r.base[counter] + freed, freed};
-}
-
-StatArray Counters::array(int counter) const {
-  return {stat(kAll, counter), stat(kSmall, counter), stat(kLarge, counter)};
-}
-
-void Counters::read(Stats* stats) const {
-  stats->allocation = array(kCount);
-  stats->allocated_bytes = array(kBytes);
-  stats->requested_bytes = array(kRequested);
-  stats->inactive_split = array(kSplit);
-  stats->inactive_split_bytes = array(kSplitBytes);
-  stats->active = array(kActive);
-  stats->active_bytes = array(kActiveBytes);
-}
-
-void Counters::reset_peak() {
-  for (Row& row : rows_) {
-    for (int counter = 0; counter < kCounters; counter++) {
-      row.peak[counter] = row.current(counter);
-      row.head[counter] = 0;
-    }
-  }
-}
-
-void Counters::reset_accumulated() {
-  for (Row& row : rows_) {
-    for (int counter = 0; counter < kCounters; counter++) {
-      row.freed[counter] = 0;
-      row.base[counter] = row.current(counter);
-    }
-  }
 }
 
 }  // namespace cachalot

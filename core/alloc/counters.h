@@ -1,54 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How the statistics of a device are kept: cheap on a hit, exact to read.
+// The statistics of one shard: cheap to move on a hit, exact together with those of the others.
 //
 // Note [Headroom]
 // Rationale: a hit moves seven statistics, each for its kind of pool and for all, each with a
 // current value, a peak and two sums.
-// Approach: for each row (small, large, all) `head = peak - current` is kept up, and by kind
-// `freed`; one sign test over all heads tells whether a peak has to be raised. current = peak -
-// head; allocated = current - base + freed, where base was current at the last reset; the sums of
-// `all` are those of the kinds, so its own `freed` stays 0.
+// Approach: for each row (small, large, all) a shard has a limit up to which it may go without
+// asking anybody, and `head = limit - current` is kept up, and by kind `freed`; one sign test over
+// all heads tells whether a limit would be passed. peaks.h says where limits come from, and how the
+// peak and the sums of the device follow from them. `all` is kept because its limit is one of its
+// own; its `freed` stays 0, since the kinds have it.
 // Invariants: head >= 0 outside of a call; all.current = small.current + large.current.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-
-#include "alloc/stats.h"
 
 namespace cachalot {
 
 class Counters {
  public:
-  // What moves together. inactive_split and its bytes may go either way.
-  struct HandOut {
-    int64_t bytes;
-    int64_t requested;
-    int64_t split_count;
-    int64_t split_bytes;
-  };
-
-  // A block is handed out, and is active from now on.
-  void hand_out(bool is_small, const HandOut& change);
-  // The caller freed a block; it stays active.
-  void give_back(bool is_small, int64_t bytes);
-  // A freed block is active no longer.
-  void complete(bool is_small, const HandOut& change);
-  // Both at once, the usual way.
-  void give_back_and_complete(bool is_small, const HandOut& change);
-
-  // So many rounds of a free and a hand-out of the same: only the sums move.
-  void add_rounds(bool is_small, const HandOut& change, int64_t rounds);
-
-  void read(Stats* stats) const;
-  void reset_peak();
-  void reset_accumulated();
-
-  int64_t allocated_bytes() const { return all().current(kBytes); }
-  int64_t max_allocated_bytes() const { return all().peak[kBytes]; }
-  int64_t active_bytes() const { return all().current(kActiveBytes); }
-  int64_t max_active_bytes() const { return all().peak[kActiveBytes]; }
-
- private:
   // In pairs, because two move with one instruction.
   enum Counter {
     kCount,
@@ -58,79 +29,140 @@ class Counters {
     kActive,
     kActiveBytes,
     kRequested,
-    kCounters = 8
+    kOversize,
+    kCounters
   };
-  enum { kSmall, kLarge, kAll, kRows };
-  using Pair [[gnu::vector_size(16), gnu::may_alias]] = int64_t;
+  enum RowName { kSmall, kLarge, kAll, kRows };
+  using Values = int64_t[kCounters];
 
   struct alignas(64) Row {
-    int64_t head[kCounters] = {};
-    int64_t freed[kCounters] = {};
-    int64_t peak[kCounters] = {};
-    int64_t base[kCounters] = {};
+    Values head = {};
+    Values freed = {};
+    Values limit = {};
 
-    int64_t current(int counter) const { return peak[counter] - head[counter]; }
+    int64_t current(int counter) const { return limit[counter] - head[counter]; }
   };
+  using Rows = std::array<Row, kRows>;
+
+  // What moves together, up or down. Of a free that is carried out at once: all of it.
+  struct HandOut {
+    int64_t bytes;
+    int64_t requested;
+    int64_t split_count;  // goes either way
+    int64_t split_bytes;
+    int64_t oversize = 0;  // 0 on a hit
+  };
+  struct Move {
+    alignas(16) Values by;
+  };
+  static Move handing_out(const HandOut& change);
+  static Move giving_back(const HandOut& change);  // the caller freed a block; it stays active
+  static Move completing(const HandOut& change);   // a freed block is active no longer
+  static Move giving_back_and_completing(const HandOut& change);
+
+  // The quick forms, without `oversize`. False: a limit would be passed; nothing has changed.
+  bool hand_out(bool is_small, const HandOut& change);
+  bool give_back_and_complete(bool is_small, const HandOut& change);
+  // The general form.
+  bool move(bool is_small, const Move& move);
+
+  // So many rounds of a free and a hand-out of the same: only the sums move.
+  void add_rounds(bool is_small, const HandOut& change, int64_t rounds);
+
+  // Whether it is the device's only shard: then its limits are the peaks, and it raises them itself.
+  void set_alone(bool alone) { alone_ = alone; }
+  bool is_alone() const { return alone_; }
+
+  const Rows& rows() const { return rows_; }
+  Row& row(int name) { return rows_[static_cast<size_t>(name)]; }
+  void reset_limits();  // to what is current
+  void reset_accumulated();
+  bool is_sound() const;  // no limit is passed
+  static RowName kind_of(bool is_small) { return is_small ? kSmall : kLarge; }
+
+ private:
+  using Pair [[gnu::vector_size(16), gnu::may_alias]] = int64_t;
 
   // pre: first is even.
-  static Pair& pair(int64_t (&values)[kCounters], Counter first) {
+  static Pair& pair(Values& values, Counter first) {
     return *reinterpret_cast<Pair*>(&values[first]);
   }
-  const Row& all() const { return rows_[kAll]; }
-  Row& row(bool is_small) { return rows_[is_small ? kSmall : kLarge]; }
-  // Moves a pair of a kind and of all up; the signs of what is returned tell whether a peak was
+  // Moves a pair of a kind and of all up; the signs of what is returned tell whether a limit was
   // passed.
-  Pair move(Row& kind, Counter first, Pair by) {
+  Pair raise(Row& kind, Counter first, Pair by) {
     Pair& head = pair(kind.head, first);
     Pair& all_head = pair(rows_[kAll].head, first);
     head -= by;
     all_head -= by;
     return head | all_head;
   }
-  // Goes either way.
-  Pair move_split(Row& kind, const HandOut& change) {
-    const Pair by{change.split_count, change.split_bytes};
-    pair(kind.freed, kSplit) -= by & (by < 0);
-    return move(kind, kSplit, by);
-  }
   void lower(Row& kind, Counter first, Pair by) {
     pair(kind.head, first) += by;
     pair(rows_[kAll].head, first) += by;
     pair(kind.freed, first) += by;
   }
-  void raise_peaks_if_passed(Row& kind, Pair signs) {
-    if ((signs[0] | signs[1]) < 0) [[unlikely]]
-      raise_peaks(kind);
-  }
-  void raise_peaks(Row& kind);
-  Stat stat(int row, int counter) const;
-  StatArray array(int counter) const;
+  static void count_lost_splits(Row& kind, Pair by) { pair(kind.freed, kSplit) -= by & (by < 0); }
+  static bool any_negative(Pair signs) { return (signs[0] | signs[1]) < 0; }
+  void raise_limits(Row& kind);
 
-  Row rows_[kRows];
+  Rows rows_;
+  bool alone_ = false;
 };
 
-inline void Counters::hand_out(bool is_small, const HandOut& change) {
-  Row& kind = row(is_small);
+inline bool Counters::hand_out(bool is_small, const HandOut& change) {
+  Row& kind = rows_[kind_of(is_small)];
   const Pair block{1, change.bytes};
-  const Pair signs = move(kind, kCount, block) | move(kind, kActive, block) |
-                     move(kind, kRequested, Pair{change.requested, 0}) | move_split(kind, change);
-  raise_peaks_if_passed(kind, signs);
+  const Pair requested{change.requested, 0};
+  const Pair split{change.split_count, change.split_bytes};
+  const Pair signs = raise(kind, kCount, block) | raise(kind, kActive, block) |
+                     raise(kind, kRequested, requested) | raise(kind, kSplit, split);
+  if (any_negative(signs)) [[unlikely]] {
+    if (!alone_) {
+      raise(kind, kCount, -block);
+      raise(kind, kActive, -block);
+      raise(kind, kRequested, -requested);
+      raise(kind, kSplit, -split);
+      return false;
+    }
+    raise_limits(kind);
+  }
+  count_lost_splits(kind, split);
+  return true;
 }
 
-inline void Counters::give_back_and_complete(bool is_small, const HandOut& change) {
-  give_back(is_small, change.bytes);
-  complete(is_small, change);
-}
-
-inline void Counters::give_back(bool is_small, int64_t bytes) {
-  lower(row(is_small), kCount, Pair{1, bytes});
-}
-
-inline void Counters::complete(bool is_small, const HandOut& change) {
-  Row& kind = row(is_small);
+inline bool Counters::give_back_and_complete(bool is_small, const HandOut& change) {
+  Row& kind = rows_[kind_of(is_small)];
+  const Pair split{change.split_count, change.split_bytes};
+  if (any_negative(raise(kind, kSplit, split))) [[unlikely]] {
+    if (!alone_) {
+      raise(kind, kSplit, -split);
+      return false;
+    }
+    raise_limits(kind);
+  }
+  count_lost_splits(kind, split);
+  lower(kind, kCount, Pair{1, change.bytes});
   lower(kind, kActive, Pair{1, change.bytes});
   lower(kind, kRequested, Pair{change.requested, 0});
-  raise_peaks_if_passed(kind, move_split(kind, change));
+  return true;
+}
+
+inline Counters::Move Counters::handing_out(const HandOut& change) {
+  return {{1, change.bytes, change.split_count, change.split_bytes, 1, change.bytes,
+           change.requested, change.oversize}};
+}
+
+inline Counters::Move Counters::giving_back(const HandOut& change) {
+  return {{-1, -change.bytes, 0, 0, 0, 0, 0, -change.oversize}};
+}
+
+inline Counters::Move Counters::completing(const HandOut& change) {
+  return {{0, 0, change.split_count, change.split_bytes, -1, -change.bytes, -change.requested, 0}};
+}
+
+inline Counters::Move Counters::giving_back_and_completing(const HandOut& change) {
+  return {{-1, -change.bytes, change.split_count, change.split_bytes, -1, -change.bytes,
+           -change.requested, -change.oversize}};
 }
 
 }  // namespace cachalot

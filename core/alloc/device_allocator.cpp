@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/block_steps.h"
+#include "alloc/hold.h"
 #include "alloc/hot_path.h"
 #include "base/text.h"
 
@@ -43,6 +44,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
   stats_.max_split_size = settings_.shown_max_split_size();
   if (settings_.per_process_memory_fraction < 1)
     set_memory_fraction(settings_.per_process_memory_fraction);
+  const Hold hold(*this);
   update_duties();
 }
 
@@ -64,43 +66,50 @@ void DeviceAllocator::update_duties() {
   if (duties & kAging) lasting_duties_ |= kMarks;
   if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
     lasting_duties_ |= kContexts;
-  duties |= lasting_duties_;
-  if (duties != 0) settle();
-  duties_ = duties;
+  if (!stale_uses_.empty()) duties |= kStaleUses;
+  duties_.set(duties | lasting_duties_);
 }
 
 // ---- Block objects
 
-void DeviceAllocator::reserve_blocks(uint32_t count) {
+// pre: the shard.
+void DeviceAllocator::reserve_blocks(Shard& shard, uint32_t count) {
   uint32_t spare = 0;
   Block* last = nullptr;
-  for (Block* b = spare_blocks_; b && spare < count; b = b->right, spare++) last = b;
+  for (Block* b = shard.spare_blocks; b && spare < count; b = b->right, spare++) last = b;
   if (spare >= count) return;
-  Block* chunk = shared_.arena.add_chunk(this);
+  Block* chunk = shared_.arena.add_chunk(&shard);
   if (last) {
     last->right = chunk;
   } else {
-    spare_blocks_ = chunk;
+    shard.spare_blocks = chunk;
   }
 }
 
+// pre: the device's lock, and the shard of the stream.
 Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
   if (Shelf* found = pool.find(stream)) return *found;
+  Shard& shard = shard_for(stream);
   size_t number = 0;
   while (number < shelves_.size() && shelves_[number]) number++;
   if (number == shelves_.size()) shelves_.push_back(nullptr);
   pool.shelves.reserve(pool.shelves.size() + 1);
-  auto shelf = std::make_unique<Shelf>(&pool, pool.is_small, stream, static_cast<uint32_t>(number),
-                                       rules_.ties_by_segment_number);
+  auto shelf =
+      std::make_unique<Shelf>(&pool, &shard, pool.is_small, stream, static_cast<uint32_t>(number),
+                              rules_.ties_by_segment_number);
   pool.shelves.insert(pool.position(stream), shelf.get());
+  shard.shelves++;
+  if (!pool.owner) shard.default_shelves[pool.is_small] = shelf.get();
   return *(shelves_[number] = shelf.release());
 }
 
 void DeviceAllocator::drop_empty_shelves(BlockPool& pool) {
   std::erase_if(pool.shelves, [&](Shelf* shelf) {
     if (shelf->segments != 0) return false;
+    Shard& shard = *shelf->shard;
+    shard.shelves--;
+    if (!pool.owner) shard.default_shelves[pool.is_small] = nullptr;
     shelves_[shelf->number] = nullptr;
-    if (pool.last == shelf) pool.last = nullptr;
     delete shelf;
     return true;
   });
@@ -145,38 +154,86 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
   return default_pools_[is_small];
 }
 
-inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
-                                                                 Stream current_stream,
+// pre: the shard of the stream.
+inline DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard& shard,
+                                                                 const Request& request,
                                                                  ContextId context) {
   AllocParams params;
-  params.requested = has(kWatched) ? watch_->with_red_zone(requested) : requested;
+  params.requested = has(kWatched) ? watch_->with_red_zone(request.size) : request.size;
   params.size = round_size(params.requested);
-  params.stream = stream;
-  params.current_stream = current_stream;
-  params.pool = &pool_for(params.size, stream);
+  params.stream = request.stream;
+  params.current_stream = request.current_stream;
+  params.shard = &shard;
+  params.pool = &pool_for(params.size, request.stream);
   params.expandable = has(kExpandable) && !(params.pool->owner && params.pool->owner->source);
   params.context = context;
   return params;
+}
+
+// ---- Counting
+
+// False: refused, and nothing has changed: collect() with nothing held, and try again. Never for the
+// whole device. pre: the shard, at which this call has changed nothing yet but through begin_at().
+inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
+  if (!has(kScarce | kWholeDevice) && shard.account.counters.move(is_small, move)) return true;
+  return peaks_.move(shard.account, is_small, move);
 }
 
 // ---- Handing out
 
 Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
-  Guard guard(lock_);
-  return allocate_dutifully(request, context, guard);
+  for (bool is_refused = request.at == 0; is_refused;) {
+    is_refused = false;
+    Shard* const shard = shards_.find(request.stream);
+    if (!shard) break;
+    {
+      const std::lock_guard guard(shard->lock);
+      if (has(kWholeDevice) || shard->stream.load(std::memory_order_relaxed) != request.stream)
+        break;
+      begin_at(*shard);
+      const Address address = allocate_from_cache(*shard, request, context, &is_refused);
+      if (address != 0) return address;
+    }
+    if (is_refused) collect();
+  }
+  return allocate_on_device(request, context);
 }
 
-Address DeviceAllocator::allocate_dutifully(const Request& request, ContextId context,
-                                            Guard& guard) {
-  settle();
-  if (request.at != 0) return allocate_at(request, context);
+// 0: not found, or refused by the counters. pre: the shard.
+Address DeviceAllocator::allocate_from_cache(Shard& shard, const Request& request,
+                                             ContextId context, bool* is_refused) {
+  if (!shard.spare_blocks) reserve_blocks(shard, 1);
+  AllocParams params = make_params(shard, request, context);
+  Block* const found = get_free_block(params);
+  if (!found) return 0;
+  if (const Block* block = alloc_found_block(found, params, should_split(params, found)))
+    return block->address;
+  params.shelf()->free.insert(found);
+  *is_refused = true;
+  return 0;
+}
+
+// What the shard alone could not do: routed requests, misses.
+Address DeviceAllocator::allocate_on_device(const Request& request, ContextId context) {
+  Hold hold(*this, request.stream);
+  if (request.at != 0) {
+    hold.take_all();
+    return allocate_at(request, context);
+  }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
-  if (!spare_blocks_) reserve_blocks(1);
-  AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  Shard& shard = hold.shard() ? *hold.shard() : shard_for(request.stream);
+  if (!shard.spare_blocks) reserve_blocks(shard, 1);
+  AllocParams params = make_params(shard, request, context);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
-    block = obtain_block(params, guard);
+    block = obtain_block(params, hold);
+  if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
+    return used->address;
+  // Nobody may take it in, or find it, while the shard is let go.
+  block->set(Block::kWaiting);
+  hold.take_all();
+  block->clear(Block::kWaiting);
   return alloc_found_block(block, params, should_split(params, block))->address;
 }
 
@@ -221,33 +278,32 @@ inline bool DeviceAllocator::should_split(const AllocParams& params, const Block
   return params.size < settings_.max_split_size && remainder > kSmallSize;
 }
 
+// Null: refused by the counters, and nothing has changed. pre: the shard; a block in no set.
 inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams& params,
                                                  bool split) {
   const bool was_split = block->is_split();
   const bool is_plain = !block->is(Block::kExpandable);
-  Counters::HandOut change{0, static_cast<int64_t>(params.requested), 0, 0};
+  const uint64_t size = split ? params.size : block->size;
+  const auto bytes = static_cast<int64_t>(size);
+  Counters::HandOut change{bytes, static_cast<int64_t>(params.requested), 0, 0, oversize_of(size)};
+  if (is_plain) {  // 5.1
+    const auto remaining = static_cast<int64_t>(block->size) - bytes;
+    change.split_count = int64_t{split} - int64_t{was_split};
+    change.split_bytes = was_split ? -bytes : remaining;
+  }
+  Shard& shard = *params.shard;
+  if (!count(shard, params.pool->is_small, Counters::handing_out(change))) return nullptr;
   if (split) {
     Block* remainder = block;
-    block = split_front(block, params.size);
+    block = split_front(shard, block, size);
     put_into_free_set(remainder);
-    change.split_count = was_split ? 0 : 1;
-    change.split_bytes =
-        was_split ? -static_cast<int64_t>(block->size) : static_cast<int64_t>(remainder->size);
-  } else if (was_split) {
-    change.split_count = -1;
-    change.split_bytes = -static_cast<int64_t>(block->size);
   }
-  if (!is_plain) change.split_count = change.split_bytes = 0;  // 5.1
-  change.bytes = static_cast<int64_t>(block->size);
   block->set(Block::kUsed);
   block->requested = params.requested;
   if (has(kContexts)) block->detail().context = params.context;
   shared_.addresses.set(block->address, BlockArena::number_of(block));
   trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
         params.context);
-  counters_.hand_out(params.pool->is_small, change);
-  if (block->size >= settings_.max_split_size) [[unlikely]]
-    stats_.oversize_allocations.increase(1);
   if (has(kLabels)) [[unlikely]]
     count_label(block, 1);
   if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
@@ -262,12 +318,44 @@ void DeviceAllocator::require_live(const Block* block, Address address) const {
     throw invalid_pointer(address);
 }
 
-bool DeviceAllocator::free(Block* block, Address address, std::optional<Stream> current_stream) {
+bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
+                           std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  Guard guard(lock_);
+  for (;;) {
+    {
+      const std::lock_guard guard(shard.lock);
+      if (has(kWholeDevice)) break;
+      if (block->address != address || !block->is(Block::kUsed)) return false;
+      if (block->is(Block::kRecorded)) break;
+      begin_at(shard);
+      if (free_to_cache(shard, block)) return true;
+    }
+    collect();
+  }
+  const Hold hold(*this);
   if (block->address != address || !block->is(Block::kUsed)) return false;
-  settle();
   free_locked(block, current_stream.value_or(block->segment()->stream), context);
+  return true;
+}
+
+Counters::HandOut DeviceAllocator::change_by_any_free(const Block* block, Neighbours free) const {
+  Counters::HandOut change = change_by_free(block, free);
+  if (block->is(Block::kExpandable)) change.split_count = change.split_bytes = 0;
+  change.oversize = oversize_of(block->size);
+  return change;
+}
+
+// False: refused by the counters. pre: the shard; no duty of the whole device; a block in use that
+// no other stream uses.
+bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
+  const Neighbours free = free_neighbours(block);
+  const Counters::HandOut change = change_by_any_free(block, free);
+  if (!count(shard, shelf_of(block).is_small, Counters::giving_back_and_completing(change)))
+    return false;
+  block->clear(Block::kUsed);
+  if (has(kContexts)) block->detail().context = kNoContext;
+  merge_with(shard, block, free);
+  put_into_free_set(block);
   return true;
 }
 
@@ -275,11 +363,11 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   Shelf& shelf = shelf_of(block);
   if (block->is(Block::kRecorded)) reserve_deferral();
   block->clear(Block::kUsed);
-  counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
+  const Counters::HandOut change{static_cast<int64_t>(block->size), 0, 0, 0,
+                                 oversize_of(block->size)};
+  count(*shelf.shard, shelf.is_small, Counters::giving_back(change));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
-  if (block->size >= settings_.max_split_size) [[unlikely]]
-    stats_.oversize_allocations.decrease(1);
   if (has(kLabels)) [[unlikely]]
     count_label(block, -1);
   if (!block->is(Block::kRecorded)) [[likely]]
@@ -299,20 +387,19 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
     watch->freed(block);
   trace(Action::kFreeCompleted, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
-  Counters::HandOut change{static_cast<int64_t>(block->size),
-                           static_cast<int64_t>(block->requested), 0, 0};
   if (has(kContexts)) block->detail().context = kNoContext;
-  merge_free_block(block, &change);
+  const Neighbours free = free_neighbours(block);
+  count(*shelf.shard, shelf.is_small, Counters::completing(change_by_any_free(block, free)));
+  merge_with(*shelf.shard, block, free);
   put_into_free_set(block);
-  if (block->is(Block::kExpandable)) change.split_count = change.split_bytes = 0;
-  counters_.complete(shelf.pool->is_small, change);
 }
 
 // ---- Other calls on blocks
 
-void DeviceAllocator::record_stream(Block* block, Address address, Stream stream,
+void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address, Stream stream,
                                     std::optional<Stream> current_stream) {
-  Guard guard(lock_);
+  const std::lock_guard device(lock_);
+  const std::lock_guard guard(shard.lock);
   if (block->address != address || !block->is(Block::kUsed)) return;
   const Stream own = block->segment()->stream;
   if (stream == own) return;
@@ -342,16 +429,22 @@ void DeviceAllocator::record_stream(Block* block, Address address, Stream stream
   }
 }
 
-std::optional<BlockInfo> DeviceAllocator::info(const Block* block, Address address) {
-  Guard guard(lock_);
-  if (block->address != address || !block->is(Block::kUsed)) return {};
-  const Shelf& shelf = shelf_of(block);
-  return BlockInfo{address, block->size, block->requested, shelf.stream, pool_id_of(*shelf.pool),
-                   device_, false};
+std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
+  return look_at(shard, [&]() -> std::optional<BlockInfo> {
+    if (block->address != address || !block->is(Block::kUsed)) return {};
+    const Shelf& shelf = shelf_of(block);
+    return BlockInfo{address, block->size, block->requested, shelf.stream, pool_id_of(*shelf.pool),
+                     device_, false};
+  });
 }
 
-std::pair<Address, uint64_t> DeviceAllocator::base_allocation(const Block* block, Address address) {
-  Guard guard(lock_);
+std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, const Block* block,
+                                                              Address address) {
+  return look_at(shard, [&] { return base_allocation_locked(block, address); });
+}
+
+std::pair<Address, uint64_t> DeviceAllocator::base_allocation_locked(const Block* block,
+                                                                     Address address) {
   require_live(block, address);
   if (block->is(Block::kExpandable)) {
     throw_invalid_state(
@@ -363,10 +456,11 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(const Block* block
   return {block->segment()->address, block->segment()->size};
 }
 
-ContextId DeviceAllocator::context_of(const Block* block, Address address) {
-  Guard guard(lock_);
-  return block->address == address && block->is(Block::kUsed) ? block->detail().context
-                                                              : kNoContext;
+ContextId DeviceAllocator::context_of(Shard& shard, const Block* block, Address address) {
+  return look_at(shard, [&] {
+    return block->address == address && block->is(Block::kUsed) ? block->detail().context
+                                                                : kNoContext;
+  });
 }
 
 uint64_t DeviceAllocator::live_blocks() {
@@ -374,8 +468,7 @@ uint64_t DeviceAllocator::live_blocks() {
 }
 
 void DeviceAllocator::free_all() {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   std::vector<Block*> live;
   for (const auto& [address, segment] : segments_) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
@@ -408,8 +501,9 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
 
 Address DeviceAllocator::allocate_at(const Request& request, ContextId context) {
   settle_before_allocation(request, context);
-  reserve_blocks(2);
-  AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  Shard& shard = shard_for(request.stream);
+  reserve_blocks(shard, 2);
+  AllocParams params = make_params(shard, request, context);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
@@ -436,7 +530,7 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
   if (!(fraction >= 0 && fraction <= 1)) {
     throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
   }
-  Guard guard(lock_);
+  const Hold hold(*this);
   limit_ = fraction < 1 ? limit_of(fraction, device_memory().total) : kUnlimited;
   update_duties();
 }
@@ -454,84 +548,100 @@ DeviceAllocator::DeviceMemory DeviceAllocator::device_memory() {
 }
 
 double DeviceAllocator::memory_fraction() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   if (limit_ == kUnlimited) return 1;
   return static_cast<double>(limit_) / static_cast<double>(device_memory().total);
 }
 
 void DeviceAllocator::set_memory_limit(uint64_t bytes) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   limit_ = bytes;
   update_duties();
 }
 
 uint64_t DeviceAllocator::memory_limit() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   return limit_;
 }
 
 void DeviceAllocator::set_settings(const Settings& settings) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   settings_ = settings;
   update_duties();
 }
 
 void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   observers_.swap(observers);
   update_duties();
 }
 
+// See Note [Pictures].
 Stats DeviceAllocator::stats() {
-  Guard guard(lock_);
-  settle();
+  const std::lock_guard guard(lock_);
   Stats stats = stats_;
-  counters_.read(&stats);
+  if (has(kWholeDevice)) {
+    peaks_.write(sums(), false, &stats);
+    return stats;
+  }
+  peaks_.begin_reading();
+  Peaks::Sums pictures{};
+  for (const auto& shard : shards_.all()) {
+    const std::lock_guard shard_guard(shard->lock);
+    begin_at(*shard);
+  }
+  peaks_.end_reading();
+  for (const auto& shard : shards_.all()) pictures.add(shard->account.picture);
+  peaks_.write(pictures, true, &stats);
   return stats;
 }
 
+Peaks::Sums DeviceAllocator::sums() const {
+  Peaks::Sums sums{};
+  for (const auto& shard : shards_.all()) sums.add(shard->account.counters.rows());
+  return sums;
+}
+
 void DeviceAllocator::reset_peak_stats() {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   const auto reset = [](Stat& stat) { stat.reset_peak(); };
-  counters_.reset_peak();
+  for (const auto& shard : shards_.all()) shard->account.counters.reset_limits();
+  peaks_.reset_peak();
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
-  reset(stats_.oversize_allocations);
   reset(stats_.oversize_segments);
 }
 
 void DeviceAllocator::reset_accumulated_stats() {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   const auto reset = [](Stat& stat) { stat.reset_accumulated(); };
-  counters_.reset_accumulated();
+  for (const auto& shard : shards_.all()) shard->account.counters.reset_accumulated();
+  peaks_.reset_accumulated(sums());
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
-  reset(stats_.oversize_allocations);
   reset(stats_.oversize_segments);
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = stats_.num_oom_rejections = 0;
 }
 
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   return {pool_reserved_.begin(), pool_reserved_.end()};
 }
 
 std::vector<LabelStats> DeviceAllocator::label_stats() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   std::vector<LabelStats> rows;
   for (const auto& [id, row] : label_stats_) rows.push_back(row);
   return rows;
 }
 
 DeviceTotals DeviceAllocator::totals() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   return totals_of(driver_, device_, obtained_);
 }
 

@@ -5,6 +5,7 @@
 // Where to find what:
 //   hot_path.h             a hit and a usual free, all inline; block_steps.h has the steps they are
 //                          made of
+//   hold.h, hold.cpp       who has what of the device; shard.h and peaks.h say why
 //   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
 //                          settings, statistics
 //   obtain_memory.cpp      the ladder of a miss
@@ -16,8 +17,9 @@
 //   device_snapshot.cpp    snapshots, history
 //   auditor.cpp            check()
 //
-// Every public function takes the lock. Private functions expect it to be held; those that drop it
-// meanwhile take it as an argument and say so.
+// Every public function takes what it needs of the device: a shard, or a Hold (Note [Shards] in
+// shard.h). Private functions expect the whole device to be held, unless they say that a shard is
+// enough; those that let go meanwhile take the Hold as an argument.
 #pragma once
 
 #include <atomic>
@@ -34,19 +36,18 @@
 
 #include "alloc/allocator.h"
 #include "alloc/block_pool.h"
-#include "alloc/counters.h"
+#include "alloc/duties.h"
 #include "alloc/hash_order.h"
-#include "alloc/kept_free.h"
 #include "alloc/memory_watch.h"
 #include "alloc/page_table.h"
+#include "alloc/peaks.h"
 #include "alloc/private_pool.h"
+#include "alloc/shard.h"
 #include "alloc/shared_state.h"
 #include "alloc/stream_uses.h"
 #include "base/lock.h"
 
 namespace cachalot {
-
-using Guard = std::unique_lock<Lock>;
 
 template <typename Observer>
 using Observers = std::map<uint64_t, Observer>;
@@ -68,17 +69,17 @@ class DeviceAllocator {
 
   // ---- Hits (hot_path.h), tried first
   Address try_allocate(uint64_t requested, Stream stream);
-  bool try_free(Block* block, Address address);
+  bool try_free(Shard& shard, Block* block, Address address);
 
-  // ---- Blocks (device_allocator.cpp). block: the address table's guess for address.
+  // ---- Blocks (device_allocator.cpp). shard, block: the address table's guess for address.
   Address allocate(const Request& request);
-  bool free(Block* block, Address address,
+  bool free(Shard& shard, Block* block, Address address,
             std::optional<Stream> current_stream);  // false: not a live block
-  void record_stream(Block* block, Address address, Stream stream,
+  void record_stream(Shard& shard, Block* block, Address address, Stream stream,
                      std::optional<Stream> current_stream);
-  std::optional<BlockInfo> info(const Block* block, Address address);
-  std::pair<Address, uint64_t> base_allocation(const Block* block, Address address);
-  ContextId context_of(const Block* block, Address address);
+  std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address);
+  std::pair<Address, uint64_t> base_allocation(Shard& shard, const Block* block, Address address);
+  ContextId context_of(Shard& shard, const Block* block, Address address);
   void annotate(const Block* block, Address address, const std::string& text);
   uint64_t live_blocks();
   void free_all();
@@ -130,22 +131,6 @@ class DeviceAllocator {
   std::string check_red_zones();
 
  private:
-  // Reasons why a call is more than a search in the cache; 0 is the usual case.
-  enum Duty : uint32_t {
-    kPendingFrees = 1,   // events or deferred frees are waiting
-    kRouting = 2,        // pools are being routed to
-    kMarkedCapture = 4,  // R10
-    kTracing = 8,        // history is recorded or observed
-    kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
-    kOversize = 32,      // max_split_size is finite
-    kExpandable = 64,    // the option is on
-    kRounding = 128,     // sizes are rounded by divisions
-    kLabels = 256,
-    kContexts = 512,  // blocks may keep contexts; stays once they did
-    kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
-    kWatched = 2048,  // see Note [Memory watch]; stays
-  };
-
   // One request on its way.
   struct AllocParams {
     uint64_t requested;         // n
@@ -153,7 +138,13 @@ class DeviceAllocator {
     uint64_t segment_size = 0;  // A; known from the first miss on
     Stream stream;
     Stream current_stream;
+    Shard* shard;
     BlockPool* pool;
+
+    // Null: nothing was obtained for this pool and stream yet.
+    Shelf* shelf() const {
+      return pool->owner ? pool->find(stream) : shard->default_shelves[pool->is_small];
+    }
     bool expandable;  // active for this request (8.4)
     ContextId context;
     uint64_t obtained_when_rejected = 0;  // T
@@ -161,22 +152,44 @@ class DeviceAllocator {
     bool source_gave_null = false;        // R82
   };
 
+  // Which of a block's neighbours it can take in.
+  struct Neighbours {
+    bool before;
+    bool after;
+  };
+
   enum class Obtain { kFirst, kRetry };
+  class Hold;
   class Unlocked;
+  class Away;
   class Remedies;
 
-  // device_allocator.cpp
-  Address allocate_usual(uint64_t requested, Stream stream);
-  void free_usual(Block* block);
-  Address allocate_dutifully(const Request& request, ContextId context, Guard& guard);
+  // hot_path.h. pre: the shard.
+  Address allocate_usual(Shard& shard, uint64_t requested, Stream stream);
+  bool free_usual(Shard& shard, Block* block);
   // Before anything that walks, releases, counts or changes what a hit does not.
-  void settle();
-  void count_rounds(Block* block, int64_t rounds);
-  void put_back(Block* block);
+  void settle(Shard& shard);
+  static void count_rounds(Shard& shard, Block* block, int64_t rounds);
+  bool put_back(Shard& shard, Block* block);
+
+  // hold.cpp
+  void collect();
+  void stop();
+  void go_on();
+  void visit_shards();
+  void begin_at(Shard& shard);
+  Shard& shard_for(Stream stream);
+  template <class Look>
+  auto look_at(Shard& shard, Look look);
+
+  // device_allocator.cpp
+  Address allocate_from_cache(Shard& shard, const Request& request, ContextId context,
+                              bool* is_refused);
+  Address allocate_on_device(const Request& request, ContextId context);
+  bool free_to_cache(Shard& shard, Block* block);
   uint64_t round_size(uint64_t n) const;
   uint64_t segment_size_for(uint64_t size) const;
-  AllocParams make_params(uint64_t requested, Stream stream, Stream current_stream,
-                          ContextId context);
+  AllocParams make_params(Shard& shard, const Request& request, ContextId context);
   BlockPool& pool_for(uint64_t size, Stream stream);
   Block* first_fit(const AllocParams& params) const;
   Block* get_free_block(AllocParams& params);
@@ -185,42 +198,50 @@ class DeviceAllocator {
   bool is_oversize_mismatch(const AllocParams& params, const Block* block) const;
   bool should_split(const AllocParams& params, const Block* block) const;
   Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
-  Block* split_front(Block* block, uint64_t size);
+  static Block* split_front(Shard& shard, Block* block, uint64_t size);
   void free_locked(Block* block, Stream current_stream, ContextId context);
   void complete_free(Block* block, ContextId context);
-  void merge_free_block(Block* block, Counters::HandOut* change);
+  bool count(Shard& shard, bool is_small, const Counters::Move& move);
+  int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
+  static Neighbours free_neighbours(const Block* block);
+  static Counters::HandOut change_by_free(const Block* block, Neighbours free);
+  Counters::HandOut change_by_any_free(const Block* block, Neighbours free) const;
+  void merge_with(Shard& shard, Block* block, Neighbours free);
   static bool can_absorb(const Block* block, const Block* neighbour);
   void take_from_its_set(Block* block);
-  uint64_t absorb_previous(Block* block);
-  uint64_t absorb_next(Block* block);
+  void absorb_previous(Shard& shard, Block* block);
+  void absorb_next(Shard& shard, Block* block);
   void put_into_free_set(Block* block);
   void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
   Address allocate_at(const Request& request, ContextId context);
+  std::pair<Address, uint64_t> base_allocation_locked(const Block* block, Address address);
   Block* free_block_around(const AllocParams& params, Address address);
   void require_live(const Block* block, Address address) const;
   void settle_before_allocation(const Request& request, ContextId context);
   void update_duties();
   void count_label(Block* block, int64_t sign);
 
-  Block* new_block();
-  void recycle(Block* block);
-  void reserve_blocks(uint32_t count);
+  static Block* new_block(Shard& shard);
+  void recycle(Shard& shard, Block* block);
+  void reserve_blocks(Shard& shard, uint32_t count);
   static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
+  static Shard& shard_of(const Block* block) { return *shelf_of(block).shard; }
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
-  bool has(uint32_t duties) const { return (duties_ & duties) != 0; }
+  bool has(uint32_t duties) const { return duties_.has(duties); }
   // Null: nothing is watched, or the memory is from a source that is not the driver.
   MemoryWatch* watch_of(const BlockPool& pool) const {
     return has(kWatched) && !(pool.owner && pool.owner->source) ? watch_.get() : nullptr;
   }
 
   // obtain_memory.cpp
-  Block* obtain_block(AllocParams& params, Guard& guard);
-  Block* run_free_memory_callbacks(AllocParams& params, Guard& guard);
-  Block* alloc_block(AllocParams& params, Obtain attempt, Guard& guard);
+  Block* obtain_block(AllocParams& params, Hold& hold);
+  Block* take_all_and_search(AllocParams& params, Hold& hold);
+  Block* run_free_memory_callbacks(AllocParams& params, Hold& hold);
+  Block* alloc_block(AllocParams& params, Obtain attempt, Hold& hold);
   bool is_over_limit(const AllocParams& params) const;
   bool is_rejected(const AllocParams& params) const;
-  Address ask_driver(AllocParams& params, Guard& guard);
+  Address ask_driver(AllocParams& params, Hold& hold);
   Block* add_plain_segment(const AllocParams& params, Address address);
   bool try_mempool_fallback(AllocParams& params, Block** block);
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
@@ -228,8 +249,8 @@ class DeviceAllocator {
   bool never_fits(const AllocParams& params);
 
   // out_of_memory.cpp
-  [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
-  [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, Hold& hold);
+  [[noreturn]] void throw_rejected(const AllocParams& params, Hold& hold);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
   OutOfMemory out_of_memory_numbers(const AllocParams& params);
   std::string out_of_memory_text(const AllocParams& params, const OutOfMemory& numbers);
@@ -315,21 +336,25 @@ class DeviceAllocator {
   DeviceMemory device_memory();
   uint64_t limit_of(double fraction, uint64_t total) const;
 
+  Peaks::Sums sums() const;  // of the whole device
+  int64_t current_sum(Counters::Counter counter) const;
   // Statistics that only slow paths move.
   void count_reserved(const BlockPool& pool, int64_t bytes);
 
-  Lock lock_;
-  uint32_t duties_ = 0;
+  // Read by every call, and seldom written.
+  Duties duties_;
   SharedState& shared_;
   Driver& driver_;
   const Rules& rules_;
   const int device_;
 
+  ShardTable shards_;
+
+  alignas(64) Lock lock_;
+  Lock collecting_;  // also for changes of the list of shards
+  Peaks peaks_{duties_};
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
   std::vector<Shelf*> shelves_;  // by number; null: free to be used again
-  Block* spare_blocks_ = nullptr;
-  KeptFree last_;
-  Counters counters_;
   uint32_t lasting_duties_ = 0;  // kContexts, kMarks and kWatched
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
@@ -356,7 +381,7 @@ class DeviceAllocator {
   std::unordered_map<const Block*, std::set<Stream>>
       stale_uses_;  // what the reference wrongly remembers (U2)
 
-  Stats stats_;  // those that counters_ does not keep
+  Stats stats_;  // those that the shards do not count
   std::map<PoolId, StatArray> pool_reserved_;
   std::map<uint32_t, LabelStats> label_stats_;
 

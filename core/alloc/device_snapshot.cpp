@@ -2,7 +2,7 @@
 // Snapshots of one device, and its history (22, snapshot-format.md 3).
 #include <chrono>
 
-#include "alloc/hot_path.h"
+#include "alloc/hold.h"
 
 namespace cachalot {
 namespace {
@@ -43,7 +43,7 @@ void DeviceAllocator::add_entry(TraceEntry entry) try {
 
 // What is left of a request to record that names an unknown action (22.3).
 void DeviceAllocator::skip_actions(bool recording, uint32_t skipped_actions) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   recording_ = recording;
   skipped_actions_ = skipped_actions;
   update_duties();
@@ -51,7 +51,7 @@ void DeviceAllocator::skip_actions(bool recording, uint32_t skipped_actions) {
 
 // Another limit keeps what is there, and with it the order of the reference (22.1, U11).
 void DeviceAllocator::record_history(const HistoryOptions& options, uint32_t skipped_actions) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   recording_ = options.enabled;
   ring_.set_limit(options.max_entries, rules_.mend_history_order);
   skipped_actions_ = skipped_actions;
@@ -62,15 +62,15 @@ void DeviceAllocator::record_history(const HistoryOptions& options, uint32_t ski
 }
 
 std::vector<TraceEntry> DeviceAllocator::history() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   return ring_.entries();
 }
 
 void DeviceAllocator::annotate(const Block* block, Address address, const std::string& text) {
   const ContextId context = capture_context(ContextLevel::kAlloc);
-  Guard guard(lock_);
+  Hold hold(*this);
   if (block->address != address || !block->is(Block::kUsed)) {
-    guard.unlock();
+    hold.let_go();
     throw Error(Status::kInvalidArgument, annotation_error(address));
   }
   if (!has(kTracing)) return;
@@ -111,8 +111,7 @@ const Block* DeviceAllocator::add_range_to_snapshot(Snapshot* snapshot, const Se
 // The reference finds a private pool's segments by their first blocks, so an expandable one shows
 // only as far as it is mapped from its beginning on (exp. 8.8).
 void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   if (!pool.is_default()) remark_if_outlived(pool);
   const size_t first_row = snapshot->segments.size();
   for (const auto& [address, segment] : segments_) {

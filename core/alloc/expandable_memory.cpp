@@ -12,7 +12,7 @@
 // page-aligned, free, and in their pool's unmapped set.
 // Limitations: a page with one live block stays.
 #include "alloc/block_steps.h"
-#include "alloc/device_allocator.h"
+#include "alloc/hold.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -59,7 +59,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   if (rules_.mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
   const uint64_t pages = wanted / page + (wanted % page != 0 ? 1 : 0);
 
-  reserve_blocks(4);
+  reserve_blocks(*params.shard, 4);
   Shelf& shelf = shelf_for(pool, params.stream);
   auto segment = std::make_unique<Segment>();
   expandable_segments_.reserve(expandable_segments_.size() + 1);
@@ -84,7 +84,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
 Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   Block* block = find_expandable_block(params);
   if (!block) return nullptr;
-  reserve_blocks(4);
+  reserve_blocks(*params.shard, 4);
   if (block->is(Block::kUnmapped) &&
       !map_block(block, std::min(params.size, block->size), params.context)) {
     return nullptr;
@@ -92,7 +92,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   while (block->size < params.size) {
     Block* hole = block->next;
     if (!hole->is(Block::kUnmapped)) return nullptr;  // the range itself is too small
-    reserve_blocks(4);
+    reserve_blocks(*params.shard, 4);
     if (!map_block(hole, std::min(params.size - block->size, hole->size), params.context))
       return nullptr;
     block = hole;
@@ -114,8 +114,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   pool.unmapped.erase(block);
   if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
   block->set_flags(Block::kExpandable);
-  absorb_previous(block);
-  absorb_next(block);
+  merge_with(shard_of(block), block, free_neighbours(block));
   put_into_free_set(block);
   count_reserved(pool, static_cast<int64_t>(mapped));
   stats_.num_device_alloc++;
@@ -127,7 +126,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
 
 // A new block of the same state takes the last bytes of a block.
 Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
-  Block* back = new_block();
+  Block* back = new_block(shard_of(block));
   block->size -= size;
   back->address = block->address + block->size;
   back->size = size;
@@ -148,16 +147,16 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   const Address end =
       segment.address + round_down(block->address + block->size - segment.address, page);
   if (begin >= end) return;
-  reserve_blocks(2);
+  Shard& shard = shard_of(block);
+  reserve_blocks(shard, 2);
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
   take_from_free_set(block);
-  if (begin > block->address) put_into_free_set(split_front(block, begin - block->address));
+  if (begin > block->address) put_into_free_set(split_front(shard, block, begin - block->address));
   if (end < block->address + block->size)
     put_into_free_set(cut_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
-  absorb_previous(block);
-  absorb_next(block);
+  merge_with(shard, block, free_neighbours(block));
   pool.unmapped.insert(block);
   count_reserved(pool, -static_cast<int64_t>(end - begin));
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
@@ -176,7 +175,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
 // ---- Calls
 
 void DeviceAllocator::give_peer_access(int peer) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   const DriverCode code = driver_.enable_peer(peer, device_);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
@@ -185,7 +184,7 @@ void DeviceAllocator::give_peer_access(int peer) {
 }
 
 std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   std::vector<ExpandableSegmentRow> rows;
   for (const Segment* segment : expandable_segments_) {
     if (segment->stream == 0) continue;  // exp. 8.10
@@ -195,7 +194,7 @@ std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
 }
 
 std::pair<uint64_t, uint64_t> DeviceAllocator::expandable_totals() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   uint64_t bytes = 0;
   for (const Segment* segment : expandable_segments_) bytes += segment->pages->reserved_bytes();
   return {bytes, expandable_segments_.size()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The hit: what a request or a free is while no duty is set. The same decisions as in
 // device_allocator.cpp, with all that can not apply left out; the golden files are compared on both
-// roads.
+// roads. Decide, count, apply: nothing has changed where the counters refuse.
 #pragma once
 
 #include <utility>
@@ -11,14 +11,15 @@
 namespace cachalot {
 
 // See Note [Kept free].
-[[gnu::noinline]] inline void DeviceAllocator::settle() {
-  Block* const block = std::exchange(last_.handed_out, nullptr);
-  if (const int64_t rounds = std::exchange(last_.rounds, 0)) count_rounds(block, rounds);
-  if (std::exchange(last_.kept, false)) put_back(block);
+[[gnu::noinline]] inline void DeviceAllocator::settle(Shard& shard) {
+  Block* const block = std::exchange(shard.last.handed_out, nullptr);
+  if (const int64_t rounds = std::exchange(shard.last.rounds, 0)) count_rounds(shard, block, rounds);
+  // Never refused: the shard has counted the state that this brings back, and kept its limits.
+  if (std::exchange(shard.last.kept, false)) put_back(shard, block);
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
-inline void DeviceAllocator::count_rounds(Block* block, int64_t rounds) {
+inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t rounds) {
   Block* const next = block->next;
   Counters::HandOut change{static_cast<int64_t>(block->size),
                            static_cast<int64_t>(block->requested), 0, 0};
@@ -32,98 +33,104 @@ inline void DeviceAllocator::count_rounds(Block* block, int64_t rounds) {
     change.split_count = -1;
     change.split_bytes = -change.bytes;
   }
-  counters_.add_rounds(shelf_of(block).is_small, change, rounds);
+  shard.account.counters.add_rounds(shelf_of(block).is_small, change, rounds);
 }
 
-// pre: a plain block that is no longer used.
-[[gnu::always_inline]] inline void DeviceAllocator::put_back(Block* block) {
+// False: refused by the counters. pre: a plain block that the caller freed.
+[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
   Shelf& shelf = shelf_of(block);
-  Counters::HandOut change{static_cast<int64_t>(block->size),
-                           static_cast<int64_t>(block->requested), 0, 0};
-  merge_free_block(block, &change);
+  const Neighbours free = free_neighbours(block);
+  const Counters::HandOut change = change_by_free(block, free);
+  if (!shard.account.counters.give_back_and_complete(shelf.is_small, change)) [[unlikely]]
+    return false;
+  block->clear(Block::kUsed);
+  merge_with(shard, block, free);
   shelf.free.insert(block);
-  counters_.give_back_and_complete(shelf.is_small, change);
+  return true;
 }
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
-  if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever) [[unlikely]]
+  Shard* const shard = shards_.find(stream);
+  if (!shard || !duties_.none()) [[unlikely]]
     return 0;
-  lock_.lock();
-  const Address address = duties_ == 0 ? allocate_usual(requested, stream) : 0;
-  lock_.unlock();
+  shard->lock.lock();
+  const Address address = duties_.none() ? allocate_usual(*shard, requested, stream) : 0;
+  shard->lock.unlock();
   return address;
 }
 
 // False: not a live block, or more than a usual free; nothing has changed.
-[[gnu::always_inline]] inline bool DeviceAllocator::try_free(Block* block, Address address) {
-  lock_.lock();
+[[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
+                                                             Address address) {
+  shard.lock.lock();
   // Expandable blocks and recorded uses have flags of their own, so one comparison tells it all.
-  const bool is_usual = duties_ == 0 && block->address == address && block->flags() == Block::kUsed;
-  if (is_usual) [[likely]]
-    free_usual(block);
-  lock_.unlock();
-  return is_usual;
+  const bool is_usual =
+      duties_.none() && block->address == address && block->flags() == Block::kUsed;
+  const bool is_freed = is_usual && free_usual(shard, block);
+  shard.lock.unlock();
+  return is_freed;
 }
 
 // 0: a miss. pre: requested is not 0.
-[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(uint64_t requested,
+[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(Shard& shard,
+                                                                      uint64_t requested,
                                                                       Stream stream) {
   const uint64_t size = round_up(requested, kMinBlockSize);
-  BlockPool& pool = default_pools_[size <= kSmallSize];
-  Shelf* shelf = pool.find(stream);
-  if (!shelf || !spare_blocks_) [[unlikely]]
+  const bool is_small = size <= kSmallSize;
+  Shelf* const shelf = shard.default_shelves[is_small];
+  const bool is_of_stream = shard.stream.load(std::memory_order_relaxed) == stream;
+  if (!shelf || !shard.spare_blocks || !is_of_stream) [[unlikely]]
     return 0;
-  Block* const last = last_.handed_out;
-  if (last_.kept && last->requested == requested && last->segment()->shelf == shelf) {
-    last_.kept = false;
-    last_.rounds++;
+  KeptFree& kept = shard.last;
+  Block* const last = kept.handed_out;
+  if (kept.kept && last->requested == requested && last->segment()->shelf == shelf) {
+    kept.kept = false;
+    kept.rounds++;
     last->set(Block::kUsed);
     return last->address;
   }
-  if (!last_.is_settled()) [[unlikely]]
-    settle();
+  if (!kept.is_settled()) [[unlikely]]
+    settle(shard);
   Block* block = shelf->free.first_at_least(size);
   if (!block || block->is(Block::kExpandable)) [[unlikely]]
     return 0;
-  shelf->free.remove(block);
-  const bool is_small = shelf->is_small;
   const bool was_split = block->is_split();
   const uint64_t remaining = block->size - size;
-  Counters::HandOut change{0, static_cast<int64_t>(requested), 0, 0};
-  if (remaining > (is_small ? kMinBlockSize - 1 : kSmallSize)) {
-    Block* remainder = block;
-    block = split_front(block, size);
+  const bool splits = remaining > (is_small ? kMinBlockSize - 1 : kSmallSize);
+  const auto taken = static_cast<int64_t>(splits ? size : block->size);
+  const Counters::HandOut change{
+      taken, static_cast<int64_t>(requested), int64_t{splits} - int64_t{was_split},
+      was_split ? -taken : static_cast<int64_t>(splits ? remaining : 0)};
+  if (!shard.account.counters.hand_out(is_small, change)) [[unlikely]]
+    return 0;
+  shelf->free.remove(block);
+  if (splits) {
+    Block* const remainder = block;
+    block = split_front(shard, block, size);
     shelf->free.insert(remainder);
-    change.split_count = was_split ? 0 : 1;
-    change.split_bytes = was_split ? -static_cast<int64_t>(size) : static_cast<int64_t>(remaining);
-  } else if (was_split) {
-    change.split_count = -1;
-    change.split_bytes = -static_cast<int64_t>(block->size);
   }
-  last_.handed_out = block;
+  kept.handed_out = block;
   block->set(Block::kUsed);
   block->requested = requested;
   shared_.addresses.set(block->address, BlockArena::number_of(block));
-  change.bytes = static_cast<int64_t>(block->size);
-  counters_.hand_out(is_small, change);
   return block->address;
 }
 
-// pre: no duty is set; a plain block that is used, and by no other stream.
-[[gnu::always_inline]] inline void DeviceAllocator::free_usual(Block* block) {
-  if (block == last_.handed_out) {
+// False: refused by the counters. pre: no duty is set; a plain block that is used, and by no other
+// stream.
+[[gnu::always_inline]] inline bool DeviceAllocator::free_usual(Shard& shard, Block* block) {
+  if (block == shard.last.handed_out) {
     block->clear(Block::kUsed);
-    last_.kept = true;
-    return;
+    shard.last.kept = true;
+    return true;
   }
   // While this block is used, so that no neighbour takes it in.
-  if (!last_.is_settled()) [[unlikely]]
-    settle();
-  last_.handed_out = nullptr;
-  block->clear(Block::kUsed);
-  put_back(block);
+  if (!shard.last.is_settled()) [[unlikely]]
+    settle(shard);
+  shard.last.handed_out = nullptr;
+  return put_back(shard, block);
 }
 
 }  // namespace cachalot

@@ -1,63 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A miss: the ladder from callbacks over the driver and releases to the last attempt (8.6 to 8.11).
-#include "alloc/device_allocator.h"
-#include "alloc/hot_path.h"
+#include "alloc/block_steps.h"
+#include "alloc/hold.h"
 #include "alloc/relaxed_capture_mode.h"
 
 namespace cachalot {
 
-// Lets others at the device while this thread is busy elsewhere. The pool of the request stays
-// meanwhile; hits of others are settled, as they are before every other slow step.
-class DeviceAllocator::Unlocked {
- public:
-  Unlocked(DeviceAllocator& device, Guard& guard, PrivatePool* pool)
-      : device_(device), guard_(guard), pool_(pool) {
-    if (pool_) pool_->requests_under_way++;
-    guard_.unlock();
-  }
-  ~Unlocked() {
-    guard_.lock();
-    if (pool_) pool_->requests_under_way--;
-    device_.settle();
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  DeviceAllocator& device_;
-  Guard& guard_;
-  PrivatePool* pool_;
-};
-
-// The rungs in their order; the first that gives a block ends it. Never returns null.
-Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
+// The rungs in their order; the first that gives a block ends it. Never returns null. Up to the first
+// answer of the driver the shard is enough.
+Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
   params.segment_size = segment_size_for(params.size);
-  if (Block* block = run_free_memory_callbacks(params, guard)) return block;
-  reserve_blocks(2);
+  if (Block* block = run_free_memory_callbacks(params, hold)) return block;
+  reserve_blocks(*params.shard, 2);
   if (has(kAging)) garbage_collect_cached_blocks(params.context);
-  if (Block* block = alloc_block(params, Obtain::kFirst, guard)) return block;
+  if (Block* block = alloc_block(params, Obtain::kFirst, hold)) return block;
+  if (Block* block = take_all_and_search(params, hold)) return block;
   const bool may_release = !params.rejected || rules_.mend_rejection;
   if (may_release) {
     Block* block = nullptr;
     if (try_mempool_fallback(params, &block)) return block;
     if (has(kOversize) && release_available_cached_blocks(params)) {
       if (mend_search(params, &block)) return block;
-      if ((block = alloc_block(params, Obtain::kFirst, guard))) return block;
+      if ((block = alloc_block(params, Obtain::kFirst, hold))) return block;
     }
     if (!is_capture_context(params.current_stream) && !never_fits(params)) {
       release_cached_blocks({}, params.current_stream, params.context);
       if (mend_search(params, &block)) return block;
-      if ((block = alloc_block(params, Obtain::kRetry, guard))) return block;
+      if ((block = alloc_block(params, Obtain::kRetry, hold))) return block;
     }
   }
-  if (params.rejected) throw_rejected(params, guard);
-  throw_out_of_memory(params, guard);
+  if (params.rejected) throw_rejected(params, hold);
+  throw_out_of_memory(params, hold);
+}
+
+// Null: nothing was there, or nobody could have freed anything meanwhile.
+Block* DeviceAllocator::take_all_and_search(AllocParams& params, Hold& hold) {
+  if (hold.is_whole()) return nullptr;
+  hold.take_all();
+  reserve_blocks(*params.shard, 1);
+  return get_free_block(params);
 }
 
 // U9: what has just been released for others may have made room in the cache.
 bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   if (!rules_.mend_search_after_release) return false;
-  reserve_blocks(1);
+  reserve_blocks(*params.shard, 1);
   *block = get_free_block(params);
   return *block != nullptr;
 }
@@ -71,19 +58,19 @@ bool DeviceAllocator::never_fits(const AllocParams& params) {
          params.size > total + total / 8;
 }
 
-Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Guard& guard) {
+Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hold) {
   if (observers_->free_memory.empty()) return nullptr;
   bool freed = false;
   {
     auto observers = observers_;
-    const Unlocked unlocked(*this, guard, params.pool->owner);
+    const Unlocked unlocked(hold, *params.shard, params.pool->owner);
     for (const auto& [id, callback] : observers->free_memory) {
       if (callback(device_, params.segment_size)) freed = true;
     }
     observers.reset();  // maybe the last reference: what the caller destroys may call back
   }
   if (!freed) return nullptr;
-  reserve_blocks(1);
+  reserve_blocks(*params.shard, 1);
   return get_free_block(params);
 }
 
@@ -102,7 +89,7 @@ bool DeviceAllocator::is_rejected(const AllocParams& params) const {
 }
 
 // 8.9. Null: out of memory, refused by the limit, or rejected.
-Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Guard& guard) {
+Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& hold) {
   if (const DriverCode pending = driver_.take_pending_error(device_); pending != kSuccess) {
     throw runtime_error(driver_, pending);
   }
@@ -114,16 +101,24 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Guard& 
     params.obtained_when_rejected = obtained_;
     return nullptr;
   }
-  if (params.expandable) return try_allocate_expandable_block(params);
-  const Address address = ask_driver(params, guard);
+  if (params.expandable) {
+    const Away away(*this, hold);
+    return try_allocate_expandable_block(params);
+  }
+  const Address address = ask_driver(params, hold);
   return address == 0 ? nullptr : add_plain_segment(params, address);
 }
 
-Address DeviceAllocator::ask_driver(AllocParams& params, Guard& guard) {
+Address DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   PrivatePool* const owner = params.pool->owner;
   const RelaxedCaptureMode relaxed(driver_, device_, is_capturing(params.current_stream));
   std::optional<Unlocked> unlocked;
-  if (settings_.release_lock_on_cudamalloc) unlocked.emplace(*this, guard, owner);
+  std::optional<Away> away;
+  if (settings_.release_lock_on_cudamalloc) {
+    unlocked.emplace(hold, *params.shard, owner);
+  } else {
+    away.emplace(*this, hold);
+  }
   if (owner && owner->source) {
     const Address address = owner->source->allocate(params.segment_size, device_,
                                                     driver_.user_handle(params.current_stream));
@@ -142,7 +137,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   BlockPool& pool = *params.pool;
   Block* block = nullptr;
   try {
-    reserve_blocks(2);  // others may have taken those that were there while the lock was away
+    reserve_blocks(*params.shard, 2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
     if (pool.owner && rules_.counts_private_pool_bytes)
@@ -175,7 +170,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 // taken as the reference takes them, with their effects on use counts and errors (U5, U6).
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
-  reserve_blocks(1);
+  reserve_blocks(*params.shard, 1);
   for (const PoolId id : use_on_oom_.keys()) {
     const PrivatePool* known = find_pool(id);
     const bool is_routed =

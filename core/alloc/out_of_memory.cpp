@@ -2,7 +2,7 @@
 // The last rung of a miss: out of memory (16), the reference's text and a line of ours behind it.
 #include <unistd.h>
 
-#include "alloc/device_allocator.h"
+#include "alloc/hold.h"
 #include "alloc/remedies.h"
 #include "base/text.h"
 
@@ -83,7 +83,7 @@ OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   numbers.segment_size = params.segment_size;
   driver_.memory_info(device_, &numbers.device_free, &numbers.device_total);
   numbers.limit = limit_ == kUnlimited ? 0 : limit_;
-  numbers.allocated = static_cast<uint64_t>(counters_.allocated_bytes());
+  numbers.allocated = static_cast<uint64_t>(sums().rows[Counters::kAll].current(Counters::kBytes));
   numbers.reserved = obtained_;
   for (const Shelf* shelf : shelves_) {
     if (!shelf) continue;
@@ -97,7 +97,7 @@ OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   return numbers;
 }
 
-void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guard) {
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Hold& hold) {
   const OutOfMemory numbers = out_of_memory_numbers(params);
   std::string text = out_of_memory_text(params, numbers) + "\n" +
                      Remedies(*this, params, numbers.device_free, numbers.device_total).line();
@@ -105,12 +105,12 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Guard& guar
         params.context);
   stats_.num_ooms++;
   const auto observers = observers_;
-  guard.unlock();
+  hold.let_go();
   for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
   throw Error(numbers, std::move(text));
 }
 
-void DeviceAllocator::throw_rejected(const AllocParams& params, Guard& guard) {
+void DeviceAllocator::throw_rejected(const AllocParams& params, Hold& hold) {
   const OutOfMemory numbers = out_of_memory_numbers(params);
   const Rejection rejection{device_, params.segment_size, params.obtained_when_rejected,
                             numbers.device_total};
@@ -120,7 +120,7 @@ void DeviceAllocator::throw_rejected(const AllocParams& params, Guard& guard) {
       format_size(params.requested) + "\n" +
       Remedies(*this, params, numbers.device_free, numbers.device_total).line();
   const auto observers = observers_;
-  guard.unlock();
+  hold.let_go();
   for (const auto& [id, observer] : observers->rejection) observer(rejection);
   throw Error(numbers, std::move(text));
 }

@@ -2,7 +2,7 @@
 // Frees of blocks that other streams use: events outside of captures, deferral inside, recovery
 // (12, 18).
 #include "alloc/block_steps.h"
-#include "alloc/device_allocator.h"
+#include "alloc/hold.h"
 
 namespace cachalot {
 

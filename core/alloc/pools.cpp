@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Private pools and routing (17), capture marks (R10).
-#include "alloc/device_allocator.h"
+#include "alloc/hold.h"
 
 namespace cachalot {
 
@@ -47,7 +47,7 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
 }
 
 void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   create_or_join_pool(id, std::move(options.source));
   if (options.use_on_oom) use_on_oom_.insert(id, id.hash());
   if (options.no_split) {
@@ -57,7 +57,7 @@ void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
 }
 
 void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   create_or_join_pool(id, nullptr);
   for (const PoolRoute& route : routes_) {
     if (route.id == id) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
@@ -68,7 +68,7 @@ void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
 
 void DeviceAllocator::pool_end(PoolId id) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  Guard guard(lock_);
+  Hold hold(*this);
   // The reference does this before it looks whether there is a routing to end.
   if (settings_.graph_capture_record_stream_reuse) {
     forget_captures_of(id);
@@ -81,16 +81,16 @@ void DeviceAllocator::pool_end(PoolId id) {
   const PoolRoute ended = std::move(*route);  // its filter is destroyed after the lock is released
   routes_.erase(route);
   update_duties();
-  guard.unlock();
+  hold.let_go();
 }
 
 void DeviceAllocator::pool_release(PoolId id) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   release_pool_locked(id);
 }
 
 void DeviceAllocator::pool_set_use_on_oom(PoolId id, bool use) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   if (use) {
     use_on_oom_.insert(id, id.hash());
   } else {
@@ -99,13 +99,13 @@ void DeviceAllocator::pool_set_use_on_oom(PoolId id, bool use) {
 }
 
 void DeviceAllocator::pool_set_no_split(PoolId id) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   no_split_.insert(id);
   if (PrivatePool* pool = find_pool(id)) pool->small.no_split = pool->large.no_split = true;
 }
 
 int DeviceAllocator::pool_use_count(PoolId id) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   remark_if_outlived(id);
   const PrivatePool* pool = find_pool(id);
   if (!pool) throw_invalid_state("there is no pool with this id");
@@ -114,7 +114,7 @@ int DeviceAllocator::pool_use_count(PoolId id) {
 
 // 17.13.
 bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addresses) {
-  Guard guard(lock_);
+  const Hold hold(*this);
   const PrivatePool* pool = find_pool(id);
   if (!pool) throw_invalid_argument("Could not find pool of id");
   std::set<Address> live;
@@ -129,14 +129,14 @@ bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addre
 
 // Under 2.11 marks change nothing: only the flag that R10 reads stays unset.
 void DeviceAllocator::capture_begin() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   if (!rules_.captures_are_marked) return;
   marked_captures_++;
   update_duties();
 }
 
 void DeviceAllocator::capture_end() {
-  Guard guard(lock_);
+  const Hold hold(*this);
   if (!rules_.captures_are_marked) return;
   if (marked_captures_ == 0) throw_invalid_state("the end of a capture was marked without a begin");
   marked_captures_--;

@@ -3,7 +3,8 @@
 // cache emptied (13, 15).
 #include <cmath>
 
-#include "alloc/hot_path.h"
+#include "alloc/block_steps.h"
+#include "alloc/hold.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -19,7 +20,7 @@ Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf
   segment->pool = shelf.pool;
   segment->shelf = &shelf;
   segments_.emplace(segment->address, std::move(owned));
-  Block* block = new_block();
+  Block* block = new_block(*shelf.shard);
   block->address = segment->address;
   block->size = segment->size;
   block->set_home(segment, 0);
@@ -31,9 +32,10 @@ Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf
 }
 
 void DeviceAllocator::remove_segment(Block* only_block) {
-  shelf_of(only_block).segments--;
+  Shelf& shelf = shelf_of(only_block);
+  shelf.segments--;
   const Address address = only_block->segment()->address;
-  recycle(only_block);
+  recycle(*shelf.shard, only_block);
   segments_.erase(address);
 }
 
@@ -110,7 +112,7 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
 // 15.1. Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
 bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params) {
   const uint64_t key = std::max(params.size, settings_.max_split_size);
-  Shelf* shelf = params.pool->find(params.stream);
+  Shelf* shelf = params.shelf();
   const auto is_releasable = [&](const Block* b) {
     if (b->is(Block::kExpandable)) return false;
     if (b->is_split()) shared_.differ("U3", "kept a free piece of a segment that is in use");
@@ -193,16 +195,14 @@ void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
 
 void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   if (!pool.is_default()) remark_if_outlived(pool);
   release_cached_blocks(pool, current_stream, context);
   update_duties();
 }
 
 uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
-  Guard guard(lock_);
-  settle();
+  const Hold hold(*this);
   uint64_t largest = at_least;
   if (largest == 0) {
     uint64_t total = 0;

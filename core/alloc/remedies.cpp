@@ -17,7 +17,7 @@ std::string DeviceAllocator::Remedies::line() {
 }
 
 std::string DeviceAllocator::Remedies::largest_free_block() const {
-  const Shelf* own = params_.pool->find(params_.stream);
+  const Shelf* own = params_.shelf();
   const Block* usable = own ? own->free.last() : nullptr;
   uint64_t largest = 0;
   for (const Shelf* shelf : device_.shelves_) {

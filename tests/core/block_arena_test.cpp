@@ -11,8 +11,8 @@ namespace cachalot {
 namespace {
 
 // The arena only remembers whose a chunk is.
-DeviceAllocator* owner_number(uintptr_t number) {
-  return reinterpret_cast<DeviceAllocator*>(number * 64);
+Shard* owner_number(uintptr_t number) {
+  return reinterpret_cast<Shard*>(number * 64);
 }
 
 std::vector<Block*> linked(Block* first) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reasons why a call is more than a search in the cache; 0 is the usual case.
+//
+// A call reads them under the lock of its shard, so whoever sets one and then has held the lock of
+// each shard once knows that everybody sees it (see Note [Shards] in shard.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cachalot {
+
+enum Duty : uint32_t {
+  kPendingFrees = 1,   // events or deferred frees are waiting
+  kRouting = 2,        // pools are being routed to
+  kMarkedCapture = 4,  // R10
+  kTracing = 8,        // history is recorded or observed
+  kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
+  kOversize = 32,      // max_split_size is finite
+  kExpandable = 64,    // the option is on
+  kRounding = 128,     // sizes are rounded by divisions
+  kLabels = 256,
+  kContexts = 512,  // blocks may keep contexts; stays once they did
+  kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
+  kWatched = 2048,  // see Note [Memory watch]; stays
+  kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
+
+  kHeld = 1 << 28,     // a call has the whole device
+  kScarce = 1 << 29,   // see Note [Peaks]
+  kReading = 1 << 30,  // see Note [Pictures]
+
+  // With one of these no shard is used by itself: the device's own lock is enough.
+  kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
+                 kWatched | kStaleUses | kHeld,
+  kMomentary = kHeld | kScarce | kReading,  // those that no setting asks for
+};
+
+class Duties {
+ public:
+  bool has(uint32_t duties) const { return (load() & duties) != 0; }
+  bool none() const { return load() == 0; }
+  uint32_t load() const { return bits_.load(std::memory_order_acquire); }
+  void add(uint32_t duties) { bits_.fetch_or(duties); }
+  void drop(uint32_t duties) { bits_.fetch_and(~duties); }
+  // Those that settings ask for. pre: the whole device.
+  void set(uint32_t duties) { bits_.store((load() & kMomentary) | duties); }
+
+ private:
+  alignas(64) std::atomic<uint32_t> bits_{0};
+};
+
+}  // namespace cachalot

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/hold.h"
+
+#include "alloc/hot_path.h"
+
+namespace cachalot {
+
+// ---- Holds
+
+DeviceAllocator::Hold::Hold(DeviceAllocator& device, Stream stream) : device_(device) {
+  device_.lock_.lock();
+  try {
+    if (device_.has(kWholeDevice)) {
+      take_all();
+      return;
+    }
+    take_shard(&device_.shard_for(stream));
+  } catch (...) {
+    device_.lock_.unlock();
+    throw;
+  }
+}
+
+void DeviceAllocator::Hold::take_shard(Shard* shard) {
+  shard_ = shard;
+  shard_->lock.lock();
+  device_.begin_at(*shard_);
+}
+
+void DeviceAllocator::Hold::take_all() {
+  if (whole_) return;
+  if (Shard* const shard = std::exchange(shard_, nullptr)) shard->lock.unlock();
+  device_.stop();
+  whole_ = true;
+}
+
+void DeviceAllocator::Hold::let_go() {
+  if (std::exchange(is_let_go_, true)) return;
+  if (Shard* const shard = std::exchange(shard_, nullptr)) shard->lock.unlock();
+  if (std::exchange(whole_, false)) device_.go_on();
+  device_.lock_.unlock();
+}
+
+DeviceAllocator::Unlocked::Unlocked(Hold& hold, Shard& shard, PrivatePool* pool)
+    : hold_(hold), shard_(shard), pool_(pool), was_whole_(hold.is_whole()) {
+  if (pool_) pool_->requests_under_way++;
+  shard_.requests_under_way++;
+  hold_.let_go();
+}
+
+DeviceAllocator::Unlocked::~Unlocked() {
+  DeviceAllocator& device = hold_.device_;
+  device.lock_.lock();
+  hold_.is_let_go_ = false;
+  if (pool_) pool_->requests_under_way--;
+  shard_.requests_under_way--;
+  if (was_whole_ || device.has(kWholeDevice)) {
+    hold_.take_all();
+  } else {
+    hold_.take_shard(&shard_);
+  }
+}
+
+// ---- Stopping the shards
+
+// What every call does first at a shard. Afterwards nothing is kept or open there.
+void DeviceAllocator::begin_at(Shard& shard) {
+  settle(shard);
+  // In this order: see Note [Pictures].
+  const uint64_t reading = peaks_.reading();
+  if (has(kReading)) Peaks::picture(shard.account, reading);
+}
+
+// pre: collecting_.
+void DeviceAllocator::visit_shards() {
+  for (const auto& shard : shards_.all()) {
+    if (shard->account.away.load()) continue;
+    const std::lock_guard guard(shard->lock);
+    begin_at(*shard);
+    peaks_.join(shard->account);
+  }
+}
+
+// pre: nothing is held.
+void DeviceAllocator::collect() {
+  const std::lock_guard guard(collecting_);
+  if (peaks_.is_collected()) return;
+  peaks_.begin_collection();
+  duties_.add(kScarce);
+  visit_shards();
+  peaks_.end_collection();
+}
+
+// pre: the device's lock, and no shard.
+void DeviceAllocator::stop() {
+  if (has(kWholeDevice)) return duties_.add(kHeld);  // nobody is at a shard
+  const std::lock_guard guard(collecting_);
+  peaks_.begin_collection();
+  duties_.add(kHeld | kScarce);
+  visit_shards();
+  peaks_.end_collection();
+}
+
+void DeviceAllocator::go_on() {
+  if (has(kWholeDevice & ~kHeld)) return duties_.drop(kHeld);
+  peaks_.lend_again();
+  duties_.drop(kHeld | kScarce);
+}
+
+// ---- Shards
+
+// The shard of a stream; made where there is none. pre: the device's lock, and no shard's. Throws
+// std::bad_alloc.
+Shard& DeviceAllocator::shard_for(Stream stream) {
+  if (Shard* const found = shards_.find(stream)) return *found;
+  const std::lock_guard collecting(collecting_);
+  for (const auto& shard : shards_.all()) {
+    if (shard->shelves != 0 || shard->requests_under_way != 0) continue;
+    const std::lock_guard guard(shard->lock);
+    shards_.give(shard.get(), stream);
+    return *shard;
+  }
+  auto made = std::make_unique<Shard>(this, stream);
+  made->account.counters.set_alone(shards_.all().empty());
+  if (shards_.all().size() == 1) {
+    Shard& first = *shards_.all().front();
+    const std::lock_guard guard(first.lock);
+    first.account.counters.set_alone(false);
+  }
+  return *shards_.add(std::move(made));
+}
+
+}  // namespace cachalot

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/peaks.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace cachalot {
+namespace {
+
+using Guard = std::lock_guard<Lock>;
+
+constexpr int kCounters = Counters::kCounters;
+constexpr int kRows = Counters::kRows;
+
+}  // namespace
+
+// ---- Moving
+
+bool Peaks::move(Account& account, bool is_small, const Counters::Move& move) {
+  if (account.counters.is_alone()) return account.counters.move(is_small, move);
+  const Counters::RowName kind = Counters::kind_of(is_small);
+  const Guard guard(order_);
+  see_to_picture(account);
+  note_activity(account);
+  return scarce_ ? move_exactly(account, kind, move) : refill_and_move(account, kind, move);
+}
+
+// See Note [Pictures]. pre (here and below): order_; the call has changed nothing at the shard.
+void Peaks::see_to_picture(Account& account) {
+  if (!duties_.has(kReading)) [[likely]]
+    return;
+  picture(account, reading_);
+  keep_reserve();
+}
+
+void Peaks::keep_reserve() {
+  if (reserve_kept_for_ == reading_) return;
+  reserve_kept_for_ = reading_;
+  kept_reserve_ = reserve_;
+}
+
+void Peaks::note_activity(Account& account) {
+  if (account.active == period_) return;
+  account.active = period_;
+  active_++;
+}
+
+void Peaks::give_slack_back(Account& account) {
+  for (int name = 0; name < kRows; name++) {
+    Counters::Row& row = account.counters.row(name);
+    for (int counter = 0; counter < kCounters; counter++) {
+      reserve_[name][counter] += row.head[counter];
+      row.limit[counter] -= row.head[counter];
+      row.head[counter] = 0;
+    }
+  }
+  account.joined = collection_;
+}
+
+bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move) {
+  if (account.joined != collection_) give_slack_back(account);
+  auto& kind_reserve = reserve_[kind];
+  auto& all_reserve = reserve_[Counters::kAll];
+  int64_t signs = 0;
+  for (int counter = 0; counter < kCounters; counter++) {
+    signs |= (kind_reserve[counter] - move.by[counter]) | (all_reserve[counter] - move.by[counter]);
+  }
+  if (signs < 0 && !collected_) return false;
+  Counters::Row& row = account.counters.row(kind);
+  Counters::Row& all = account.counters.row(Counters::kAll);
+  for (int counter = 0; counter < kCounters; counter++) {
+    const int64_t by = move.by[counter];
+    kind_reserve[counter] = std::max<int64_t>(kind_reserve[counter] - by, 0);
+    all_reserve[counter] = std::max<int64_t>(all_reserve[counter] - by, 0);
+    row.limit[counter] += by;
+    all.limit[counter] += by;
+    row.freed[counter] -= std::min<int64_t>(by, 0);
+  }
+  calm_ = signs < 0 ? 0 : calm_ + 1;
+  if (collected_ && calm_ >= 2 * active_ && !duties_.has(kWholeDevice)) {
+    lend();
+    duties_.drop(kScarce);
+  }
+  return true;
+}
+
+bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move) {
+  for (const int name : {static_cast<int>(kind), static_cast<int>(Counters::kAll)}) {
+    const Counters::Row& row = account.counters.row(name);
+    for (int counter = 0; counter < kCounters; counter++) {
+      if (move.by[counter] - row.head[counter] > reserve_[name][counter]) return false;
+    }
+  }
+  for (const int name : {static_cast<int>(kind), static_cast<int>(Counters::kAll)}) {
+    Counters::Row& row = account.counters.row(name);
+    for (int counter = 0; counter < kCounters; counter++) {
+      const int64_t missing = move.by[counter] + share_[name][counter] - row.head[counter];
+      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve_[name][counter]);
+      reserve_[name][counter] -= taken;
+      row.limit[counter] += taken;
+      row.head[counter] += taken;
+    }
+  }
+  return account.counters.move(kind == Counters::kSmall, move);
+}
+
+// ---- Collecting
+
+bool Peaks::is_collected() {
+  const Guard guard(order_);
+  return collected_;
+}
+
+void Peaks::begin_collection() {
+  const Guard guard(order_);
+  scarce_ = true;
+  collected_ = false;
+  collection_++;
+}
+
+void Peaks::join(Account& account) {
+  if (account.counters.is_alone()) return;
+  const Guard guard(order_);
+  see_to_picture(account);
+  if (account.joined != collection_) give_slack_back(account);
+}
+
+void Peaks::end_collection() {
+  const Guard guard(order_);
+  collected_ = true;
+  calm_ = 0;
+}
+
+// pre: collected.
+void Peaks::lend() {
+  scarce_ = collected_ = false;
+  expected_active_ = std::max<int64_t>({active_, expected_active_ / 2, 1});
+  active_ = 0;
+  period_++;
+  for (int name = 0; name < kRows; name++) {
+    for (int counter = 0; counter < kCounters; counter++)
+      share_[name][counter] = reserve_[name][counter] / expected_active_;
+  }
+}
+
+void Peaks::lend_again() {
+  const Guard guard(order_);
+  lend();
+}
+
+void Peaks::leave(Account& account) {
+  if (!account.counters.is_alone()) {
+    const Guard guard(order_);
+    see_to_picture(account);
+    give_slack_back(account);
+  }
+  account.away.store(true);
+}
+
+// ---- Reading
+
+void Peaks::begin_reading() {
+  reading_++;
+  duties_.add(kReading);
+}
+
+void Peaks::picture(Account& account, uint64_t reading) {
+  if (account.pictured == reading) return;
+  account.pictured = reading;
+  account.picture = account.counters.rows();
+}
+
+void Peaks::end_reading() {
+  {
+    const Guard guard(order_);
+    keep_reserve();
+  }
+  duties_.drop(kReading);
+}
+
+void Peaks::Sums::add(const Counters::Rows& other) {
+  for (int name = 0; name < kRows; name++) {
+    for (int counter = 0; counter < kCounters; counter++) {
+      rows[name].head[counter] += other[name].head[counter];
+      rows[name].freed[counter] += other[name].freed[counter];
+      rows[name].limit[counter] += other[name].limit[counter];
+    }
+  }
+}
+
+Stat Peaks::stat(const Sums& sums, const Reserve& reserve, int row, int counter) const {
+  const int64_t freed = row == Counters::kAll ? sums.rows[Counters::kSmall].freed[counter] +
+                                                    sums.rows[Counters::kLarge].freed[counter]
+                                              : sums.rows[row].freed[counter];
+  const int64_t current = sums.rows[row].current(counter);
+  return {current, reserve[row][counter] + sums.rows[row].limit[counter],
+          current - base_[row][counter] + freed, freed};
+}
+
+void Peaks::write(const Sums& shards, bool from_picture, Stats* stats) const {
+  const Reserve& reserve = from_picture ? kept_reserve_ : reserve_;
+  const auto array = [&](int counter) {
+    return StatArray{stat(shards, reserve, Counters::kAll, counter),
+                     stat(shards, reserve, Counters::kSmall, counter),
+                     stat(shards, reserve, Counters::kLarge, counter)};
+  };
+  stats->allocation = array(Counters::kCount);
+  stats->allocated_bytes = array(Counters::kBytes);
+  stats->requested_bytes = array(Counters::kRequested);
+  stats->inactive_split = array(Counters::kSplit);
+  stats->inactive_split_bytes = array(Counters::kSplitBytes);
+  stats->active = array(Counters::kActive);
+  stats->active_bytes = array(Counters::kActiveBytes);
+  stats->oversize_allocations = stat(shards, reserve, Counters::kAll, Counters::kOversize);
+}
+
+bool Peaks::is_sound() const {
+  return std::all_of(reserve_.begin(), reserve_.end(), [](const auto& row) {
+    return std::all_of(row.begin(), row.end(), [](int64_t bytes) { return bytes >= 0; });
+  });
+}
+
+// ---- Resets
+
+void Peaks::reset_peak() { reserve_ = {}; }
+
+// What the shards have freed is set to 0 by the caller.
+void Peaks::reset_accumulated(const Sums& shards) {
+  for (int name = 0; name < kRows; name++) {
+    for (int counter = 0; counter < kCounters; counter++)
+      base_[name][counter] = shards.rows[name].current(counter);
+  }
+}
+
+}  // namespace cachalot

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What shards count, added up, against the plain arithmetic of stats.h.
+#include "alloc/peaks.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <vector>
+
+#include "../test_seed.h"
+#include "base/units.h"
+
+namespace cachalot {
+namespace {
+
+// Every statistic is moved by itself.
+class PlainCounters {
+ public:
+  void hand_out(bool is_small, const Counters::HandOut& change) {
+    stats.allocation.increase(is_small, 1);
+    stats.allocated_bytes.increase(is_small, change.bytes);
+    stats.active.increase(is_small, 1);
+    stats.active_bytes.increase(is_small, change.bytes);
+    stats.requested_bytes.increase(is_small, change.requested);
+    if (change.oversize != 0) stats.oversize_allocations.increase(1);
+    move_split(is_small, change);
+  }
+  void give_back(bool is_small, const Counters::HandOut& change) {
+    stats.allocation.decrease(is_small, 1);
+    stats.allocated_bytes.decrease(is_small, change.bytes);
+    if (change.oversize != 0) stats.oversize_allocations.decrease(1);
+  }
+  void complete(bool is_small, const Counters::HandOut& change) {
+    stats.active.decrease(is_small, 1);
+    stats.active_bytes.decrease(is_small, change.bytes);
+    stats.requested_bytes.decrease(is_small, change.requested);
+    move_split(is_small, change);
+  }
+  template <typename Reset>
+  void for_each(Reset reset) {
+    for (StatArray* array :
+         {&stats.allocation, &stats.allocated_bytes, &stats.active, &stats.active_bytes,
+          &stats.requested_bytes, &stats.inactive_split, &stats.inactive_split_bytes}) {
+      array->for_each(reset);
+    }
+    reset(stats.oversize_allocations);
+  }
+
+  Stats stats;
+
+ private:
+  static void move(StatArray& array, bool is_small, int64_t n) {
+    if (n > 0) array.increase(is_small, n);
+    if (n < 0) array.decrease(is_small, -n);
+  }
+  void move_split(bool is_small, const Counters::HandOut& change) {
+    move(stats.inactive_split, is_small, change.split_count);
+    move(stats.inactive_split_bytes, is_small, change.split_bytes);
+  }
+};
+
+// Blocks that are handed out and freed by shards at random, told to both.
+class PeaksRun {
+ public:
+  PeaksRun(uint64_t seed, int shards) : random_(seed), accounts_(static_cast<size_t>(shards)) {
+    accounts_.front().counters.set_alone(shards == 1);
+  }
+
+  void step() {
+    switch (random_.below(64)) {
+      case 0:
+        return reset_peak();
+      case 1:
+        return reset_accumulated();
+      case 2:
+        return collect();
+      default:
+        break;
+    }
+    switch (random_.below(8)) {
+      case 0:
+        return give_back();
+      case 1:
+        return complete();
+      case 2:
+      case 3:
+        return give_back_and_complete();
+      default:
+        // In a long run up nothing is freed.
+        return hand_out();
+    }
+  }
+
+  void expect_equal() {
+    expect_equal(sums(false), false);
+    if (HasFatalFailure()) return;
+    peaks_.begin_reading();
+    for (Account& account : accounts_) Peaks::picture(account, peaks_.reading());
+    peaks_.end_reading();
+    expect_equal(sums(true), true);
+    ASSERT_TRUE(peaks_.is_sound());
+    for (const Account& account : accounts_) ASSERT_TRUE(account.counters.is_sound());
+  }
+
+  uint64_t collections() const { return collections_; }
+
+ private:
+  struct LiveBlock {
+    size_t shard;
+    bool is_small;
+    int64_t bytes;
+    int64_t requested;
+    int64_t oversize;
+  };
+
+  static bool HasFatalFailure() { return testing::Test::HasFatalFailure(); }
+
+  Peaks::Sums sums(bool of_pictures) const {
+    Peaks::Sums sums{};
+    for (const Account& account : accounts_)
+      sums.add(of_pictures ? account.picture : account.counters.rows());
+    return sums;
+  }
+
+  void expect_equal(const Peaks::Sums& sums, bool from_picture) {
+    Stats actual;
+    peaks_.write(sums, from_picture, &actual);
+    for (const StatName& row : stat_names(true)) {
+      ASSERT_EQ(stat_value(actual, row), stat_value(plain_.stats, row)) << row.name;
+    }
+  }
+
+  int64_t up_to(int64_t last) {
+    return static_cast<int64_t>(random_.below(static_cast<uint64_t>(last) + 1));
+  }
+  // Splits never fall below 0.
+  Counters::HandOut change_of(const LiveBlock& block) {
+    const Counters::Row& row =
+        accounts_[block.shard].counters.rows()[Counters::kind_of(block.is_small)];
+    const auto move = [&](int64_t down, int64_t up) {
+      return random_.one_in(2) ? -up_to(down) : up_to(up);
+    };
+    return {block.bytes, block.requested,
+            move(std::min<int64_t>(row.current(Counters::kSplit), 2), 2),
+            move(row.current(Counters::kSplitBytes), static_cast<int64_t>(MiB)), block.oversize};
+  }
+  LiveBlock take(std::vector<LiveBlock>* from) {
+    std::swap(random_.pick(*from), from->back());
+    const LiveBlock block = from->back();
+    from->pop_back();
+    return block;
+  }
+
+  // As a call does: by itself, with help, after a collection.
+  void move(const LiveBlock& block, const Counters::Move& move) {
+    Account& account = accounts_[block.shard];
+    for (int attempts = 0;; attempts++) {
+      ASSERT_LT(attempts, 2) << "refused though all is collected";
+      if (!duties_.has(kScarce) && account.counters.move(block.is_small, move)) return;
+      if (peaks_.move(account, block.is_small, move)) return;
+      collect();
+    }
+  }
+  void collect() {
+    collections_++;
+    peaks_.begin_collection();
+    duties_.add(kScarce);
+    for (Account& account : accounts_) peaks_.join(account);
+    peaks_.end_collection();
+  }
+
+  void hand_out() {
+    const int64_t requested = 1 + up_to(static_cast<int64_t>(MiB));
+    const LiveBlock block{random_.below(accounts_.size()), random_.one_in(2),
+                          requested + up_to(511), requested, random_.one_in(8) ? 1 : 0};
+    const Counters::HandOut change = change_of(block);
+    const bool is_quick = block.oversize == 0 && !duties_.has(kScarce) && random_.one_in(2);
+    const bool is_done =
+        is_quick && accounts_[block.shard].counters.hand_out(block.is_small, change);
+    if (!is_done) move(block, Counters::handing_out(change));
+    plain_.hand_out(block.is_small, change);
+    live_.push_back(block);
+  }
+  void give_back() {
+    if (live_.empty()) return;
+    const LiveBlock block = take(&live_);
+    const Counters::HandOut change = change_of(block);
+    move(block, Counters::giving_back(change));
+    plain_.give_back(block.is_small, change);
+    waiting_.push_back(block);
+  }
+  void complete() {
+    if (waiting_.empty()) return;
+    const LiveBlock block = take(&waiting_);
+    const Counters::HandOut change = change_of(block);
+    move(block, Counters::completing(change));
+    plain_.complete(block.is_small, change);
+  }
+  void give_back_and_complete() {
+    if (live_.empty()) return;
+    const LiveBlock block = take(&live_);
+    const Counters::HandOut change = change_of(block);
+    const bool is_quick = block.oversize == 0 && !duties_.has(kScarce) && random_.one_in(2);
+    const bool is_done =
+        is_quick && accounts_[block.shard].counters.give_back_and_complete(block.is_small, change);
+    if (!is_done) move(block, Counters::giving_back_and_completing(change));
+    plain_.give_back(block.is_small, change);
+    plain_.complete(block.is_small, change);
+  }
+  // As calls that have the whole device.
+  void reset_peak() {
+    collect();
+    for (Account& account : accounts_) account.counters.reset_limits();
+    peaks_.reset_peak();
+    go_on();
+    plain_.for_each([](Stat& stat) { stat.reset_peak(); });
+  }
+  void reset_accumulated() {
+    collect();
+    for (Account& account : accounts_) account.counters.reset_accumulated();
+    peaks_.reset_accumulated(sums(false));
+    go_on();
+    plain_.for_each([](Stat& stat) { stat.reset_accumulated(); });
+  }
+  void go_on() {
+    peaks_.lend_again();
+    duties_.drop(kScarce);
+  }
+
+  Random random_;
+  Duties duties_;
+  Peaks peaks_{duties_};
+  std::deque<Account> accounts_;
+  PlainCounters plain_;
+  uint64_t collections_ = 0;
+  std::vector<LiveBlock> live_;
+  std::vector<LiveBlock> waiting_;
+};
+
+class PeaksOf : public testing::TestWithParam<int> {};
+
+TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
+  const uint64_t seed = test_seed();
+  for (uint64_t run = 0; run < 20; run++) {
+    PeaksRun calls(seed * 1000 + run, GetParam());
+    for (int step = 0; step < 1000; step++) {
+      calls.step();
+      calls.expect_equal();
+      if (HasFatalFailure()) FAIL() << "run " << run << ", step " << step;
+    }
+    EXPECT_GT(calls.collections(), 10u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, PeaksOf, testing::Values(1, 2, 3, 16));
+
+}  // namespace
+}  // namespace cachalot
