@@ -125,7 +125,8 @@ Shard& DeviceAllocator::shard_for(Stream stream) {
   if (shards_.all().size() == 1) {
     Shard& first = *shards_.all().front();
     const std::lock_guard guard(first.lock);
-    first.account.counters.set_alone(false);
+    settle(first);
+    peaks_.share(first.account);
   }
   return *shards_.add(std::move(made));
 }

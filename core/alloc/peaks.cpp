@@ -148,6 +148,12 @@ void Peaks::lend_again() {
   lend();
 }
 
+void Peaks::share(Account& account) {
+  const Guard guard(order_);
+  account.counters.set_alone(false);
+  give_slack_back(account);
+}
+
 void Peaks::leave(Account& account) {
   if (!account.counters.is_alone()) {
     const Guard guard(order_);

@@ -64,6 +64,8 @@ class Peaks {
   void end_collection();
   // pre: the whole device, which is let go next; the caller drops kScarce.
   void lend_again();
+  // It is the device's only shard no longer.
+  void share(Account& account);
   // Its lock is about to be held for long: nobody shall have to wait for its slack.
   void leave(Account& account);
 
