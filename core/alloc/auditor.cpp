@@ -114,7 +114,8 @@ std::string DeviceAllocator::check_counters() {
   for (const auto& [address, segment] : segments_) {
     const int kind = segment->pool->is_small ? 0 : 1;
     if (!segment->is_expandable()) expected.segments[kind]++;
-    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) add(*b, kind, &expected);
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next)
+      add(*b, kind, &expected);
   }
   obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
   if (obtained != obtained_) return "the total of obtained bytes is not the sum of the segments";

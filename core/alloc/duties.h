@@ -20,9 +20,9 @@ enum Duty : uint32_t {
   kExpandable = 64,    // the option is on
   kRounding = 128,     // sizes are rounded by divisions
   kLabels = 256,
-  kContexts = 512,  // blocks may keep contexts; stays once they did
-  kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
-  kWatched = 2048,  // see Note [Memory watch]; stays
+  kContexts = 512,    // blocks may keep contexts; stays once they did
+  kMarks = 1024,      // free blocks have to be marked with their age; stays once ages counted
+  kWatched = 2048,    // see Note [Memory watch]; stays
   kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
 
   kHeld = 1 << 28,     // a call has the whole device

@@ -13,7 +13,8 @@ namespace cachalot {
 // See Note [Kept free].
 [[gnu::noinline]] inline void DeviceAllocator::settle(Shard& shard) {
   Block* const block = std::exchange(shard.last.handed_out, nullptr);
-  if (const int64_t rounds = std::exchange(shard.last.rounds, 0)) count_rounds(shard, block, rounds);
+  if (const int64_t rounds = std::exchange(shard.last.rounds, 0))
+    count_rounds(shard, block, rounds);
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
   if (std::exchange(shard.last.kept, false)) put_back(shard, block);
 }
@@ -100,9 +101,9 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   const uint64_t remaining = block->size - size;
   const bool splits = remaining > (is_small ? kMinBlockSize - 1 : kSmallSize);
   const auto taken = static_cast<int64_t>(splits ? size : block->size);
-  const Counters::HandOut change{
-      taken, static_cast<int64_t>(requested), int64_t{splits} - int64_t{was_split},
-      was_split ? -taken : static_cast<int64_t>(splits ? remaining : 0)};
+  const Counters::HandOut change{taken, static_cast<int64_t>(requested),
+                                 int64_t{splits} - int64_t{was_split},
+                                 was_split ? -taken : static_cast<int64_t>(splits ? remaining : 0)};
   if (!shard.account.counters.hand_out(is_small, change)) [[unlikely]]
     return 0;
   shelf->free.remove(block);

@@ -137,7 +137,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   BlockPool& pool = *params.pool;
   Block* block = nullptr;
   try {
-    reserve_blocks(*params.shard, 2);  // others may have taken those that were there while the lock was away
+    reserve_blocks(*params.shard,
+                   2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
     if (pool.owner && rules_.counts_private_pool_bytes)

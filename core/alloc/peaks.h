@@ -43,8 +43,8 @@ namespace cachalot {
 // What a shard counts, with its part in the two protocols.
 struct Account {
   Counters counters;
-  uint64_t joined = 0;  // the collection that it gave its slack to
-  uint64_t active = 0;  // the period of lending in which it last asked for something
+  uint64_t joined = 0;            // the collection that it gave its slack to
+  uint64_t active = 0;            // the period of lending in which it last asked for something
   std::atomic<bool> away{false};  // it has no slack, and its lock is held for long
   uint64_t pictured = 0;          // the reading that `picture` is for
   Counters::Rows picture;

@@ -40,7 +40,7 @@ struct alignas(64) Shard {
   Block* spare_blocks = nullptr;
   KeptFree last;
   Account account;
-  uint32_t shelves = 0;  // of all pools
+  uint32_t shelves = 0;        // of all pools
   int requests_under_way = 0;  // that hold no lock; the shard keeps its stream meanwhile
 };
 
@@ -86,7 +86,7 @@ class ShardTable {
   void enter(Shard* shard);
 
   std::atomic<Slots*> slots_;
-  uint64_t entered_ = 0;                          // slots in use
+  uint64_t entered_ = 0;                           // slots in use
   std::vector<std::unique_ptr<Slots>> all_slots_;  // earlier ones may still be read
   std::vector<std::unique_ptr<Shard>> all_;
 };

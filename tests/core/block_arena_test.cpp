@@ -11,9 +11,7 @@ namespace cachalot {
 namespace {
 
 // The arena only remembers whose a chunk is.
-Shard* owner_number(uintptr_t number) {
-  return reinterpret_cast<Shard*>(number * 64);
-}
+Shard* owner_number(uintptr_t number) { return reinterpret_cast<Shard*>(number * 64); }
 
 std::vector<Block*> linked(Block* first) {
   std::vector<Block*> blocks;
