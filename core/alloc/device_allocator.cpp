@@ -175,8 +175,10 @@ inline DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard& shard,
 // False: refused, and nothing has changed: collect() with nothing held, and try again. Never for the
 // whole device. pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
-  if (!has(kScarce | kWholeDevice) && shard.account.counters.move(is_small, move)) return true;
-  return peaks_.move(shard.account, is_small, move);
+  Account& account = shard.account;
+  const bool may_use_slack = !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));
+  if (may_use_slack && account.counters.move(is_small, move)) return true;
+  return peaks_.move(account, is_small, move);
 }
 
 // ---- Handing out
@@ -185,6 +187,7 @@ Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
   for (bool is_refused = request.at == 0; is_refused;) {
     is_refused = false;
+    const uint64_t collection = peaks_.collection();
     Shard* const shard = shards_.find(request.stream);
     if (!shard) break;
     {
@@ -195,7 +198,7 @@ Address DeviceAllocator::allocate(const Request& request) {
       const Address address = allocate_from_cache(*shard, request, context, &is_refused);
       if (address != 0) return address;
     }
-    if (is_refused) collect();
+    if (is_refused) collect(collection);
   }
   return allocate_on_device(request, context);
 }
@@ -322,6 +325,7 @@ bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
                            std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
   for (;;) {
+    const uint64_t collection = peaks_.collection();
     {
       const std::lock_guard guard(shard.lock);
       if (has(kWholeDevice)) break;
@@ -330,7 +334,7 @@ bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
       begin_at(shard);
       if (free_to_cache(shard, block)) return true;
     }
-    collect();
+    collect(collection);
   }
   const Hold hold(*this);
   if (block->address != address || !block->is(Block::kUsed)) return false;
@@ -584,6 +588,7 @@ Stats DeviceAllocator::stats() {
     peaks_.write(sums(), false, &stats);
     return stats;
   }
+  const std::lock_guard collecting(collecting_);
   peaks_.begin_reading();
   Peaks::Sums pictures{};
   for (const auto& shard : shards_.all()) {

@@ -173,7 +173,7 @@ class DeviceAllocator {
   bool put_back(Shard& shard, Block* block);
 
   // hold.cpp
-  void collect();
+  void collect(uint64_t last);
   void stop();
   void go_on();
   void visit_shards();

@@ -77,14 +77,14 @@ void DeviceAllocator::visit_shards() {
     if (shard->account.away.load()) continue;
     const std::lock_guard guard(shard->lock);
     begin_at(*shard);
-    peaks_.join(shard->account);
+    peaks_.visit(shard->account);
   }
 }
 
-// pre: nothing is held.
-void DeviceAllocator::collect() {
+// Since the collection with this number a move was refused. pre: nothing is held.
+void DeviceAllocator::collect(uint64_t last) {
   const std::lock_guard guard(collecting_);
-  if (peaks_.is_collected()) return;
+  if (peaks_.is_collected() || peaks_.collection() != last) return;
   peaks_.begin_collection();
   duties_.add(kScarce);
   visit_shards();
@@ -126,8 +126,10 @@ Shard& DeviceAllocator::shard_for(Stream stream) {
     Shard& first = *shards_.all().front();
     const std::lock_guard guard(first.lock);
     settle(first);
-    peaks_.share(first.account);
+    first.account.counters.set_alone(false);
+    peaks_.enter(first.account);
   }
+  peaks_.enter(made->account);
   return *shards_.add(std::move(made));
 }
 

@@ -58,16 +58,17 @@ class DeviceAllocator::Unlocked {
 // While the driver works for one shard, nobody has to wait for it to give its slack back.
 class DeviceAllocator::Away {
  public:
-  Away(DeviceAllocator& device, const Hold& hold) : shard_(hold.shard()) {
-    if (shard_) device.peaks_.leave(shard_->account);
+  Away(DeviceAllocator& device, const Hold& hold) : device_(device), shard_(hold.shard()) {
+    if (shard_) device_.peaks_.leave(shard_->account);
   }
   ~Away() {
-    if (shard_) shard_->account.away.store(false);
+    if (shard_) device_.peaks_.come_back(shard_->account);
   }
   Away(const Away&) = delete;
   Away& operator=(const Away&) = delete;
 
  private:
+  DeviceAllocator& device_;
   Shard* const shard_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace cachalot {
 namespace {
@@ -45,15 +46,19 @@ void Peaks::note_activity(Account& account) {
   active_++;
 }
 
-void Peaks::give_slack_back(Account& account) {
+void Peaks::take_slack(Account& account, Reserve* to) {
   for (int name = 0; name < kRows; name++) {
     Counters::Row& row = account.counters.row(name);
     for (int counter = 0; counter < kCounters; counter++) {
-      reserve_[name][counter] += row.head[counter];
+      (*to)[name][counter] += row.head[counter];
       row.limit[counter] -= row.head[counter];
       row.head[counter] = 0;
     }
   }
+}
+
+void Peaks::give_slack_back(Account& account) {
+  take_slack(account, &reserve_);
   account.joined = collection_;
 }
 
@@ -76,12 +81,18 @@ bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counter
     all.limit[counter] += by;
     row.freed[counter] -= std::min<int64_t>(by, 0);
   }
-  calm_ = signs < 0 ? 0 : calm_ + 1;
-  if (collected_ && calm_ >= 2 * active_ && !duties_.has(kWholeDevice)) {
+  if (collected_) settle_down(signs < 0);
+  return true;
+}
+
+void Peaks::settle_down(bool is_new_peak) {
+  if (is_new_peak) {
+    calm_ = 0;
+    patience_ = 2 * active_;
+  } else if (++calm_ >= patience_ && !duties_.has(kWholeDevice)) {
     lend();
     duties_.drop(kScarce);
   }
-  return true;
 }
 
 bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move) {
@@ -91,10 +102,12 @@ bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Coun
       if (move.by[counter] - row.head[counter] > reserve_[name][counter]) return false;
     }
   }
-  for (const int name : {static_cast<int>(kind), static_cast<int>(Counters::kAll)}) {
+  for (int name = 0; name < kRows; name++) {
+    const bool moves = name == kind || name == Counters::kAll;
     Counters::Row& row = account.counters.row(name);
     for (int counter = 0; counter < kCounters; counter++) {
-      const int64_t missing = move.by[counter] + share_[name][counter] - row.head[counter];
+      const int64_t by = moves ? move.by[counter] : 0;
+      const int64_t missing = by + share_[name][counter] - row.head[counter];
       const int64_t taken = std::clamp<int64_t>(missing, 0, reserve_[name][counter]);
       reserve_[name][counter] -= taken;
       row.limit[counter] += taken;
@@ -118,17 +131,21 @@ void Peaks::begin_collection() {
   collection_++;
 }
 
-void Peaks::join(Account& account) {
-  if (account.counters.is_alone()) return;
-  const Guard guard(order_);
-  see_to_picture(account);
-  if (account.joined != collection_) give_slack_back(account);
+void Peaks::visit(Account& account) {
+  if (account.counters.is_alone() || has_joined(account)) return;
+  take_slack(account, &gathered_);
+  account.joined = collection_;
 }
 
 void Peaks::end_collection() {
   const Guard guard(order_);
+  for (int name = 0; name < kRows; name++) {
+    for (int counter = 0; counter < kCounters; counter++)
+      reserve_[name][counter] += std::exchange(gathered_[name][counter], 0);
+  }
   collected_ = true;
   calm_ = 0;
+  patience_ = 1;
 }
 
 // pre: collected.
@@ -148,19 +165,22 @@ void Peaks::lend_again() {
   lend();
 }
 
-void Peaks::share(Account& account) {
+void Peaks::enter(Account& account) {
   const Guard guard(order_);
-  account.counters.set_alone(false);
   give_slack_back(account);
 }
 
 void Peaks::leave(Account& account) {
-  if (!account.counters.is_alone()) {
-    const Guard guard(order_);
-    see_to_picture(account);
-    give_slack_back(account);
-  }
+  if (account.counters.is_alone()) return;
+  enter(account);
   account.away.store(true);
+}
+
+// It had nothing to give while it was away.
+void Peaks::come_back(Account& account) {
+  if (account.counters.is_alone()) return;
+  account.away.store(false);
+  enter(account);
 }
 
 // ---- Reading

@@ -9,11 +9,13 @@
 //   - Below its limit a shard writes nothing that others read. The sum of all C_s is then at most P,
 //     so no peak can have been missed.
 //   - A shard that needs more takes it from R: P does not change (refill).
-//   - Where R does not hold enough, the slack L_s - C_s of all shards is collected in R first.
-//     While it is (`scarce`), each shard gives its slack back and leaves every move with L = C, so
-//     that R = P - sum of C_s exactly once all have joined (`collected`).
+//   - Where R does not hold enough, the slack L_s - C_s of all shards is collected first: whoever
+//     needs it visits them one after the other. From its visit on a shard has `joined`: it leaves
+//     every move with L = C, what it does not need goes to R, so that R = P - sum of C_s exactly
+//     once all have joined (`collected`).
 //   - Only then can a move be told to be a new peak: what exceeds R raises P, and R is 0.
-//   - After enough moves without a new peak the reserve is lent again.
+//   - Then the reserve is lent again: at once where there was enough after all, else after a while
+//     without a new peak.
 // One shard alone has all slack, and raises its limits itself.
 // Invariants: R >= 0 and L >= C for each counter, row and shard; P is raised only while collected,
 // and only by what the sum exceeds it by. A move takes place in the moment of the shard's unlock, or
@@ -43,7 +45,7 @@ namespace cachalot {
 // What a shard counts, with its part in the two protocols.
 struct Account {
   Counters counters;
-  uint64_t joined = 0;            // the collection that it gave its slack to
+  uint64_t joined = 0;            // the last collection that it gave its slack to
   uint64_t active = 0;            // the period of lending in which it last asked for something
   std::atomic<bool> away{false};  // it has no slack, and its lock is held for long
   uint64_t pictured = 0;          // the reading that `picture` is for
@@ -56,18 +58,22 @@ class Peaks {
 
   // Moves what the shard can not by itself. False: nothing has changed; collect first. pre (here and below): the lock of the account's shard, or the whole device.
   bool move(Account& account, bool is_small, const Counters::Move& move);
+  // Whether its moves have to come here while kScarce is set.
+  bool has_joined(const Account& account) const { return account.joined == collection(); }
 
-  // ---- Collecting (one at a time)
+  // ---- Collecting (one at a time, and not while it is read)
+  uint64_t collection() const { return collection_.load(std::memory_order_relaxed); }
   bool is_collected();
   void begin_collection();
-  void join(Account& account);
+  void visit(Account& account);  // each but those that are away
   void end_collection();
   // pre: the whole device, which is let go next; the caller drops kScarce.
   void lend_again();
-  // It is the device's only shard no longer.
-  void share(Account& account);
-  // Its lock is about to be held for long: nobody shall have to wait for its slack.
+  // Its slack is given back: where it is new, or the device's only shard no longer.
+  void enter(Account& account);
+  // Its lock is about to be held for long, so it is not visited meanwhile.
   void leave(Account& account);
+  void come_back(Account& account);
 
   // ---- Reading
   void begin_reading();  // one at a time; pre: the device's lock, and not the whole device
@@ -93,7 +99,9 @@ class Peaks {
   void see_to_picture(Account& account);
   void keep_reserve();
   void note_activity(Account& account);
+  static void take_slack(Account& account, Reserve* to);
   void give_slack_back(Account& account);
+  void settle_down(bool is_new_peak);
   bool move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move);
   bool refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move);
   void lend();
@@ -103,13 +111,15 @@ class Peaks {
   alignas(64) Lock order_;
   bool scarce_ = false;
   bool collected_ = false;
-  uint32_t calm_ = 0;  // moves since the last new peak, while collected
-  uint64_t collection_ = 0;
+  int64_t calm_ = 0;      // moves since the last new peak, while collected
+  int64_t patience_ = 1;  // so many of them, and the reserve is lent again
+  std::atomic<uint64_t> collection_{0};
   uint64_t period_ = 1;          // of lending
   int64_t active_ = 0;           // shards that asked in it
   int64_t expected_active_ = 1;  // by the one before
   alignas(64) Reserve reserve_{};
   alignas(64) Reserve share_{};  // what a shard is lent at a time
+  Reserve gathered_{};           // by the present collection
   std::atomic<uint64_t> reading_{0};
   uint64_t reserve_kept_for_ = 0;
   Reserve kept_reserve_{};

@@ -64,6 +64,7 @@ class PeaksRun {
  public:
   PeaksRun(uint64_t seed, int shards) : random_(seed), accounts_(static_cast<size_t>(shards)) {
     accounts_.front().counters.set_alone(shards == 1);
+    for (Account& account : accounts_) peaks_.enter(account);
   }
 
   void step() {
@@ -156,7 +157,8 @@ class PeaksRun {
     Account& account = accounts_[block.shard];
     for (int attempts = 0;; attempts++) {
       ASSERT_LT(attempts, 2) << "refused though all is collected";
-      if (!duties_.has(kScarce) && account.counters.move(block.is_small, move)) return;
+      const bool is_quick = !(duties_.has(kScarce) && peaks_.has_joined(account));
+      if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
       collect();
     }
@@ -165,7 +167,7 @@ class PeaksRun {
     collections_++;
     peaks_.begin_collection();
     duties_.add(kScarce);
-    for (Account& account : accounts_) peaks_.join(account);
+    for (Account& account : accounts_) peaks_.visit(account);
     peaks_.end_collection();
   }
 
