@@ -151,12 +151,13 @@ void Peaks::end_collection() {
 // pre: collected.
 void Peaks::lend() {
   scarce_ = collected_ = false;
-  expected_active_ = std::max<int64_t>({active_, expected_active_ / 2, 1});
+  // Slowly down: a period is often too short for all to show up.
+  expected_active_ = std::max<int64_t>({active_, expected_active_ - 1 - expected_active_ / 16, 1});
   active_ = 0;
   period_++;
   for (int name = 0; name < kRows; name++) {
     for (int counter = 0; counter < kCounters; counter++)
-      share_[name][counter] = reserve_[name][counter] / expected_active_;
+      share_[name][counter] = reserve_[name][counter] * 2 / (3 * expected_active_);
   }
 }
 
