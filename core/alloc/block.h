@@ -36,6 +36,7 @@ namespace cachalot {
 struct Block;
 struct BlockPool;
 struct Segment;
+struct SegmentPicture;
 struct Shelf;
 struct StreamUses;
 class PageTable;
@@ -51,6 +52,7 @@ struct alignas(64) BlockDetail {
   uint32_t mark;      // the pool's search count when it was last put into the free set (13.3)
   uint32_t label;     // the labels of the thread that asked; 0: none
   uint64_t red_zone;  // where it begins, in bytes from the block's begin; 0: there is none
+  uint32_t pictured;  // the last picture that a change was kept from, or 0
 };
 static_assert(sizeof(BlockDetail) == 64);
 
@@ -109,9 +111,10 @@ struct Segment {
   int64_t number = 0;  // the order in which segments were obtained (R2)
   Stream stream = 0;
   BlockPool* pool = nullptr;
-  Shelf* shelf = nullptr;            // the free blocks of its pool and stream
-  Stream source_stream = 0;          // what a pool's own source was given
-  std::unique_ptr<PageTable> pages;  // expandable ones only
+  Shelf* shelf = nullptr;             // the free blocks of its pool and stream
+  Stream source_stream = 0;           // what a pool's own source was given
+  std::unique_ptr<PageTable> pages;   // expandable ones only
+  SegmentPicture* picture = nullptr;  // while one is taken
   Block ends{};
 
   Block* first() const { return ends.next; }

@@ -296,9 +296,12 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
   }
   Shard& shard = *params.shard;
   if (!count(shard, params.pool->is_small, Counters::handing_out(change))) return nullptr;
+  if (shard.keeps_for != 0) [[unlikely]]
+    keep(shard, block);
   if (split) {
     Block* remainder = block;
     block = split_front(shard, block, size);
+    block->detail().pictured = shard.keeps_for;
     put_into_free_set(remainder);
   }
   block->set(Block::kUsed);
@@ -356,6 +359,8 @@ bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
   const Counters::HandOut change = change_by_any_free(block, free);
   if (!count(shard, shelf_of(block).is_small, Counters::giving_back_and_completing(change)))
     return false;
+  if (shard.keeps_for != 0) [[unlikely]]
+    keep_before_free(shard, block, free);
   block->clear(Block::kUsed);
   if (has(kContexts)) block->detail().context = kNoContext;
   merge_with(shard, block, free);

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "alloc/allocator.h"
+#include "alloc/block_pictures.h"
 #include "alloc/block_pool.h"
 #include "alloc/duties.h"
 #include "alloc/hash_order.h"
@@ -319,8 +320,12 @@ class DeviceAllocator {
       record(action, address, size, stream, pool_id_of(pool), context);
   }
   void add_entry(TraceEntry entry);
-  const Block* add_range_to_snapshot(Snapshot* snapshot, const Segment& segment,
-                                     const Block* first) const;
+  void take_pictures(std::deque<SegmentPicture>& pictures);
+  void add_to_snapshot(Snapshot* snapshot, const SegmentPicture& picture,
+                       bool only_from_head) const;
+  // Before a block changes, and for one that is new. pre: the shard, and begin_at().
+  static void keep(Shard& shard, Block* block);
+  static void keep_before_free(Shard& shard, Block* block, Neighbours free);
   ContextId capture_context(ContextLevel level) const;
 
   // auditor.cpp
@@ -351,6 +356,7 @@ class DeviceAllocator {
   ShardTable shards_;
 
   alignas(64) Lock lock_;
+  uint32_t picture_number_ = 0;
   Lock collecting_;  // also for changes of the list of shards
   Peaks peaks_{duties_};
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch

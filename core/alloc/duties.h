@@ -25,14 +25,15 @@ enum Duty : uint32_t {
   kWatched = 2048,    // see Note [Memory watch]; stays
   kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
 
-  kHeld = 1 << 28,     // a call has the whole device
-  kScarce = 1 << 29,   // see Note [Peaks]
-  kReading = 1 << 30,  // see Note [Pictures]
+  kHeld = 1 << 28,       // a call has the whole device
+  kScarce = 1 << 29,     // see Note [Peaks]
+  kReading = 1 << 30,    // see Note [Pictures]
+  kPicturing = 1 << 27,  // see Note [Block pictures]
 
   // With one of these no shard is used by itself: the device's own lock is enough.
   kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
                  kWatched | kStaleUses | kHeld,
-  kMomentary = kHeld | kScarce | kReading,  // those that no setting asks for
+  kMomentary = kHeld | kScarce | kReading | kPicturing,  // those that no setting asks for
 };
 
 class Duties {

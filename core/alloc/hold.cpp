@@ -69,6 +69,7 @@ void DeviceAllocator::begin_at(Shard& shard) {
   // In this order: see Note [Pictures].
   const uint64_t reading = peaks_.reading();
   if (has(kReading)) Peaks::picture(shard.account, reading);
+  shard.keeps_for = has(kPicturing) ? picture_number_ : 0;
 }
 
 // pre: collecting_.

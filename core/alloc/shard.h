@@ -40,6 +40,8 @@ struct alignas(64) Shard {
   Block* spare_blocks = nullptr;
   KeptFree last;
   Account account;
+  uint32_t keeps_for = 0;      // the picture that the present call keeps blocks for; 0: none
+  uint32_t changed_for = 0;    // the last picture since which a block was changed
   uint32_t shelves = 0;        // of all pools
   int requests_under_way = 0;  // that hold no lock; the shard keeps its stream meanwhile
 };

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/pause.h"
+
 namespace cachalot {
 namespace {
 
@@ -15,16 +17,6 @@ namespace {
 constexpr int kSpins = 1024;
 constexpr int kPauses = 4;  // between two looks
 constexpr long kFallbackSleepNs = 200'000;
-
-void pause_briefly(int times) {
-  for (int i = 0; i < times; i++) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-}
 
 bool register_membarrier() {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;

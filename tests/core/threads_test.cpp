@@ -241,6 +241,9 @@ class Crowd : public Threads {
 
  private:
   std::vector<std::function<void(Random&)>> helpers_;
+
+ protected:
+  std::atomic<int> ready_{0};
 };
 
 // Every reader sees one moment: kinds add up, nothing is above its peak, sums fit.
@@ -280,6 +283,54 @@ TEST_F(Crowd, ThreadsThatReadSeeOneMoment) {
     work(random, static_cast<Stream>(thread), 6000, &exchange);
   });
   expect_exact_sums(&exchange);
+}
+
+// A thread has a block of stream 8 only while it has one of stream 9, and 200 or 201 of stream 10.
+TEST_F(Crowd, SnapshotsShowOneMomentWhileHitsGoOn) {
+  constexpr int kCrowd = 200;
+  add_helper([&](Random&) {
+    const bool was_full = ready_ == 4;
+    const Snapshot snapshot = allocator_->snapshot({}, false);
+    const bool is_full = was_full && ready_ == 4;
+    std::array<int, 16> live{};
+    Address end = 0;
+    for (const SegmentRow& segment : snapshot.segments) {
+      ASSERT_GE(segment.address, end);
+      end = segment.address;
+      bool was_free = false;
+      for (size_t i = 0; i < segment.block_count; i++) {
+        const BlockRow& block = snapshot.blocks[segment.first_block + i];
+        ASSERT_EQ(block.address, end);
+        end += block.size;
+        const bool is_used = block.state == BlockState::kAllocated;
+        ASSERT_TRUE(is_used || !was_free) << "two neighbours are free";
+        was_free = !is_used;
+        live.at(segment.stream) += is_used ? 1 : 0;
+      }
+      ASSERT_EQ(end, segment.address + segment.total_size);
+    }
+    EXPECT_LE(live[8], live[9]);
+    EXPECT_LE(live[10], 4 * (kCrowd + 1));
+    EXPECT_GE(live[10], is_full ? 4 * kCrowd : 0);
+  });
+  run("", [&](Random& random, int) {
+    std::array<Address, kCrowd> crowd{};
+    for (Address& place : crowd) place = allocate(random.between(1, 4096), 10);
+    ready_++;
+    for (int i = 0; i < 4000; i++) {
+      const Address outer = allocate(random.between(1, 8 * MiB), 9);
+      const Address inner = allocate(random.between(1, 8 * MiB), 8);
+      Address& place = random.pick(crowd);
+      const Address next = allocate(random.between(1, 4096), 10);
+      allocator_->free(std::exchange(place, next));
+      allocator_->free(inner);
+      allocator_->free(outer);
+    }
+    ready_ = -100;
+    for (const Address address : crowd) allocator_->free(address);
+  });
+  Exchange none;
+  expect_exact_sums(&none);
 }
 
 // Settings, history, observers and the cache change under the workers' hands.
