@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 namespace fakecuda {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 constexpr uint64_t kAlignment = uint64_t{2} << 20;
 constexpr uint64_t kFirstAddress = 0x700000000000;
 constexpr uint64_t kAddressSpace = uint64_t{12} << 40;
+
+std::atomic<uint64_t> latency_ns{0};
 
 size_t aligned(size_t size) { return (size + kAlignment - 1) & ~(kAlignment - 1); }
 
@@ -129,6 +134,18 @@ void fail_next_mallocs(int count, int after) {
 void fail_next_with(int error, int after) {
   state.error = error;
   state.error_after = after;
+}
+
+void set_latency(uint64_t nanoseconds) { latency_ns = nanoseconds; }
+
+// Before the state is locked. Sleeps are too coarse for less.
+void take_time() {
+  constexpr uint64_t kShortestSleep = 100'000;
+  const uint64_t ns = latency_ns;
+  if (ns == 0) return;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
+  if (ns >= kShortestSleep) std::this_thread::sleep_until(end);
+  while (std::chrono::steady_clock::now() < end) continue;
 }
 
 void set_pending_error(int error) { state.last_error = static_cast<cudaError_t>(error); }

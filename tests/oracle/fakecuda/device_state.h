@@ -94,6 +94,7 @@ uint64_t place(size_t size);
 bool refused(size_t size);
 // The ordered error, if it is due; 0 otherwise.
 int due_error();
+void take_time();
 
 // For the simulated management library.
 int fabric_device();

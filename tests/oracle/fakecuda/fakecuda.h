@@ -18,6 +18,9 @@ void set_devices(int count);
 // The next segment or reservation lies at the oldest address given and not yet used.
 void give_address(uint64_t address);
 
+// So long cudaMalloc and cudaFree take from now on.
+void set_latency(uint64_t nanoseconds);
+
 // Events that are recorded on the stream from now on stay pending.
 void begin_work(uint64_t stream);
 void finish_work(uint64_t stream);

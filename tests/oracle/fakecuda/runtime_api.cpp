@@ -34,6 +34,7 @@ cudaStreamCaptureStatus capture_status(const fakecuda::Stream& stream) {
 // ---- Memory
 
 FAKECUDA_API cudaError_t cudaMalloc(void** address, size_t size) {
+  fakecuda::take_time();
   Lock lock;
   const std::string call = "D malloc " + to_string(size) + " ";
   if (int error = fakecuda::due_error()) {
@@ -53,6 +54,7 @@ FAKECUDA_API cudaError_t cudaMalloc(void** address, size_t size) {
 }
 
 FAKECUDA_API cudaError_t cudaFree(void* address) {
+  fakecuda::take_time();
   Lock lock;
   if (!address) return cudaSuccess;
   auto it = state.mallocs.find(number(address));
