@@ -146,8 +146,8 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
 }
 
 DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
-                                                                 Stream current_stream,
-                                                                 ContextId context) {
+                                                          Stream current_stream,
+                                                          ContextId context) {
   AllocParams params;
   params.requested = has(kWatched) ? watch_->with_red_zone(requested) : requested;
   params.size = round_size(params.requested);

@@ -187,7 +187,8 @@ class MetricsWriter {
     begin("cachalot_limit_bytes", "The most that may be reserved.", Kind::kGauge);
     for (const DeviceMetrics& device : metrics_.devices) {
       if (device.limit != kUnlimited)
-        add(device_label(device), static_cast<int64_t>(std::min<uint64_t>(device.limit, INT64_MAX)));
+        add(device_label(device),
+            static_cast<int64_t>(std::min<uint64_t>(device.limit, INT64_MAX)));
     }
   }
 

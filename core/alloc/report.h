@@ -35,7 +35,7 @@ inline constexpr int kReasonCount = 9;
 enum class Outcome : int32_t {
   kNoRequest,
   kFromCache,
-  kFromDevice,    // the device has enough and no limit is in the way, or a pool's own source is asked
+  kFromDevice,  // the device has enough and no limit is in the way, or a pool's own source is asked
   kAfterRelease,  // if cached memory goes first, or by a pool that serves when nothing else does
   kFails,
 };

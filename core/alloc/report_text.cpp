@@ -106,9 +106,9 @@ std::string shown_request(const Report& report) {
 }
 
 std::string shown_totals(const Report& report) {
-  std::string text = format("cachalot: device %d has %s, of which %s is free", report.device,
-                            format_size(report.device_total).c_str(),
-                            format_size(report.device_free).c_str());
+  std::string text =
+      format("cachalot: device %d has %s, of which %s is free", report.device,
+             format_size(report.device_total).c_str(), format_size(report.device_free).c_str());
   if (report.limit != 0) text += "; the limit is " + format_size(report.limit);
   text += "\n" + shown_request(report);
   text += "  reserved " + format_size(report.reserved) + ": live " + format_size(report.allocated) +
@@ -185,8 +185,9 @@ const char* outcome_name(int32_t outcome) {
 std::string report_text(const Report& report) {
   std::string text = shown_totals(report);
   if (!report.holders.empty()) {
-    text += "\n" + padded("held by", kFirstColumn) +
-            format(" %-18s %-10s %8s %12s %12s\n", "stream", "pool", "blocks", "bytes", "requested");
+    text +=
+        "\n" + padded("held by", kFirstColumn) +
+        format(" %-18s %-10s %8s %12s %12s\n", "stream", "pool", "blocks", "bytes", "requested");
     const size_t shown = std::min(report.holders.size(), kHoldersShown);
     for (size_t i = 0; i < shown; i++) text += shown_holder(report.holders[i]);
     if (shown < report.holders.size()) text += shown_remainder(report.holders);
@@ -204,8 +205,8 @@ std::string report_json(const Report& report) {
   const std::string limit = report.limit == 0 ? "null" : format("%" PRIu64, report.limit);
   const std::string advice =
       report.advice.empty() ? "null" : "\"" + json_escaped(report.advice) + "\"";
-  return format("{\"version\":1,\"device\":%d,\"request\":", report.device) +
-         json_request(report) + "," + json_number("device_total", report.device_total) + "," +
+  return format("{\"version\":1,\"device\":%d,\"request\":", report.device) + json_request(report) +
+         "," + json_number("device_total", report.device_total) + "," +
          json_number("device_free", report.device_free) + ",\"limit\":" + limit + "," +
          json_number("reserved", report.reserved) + "," +
          json_number("allocated", report.allocated) + "," + json_number("pending", report.pending) +

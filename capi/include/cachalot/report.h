@@ -40,9 +40,9 @@ typedef struct cachalot_report_options {
  */
 /** @{ */
 #define CACHALOT_OUTCOME_NO_REQUEST 0
-#define CACHALOT_OUTCOME_FROM_CACHE 1    /* a cached block serves it */
-#define CACHALOT_OUTCOME_FROM_DEVICE 2   /* the device has enough and no limit is in the way, or a */
-                                         /* pool's own source is asked */
+#define CACHALOT_OUTCOME_FROM_CACHE 1  /* a cached block serves it */
+#define CACHALOT_OUTCOME_FROM_DEVICE 2 /* the device has enough and no limit is in the way, or a */
+                                       /* pool's own source is asked */
 #define CACHALOT_OUTCOME_AFTER_RELEASE 3 /* if cached memory is released first, or by a pool with */
                                          /* CACHALOT_POOL_USE_ON_OOM */
 #define CACHALOT_OUTCOME_FAILS 4
@@ -53,16 +53,17 @@ typedef struct cachalot_report_options {
  * first that applies. Their names are those of cachalot_report_reason_name.
  */
 /** @{ */
-#define CACHALOT_REASON_USABLE 0          /* it can, or there is no request */
-#define CACHALOT_REASON_PENDING_EVENTS 1  /* freed; work on recorded streams was left when last */
-                                          /* looked */
-#define CACHALOT_REASON_PENDING_CAPTURE 2 /* freed while a capture was under way; waits for its end */
+#define CACHALOT_REASON_USABLE 0         /* it can, or there is no request */
+#define CACHALOT_REASON_PENDING_EVENTS 1 /* freed; work on recorded streams was left when last */
+                                         /* looked */
+#define CACHALOT_REASON_PENDING_CAPTURE \
+  2 /* freed while a capture was under way; waits for its end */
 #define CACHALOT_REASON_OTHER_POOL 3
-#define CACHALOT_REASON_OTHER_CLASS 4     /* small blocks for a large request, or the other way round */
+#define CACHALOT_REASON_OTHER_CLASS 4 /* small blocks for a large request, or the other way round */
 #define CACHALOT_REASON_OTHER_STREAM 5
-#define CACHALOT_REASON_EXPANDABLE 6      /* of expandable segments, which the request may not use */
+#define CACHALOT_REASON_EXPANDABLE 6 /* of expandable segments, which the request may not use */
 #define CACHALOT_REASON_TOO_SMALL 7
-#define CACHALOT_REASON_NOT_SPLIT 8       /* max_split_size_mb forbids to split it for so little */
+#define CACHALOT_REASON_NOT_SPLIT 8 /* max_split_size_mb forbids to split it for so little */
 /** @} */
 
 /** The numbers of a report. Bytes, where nothing else is said. */
