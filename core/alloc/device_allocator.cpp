@@ -103,10 +103,12 @@ Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
   return *(shelves_[number] = shelf.release());
 }
 
+// pre: the device's lock is enough.
 void DeviceAllocator::drop_empty_shelves(BlockPool& pool) {
   std::erase_if(pool.shelves, [&](Shelf* shelf) {
     if (shelf->segments != 0) return false;
     Shard& shard = *shelf->shard;
+    const std::lock_guard guard(shard.lock);
     shard.shelves--;
     if (!pool.owner) shard.default_shelves[pool.is_small] = nullptr;
     shelves_[shelf->number] = nullptr;
@@ -155,15 +157,14 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
 }
 
 // pre: the shard of the stream.
-inline DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard& shard,
-                                                                 const Request& request,
-                                                                 ContextId context) {
+DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard* shard, const Request& request,
+                                                          ContextId context) {
   AllocParams params;
   params.requested = has(kWatched) ? watch_->with_red_zone(request.size) : request.size;
   params.size = round_size(params.requested);
   params.stream = request.stream;
   params.current_stream = request.current_stream;
-  params.shard = &shard;
+  params.shard = shard;
   params.pool = &pool_for(params.size, request.stream);
   params.expandable = has(kExpandable) && !(params.pool->owner && params.pool->owner->source);
   params.context = context;
@@ -207,7 +208,7 @@ Address DeviceAllocator::allocate(const Request& request) {
 Address DeviceAllocator::allocate_from_cache(Shard& shard, const Request& request,
                                              ContextId context, bool* is_refused) {
   if (!shard.spare_blocks) reserve_blocks(shard, 1);
-  AllocParams params = make_params(shard, request, context);
+  AllocParams params = make_params(&shard, request, context);
   Block* const found = get_free_block(params);
   if (!found) return 0;
   if (const Block* block = alloc_found_block(found, params, should_split(params, found)))
@@ -227,7 +228,7 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
   Shard& shard = hold.shard() ? *hold.shard() : shard_for(request.stream);
   if (!shard.spare_blocks) reserve_blocks(shard, 1);
-  AllocParams params = make_params(shard, request, context);
+  AllocParams params = make_params(&shard, request, context);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
@@ -362,6 +363,7 @@ bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
   if (shard.keeps_for != 0) [[unlikely]]
     keep_before_free(shard, block, free);
   block->clear(Block::kUsed);
+  block->clear(Block::kIdle);
   if (has(kContexts)) block->detail().context = kNoContext;
   merge_with(shard, block, free);
   put_into_free_set(block);
@@ -372,6 +374,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   Shelf& shelf = shelf_of(block);
   if (block->is(Block::kRecorded)) reserve_deferral();
   block->clear(Block::kUsed);
+  block->clear(Block::kIdle);
   const Counters::HandOut change{static_cast<int64_t>(block->size), 0, 0, 0,
                                  oversize_of(block->size)};
   count(*shelf.shard, shelf.is_small, Counters::giving_back(change));
@@ -512,7 +515,7 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context) 
   settle_before_allocation(request, context);
   Shard& shard = shard_for(request.stream);
   reserve_blocks(shard, 2);
-  AllocParams params = make_params(shard, request, context);
+  AllocParams params = make_params(&shard, request, context);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +

@@ -11,6 +11,8 @@
 //   obtain_memory.cpp      the ladder of a miss
 //   out_of_memory.cpp      its last rung; remedies.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
+//   trim.cpp               giving back what has been idle; trim.h says how that is known
+//   report.cpp             who holds what, and what is in the way of a request
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
 //   pools.cpp              private pools and routing
@@ -46,6 +48,7 @@
 #include "alloc/shard.h"
 #include "alloc/shared_state.h"
 #include "alloc/stream_uses.h"
+#include "alloc/trim.h"
 #include "base/lock.h"
 
 namespace cachalot {
@@ -88,6 +91,11 @@ class DeviceAllocator {
   // ---- The cache (release_memory.cpp)
   void empty_cache(PoolId pool, std::optional<Stream> current_stream);
   uint64_t largest_block(uint64_t at_least);
+  // trim.cpp. Adds to *released as it goes, also before it throws.
+  void trim(const TrimGoal& goal, uint64_t* released);
+
+  // ---- What is in the way (report.cpp)
+  Report report(const Request& request);
 
   // ---- Limits, settings, statistics
   void set_memory_fraction(double fraction);
@@ -139,12 +147,13 @@ class DeviceAllocator {
     uint64_t segment_size = 0;  // A; known from the first miss on
     Stream stream;
     Stream current_stream;
-    Shard* shard;
+    Shard* shard;  // of the stream; null where only questions are asked, and there is none
     BlockPool* pool;
 
     // Null: nothing was obtained for this pool and stream yet.
     Shelf* shelf() const {
-      return pool->owner ? pool->find(stream) : shard->default_shelves[pool->is_small];
+      if (pool->owner) return pool->find(stream);
+      return shard ? shard->default_shelves[pool->is_small] : nullptr;
     }
     bool expandable;  // active for this request (8.4)
     ContextId context;
@@ -164,6 +173,8 @@ class DeviceAllocator {
   class Unlocked;
   class Away;
   class Remedies;
+  class Trim;
+  class ReportTaker;
 
   // hot_path.h. pre: the shard.
   Address allocate_usual(Shard& shard, uint64_t requested, Stream stream);
@@ -190,7 +201,7 @@ class DeviceAllocator {
   bool free_to_cache(Shard& shard, Block* block);
   uint64_t round_size(uint64_t n) const;
   uint64_t segment_size_for(uint64_t size) const;
-  AllocParams make_params(Shard& shard, const Request& request, ContextId context);
+  AllocParams make_params(Shard* shard, const Request& request, ContextId context);
   BlockPool& pool_for(uint64_t size, Stream stream);
   Block* first_fit(const AllocParams& params) const;
   Block* get_free_block(AllocParams& params);
@@ -262,6 +273,9 @@ class DeviceAllocator {
   void release_cached_blocks(PoolId pool, std::optional<Stream> current_stream, ContextId context);
   void release_blocks(BlockPool& pool, ContextId context);
   void release_block(Block* block, ContextId context);
+  void announce_release(const Block* block, ContextId context);
+  DriverCode give_segment_to_driver(const Block* block);
+  void forget_segment(Block* only_block);
   void release_private_pool(PoolId id, ContextId context);
   void destroy_if_unused(PoolId id);
   DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,

@@ -58,7 +58,8 @@ class DeviceAllocator::Unlocked {
 // While the driver works for one shard, nobody has to wait for it to give its slack back.
 class DeviceAllocator::Away {
  public:
-  Away(DeviceAllocator& device, const Hold& hold) : device_(device), shard_(hold.shard()) {
+  // Null: the whole device is held.
+  Away(DeviceAllocator& device, Shard* shard) : device_(device), shard_(shard) {
     if (shard_) device_.peaks_.leave(shard_->account);
   }
   ~Away() {

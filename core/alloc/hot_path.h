@@ -66,7 +66,8 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
                                                              Address address) {
   shard.lock.lock();
-  // Expandable blocks and recorded uses have flags of their own, so one comparison tells it all.
+  // Expandable blocks, recorded uses and memory that was idle have flags of their own, so one
+  // comparison tells it all.
   const bool is_usual =
       duties_.none() && block->address == address && block->flags() == Block::kUsed;
   const bool is_freed = is_usual && free_usual(shard, block);

@@ -102,7 +102,7 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& h
     return nullptr;
   }
   if (params.expandable) {
-    const Away away(*this, hold);
+    const Away away(*this, hold.shard());
     return try_allocate_expandable_block(params);
   }
   const Address address = ask_driver(params, hold);
@@ -117,7 +117,7 @@ Address DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   if (settings_.release_lock_on_cudamalloc) {
     unlocked.emplace(hold, *params.shard, owner);
   } else {
-    away.emplace(*this, hold);
+    away.emplace(*this, hold.shard());
   }
   if (owner && owner->source) {
     const Address address = owner->source->allocate(params.segment_size, device_,

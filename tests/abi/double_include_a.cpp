@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Each header twice, in an order that is not theirs; with double_include_b.cpp in one program.
 // clang-format off
+#include "cachalot/trim.h"
 #include "cachalot/trace.h"
+#include "cachalot/report.h"
+#include "cachalot/metrics.h"
 #include "cachalot/later.h"
 #include "cachalot/cuda.h"
 #include "cachalot/pool.h"
@@ -24,12 +27,15 @@
 #include "cachalot/export.h"
 #include "cachalot/history.h"
 #include "cachalot/later.h"
+#include "cachalot/metrics.h"
 #include "cachalot/pool.h"
+#include "cachalot/report.h"
 #include "cachalot/sim.h"
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
 #include "cachalot/trace.h"
+#include "cachalot/trim.h"
 #include "cachalot/version.h"
 
 const char* version_elsewhere();
