@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* cachalot as a contender of the benchmark of tails. */
+#include <cachalot/cachalot.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "contender.h"
+
+static cachalot_driver* driver;
+static cachalot_allocator* allocator;
+
+static void must(cachalot_status status, const cachalot_error* error) {
+  if (status == CACHALOT_OK) return;
+  fprintf(stderr, "%s\n", error->message);
+  abort();
+}
+
+__attribute__((constructor)) static void open_allocator(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  must(cachalot_sim_create(&(cachalot_sim_options){.struct_size = sizeof(cachalot_sim_options),
+                                                   .capacity = (uint64_t)1 << 46},
+                           &driver, &error),
+       &error);
+  const char* release = getenv("CACHALOT_RELEASE");
+  const cachalot_allocator_options options = {
+      .struct_size = sizeof(options),
+      .driver = driver,
+      .config = "",
+      .release = release && release[3] == '1' && release[2] == '1' ? CACHALOT_RELEASE_2_11
+                                                                   : CACHALOT_RELEASE_2_15};
+  must(cachalot_allocator_create(&options, &allocator, &error), &error);
+}
+
+void* cachalot_tails_alloc(ssize_t size, int device, void* stream) {
+  cachalot_address address = 0;
+  cachalot_error error = {.struct_size = sizeof(error)};
+  must(cachalot_allocate(allocator, (uint64_t)size, device, (cachalot_stream)(uintptr_t)stream,
+                         &address, &error),
+       &error);
+  return (void*)(uintptr_t)address;
+}
+
+void cachalot_tails_free(void* address, ssize_t size, int device, void* stream) {
+  (void)size, (void)device, (void)stream;
+  cachalot_free(allocator, (cachalot_address)(uintptr_t)address, NULL);
+}
+
+void cachalot_tails_set_latency(uint64_t nanoseconds) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  must(cachalot_sim_set_latency(driver, CACHALOT_SIM_CALL_ALLOCATE | CACHALOT_SIM_CALL_FREE,
+                                nanoseconds, &error),
+       &error);
+}
+
+void cachalot_tails_snapshot(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_snapshot* snapshot = NULL;
+  must(cachalot_snapshot_take(allocator, NULL, &snapshot, &error), &error);
+  cachalot_snapshot_destroy(snapshot);
+}
+
+void cachalot_tails_trim(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  must(cachalot_trim(allocator, 0, 0, 0, NULL, &error), &error);
+}
+
+void cachalot_tails_read_stats(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_stats stats = {.struct_size = sizeof(stats)};
+  must(cachalot_get_stats(allocator, 0, &stats, &error), &error);
+}
