@@ -9,7 +9,7 @@
 
 namespace cachalot::capi {
 
-constinit MarkRoom mark_room{};
+constinit MarkPage mark_page{};
 
 namespace {
 
@@ -21,19 +21,16 @@ std::atomic<uint64_t> last_generation{0};
 // Refused by old kernels: then the mark stays in children too.
 void clear_marks_on_fork() {
   const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  if (page_size > MarkRoom::kLargestPage) return;
-  const uintptr_t page = reinterpret_cast<uintptr_t>(&mark_room.of_process) & ~(page_size - 1);
-  madvise(reinterpret_cast<void*>(page), page_size, MADV_WIPEONFORK);
+  if (page_size <= sizeof mark_page) madvise(&mark_page, page_size, MADV_WIPEONFORK);
 }
 
 // Never a mark that a parent had: this process knows all numbers that its parents have taken.
 void give_process_a_mark() {
   clear_marks_on_fork();
   const uint64_t generation = last_generation.fetch_add(1) + 1;
-  const uint64_t mark =
-      reinterpret_cast<uint64_t>(&mark_room.of_process) + (generation << kGenerationShift);
+  const uint64_t mark = reinterpret_cast<uint64_t>(&mark_page) + (generation << kGenerationShift);
   uint64_t none = 0;
-  mark_room.of_process.compare_exchange_strong(none, mark);
+  mark_page.mark.compare_exchange_strong(none, mark);
 }
 
 uint64_t without_generation(uint64_t mark) { return mark << 16; }
@@ -59,7 +56,7 @@ const char* article(const char* noun) { return *noun == 'a' ? "an" : "a"; }
 }  // namespace
 
 uint64_t new_mark(HandleKind kind) {
-  if (!is_data(kind) && mark_room.of_process.load() == 0) give_process_a_mark();
+  if (!is_data(kind) && mark_page.mark.load() == 0) give_process_a_mark();
   return mark_of(kind);
 }
 
@@ -67,13 +64,14 @@ HandleBase::HandleBase(HandleKind kind)
     : mark_(new_mark(kind)), kind_(kAnyKind + static_cast<uint64_t>(kind)) {}
 
 HandleBase::~HandleBase() {
-  mark_.store(0);
-  kind_.store(0);
+  // Of an object that is about to go: an ordinary store would be left out.
+  *const_cast<volatile uint64_t*>(&mark_) = 0;
+  *const_cast<volatile uint64_t*>(&kind_) = 0;
 }
 
 void HandleBase::refuse(HandleKind expected, const char* name) const {
   const char* const wanted = name_of(expected);
-  const auto kind = static_cast<HandleKind>(kind_.load() - kAnyKind);
+  const auto kind = static_cast<HandleKind>(kind_ - kAnyKind);
   const char* const found = name_of(kind);
   if (found == nullptr)
     throw_invalid_argument(format("%s is not %s %s: it was destroyed or never was one", name,
@@ -81,9 +79,8 @@ void HandleBase::refuse(HandleKind expected, const char* name) const {
   if (kind != expected)
     throw_invalid_argument(
         format("%s is %s %s, not %s %s", name, article(found), found, article(wanted), wanted));
-  const uint64_t own = reinterpret_cast<uint64_t>(&mark_room.of_process);
-  if (without_generation(mark_.load()) ==
-      without_generation(own + static_cast<uint64_t>(expected))) {
+  const uint64_t own = reinterpret_cast<uint64_t>(&mark_page);
+  if (without_generation(mark_) == without_generation(own + static_cast<uint64_t>(expected))) {
     throw_invalid_state(
         format("this %s was made before the process was forked, and can not be used in the child",
                wanted));

@@ -37,21 +37,23 @@ constexpr bool is_data(HandleKind kind) {
   return kind == HandleKind::kSnapshot || kind == HandleKind::kTrace || kind == HandleKind::kReplay;
 }
 
-// Marks are multiples of 64, which leaves room for the kind. `of_process` lies in a page of which
-// nothing else has a part, whatever the size of pages is; only that page is ever touched.
-struct MarkRoom {
-  static constexpr size_t kLargestPage = 64 * 1024;
+#if defined(__x86_64__)
+inline constexpr size_t kLargestPage = 4096;
+#else
+inline constexpr size_t kLargestPage = 64 * 1024;
+#endif
 
-  std::byte before[kLargestPage];
-  alignas(64) std::atomic<uint64_t> of_process;  // 0: not given yet, in this process
-  std::byte after[kLargestPage];
+// A page that nothing else has a part of, for the mark of this process. Being page-aligned, marks
+// leave room for the kind.
+struct alignas(kLargestPage) MarkPage {
+  std::atomic<uint64_t> mark;  // 0: not given yet
 };
-extern constinit MarkRoom mark_room;
+extern constinit MarkPage mark_page;
 
 inline uint64_t mark_of(HandleKind kind) {
   const auto number = static_cast<uint64_t>(kind);
-  return is_data(kind) ? reinterpret_cast<uint64_t>(&mark_room) + number
-                       : mark_room.of_process.load(std::memory_order_relaxed) + number;
+  return is_data(kind) ? reinterpret_cast<uint64_t>(&mark_page) + number
+                       : mark_page.mark.load(std::memory_order_relaxed) + number;
 }
 
 // The same, for an object that is being made: gives this process its mark, if it has none.
@@ -66,13 +68,13 @@ class HandleBase {
   explicit HandleBase(HandleKind kind);
   ~HandleBase();
 
-  bool has_mark(uint64_t mark) const { return mark_.load(std::memory_order_relaxed) == mark; }
+  bool has_mark(uint64_t mark) const { return mark_ == mark; }
   // Says what is wrong with the object, which is not a live one of this kind, copy and process.
   [[noreturn, gnu::cold]] void refuse(HandleKind expected, const char* name) const;
 
  private:
-  std::atomic<uint64_t> mark_;
-  std::atomic<uint64_t> kind_;  // the same in each copy of the library
+  uint64_t mark_;
+  uint64_t kind_;  // the same in each copy of the library
 };
 
 template <HandleKind kKind>
