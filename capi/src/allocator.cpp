@@ -52,7 +52,11 @@ void print_damage(LogLevel level, const char* message) {
 LogSink read_log(const cachalot_allocator_options& in) {
   if (in.log == nullptr) return print_damage;
   return [log = in.log, user_data = in.log_user_data](LogLevel level, const char* message) {
-    log(user_data, static_cast<int32_t>(level), message);
+    try {
+      log(user_data, static_cast<int32_t>(level), message);
+    } catch (...) {
+      // Remarks are made in the midst of changes, which have to go on.
+    }
   };
 }
 
