@@ -52,7 +52,11 @@ void print_damage(LogLevel level, const char* message) {
 LogSink read_log(const cachalot_allocator_options& in) {
   if (in.log == nullptr) return print_damage;
   return [log = in.log, user_data = in.log_user_data](LogLevel level, const char* message) {
-    log(user_data, static_cast<int32_t>(level), message);
+    try {
+      log(user_data, static_cast<int32_t>(level), message);
+    } catch (...) {
+      // Remarks are made in the midst of changes, which have to go on.
+    }
   };
 }
 
@@ -124,7 +128,8 @@ AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
 
 std::unique_ptr<cachalot_allocator> make_allocator(const cachalot_allocator_options& in) {
   AllocatorOptions options = read_allocator_options(in);
-  DriverReference driver = in.driver != nullptr ? share(*in.driver) : open_driver(nullptr);
+  DriverReference driver =
+      in.driver != nullptr ? share(require(in.driver, "options->driver")) : open_driver(nullptr);
   options.driver = driver->core;
   return std::make_unique<cachalot_allocator>(std::move(driver), options);
 }
@@ -183,7 +188,7 @@ cachalot_status cachalot_allocator_create(const cachalot_allocator_options* opti
 cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator, cachalot_error* error) {
   return guard(error, [&] {
     if (allocator == nullptr) return;
-    require_no_live_blocks(allocator->core);
+    require_no_live_blocks(core_of(allocator));
     delete allocator;
   });
 }
@@ -192,21 +197,21 @@ cachalot_status cachalot_allocator_destroy_all(cachalot_allocator* allocator,
                                                cachalot_error* error) {
   return guard(error, [&] {
     if (allocator == nullptr) return;
-    allocator->core.free_all();
+    core_of(allocator).free_all();
     delete allocator;
   });
 }
 
 cachalot_driver* cachalot_allocator_driver(const cachalot_allocator* allocator) {
-  return allocator != nullptr ? allocator->driver.get() : nullptr;
+  return live_or_null(allocator) ? allocator->driver.get() : nullptr;
 }
 
 int32_t cachalot_allocator_release(const cachalot_allocator* allocator) {
-  return allocator != nullptr ? static_cast<int32_t>(allocator->core.rules().release) : 0;
+  return live_or_null(allocator) ? static_cast<int32_t>(allocator->core.rules().release) : 0;
 }
 
 const char* cachalot_allocator_backend(const cachalot_allocator* allocator) {
-  if (allocator == nullptr) return "";
+  if (!live_or_null(allocator)) return "";
   return allocator->core.is_backend_async() ? "cudaMallocAsync" : "native";
 }
 
@@ -313,7 +318,7 @@ cachalot_status cachalot_set_caching_enabled(cachalot_allocator* allocator, int3
 }
 
 int32_t cachalot_is_caching_enabled(const cachalot_allocator* allocator) {
-  return allocator != nullptr && allocator->core.is_caching_enabled();
+  return live_or_null(allocator) && allocator->core.is_caching_enabled();
 }
 
 cachalot_status cachalot_set_memory_fraction(cachalot_allocator* allocator, int32_t device,

@@ -2,7 +2,6 @@
 // The way from a handle to the core.
 #pragma once
 
-#include "guard.h"
 #include "handles.h"
 
 namespace cachalot::capi {

@@ -61,7 +61,7 @@ std::shared_ptr<Driver> make_default_driver() {
 }  // namespace
 
 DriverReference open_driver(const char* name) {
-  if (is_empty(name)) name = std::getenv("CACHALOT_DRIVER");
+  if (is_empty(name)) name = secure_getenv("CACHALOT_DRIVER");
   return DriverReference(new cachalot_driver(
       is_empty(name) ? make_default_driver() : make_driver(parse_driver_name(name))));
 }
@@ -99,12 +99,12 @@ cachalot_status cachalot_driver_create_custom(const cachalot_device_ops* ops, in
   });
 }
 
-void cachalot_driver_destroy(cachalot_driver* driver) { DriverReference{driver}; }
+void cachalot_driver_destroy(cachalot_driver* driver) { DriverReference{live_or_null(driver)}; }
 
 const char* cachalot_driver_name(const cachalot_driver* driver) {
-  return driver == nullptr ? "" : driver->core->name();
+  return live_or_null(driver) ? driver->core->name() : "";
 }
 
 int32_t cachalot_driver_device_count(const cachalot_driver* driver) {
-  return driver == nullptr ? 0 : driver->core->device_count();
+  return live_or_null(driver) ? driver->core->device_count() : 0;
 }

@@ -12,12 +12,12 @@ namespace cachalot::capi {
 
 std::string environment_config() {
   for (const char* name : {"CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
-    if (const char* value = std::getenv(name)) return value;
+    if (const char* value = secure_getenv(name)) return value;
   return "";
 }
 
 Release environment_release() {
-  const char* value = std::getenv("CACHALOT_RELEASE");
+  const char* value = secure_getenv("CACHALOT_RELEASE");
   if (value == nullptr || std::string_view(value) == "2.15") return Release::k2_15;
   if (std::string_view(value) == "2.11") return Release::k2_11;
   throw_invalid_argument(
@@ -25,7 +25,7 @@ Release environment_release() {
 }
 
 bool environment_caching(const LogSink& log) {
-  const char* value = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  const char* value = secure_getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
   if (value == nullptr || std::string_view(value) == "0") return true;
   if (std::string_view(value) == "1") return false;
   if (log) {
@@ -41,7 +41,7 @@ bool environment_caching(const LogSink& log) {
 
 DebugOptions environment_debug() {
   DebugOptions options;
-  const char* value = std::getenv("CACHALOT_DEBUG");
+  const char* value = secure_getenv("CACHALOT_DEBUG");
   std::string_view left = value == nullptr ? "" : value;
   while (!left.empty()) {
     const std::string word(left.substr(0, left.find(',')));
@@ -62,7 +62,7 @@ DebugOptions environment_debug() {
 }
 
 bool environment_shareable_pages() {
-  const char* value = std::getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
+  const char* value = secure_getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
   return value == nullptr || std::string_view(value) != "0";
 }
 

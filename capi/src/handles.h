@@ -15,8 +15,9 @@
 #include "cachalot/report.h"
 #include "cachalot/snapshot.h"
 #include "device/device.h"
+#include "handle.h"
 
-struct cachalot_driver {
+struct cachalot_driver : cachalot::capi::Handle<cachalot::capi::HandleKind::kDriver> {
   explicit cachalot_driver(std::shared_ptr<cachalot::Driver> core_driver)
       : core(std::move(core_driver)) {}
 
@@ -46,7 +47,7 @@ DriverReference open_driver(const char* name);
 
 }  // namespace cachalot::capi
 
-struct cachalot_allocator {
+struct cachalot_allocator : cachalot::capi::Handle<cachalot::capi::HandleKind::kAllocator> {
   cachalot_allocator(cachalot::capi::DriverReference driver_reference,
                      const cachalot::AllocatorOptions& options)
       : driver(std::move(driver_reference)), core(options) {}
@@ -55,8 +56,10 @@ struct cachalot_allocator {
   cachalot::Allocator core;
 };
 
-struct cachalot_snapshot {
-  cachalot::Snapshot core;
+struct cachalot_snapshot : cachalot::capi::Handle<cachalot::capi::HandleKind::kSnapshot> {
+  explicit cachalot_snapshot(cachalot::Snapshot rows) : core(std::move(rows)) {}
+
+  const cachalot::Snapshot core;
 };
 
 struct cachalot_report {

@@ -35,7 +35,11 @@ ReplayOptions resolve_options(const Trace& trace, const cachalot_replay_options*
 // Blocks that the recorded program never freed would keep an allocator from ending.
 struct DestroyAll {
   void operator()(cachalot_replay* replay) const {
-    if (replay->allocator) replay->allocator->core.free_all();
+    if (live_or_null(replay->allocator.get())) {
+      replay->allocator->core.free_all();
+    } else {
+      (void)replay->allocator.release();  // a parent's: nothing of it works in a forked child
+    }
     delete replay;
   }
 };
@@ -86,7 +90,7 @@ cachalot_status cachalot_replay_run(const cachalot_trace* trace,
 }
 
 void cachalot_replay_destroy(cachalot_replay* replay) {
-  if (replay != nullptr) DestroyAll()(replay);
+  if (live_or_null(replay)) DestroyAll()(replay);
 }
 
 cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
@@ -97,7 +101,7 @@ cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
 }
 
 cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay) {
-  return replay != nullptr ? replay->allocator.get() : nullptr;
+  return live_or_null(replay) ? replay->allocator.get() : nullptr;
 }
 
 cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,

@@ -69,14 +69,14 @@ cachalot_status cachalot_snapshot_take(cachalot_allocator* allocator,
     const cachalot_snapshot_options in = read_options(options);
     cachalot_snapshot*& out = require(out_snapshot, "out_snapshot");
     const bool with_history = !read_flag(in.without_history, "without_history");
-    out = new cachalot_snapshot{core.snapshot(read_snapshot_pool(in.pool), with_history)};
+    out = new cachalot_snapshot(core.snapshot(read_snapshot_pool(in.pool), with_history));
   });
 }
 
-void cachalot_snapshot_destroy(cachalot_snapshot* snapshot) { delete snapshot; }
+void cachalot_snapshot_destroy(cachalot_snapshot* snapshot) { delete live_or_null(snapshot); }
 
 size_t cachalot_snapshot_segment_count(const cachalot_snapshot* snapshot) {
-  return snapshot != nullptr ? snapshot->core.segments.size() : 0;
+  return live_or_null(snapshot) ? snapshot->core.segments.size() : 0;
 }
 
 cachalot_status cachalot_snapshot_segment(const cachalot_snapshot* snapshot, size_t index,
@@ -88,7 +88,7 @@ cachalot_status cachalot_snapshot_segment(const cachalot_snapshot* snapshot, siz
 }
 
 size_t cachalot_snapshot_block_count(const cachalot_snapshot* snapshot) {
-  return snapshot != nullptr ? snapshot->core.blocks.size() : 0;
+  return live_or_null(snapshot) ? snapshot->core.blocks.size() : 0;
 }
 
 cachalot_status cachalot_snapshot_block(const cachalot_snapshot* snapshot, size_t index,
@@ -121,5 +121,5 @@ cachalot_status cachalot_snapshot_settings(const cachalot_snapshot* snapshot,
 }
 
 const char* cachalot_snapshot_config(const cachalot_snapshot* snapshot) {
-  return snapshot != nullptr ? snapshot->core.settings.config.c_str() : "";
+  return live_or_null(snapshot) ? snapshot->core.settings.config.c_str() : "";
 }

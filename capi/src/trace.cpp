@@ -79,13 +79,11 @@ cachalot_status cachalot_trace_read(cachalot_read_fn read, void* user_data,
                                     cachalot_trace** out_trace, cachalot_error* error) {
   return guard(error, [&] {
     cachalot_trace*& out = require(out_trace, "out_trace");
-    out =
-        std::make_unique<cachalot_trace>(cachalot_trace{read_trace(read_through(read, user_data))})
-            .release();
+    out = new cachalot_trace(read_trace(read_through(read, user_data)));
   });
 }
 
-void cachalot_trace_destroy(cachalot_trace* trace) { delete trace; }
+void cachalot_trace_destroy(cachalot_trace* trace) { delete live_or_null(trace); }
 
 cachalot_status cachalot_trace_get_info(const cachalot_trace* trace,
                                         cachalot_trace_info* out_info) {

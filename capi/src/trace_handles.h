@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "cachalot/trace.h"
 #include "handles.h"
@@ -10,11 +11,13 @@
 #include "replay/trace.h"
 #include "replay/trace_file.h"
 
-struct cachalot_trace {
-  cachalot::Trace core;
+struct cachalot_trace : cachalot::capi::Handle<cachalot::capi::HandleKind::kTrace> {
+  explicit cachalot_trace(cachalot::Trace trace) : core(std::move(trace)) {}
+
+  const cachalot::Trace core;
 };
 
-struct cachalot_replay {
+struct cachalot_replay : cachalot::capi::Handle<cachalot::capi::HandleKind::kReplay> {
   std::unique_ptr<cachalot_allocator> allocator;
   cachalot::ReplayResult result;
   uint64_t events = 0;

@@ -304,43 +304,49 @@ uint64_t Allocator::memory_limit(int index) {
   return async_ ? async_->memory_limit(index) : device(index).memory_limit();
 }
 
-// pre: settings_lock is held. One that is faulty stays unread.
-void Allocator::read_unread_options(OptionPart part) {
-  const auto unread = unread_options_.find(part);
-  if (unread == unread_options_.end()) return;
-  apply_option_part(unread->second, part, rules_, &shared_->settings,
+// One that is faulty stays unread.
+void Allocator::read_unread_options(OptionPart part, UnreadOptions* unread, Settings* settings) {
+  const auto found = unread->find(part);
+  if (found == unread->end()) return;
+  apply_option_part(found->second, part, rules_, settings,
                     [this](const std::string& text) { shared_->warn_of_options(text); });
-  unread_options_.erase(unread);
+  unread->erase(found);
 }
 
-void Allocator::hand_settings_to_devices() {
-  for (const auto& d : devices_) d->set_settings(shared_->settings);
+// All or nothing: what can fail comes first. pre: settings_lock is held.
+void Allocator::commit(Settings changed, UnreadOptions unread) {
+  std::vector<Settings> copies(devices_.size(), changed);
+  shared_->settings = std::move(changed);
+  unread_options_ = std::move(unread);
+  for (size_t i = 0; i < devices_.size(); i++) devices_[i]->set_settings(std::move(copies[i]));
 }
 
 // What stands before an error has been applied, as in the reference (1.10).
 void Allocator::configure(const std::string& config) {
   const Audit audit(*this);
   std::lock_guard guard(shared_->settings_lock);
-  Settings& settings = shared_->settings;
-  const bool was_expandable = settings.expandable_segments;
+  Settings changed = shared_->settings;
+  UnreadOptions unread = unread_options_;
   try {
     for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda}) {
-      read_unread_options(part);
-      apply_option_part(config, part, rules_, &settings,
+      read_unread_options(part, &unread, &changed);
+      apply_option_part(config, part, rules_, &changed,
                         [this](const std::string& text) { shared_->warn_of_options(text); });
     }
-    require_virtual_memory(settings);
-  } catch (...) {
-    if (!driver_->supports_virtual_memory()) settings.expandable_segments = was_expandable;
-    hand_settings_to_devices();
+    require_virtual_memory(changed);
+  } catch (const Error&) {
+    if (!driver_->supports_virtual_memory())
+      changed.expandable_segments = shared_->settings.expandable_segments;
+    commit(std::move(changed), std::move(unread));
     throw;
   }
-  hand_settings_to_devices();
+  commit(std::move(changed), std::move(unread));
 }
 
 Settings Allocator::settings() {
   std::lock_guard guard(shared_->settings_lock);
-  for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda}) read_unread_options(part);
+  for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda})
+    read_unread_options(part, &unread_options_, &shared_->settings);
   return shared_->settings;
 }
 
@@ -354,8 +360,7 @@ void Allocator::set_settings(const Settings& settings) {
   changed.expandable_segments_reserve = shared_->settings.expandable_segments_reserve;
   changed.expandable_segments_reserve_by_class =
       shared_->settings.expandable_segments_reserve_by_class;
-  shared_->settings = std::move(changed);
-  hand_settings_to_devices();
+  commit(std::move(changed), unread_options_);
 }
 
 // ---- Statistics
@@ -630,11 +635,12 @@ void Allocator::set_default_reserve(const std::string& name, double fraction) {
   if (!(fraction > 0) || fraction > 1e18)
     throw_invalid_argument(format("invalid reserve fraction: %g", fraction));
   std::lock_guard guard(shared_->settings_lock);
-  read_unread_options(OptionPart::kCuda);
-  Settings& settings = shared_->settings;
-  if (settings.expandable_segments_reserve) return;
-  settings.expandable_segments_reserve_by_class.try_emplace(name, Reserve{true, fraction});
-  hand_settings_to_devices();
+  Settings changed = shared_->settings;
+  UnreadOptions unread = unread_options_;
+  read_unread_options(OptionPart::kCuda, &unread, &changed);
+  if (!changed.expandable_segments_reserve)
+    changed.expandable_segments_reserve_by_class.try_emplace(name, Reserve{true, fraction});
+  commit(std::move(changed), std::move(unread));
 }
 
 ReserveDecision Allocator::reserve(int index, const std::string& name) {

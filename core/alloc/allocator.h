@@ -94,7 +94,7 @@ struct DeviceTotals {
 };
 
 struct LabelStats {
-  const char* label;
+  const char* label;  // null: nothing has been counted yet
   Stat allocation;
   Stat allocated_bytes;
 };
@@ -212,8 +212,9 @@ class Allocator {
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
   void require_exact_address(const Request& request) const;
   void free_carefully(Address address, std::optional<Stream> current_stream);
-  void read_unread_options(OptionPart part);
-  void hand_settings_to_devices();
+  using UnreadOptions = std::map<OptionPart, std::string>;
+  void read_unread_options(OptionPart part, UnreadOptions* unread, Settings* settings);
+  void commit(Settings changed, UnreadOptions unread);
   template <typename Change>
   void change_observers(Change change);
   void require_virtual_memory(const Settings& settings) const;
@@ -228,7 +229,7 @@ class Allocator {
   std::unique_ptr<AsyncAllocator> async_;  // then there are no devices_, so that no hit is tried
   // The string that an allocator was made with, by the part that nothing has asked for yet: the
   // backend does not (4.16).
-  std::map<OptionPart, std::string> unread_options_;
+  UnreadOptions unread_options_;
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
   const bool caching_from_start_;
   const bool audits_;

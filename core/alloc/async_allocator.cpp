@@ -17,7 +17,9 @@ namespace of_graph = graph_attribute;
 AsyncAllocator::AsyncAllocator(SharedState& shared)
     : shared_(shared),
       driver_(shared.driver),
-      devices_(static_cast<size_t>(shared.driver.device_count())) {}
+      devices_(static_cast<size_t>(shared.driver.device_count())) {
+  blocks_.reserve(16);  // an empty table has room for none, whatever reserve_row() is told
+}
 
 AsyncAllocator::~AsyncAllocator() {
   const auto on_prepared = [this](auto&& action) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "alloc/free_blocks.h"
@@ -52,6 +53,19 @@ struct BlockPool {
     bool operator()(Stream stream, const Block* a) const { return stream < a->segment()->stream; }
   };
 
+  using Unmapped = std::set<Block*, ByStreamAndAddress>;
+
+  // A place in the set for a block to come, so that its insertion can not fail.
+  static Unmapped::node_type new_unmapped() {
+    Unmapped one;
+    one.insert(nullptr);
+    return one.extract(one.begin());
+  }
+  void insert_unmapped(Unmapped::node_type place, Block* block) {
+    place.value() = block;
+    unmapped.insert(std::move(place));
+  }
+
   // The shelf of a stream; null: nothing was ever obtained for it.
   Shelf* find(Stream stream) {
     const auto found = position(stream);
@@ -68,7 +82,7 @@ struct BlockPool {
   bool no_split = false;
   uint32_t search_count = 0;    // ages free blocks; stands still without garbage collection (6.2)
   std::vector<Shelf*> shelves;  // by stream, so that walks go by stream (P22)
-  std::set<Block*, ByStreamAndAddress> unmapped;
+  Unmapped unmapped;
 };
 
 }  // namespace cachalot

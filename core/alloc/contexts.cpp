@@ -42,6 +42,14 @@ struct ThreadEnd {
   }
 };
 
+// Never made nor destroyed: it may be asked for until the process ends.
+union NoText {
+  Text text;
+  constexpr NoText() : text() {}
+  ~NoText() {}
+};
+constinit const NoText no_text;
+
 // Null when the thread is about to end.
 ThreadTexts* make_thread_texts() {
   if (!thread_texts && !has_ended) {
@@ -204,9 +212,7 @@ bool pop_label() {
 }
 
 const Text& current_labels() {
-  // Never destroyed: it may be asked for until the process ends.
-  static const Text& none = *new Text;
-  return thread_texts && !thread_texts->labels.empty() ? thread_texts->labels.back() : none;
+  return thread_texts && !thread_texts->labels.empty() ? thread_texts->labels.back() : no_text.text;
 }
 
 void set_metadata(const char* text) {

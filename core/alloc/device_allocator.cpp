@@ -221,6 +221,7 @@ Address DeviceAllocator::allocate_from_cache(Shard& shard, const Request& reques
 // What the shard alone could not do: routed requests, misses.
 Address DeviceAllocator::allocate_on_device(const Request& request, ContextId context) {
   Hold hold(*this, request.stream);
+  if (has(kLabels)) reserve_label();
   if (request.at != 0) {
     hold.take_all();
     return allocate_at(request, context);
@@ -385,10 +386,14 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
-  if (is_put_off(block, current_stream)) {
-    defer_free(block);
-  } else {
-    insert_events(block);
+  try {
+    if (is_put_off(block, current_stream)) {
+      defer_free(block);
+    } else {
+      insert_events(block);
+    }
+  } catch (const std::bad_alloc&) {
+    // The free has been put off, as after an error of the driver; a later call goes on with it.
   }
 }
 
@@ -576,9 +581,9 @@ uint64_t DeviceAllocator::memory_limit() {
   return limit_;
 }
 
-void DeviceAllocator::set_settings(const Settings& settings) {
+void DeviceAllocator::set_settings(Settings settings) {
   const Hold hold(*this);
-  settings_ = settings;
+  std::swap(settings_, settings);  // the old ones go when the lock is free
   update_duties();
 }
 
@@ -649,7 +654,9 @@ std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
 std::vector<LabelStats> DeviceAllocator::label_stats() {
   const Hold hold(*this);
   std::vector<LabelStats> rows;
-  for (const auto& [id, row] : label_stats_) rows.push_back(row);
+  for (const auto& [id, row] : label_stats_) {
+    if (row.label) rows.push_back(row);
+  }
   return rows;
 }
 
@@ -673,6 +680,10 @@ DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
   return totals;
 }
 
+void DeviceAllocator::reserve_pool_count(const BlockPool& pool) {
+  if (pool.owner && rules_.counts_private_pool_bytes) pool_reserved_.try_emplace(pool.owner->id);
+}
+
 void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
   const auto count = [&](StatArray& stat) {
     if (bytes >= 0) {
@@ -686,12 +697,17 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
   obtained_ += static_cast<uint64_t>(bytes);
 }
 
+// The row of the present label, so that counting can not fail. It shows once it has counted.
+void DeviceAllocator::reserve_label() {
+  if (const uint32_t id = shared_.labels.id_of(current_labels())) label_stats_.try_emplace(id);
+}
+
+// pre: the row is there.
 void DeviceAllocator::count_label(Block* block, int64_t sign) {
   if (sign > 0) block->detail().label = shared_.labels.id_of(current_labels());
   if (block->detail().label == 0) return;
-  auto [place, is_new] = label_stats_.try_emplace(block->detail().label);
-  LabelStats& row = place->second;
-  if (is_new) row.label = shared_.labels.text(block->detail().label);
+  LabelStats& row = label_stats_.find(block->detail().label)->second;
+  if (!row.label) row.label = shared_.labels.text(block->detail().label);
   const auto bytes = static_cast<int64_t>(block->size);
   if (sign > 0) {
     row.allocation.increase(1);

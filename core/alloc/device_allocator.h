@@ -102,7 +102,7 @@ class DeviceAllocator {
   double memory_fraction();
   void set_memory_limit(uint64_t bytes);
   uint64_t memory_limit();
-  void set_settings(const Settings& settings);
+  void set_settings(Settings settings);  // can not fail
   void set_observers(std::shared_ptr<const ObserverSet> observers);
   Stats stats();
   void reset_peak_stats();
@@ -231,6 +231,7 @@ class DeviceAllocator {
   void require_live(const Block* block, Address address) const;
   void settle_before_allocation(const Request& request, ContextId context);
   void update_duties();
+  void reserve_label();
   void count_label(Block* block, int64_t sign);
 
   static Block* new_block(Shard& shard);
@@ -358,6 +359,7 @@ class DeviceAllocator {
   Peaks::Sums sums() const;  // of the whole device
   int64_t current_sum(Counters::Counter counter) const;
   // Statistics that only slow paths move.
+  void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
   void count_reserved(const BlockPool& pool, int64_t bytes);
 
   // Read by every call, and seldom written.

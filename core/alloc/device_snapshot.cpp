@@ -36,12 +36,13 @@ void DeviceAllocator::record(Action action, Address address, uint64_t size, Stre
              microseconds_since_1970(), current_metadata(), internal_tag_});
 }
 
-// An entry that there is no memory for is lost: the call that it is about goes on.
+// An entry that there is no memory for is lost, and so is what an observer throws: the call that it
+// is about goes on, since it has changed something already.
 void DeviceAllocator::add_entry(TraceEntry entry) try {
   for (const auto& [id, observer] : observers_->trace) observer(entry);
   const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
   if (recording_ && !is_skipped) ring_.add(std::move(entry));
-} catch (const std::bad_alloc&) {
+} catch (...) {
 }
 
 // What is left of a request to record that names an unknown action (22.3).

@@ -61,6 +61,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
 
   reserve_blocks(*params.shard, 4);
   Shelf& shelf = shelf_for(pool, params.stream);
+  BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
   expandable_segments_.reserve(expandable_segments_.size() + 1);
   code = driver_.reserve(device_, pages * page, &segment->address);
@@ -71,12 +72,19 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   }
   segment->size = pages * page;
   segment->stream = params.stream;
-  segment->pages = std::make_unique<PageTable>(shared_, device_, segment->address, page, pages);
-  segment->number = shared_.next_segment_number++;
-  Block* block = add_segment(std::move(segment), shelf);
+  const Address address = segment->address;
+  Block* block = nullptr;
+  try {
+    segment->pages = std::make_unique<PageTable>(shared_, device_, address, page, pages);
+    block = add_segment(std::move(segment), shelf);
+  } catch (const std::bad_alloc&) {
+    driver_.unreserve(device_, address, pages * page);
+    throw;
+  }
+  block->segment()->number = shared_.next_segment_number++;
   expandable_segments_.push_back(block->segment());
   block->set_flags(Block::kExpandable | Block::kUnmapped);
-  pool.unmapped.insert(block);
+  pool.insert_unmapped(std::move(place), block);
   return block;
 }
 
@@ -109,10 +117,12 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   const Address begin = block->address;
   const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
   shared_.addresses.prepare(begin, mapped, pool.is_small);
+  reserve_pool_count(pool);
   if (!segment.pages->map(begin, mapped, peers_)) return false;
   if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
-  pool.unmapped.erase(block);
-  if (mapped < block->size) pool.unmapped.insert(cut_back(block, block->size - mapped));
+  BlockPool::Unmapped::node_type place = pool.unmapped.extract(block);
+  if (mapped < block->size)
+    pool.insert_unmapped(std::move(place), cut_back(block, block->size - mapped));
   block->set_flags(Block::kExpandable);
   merge_with(shard_of(block), block, free_neighbours(block));
   put_into_free_set(block);
@@ -146,6 +156,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   if (begin == end) return;
   Shard& shard = shard_of(block);
   reserve_blocks(shard, 2);
+  BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
   take_from_free_set(block);
@@ -155,7 +166,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
     put_into_free_set(cut_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
   merge_with(shard, block, free_neighbours(block));
-  pool.unmapped.insert(block);
+  pool.insert_unmapped(std::move(place), block);
   count_reserved(pool, -static_cast<int64_t>(end - begin));
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
     shared_.differ("U4", "unmapped more pieces than there were growths");
@@ -164,8 +175,8 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
         context ? context : block->detail().segment_context);
   if (block->is_split()) return;
-  pool.unmapped.erase(block);
   driver_.unreserve(device_, segment.address, segment.pages->reserved_bytes());
+  pool.unmapped.erase(block);
   std::erase(expandable_segments_, &segment);
   remove_segment(block);
 }
@@ -177,6 +188,7 @@ void DeviceAllocator::give_peer_access(int peer) {
   const DriverCode code = driver_.enable_peer(peer, device_);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
+  peers_.reserve(peers_.size() + 1);
   for (Segment* segment : expandable_segments_) segment->pages->give_access(peer);
   peers_.push_back(peer);
 }

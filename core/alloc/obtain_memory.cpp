@@ -141,8 +141,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
                    2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
-    if (pool.owner && rules_.counts_private_pool_bytes)
-      pool_reserved_.try_emplace(pool.owner->id);  // counting must not fail any more
+    reserve_pool_count(pool);
     auto segment = std::make_unique<Segment>();
     segment->address = address;
     segment->size = params.segment_size;

@@ -57,7 +57,13 @@ DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memo
 bool PageTable::create_pages(uint64_t first, uint64_t end) {
   for (uint64_t i = first; i < end; i++) {
     bool counts_as_out_of_memory = false;
-    const DriverCode code = type_ ? create(*type_, i) : create_probing(i, &counts_as_out_of_memory);
+    DriverCode code = kSuccess;
+    try {
+      code = type_ ? create(*type_, i) : create_probing(i, &counts_as_out_of_memory);
+    } catch (const std::bad_alloc&) {
+      release_pages(first, i);
+      throw;
+    }
     if (code == kSuccess) continue;
     if (code != kDriverOutOfMemory && i > first) {
       shared_.differ("U8", format("released %d pages created before one that failed",
@@ -75,18 +81,26 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
   const uint64_t size = (end - first) * page_size_;
   uint64_t mapped = first;
   DriverCode code = kSuccess;
-  while (mapped < end && code == kSuccess) {
-    code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handles_[mapped]);
-    if (code == kSuccess) mapped++;
+  const auto take_back = [&] {
+    for (uint64_t i = first; i < mapped; i++)
+      driver_.unmap(device_, address_ + i * page_size_, page_size_);
+    release_pages(first, end);
+  };
+  try {
+    for (; mapped < end; mapped++) {
+      code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handles_[mapped]);
+      if (code != kSuccess) break;
+    }
+  } catch (const std::bad_alloc&) {
+    take_back();
+    throw;
   }
   if (code == kSuccess) code = driver_.set_access(device_, address, size, device_);
   for (size_t i = 0; i < peers.size() && code == kSuccess; i++) {
     code = driver_.set_access(device_, address, size, peers[i]);
   }
   if (code == kSuccess) return;
-  for (uint64_t i = first; i < mapped; i++)
-    driver_.unmap(device_, address_ + i * page_size_, page_size_);
-  release_pages(first, end);
+  take_back();
   throw driver_error(driver_, code);
 }
 

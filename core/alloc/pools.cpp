@@ -48,16 +48,21 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
 
 void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
   const Hold hold(*this);
+  HashOrder<PoolId> use_on_oom(use_on_oom_);
+  std::set<PoolId> no_split(no_split_);
+  if (options.use_on_oom) use_on_oom.insert(id, id.hash());
+  if (options.no_split) no_split.insert(id);
   create_or_join_pool(id, std::move(options.source));
-  if (options.use_on_oom) use_on_oom_.insert(id, id.hash());
+  use_on_oom_ = std::move(use_on_oom);
+  no_split_.swap(no_split);
   if (options.no_split) {
-    no_split_.insert(id);
     find_pool(id)->small.no_split = find_pool(id)->large.no_split = true;
   }
 }
 
 void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
   const Hold hold(*this);
+  routes_.reserve(routes_.size() + 1);  // before the count is raised
   create_or_join_pool(id, nullptr);
   for (const PoolRoute& route : routes_) {
     if (route.id == id) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");

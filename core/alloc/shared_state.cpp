@@ -114,10 +114,16 @@ void SharedState::warn_of_options(const std::string& text) {
   }
 }
 
-void SharedState::differ(const char* defect, const std::string& text) const {
-  if (log_)
-    log_(LogLevel::kDifference,
-         (std::string("differs from PyTorch: ") + defect + ": " + text).c_str());
+// Said in the midst of changes, so that a remark for which there is no memory is left out.
+void SharedState::differ(const char* defect, std::string_view text) const {
+  if (!log_) return;
+  std::string line;
+  try {
+    line = std::string("differs from PyTorch: ") + defect + ": " + std::string(text);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  log_(LogLevel::kDifference, line.c_str());
 }
 
 void SharedState::report_damage(const std::string& text) const {

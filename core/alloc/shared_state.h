@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alloc/address_table.h"
@@ -72,7 +73,7 @@ class SharedState {
   // R33 is said once, R34 each time.
   void warn_of_options(const std::string& text);
   // A mended defect of the reference has just changed a decision.
-  void differ(const char* defect, const std::string& text) const;
+  void differ(const char* defect, std::string_view text) const;
   // Memory was written where it must not be.
   void report_damage(const std::string& text) const;
 

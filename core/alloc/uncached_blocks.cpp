@@ -16,23 +16,34 @@ Address UncachedBlocks::allocate(const Request& request) {
   }
   if (address == 0) return 0;  // of 0 bytes, as cudaMalloc answers them
   std::lock_guard guard(lock_);
-  blocks_[address] = request;
+  try {
+    blocks_[address] = request;
+  } catch (const std::bad_alloc&) {
+    driver_.free(request.device, address);
+    throw;
+  }
   count_ = blocks_.size();
   return address;
 }
 
 bool UncachedBlocks::free(Address address) {
   if (empty()) return false;
-  int device = 0;
+  Rows::node_type row;
   {
     std::lock_guard guard(lock_);
-    const auto found = blocks_.find(address);
-    if (found == blocks_.end()) return false;
-    device = found->second.device;
-    blocks_.erase(found);
+    row = blocks_.extract(address);
+    if (!row) return false;
     count_ = blocks_.size();
   }
-  const DriverCode code = driver_.free(device, address);
+  DriverCode code = kSuccess;
+  try {
+    code = driver_.free(row.mapped().device, address);
+  } catch (const std::bad_alloc&) {
+    std::lock_guard guard(lock_);
+    blocks_.insert(std::move(row));
+    count_ = blocks_.size();
+    throw;
+  }
   if (code != kSuccess) throw runtime_error(driver_, code);
   return true;
 }

@@ -24,9 +24,11 @@ class UncachedBlocks {
   bool empty() const { return count() == 0; }
 
  private:
+  using Rows = std::unordered_map<Address, Request>;
+
   Driver& driver_;
   std::mutex lock_;
-  std::unordered_map<Address, Request> blocks_;
+  Rows blocks_;
   std::atomic<uint64_t> count_{0};
 };
 

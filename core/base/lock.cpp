@@ -18,14 +18,15 @@ constexpr int kSpins = 1024;
 constexpr int kPauses = 4;  // between two looks
 constexpr long kFallbackSleepNs = 200'000;
 
-bool register_membarrier() {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
+bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
-// A full barrier on every running thread of the process; false where the system refuses it.
+// A full barrier on every running thread of the process; false where the system refuses it. It does
+// so until the process has registered, which is asked of it and not remembered: a static that a
+// thread is filling while another one forks would never be filled in the child.
 bool barrier_on_all_threads() {
-  static const bool registered = register_membarrier();
-  return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+         (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+          membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
 }
 
 }  // namespace

@@ -25,15 +25,17 @@ std::optional<Address> AddressSpace::take(uint64_t size) {
   // A range of 0 bytes too has an address of its own.
   const uint64_t need = round_up(std::max(size, uint64_t{1}), kUnit);
   std::optional<Address> address;
-  if (given_.empty()) {
-    address = choose(need);
-  } else {
+  const bool is_given = !given_.empty();
+  if (is_given) {
     address = given_.front();
-    given_.pop_front();
+  } else {
+    address = choose(need);
   }
   if (!address) return {};
+  Gaps::node_type spare = new_gap();
   in_use_[*address] = need;
-  close_gaps(*address, saturating_add(*address, need));
+  if (is_given) given_.pop_front();
+  close_gaps(*address, saturating_add(*address, need), std::move(spare));
   return address;
 }
 
@@ -41,9 +43,9 @@ void AddressSpace::put_back(Address address) {
   const auto range = in_use_.find(address);
   if (range == in_use_.end()) return;
   const Address end = saturating_add(address, range->second);
-  in_use_.erase(range);
   // A given address may reach out of what is chosen from here.
   open_gap(std::max(address, begin_), std::min(end, end_));
+  in_use_.erase(range);
 }
 
 std::optional<Address> AddressSpace::choose(uint64_t size) const {
@@ -54,19 +56,37 @@ std::optional<Address> AddressSpace::choose(uint64_t size) const {
   return {};
 }
 
-void AddressSpace::close_gaps(Address begin, Address end) {
+AddressSpace::Gaps::node_type AddressSpace::new_gap() {
+  Gaps one;
+  one.emplace();
+  return one.extract(one.begin());
+}
+
+// What is left of a gap in front keeps its node. Only one gap can leave something behind, for which
+// there is the spare.
+void AddressSpace::close_gaps(Address begin, Address end, Gaps::node_type spare) {
   auto gap = gaps_.upper_bound(begin);
   if (gap != gaps_.begin() && std::prev(gap)->second > begin) --gap;
   while (gap != gaps_.end() && gap->first < end) {
-    const auto [gap_begin, gap_end] = *gap;
-    gap = gaps_.erase(gap);
-    if (gap_begin < begin) gaps_.emplace_hint(gap, gap_begin, begin);
-    if (gap_end > end) gaps_.emplace_hint(gap, end, gap_end);
+    const Address gap_end = gap->second;
+    if (gap->first < begin) {
+      gap->second = begin;
+      ++gap;
+    } else {
+      gap = gaps_.erase(gap);
+    }
+    if (gap_end > end) {
+      spare.key() = end;
+      spare.mapped() = gap_end;
+      gaps_.insert(gap, std::move(spare));
+      return;
+    }
   }
 }
 
 void AddressSpace::open_gap(Address begin, Address end) {
   if (begin >= end) return;
+  Gaps::node_type opened = new_gap();
   auto gap = gaps_.upper_bound(begin);
   if (gap != gaps_.begin() && std::prev(gap)->second >= begin) --gap;
   while (gap != gaps_.end() && gap->first <= end) {
@@ -74,7 +94,9 @@ void AddressSpace::open_gap(Address begin, Address end) {
     end = std::max(end, gap->second);
     gap = gaps_.erase(gap);
   }
-  gaps_.emplace_hint(gap, begin, end);
+  opened.key() = begin;
+  opened.mapped() = end;
+  gaps_.insert(gap, std::move(opened));
 }
 
 }  // namespace cachalot

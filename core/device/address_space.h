@@ -30,15 +30,18 @@ class AddressSpace {
   static constexpr uint64_t kUnit = 2 * MiB;
 
  private:
+  using Gaps = std::map<Address, Address>;  // begin to end; apart from each other, none empty
+
   std::optional<Address> choose(uint64_t size) const;
-  void close_gaps(Address begin, Address end);
+  static Gaps::node_type new_gap();
+  void close_gaps(Address begin, Address end, Gaps::node_type spare);
   void open_gap(Address begin, Address end);
 
   const Address begin_;
   const Address end_;
   std::deque<Address> given_;
   std::unordered_map<Address, uint64_t> in_use_;  // sizes in whole units
-  std::map<Address, Address> gaps_;               // begin to end; apart from each other, none empty
+  Gaps gaps_;
 };
 
 }  // namespace cachalot

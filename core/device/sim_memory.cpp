@@ -14,13 +14,25 @@ bool remove(Sizes* sizes, uint64_t key, uint64_t size) {
   return true;
 }
 
+// An address that has a row; where there is no memory for the row nothing has changed.
+std::optional<Address> take_with_row(AddressSpace& addresses, Sizes* sizes, uint64_t size) {
+  const auto place = addresses.take(size);
+  if (!place) return {};
+  try {
+    (*sizes)[*place] = size;
+  } catch (...) {
+    addresses.put_back(*place);
+    throw;
+  }
+  return place;
+}
+
 }  // namespace
 
 DriverCode SimMemory::allocate(uint64_t size, Address* address) {
   if (size > free_bytes()) return kDriverOutOfMemory;
-  const auto place = addresses_.take(size);
+  const auto place = take_with_row(addresses_, &allocations_, size);
   if (!place) return kDriverOutOfMemory;
-  allocations_[*place] = size;
   used_ += size;
   *address = *place;
   return kSuccess;
@@ -29,16 +41,15 @@ DriverCode SimMemory::allocate(uint64_t size, Address* address) {
 DriverCode SimMemory::free(Address address) {
   const auto allocation = allocations_.find(address);
   if (allocation == allocations_.end()) return kInvalidValue;
+  addresses_.put_back(address);
   used_ -= allocation->second;
   allocations_.erase(allocation);
-  addresses_.put_back(address);
   return kSuccess;
 }
 
 DriverCode SimMemory::reserve(uint64_t size, Address* address) {
-  const auto place = addresses_.take(size);
+  const auto place = take_with_row(addresses_, &reservations_, size);
   if (!place) return kDriverOutOfMemory;
-  reservations_[*place] = size;
   *address = *place;
   return kSuccess;
 }

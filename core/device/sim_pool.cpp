@@ -19,7 +19,12 @@ void SimPool::change_use(int64_t bytes) {
 
 DriverCode SimPool::allocate(SimMemory& memory, uint64_t size, Address* address) {
   if (const DriverCode code = memory.allocate(size, address)) return code;
-  sizes_[*address] = size;
+  try {
+    sizes_[*address] = size;
+  } catch (...) {
+    memory.free(*address);
+    throw;
+  }
   change_use(static_cast<int64_t>(size));
   return kSuccess;
 }
@@ -27,9 +32,10 @@ DriverCode SimPool::allocate(SimMemory& memory, uint64_t size, Address* address)
 DriverCode SimPool::free(SimMemory& memory, Address address) {
   const auto found = sizes_.find(address);
   if (found == sizes_.end()) return kInvalidValue;
+  if (const DriverCode code = memory.free(address)) return code;
   change_use(-static_cast<int64_t>(found->second));
   sizes_.erase(found);
-  return memory.free(address);
+  return kSuccess;
 }
 
 void SimPool::trim(uint64_t keep_bytes) {
