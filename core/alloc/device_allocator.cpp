@@ -65,6 +65,7 @@ void DeviceAllocator::update_duties() {
   if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
     lasting_duties_ |= kContexts;
   duties |= lasting_duties_;
+  if (duties & kTenants) tenants().set_limit(limit_);
   if (duties != 0) settle();
   duties_ = duties;
 }
@@ -170,10 +171,11 @@ Address DeviceAllocator::allocate(const Request& request) {
 Address DeviceAllocator::allocate_dutifully(const Request& request, ContextId context,
                                             Guard& guard) {
   settle();
-  if (request.at != 0) return allocate_at(request, context);
+  if (request.at != 0) return allocate_at(request, context, guard);
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
-  if (!spare_blocks_) reserve_blocks(1);
   AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  const TenantBooking booking = admit(request, params, guard);
+  if (!spare_blocks_) reserve_blocks(1);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, guard);
@@ -250,6 +252,8 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
     stats_.oversize_allocations.increase(1);
   if (has(kLabels)) [[unlikely]]
     count_label(block, 1);
+  if (has(kTenants)) [[unlikely]]
+    count_tenant(block, params.tenant);
   if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
     watch->handed_out(block);
   return block;
@@ -282,6 +286,8 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
     stats_.oversize_allocations.decrease(1);
   if (has(kLabels)) [[unlikely]]
     count_label(block, -1);
+  if (has(kTenants)) [[unlikely]]
+    uncount_tenant(block);
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
@@ -406,10 +412,11 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
   return nullptr;
 }
 
-Address DeviceAllocator::allocate_at(const Request& request, ContextId context) {
+Address DeviceAllocator::allocate_at(const Request& request, ContextId context, Guard& guard) {
   settle_before_allocation(request, context);
-  reserve_blocks(2);
   AllocParams params = make_params(request.size, request.stream, request.current_stream, context);
+  const TenantBooking booking = admit(request, params, guard);
+  reserve_blocks(2);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
@@ -499,6 +506,7 @@ void DeviceAllocator::reset_peak_stats() {
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  if (has(kTenants)) tenants().reset_peaks();
   reset(stats_.oversize_allocations);
   reset(stats_.oversize_segments);
 }
@@ -514,6 +522,7 @@ void DeviceAllocator::reset_accumulated_stats() {
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
   reset(stats_.oversize_allocations);
   reset(stats_.oversize_segments);
+  if (has(kTenants)) tenants().reset_accumulated();
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = stats_.num_oom_rejections = 0;
 }

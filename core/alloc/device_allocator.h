@@ -13,6 +13,7 @@
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
 //   pools.cpp              private pools and routing
+//   device_tenants.cpp     tenants: what a request is granted, and whose a block is
 //   device_snapshot.cpp    snapshots, history
 //   auditor.cpp            check()
 //
@@ -42,6 +43,7 @@
 #include "alloc/private_pool.h"
 #include "alloc/shared_state.h"
 #include "alloc/stream_uses.h"
+#include "alloc/tenant_pressure.h"
 #include "base/lock.h"
 
 namespace cachalot {
@@ -119,6 +121,9 @@ class DeviceAllocator {
   void capture_begin();
   void capture_end();
 
+  // ---- Tenants (device_tenants.cpp). From now on they count.
+  void start_tenants();
+
   // ---- Expandable segments (expandable_memory.cpp)
   void give_peer_access(int peer);
   std::vector<ExpandableSegmentRow> expandable_segments();
@@ -144,6 +149,7 @@ class DeviceAllocator {
     kContexts = 512,  // blocks may keep contexts; stays once they did
     kMarks = 1024,    // free blocks have to be marked with their age; stays once ages counted
     kWatched = 2048,  // see Note [Memory watch]; stays
+    kTenants = 4096,  // there has been a tenant; stays
   };
 
   // One request on its way.
@@ -159,6 +165,7 @@ class DeviceAllocator {
     uint64_t obtained_when_rejected = 0;  // T
     bool rejected = false;                // R31
     bool source_gave_null = false;        // R82
+    TenantBook::Slot tenant = 0;
   };
 
   enum class Obtain { kFirst, kRetry };
@@ -195,12 +202,21 @@ class DeviceAllocator {
   uint64_t absorb_next(Block* block);
   void put_into_free_set(Block* block);
   void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
-  Address allocate_at(const Request& request, ContextId context);
+  Address allocate_at(const Request& request, ContextId context, Guard& guard);
   Block* free_block_around(const AllocParams& params, Address address);
   void require_live(const Block* block, Address address) const;
   void settle_before_allocation(const Request& request, ContextId context);
   void update_duties();
   void count_label(Block* block, int64_t sign);
+
+  // device_tenants.cpp
+  TenantBook& tenants() { return shared_.tenants->book(device_); }
+  TenantBooking admit(const Request& request, AllocParams& params, Guard& guard);
+  [[noreturn]] void refuse(AllocParams& params, const TenantRefusal& refusal, Guard& guard);
+  void update_capacity();
+  void count_tenant(Block* block, TenantBook::Slot tenant);
+  void uncount_tenant(Block* block);
+  std::string check_tenants();
 
   Block* new_block();
   void recycle(Block* block);
@@ -216,6 +232,8 @@ class DeviceAllocator {
 
   // obtain_memory.cpp
   Block* obtain_block(AllocParams& params, Guard& guard);
+  Block* climb_ladder(AllocParams& params, Guard& guard);
+  Block* ask_tenants(AllocParams& params, Guard& guard);
   Block* run_free_memory_callbacks(AllocParams& params, Guard& guard);
   Block* alloc_block(AllocParams& params, Obtain attempt, Guard& guard);
   bool is_over_limit(const AllocParams& params) const;
@@ -229,6 +247,8 @@ class DeviceAllocator {
 
   // out_of_memory.cpp
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Guard& guard);
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
+                                        std::string text, Guard& guard);
   [[noreturn]] void throw_rejected(const AllocParams& params, Guard& guard);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
   OutOfMemory out_of_memory_numbers(const AllocParams& params);
@@ -330,7 +350,7 @@ class DeviceAllocator {
   Block* spare_blocks_ = nullptr;
   KeptFree last_;
   Counters counters_;
-  uint32_t lasting_duties_ = 0;  // kContexts, kMarks and kWatched
+  uint32_t lasting_duties_ = 0;  // kContexts, kMarks, kWatched and kTenants
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
   Settings settings_;

@@ -3,34 +3,21 @@
 #include "alloc/device_allocator.h"
 #include "alloc/hot_path.h"
 #include "alloc/relaxed_capture_mode.h"
+#include "alloc/unlocked.h"
 
 namespace cachalot {
 
-// Lets others at the device while this thread is busy elsewhere. The pool of the request stays
-// meanwhile; hits of others are settled, as they are before every other slow step.
-class DeviceAllocator::Unlocked {
- public:
-  Unlocked(DeviceAllocator& device, Guard& guard, PrivatePool* pool)
-      : device_(device), guard_(guard), pool_(pool) {
-    if (pool_) pool_->requests_under_way++;
-    guard_.unlock();
-  }
-  ~Unlocked() {
-    guard_.lock();
-    if (pool_) pool_->requests_under_way--;
-    device_.settle();
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  DeviceAllocator& device_;
-  Guard& guard_;
-  PrivatePool* pool_;
-};
-
-// The rungs in their order; the first that gives a block ends it. Never returns null.
+// Never returns null.
 Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
+  Block* block = climb_ladder(params, guard);
+  if (!block && has(kTenants)) block = ask_tenants(params, guard);
+  if (block) return block;
+  if (params.rejected) throw_rejected(params, guard);
+  throw_out_of_memory(params, guard);
+}
+
+// The rungs in their order; the first that gives a block ends it. Null: none does.
+Block* DeviceAllocator::climb_ladder(AllocParams& params, Guard& guard) {
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, guard)) return block;
   reserve_blocks(2);
@@ -50,8 +37,26 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
       if ((block = alloc_block(params, Obtain::kRetry, guard))) return block;
     }
   }
-  if (params.rejected) throw_rejected(params, guard);
-  throw_out_of_memory(params, guard);
+  return nullptr;
+}
+
+// What a tenant has freed may be in the cache, so the search comes first. Null: none is left to ask.
+Block* DeviceAllocator::ask_tenants(AllocParams& params, Guard& guard) {
+  TenantPressure pressure(*shared_.tenants, device_, params.tenant);
+  while (true) {
+    bool freed = false;
+    {
+      const Unlocked unlocked(*this, guard, params.pool->owner);
+      freed = pressure.ask_next(PressureReason::kDevice, params.segment_size);
+    }
+    if (!freed) break;
+    reserve_blocks(1);
+    params.rejected = false;
+    if (Block* block = get_free_block(params)) return block;
+    if (Block* block = climb_ladder(params, guard)) return block;
+  }
+  tenants().count_refusal(params.tenant);
+  return nullptr;
 }
 
 // U9: what has just been released for others may have made room in the cache.

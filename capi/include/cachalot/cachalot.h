@@ -29,6 +29,7 @@
  * | history.h     | history, contexts, labels, observers                                |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
+ * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
  * | trace.h       | recorded runs and their replay                                      |
  * | later.h       | what the reference has and this version answers NOT_SUPPORTED to    |
  *
@@ -66,6 +67,7 @@
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
+#include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 
 #endif /* CACHALOT_CACHALOT_H_ */
