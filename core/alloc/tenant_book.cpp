@@ -11,7 +11,7 @@ namespace cachalot {
 using BookGuard = std::lock_guard<std::mutex>;
 
 uint64_t TenantBook::Row::owed() const {
-  return terms.guaranteed - std::min(terms.guaranteed, has_with_booked());
+  return std::max(terms.guaranteed, has_with_booked()) - has();
 }
 
 void TenantBook::begin(const TenantUse& so_far) {
@@ -94,11 +94,11 @@ std::optional<TenantRefusal> TenantBook::book(Slot slot, uint64_t bytes) {
     return refusal;
   }
   for (const Row& row : rows_) {
-    refusal.had_by_all += row.has_with_booked();
+    refusal.had_by_all += row.has();
     if (&row != &own) refusal.owed_to_others += row.owed();
   }
   // Where nothing is owed, the device itself tells whether there is memory.
-  const uint64_t needed = refusal.had_by_all + refusal.owed_to_others + bytes;
+  const uint64_t needed = refusal.had_by_all + own.booked + refusal.owed_to_others + bytes;
   const bool is_guaranteed = had + bytes <= own.terms.guaranteed;
   if (!is_guaranteed && refusal.owed_to_others > 0 && needed > refusal.capacity) {
     refusal.missing = needed - refusal.capacity;

@@ -4,9 +4,9 @@
 //
 // Glossary
 //   has      sizes of live blocks, from the hand-out to the caller's free
-//   booked   what is granted to requests that are under way; it counts as had, so that no two
-//            requests are granted the same bytes while the device's lock is away
-//   owed     what a tenant is guaranteed and does not have
+//   booked   what is granted to requests that are under way; nobody else is granted the same bytes
+//            while the device's lock is away
+//   owed     what a tenant does not have and is guaranteed, or has booked beyond that
 //
 // The book has a lock of its own, under which nothing else is taken.
 #pragma once
@@ -45,7 +45,7 @@ struct TenantRefusal {
   TenantTerms terms;
   uint64_t capacity;
   uint64_t had_by_all;
-  uint64_t owed_to_others;
+  uint64_t owed_to_others;  // guaranteed, or granted to requests under way
   uint64_t missing;
 };
 

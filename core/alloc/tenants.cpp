@@ -142,8 +142,7 @@ std::string Tenants::refusal_text(TenantBook::Slot slot, int device, uint64_t si
   if (refusal.by_limit) return text + " of its limit of " + format_size(refusal.terms.limit) + ".";
   return text + " and is guaranteed " + format_size(refusal.terms.guaranteed) + ". Of " +
          format_size(refusal.capacity) + " all tenants have " + format_size(refusal.had_by_all) +
-         ", and others are guaranteed " + format_size(refusal.owed_to_others) +
-         " that they do not have yet.";
+         ", and " + format_size(refusal.owed_to_others) + " more are guaranteed to others.";
 }
 
 }  // namespace cachalot
