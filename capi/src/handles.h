@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "alloc/allocator.h"
+#include "alloc/report.h"
 #include "alloc/snapshot.h"
 #include "cachalot/allocator.h"
 #include "cachalot/driver.h"
+#include "cachalot/report.h"
 #include "cachalot/snapshot.h"
 #include "device/device.h"
 
@@ -55,4 +57,8 @@ struct cachalot_allocator {
 
 struct cachalot_snapshot {
   cachalot::Snapshot core;
+};
+
+struct cachalot_report {
+  cachalot::Report core;
 };

@@ -270,6 +270,12 @@ uint64_t Allocator::largest_block(int index, uint64_t at_least, Stream current_s
                 : device(index).largest_block(at_least);
 }
 
+void Allocator::trim(int index, const TrimGoal& goal, uint64_t* released) {
+  const Audit audit(*this);
+  require_device(index);
+  async_ ? async_->trim(index, goal, released) : device(index).trim(goal, released);
+}
+
 // R73: before 2.13 only the switch is asked.
 bool Allocator::is_caching_enabled() const {
   if (async_) return true;
@@ -404,6 +410,20 @@ Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
     d->add_to_snapshot(&snapshot, pool);
   }
   return snapshot;
+}
+
+Report Allocator::report(const Request& asked) {
+  if (async_) {
+    throw_not_supported(
+        "there are no reports with backend:cudaMallocAsync: the driver's pool keeps its blocks to "
+        "itself");
+  }
+  require_device(asked.device);
+  if (asked.size >= kTooLarge) throw_invalid_argument("requests of 2^60 bytes or more always fail");
+  const Audit audit(*this);
+  Request request = asked;
+  request.stream = request.current_stream = resolved(asked.stream);
+  return device(request.device).report(request);
 }
 
 // ---- History and observers

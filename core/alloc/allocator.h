@@ -22,10 +22,12 @@
 #include "alloc/observers.h"
 #include "alloc/options.h"
 #include "alloc/pool_route.h"
+#include "alloc/report.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
 #include "alloc/snapshot.h"
 #include "alloc/stats.h"
+#include "alloc/trim.h"
 #include "device/device.h"
 
 namespace cachalot {
@@ -138,6 +140,8 @@ class Allocator {
 
   void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
+  // Adds to *released as it goes, also before it throws.
+  void trim(int device, const TrimGoal& goal, uint64_t* released);
   void set_caching_enabled(bool enabled) { caching_switch_.store(enabled); }
   bool is_caching_enabled() const;
 
@@ -156,6 +160,8 @@ class Allocator {
   std::vector<std::pair<PoolId, StatArray>> pool_stats(int device);
   std::vector<LabelStats> label_stats(int device);
   Snapshot snapshot(PoolId pool, bool with_history);
+  // Of size 0: of no request in particular.
+  Report report(const Request& request);
 
   void record_history(const HistoryOptions& options);
   ContextId context_of(Address address);

@@ -284,6 +284,20 @@ void AsyncAllocator::empty_cache(int device) {
   require_success(driver_.pool_trim(device, 0));
 }
 
+// The driver's pool does not wait, and gives back what it has free by then.
+void AsyncAllocator::trim(int device, const TrimGoal& goal, uint64_t* released) {
+  if (goal.min_idle_ns != 0) {
+    throw_not_supported(
+        "backend:cudaMallocAsync does not know how long memory was idle: min_idle_ns has to be 0");
+  }
+  std::lock_guard guard(lock_);
+  if (!at(device).is_prepared) return;
+  const uint64_t before = pool_attribute(device, of_pool::kReservedCurrent);
+  require_success(driver_.pool_trim(device, goal.keep_bytes));
+  const uint64_t after = pool_attribute(device, of_pool::kReservedCurrent);
+  *released += before - std::min(before, after);
+}
+
 // By trial. The reference never ends where the limit is below what is used.
 uint64_t AsyncAllocator::largest_block(int index, Stream current_stream) {
   std::lock_guard guard(lock_);

@@ -37,6 +37,7 @@ class AsyncAllocator {
   void free_all();
 
   void empty_cache(int device);
+  void trim(int device, const TrimGoal& goal, uint64_t* released);
   uint64_t largest_block(int device, Stream current_stream);
 
   void set_memory_fraction(int device, double fraction);

@@ -48,10 +48,11 @@ struct alignas(64) BlockDetail {
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
                               // (P32)
   StreamUses* uses;           // with kRecorded only
-  uint32_t mark;      // the pool's search count when it was last put into the free set (13.3)
-  uint32_t label;     // the labels of the thread that asked; 0: none
-  uint32_t tenant;    // whose it is while it is used; 0: the default tenant's
-  uint64_t red_zone;  // where it begins, in bytes from the block's begin; 0: there is none
+  uint32_t mark;        // the pool's search count when it was last put into the free set (13.3)
+  uint32_t label;       // the labels of the thread that asked; 0: none
+  uint32_t tenant;      // whose it is while it is used; 0: the default tenant's
+  uint64_t red_zone;    // where it begins, in bytes from the block's begin; 0: there is none
+  uint64_t idle_since;  // with kIdle only: nanoseconds of the clock that trim was given
 };
 static_assert(sizeof(BlockDetail) == 64);
 
@@ -63,6 +64,7 @@ struct alignas(64) Block {
     kUnmapped = 4,
     kExpandable = 8,
     kRecorded = 16,  // detail().uses is set
+    kIdle = 32,      // see Note [Idle memory] (trim.h)
     kAllFlags = 63,
   };
 

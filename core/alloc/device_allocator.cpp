@@ -146,9 +146,9 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
   return default_pools_[is_small];
 }
 
-inline DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
-                                                                 Stream current_stream,
-                                                                 ContextId context) {
+DeviceAllocator::AllocParams DeviceAllocator::make_params(uint64_t requested, Stream stream,
+                                                          Stream current_stream,
+                                                          ContextId context) {
   AllocParams params;
   params.requested = has(kWatched) ? watch_->with_red_zone(requested) : requested;
   params.size = round_size(params.requested);
@@ -279,6 +279,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   Shelf& shelf = shelf_of(block);
   if (block->is(Block::kRecorded)) reserve_deferral();
   block->clear(Block::kUsed);
+  block->clear(Block::kIdle);
   counters_.give_back(shelf.pool->is_small, static_cast<int64_t>(block->size));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);

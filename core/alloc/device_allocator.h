@@ -10,6 +10,8 @@
 //   obtain_memory.cpp      the ladder of a miss
 //   out_of_memory.cpp      its last rung; remedies.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
+//   trim.cpp               giving back what has been idle; trim.h says how that is known
+//   report.cpp             who holds what, and what is in the way of a request
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
 //   pools.cpp              private pools and routing
@@ -44,6 +46,7 @@
 #include "alloc/shared_state.h"
 #include "alloc/stream_uses.h"
 #include "alloc/tenant_pressure.h"
+#include "alloc/trim.h"
 #include "base/lock.h"
 
 namespace cachalot {
@@ -88,6 +91,11 @@ class DeviceAllocator {
   // ---- The cache (release_memory.cpp)
   void empty_cache(PoolId pool, std::optional<Stream> current_stream);
   uint64_t largest_block(uint64_t at_least);
+  // trim.cpp. Adds to *released as it goes, also before it throws.
+  void trim(const TrimGoal& goal, uint64_t* released);
+
+  // ---- What is in the way (report.cpp)
+  Report report(const Request& request);
 
   // ---- Limits, settings, statistics
   void set_memory_fraction(double fraction);
@@ -171,6 +179,8 @@ class DeviceAllocator {
   enum class Obtain { kFirst, kRetry };
   class Unlocked;
   class Remedies;
+  class Trim;
+  class ReportTaker;
 
   // device_allocator.cpp
   Address allocate_usual(uint64_t requested, Stream stream);
@@ -260,6 +270,9 @@ class DeviceAllocator {
   void release_cached_blocks(PoolId pool, std::optional<Stream> current_stream, ContextId context);
   void release_blocks(BlockPool& pool, ContextId context);
   void release_block(Block* block, ContextId context);
+  void announce_release(const Block* block, ContextId context);
+  DriverCode give_segment_to_driver(const Block* block);
+  void forget_segment(Block* only_block);
   void release_private_pool(PoolId id, ContextId context);
   void destroy_if_unused(PoolId id);
   DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,

@@ -143,15 +143,13 @@ Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
 void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
-  const uint64_t page = segment.pages->page_size();
-  const Address begin = segment.address + round_up(block->address - segment.address, page);
-  const Address end =
-      segment.address + round_down(block->address + block->size - segment.address, page);
-  if (begin >= end) return;
+  const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
+  if (begin == end) return;
   reserve_blocks(2);
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
   take_from_free_set(block);
+  block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
   if (begin > block->address) put_into_free_set(split_front(block, begin - block->address));
   if (end < block->address + block->size)
     put_into_free_set(cut_back(block, block->address + block->size - end));

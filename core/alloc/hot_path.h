@@ -59,7 +59,8 @@ inline void DeviceAllocator::count_rounds(Block* block, int64_t rounds) {
 // False: not a live block, or more than a usual free; nothing has changed.
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Block* block, Address address) {
   lock_.lock();
-  // Expandable blocks and recorded uses have flags of their own, so one comparison tells it all.
+  // Expandable blocks, recorded uses and memory that was idle have flags of their own, so one
+  // comparison tells it all.
   const bool is_usual = duties_ == 0 && block->address == address && block->flags() == Block::kUsed;
   if (is_usual) [[likely]]
     free_usual(block);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/page_table.h"
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "base/units.h"
 
 namespace cachalot {
 
@@ -115,6 +118,12 @@ void PageTable::unmap(Address address, uint64_t size, Stream stream) {
     mapped_[i] = false;
   }
   mapped_pages_ -= end - first;
+}
+
+std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t size) const {
+  const Address begin = address_ + round_up(address - address_, page_size_);
+  const Address end = address_ + round_down(address + size - address_, page_size_);
+  return {begin, std::max(begin, end)};
 }
 
 void PageTable::give_back() {

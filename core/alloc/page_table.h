@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "alloc/shared_state.h"
@@ -18,6 +19,8 @@ class PageTable {
   uint64_t page_size() const { return page_size_; }
   uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
   uint64_t reserved_bytes() const { return handles_.size() * page_size_; }
+  // Begin and end of the pages that lie within [address, address + size); equal: there are none.
+  std::pair<Address, Address> whole_pages(Address address, uint64_t size) const;
 
   // Backs [address, address + size) with new pages; both are multiples of the page size, and
   // nothing there is mapped. False: out of memory, and nothing has changed. Throws Error for any

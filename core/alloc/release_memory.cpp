@@ -47,21 +47,35 @@ DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address addres
 // 15.5. pre: a free plain block that covers its segment. The counter and the entry come before the
 // call.
 void DeviceAllocator::release_block(Block* block, ContextId context) {
-  Segment* segment = block->segment();
-  BlockPool& pool = *segment->pool;
-  const uint64_t size = block->size;
-  stats_.num_device_free++;
-  trace(Action::kSegmentFree, block->address, size, segment->stream, pool,
-        context ? context : block->detail().segment_context);
-  if (MemoryWatch* watch = watch_of(pool)) watch->goes(block->address, size);
-  const DriverCode code = give_to_driver(pool, block->address, size, segment->source_stream);
+  announce_release(block, context);
+  const DriverCode code = give_segment_to_driver(block);
   if (code != kSuccess) throw runtime_error(driver_, code);
+  take_from_free_set(block);
+  forget_segment(block);
+}
+
+void DeviceAllocator::announce_release(const Block* block, ContextId context) {
+  const Segment& segment = *block->segment();
+  stats_.num_device_free++;
+  trace(Action::kSegmentFree, block->address, block->size, segment.stream, *segment.pool,
+        context ? context : block->detail().segment_context);
+  if (MemoryWatch* watch = watch_of(*segment.pool)) watch->goes(block->address, block->size);
+}
+
+DriverCode DeviceAllocator::give_segment_to_driver(const Block* block) {
+  const Segment& segment = *block->segment();
+  return give_to_driver(*segment.pool, block->address, block->size, segment.source_stream);
+}
+
+// pre: a block that covers its segment, in no set; the driver has the memory back.
+void DeviceAllocator::forget_segment(Block* only_block) {
+  BlockPool& pool = *only_block->segment()->pool;
+  const uint64_t size = only_block->size;
   if (pool.owner) pool.owner->driver_allocations--;
   count_reserved(pool, -static_cast<int64_t>(size));
   stats_.segment.decrease(pool.is_small, 1);
   if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
-  take_from_free_set(block);
-  remove_segment(block);
+  remove_segment(only_block);
 }
 
 // ---- Garbage collection (13)

@@ -89,11 +89,8 @@ uint64_t DeviceAllocator::Remedies::releasable_bytes(const BlockPool& pool) cons
         bytes += b->is_split() ? 0 : b->size;
         continue;
       }
-      const Segment& segment = *b->segment();
-      const uint64_t page = segment.pages->page_size();
-      const uint64_t begin = round_up(b->address - segment.address, page);
-      const uint64_t end = round_down(b->address + b->size - segment.address, page);
-      if (begin < end) bytes += end - begin;
+      const auto [begin, end] = b->segment()->pages->whole_pages(b->address, b->size);
+      bytes += end - begin;
     }
   }
   return bytes;

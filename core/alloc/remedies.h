@@ -25,6 +25,12 @@ class DeviceAllocator::Remedies {
   // "cachalot: the largest free block is 12.00 MiB; ...".
   std::string line();
 
+  // What reports ask too.
+  bool has_own_source() const { return params_.pool->owner && params_.pool->owner->source; }
+  uint64_t bytes_to_obtain(const AllocParams& params) const;
+  bool has_room(const AllocParams& params) const;
+  bool is_reserve_too_small() const;
+
  private:
   std::string largest_free_block() const;
   std::string without_limit() const;
@@ -34,12 +40,8 @@ class DeviceAllocator::Remedies {
   std::string with_larger_reserve() const;
   std::string with_expandable_segments() const;
 
-  bool has_own_source() const { return params_.pool->owner && params_.pool->owner->source; }
   bool may_release() const;
   uint64_t page_size(const BlockPool& pool) const;
-  uint64_t bytes_to_obtain(const AllocParams& params) const;
-  bool has_room(const AllocParams& params) const;
-  bool is_reserve_too_small() const;
   bool would_reserve_be_too_small() const;  // if the segment were expandable
   uint64_t releasable_bytes() const;
   uint64_t releasable_bytes(const BlockPool& pool) const;

@@ -509,6 +509,72 @@ FIELD(cachalot_tenant_stats, num_pressure_calls, 144, 8);
 FIELD(cachalot_tenant_stats, pressure_freed_bytes, 152, 8);
 FIELD(cachalot_tenant_stats, name, 160, 64);
 
+/* ---- report.h ---- */
+
+VALUE(CACHALOT_OUTCOME_NO_REQUEST, 0);
+VALUE(CACHALOT_OUTCOME_FROM_CACHE, 1);
+VALUE(CACHALOT_OUTCOME_FROM_DEVICE, 2);
+VALUE(CACHALOT_OUTCOME_AFTER_RELEASE, 3);
+VALUE(CACHALOT_OUTCOME_FAILS, 4);
+
+VALUE(CACHALOT_REASON_USABLE, 0);
+VALUE(CACHALOT_REASON_PENDING_EVENTS, 1);
+VALUE(CACHALOT_REASON_PENDING_CAPTURE, 2);
+VALUE(CACHALOT_REASON_OTHER_POOL, 3);
+VALUE(CACHALOT_REASON_OTHER_CLASS, 4);
+VALUE(CACHALOT_REASON_OTHER_STREAM, 5);
+VALUE(CACHALOT_REASON_EXPANDABLE, 6);
+VALUE(CACHALOT_REASON_TOO_SMALL, 7);
+VALUE(CACHALOT_REASON_NOT_SPLIT, 8);
+
+SIZE(cachalot_report_options, 32);
+FIELD(cachalot_report_options, struct_size, 0, 8);
+FIELD(cachalot_report_options, device, 8, 4);
+FIELD(cachalot_report_options, reserved_0, 12, 4);
+FIELD(cachalot_report_options, size, 16, 8);
+FIELD(cachalot_report_options, stream, 24, 8);
+
+SIZE(cachalot_report_numbers, 144);
+FIELD(cachalot_report_numbers, struct_size, 0, 8);
+FIELD(cachalot_report_numbers, device, 8, 4);
+FIELD(cachalot_report_numbers, outcome, 12, 4);
+FIELD(cachalot_report_numbers, requested, 16, 8);
+FIELD(cachalot_report_numbers, size, 24, 8);
+FIELD(cachalot_report_numbers, segment_size, 32, 8);
+FIELD(cachalot_report_numbers, stream, 40, 8);
+FIELD(cachalot_report_numbers, pool, 48, 16);
+FIELD(cachalot_report_numbers, is_small, 64, 4);
+FIELD(cachalot_report_numbers, reserved_0, 68, 4);
+FIELD(cachalot_report_numbers, device_total, 72, 8);
+FIELD(cachalot_report_numbers, device_free, 80, 8);
+FIELD(cachalot_report_numbers, limit, 88, 8);
+FIELD(cachalot_report_numbers, reserved, 96, 8);
+FIELD(cachalot_report_numbers, allocated, 104, 8);
+FIELD(cachalot_report_numbers, pending, 112, 8);
+FIELD(cachalot_report_numbers, cached, 120, 8);
+FIELD(cachalot_report_numbers, largest_free_block, 128, 8);
+FIELD(cachalot_report_numbers, releasable, 136, 8);
+
+SIZE(cachalot_report_holder, 72);
+FIELD(cachalot_report_holder, struct_size, 0, 8);
+FIELD(cachalot_report_holder, label, 8, 8);
+FIELD(cachalot_report_holder, stream, 16, 8);
+FIELD(cachalot_report_holder, pool, 24, 16);
+FIELD(cachalot_report_holder, blocks, 40, 8);
+FIELD(cachalot_report_holder, bytes, 48, 8);
+FIELD(cachalot_report_holder, requested, 56, 8);
+FIELD(cachalot_report_holder, tenant, 64, 4);
+FIELD(cachalot_report_holder, reserved_0, 68, 4);
+
+SIZE(cachalot_report_reason, 48);
+FIELD(cachalot_report_reason, struct_size, 0, 8);
+FIELD(cachalot_report_reason, reason, 8, 4);
+FIELD(cachalot_report_reason, reserved_0, 12, 4);
+FIELD(cachalot_report_reason, blocks, 16, 8);
+FIELD(cachalot_report_reason, bytes, 24, 8);
+FIELD(cachalot_report_reason, largest, 32, 8);
+FIELD(cachalot_report_reason, releasable, 40, 8);
+
 /* ---- trace.h ---- */
 
 SIZE(cachalot_trace_info, 72);

@@ -2,7 +2,10 @@
 // Each header twice, in an order that is not theirs; with double_include_b.cpp in one program.
 // clang-format off
 #include "cachalot/tenant.h"
+#include "cachalot/trim.h"
 #include "cachalot/trace.h"
+#include "cachalot/report.h"
+#include "cachalot/metrics.h"
 #include "cachalot/later.h"
 #include "cachalot/cuda.h"
 #include "cachalot/pool.h"
@@ -25,13 +28,16 @@
 #include "cachalot/export.h"
 #include "cachalot/history.h"
 #include "cachalot/later.h"
+#include "cachalot/metrics.h"
 #include "cachalot/pool.h"
+#include "cachalot/report.h"
 #include "cachalot/sim.h"
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
+#include "cachalot/trim.h"
 #include "cachalot/version.h"
 
 const char* version_elsewhere();

@@ -30,6 +30,9 @@
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
  * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
+ * | trim.h        | idle memory given back to the driver                                |
+ * | report.h      | who holds what, and what is in the way of a request                 |
+ * | metrics.h     | statistics for Prometheus                                           |
  * | trace.h       | recorded runs and their replay                                      |
  * | later.h       | what the reference has and this version answers NOT_SUPPORTED to    |
  *
@@ -62,12 +65,15 @@
 #include "cachalot/driver.h"
 #include "cachalot/history.h"
 #include "cachalot/later.h"
+#include "cachalot/metrics.h"
 #include "cachalot/pool.h"
+#include "cachalot/report.h"
 #include "cachalot/sim.h"
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
+#include "cachalot/trim.h"
 
 #endif /* CACHALOT_CACHALOT_H_ */

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Statistics for Prometheus.
+#include "cachalot/metrics.h"
+
+#include "alloc/metrics.h"
+#include "cachalot/status.h"
+#include "core_of.h"
+
+namespace cachalot::capi {
+namespace {
+
+Metrics metrics_of(Allocator& core) {
+  Metrics metrics;
+  metrics.version = cachalot_version();
+  metrics.release = core.rules().release == Release::k2_11 ? "2.11" : "2.15";
+  metrics.backend = core.is_backend_async() ? "cudaMallocAsync" : "native";
+  for (int device = 0; device < core.device_count(); device++) {
+    metrics.devices.push_back({device, core.memory_limit(device), core.stats(device),
+                               core.pool_stats(device), core.label_stats(device)});
+  }
+  return metrics;
+}
+
+}  // namespace
+}  // namespace cachalot::capi
+
+using namespace cachalot;
+using namespace cachalot::capi;
+
+cachalot_status cachalot_metrics_text(cachalot_allocator* allocator, char* buffer, size_t capacity,
+                                      size_t* out_length, cachalot_error* error) {
+  return guard(error, [&] {
+    write_text(buffer, capacity, out_length, metrics_text(metrics_of(core_of(allocator))));
+  });
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/report.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "alloc/hot_path.h"
+#include "alloc/remedies.h"
+
+namespace cachalot {
+
+// Walks all segments once. The device's lock is held.
+class DeviceAllocator::ReportTaker {
+ public:
+  explicit ReportTaker(DeviceAllocator& device);
+
+  Report take(const Request& request);
+
+ private:
+  using Holder = std::tuple<uint32_t, uint32_t, Stream, PoolId>;  // label, tenant
+
+  void set_request(const Request& request);
+  void set_totals();
+  void add(const Block* block);
+  void add_holder(const Block* block);
+  void add_cached(const Block* block);
+  Reason reason_for(const Block* block) const;
+  Reason reason_in_cache(const Block* block) const;
+  bool serves_when_nothing_else_does(const PrivatePool* pool) const;
+  uint64_t releasable_bytes(const Block* block) const;
+  Outcome outcome(const Remedies& remedies) const;
+  bool has_room_after_release(const Remedies& remedies) const;
+  void sort_rows();
+
+  DeviceAllocator& device_;
+  const bool may_release_;
+  std::set<const Block*> deferred_;
+  std::optional<AllocParams> params_;  // none: no request
+  std::map<Holder, HolderRow> holders_;
+  std::array<CachedRow, kReasonCount> reasons_;
+  Report report_;
+};
+
+DeviceAllocator::ReportTaker::ReportTaker(DeviceAllocator& device)
+    : device_(device),
+      may_release_(!device.has(device.rules_.captures_are_marked ? kMarkedCapture : kRouting)) {
+  for (const DeferredFree& free : device.deferred_) deferred_.insert(free.block);
+  report_.device = device.device_;
+}
+
+Report DeviceAllocator::ReportTaker::take(const Request& request) {
+  if (request.size != 0) set_request(request);
+  set_totals();
+  for (const auto& [address, segment] : device_.segments_) {
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (!b->is(Block::kUnmapped)) add(b);
+    }
+  }
+  if (params_) {
+    Remedies remedies(device_, *params_, report_.device_free, report_.device_total);
+    report_.outcome = outcome(remedies);
+    if (report_.outcome == Outcome::kFails) report_.advice = remedies.line();
+  }
+  sort_rows();
+  return std::move(report_);
+}
+
+void DeviceAllocator::ReportTaker::set_request(const Request& request) {
+  params_ = device_.make_params(request.size, request.stream, request.current_stream, kNoContext);
+  params_->segment_size = device_.segment_size_for(params_->size);
+  report_.requested = params_->requested;
+  report_.size = params_->size;
+  report_.segment_size = params_->segment_size;
+  report_.stream = params_->stream;
+  report_.pool = device_.pool_id_of(*params_->pool);
+  report_.is_small = params_->pool->is_small;
+}
+
+void DeviceAllocator::ReportTaker::set_totals() {
+  const DeviceMemory memory = device_.device_memory();
+  report_.device_total = memory.total;
+  report_.device_free = memory.available;
+  report_.limit = device_.limit_ == kUnlimited ? 0 : device_.limit_;
+  report_.reserved = device_.obtained_;
+}
+
+void DeviceAllocator::ReportTaker::add(const Block* block) {
+  if (block->is(Block::kUsed)) {
+    report_.allocated += block->size;
+    add_holder(block);
+    return;
+  }
+  add_cached(block);
+  if (!block->is_free()) {
+    report_.pending += block->size;
+    return;
+  }
+  report_.cached += block->size;
+  report_.largest_free_block = std::max(report_.largest_free_block, block->size);
+  report_.releasable += releasable_bytes(block);
+}
+
+void DeviceAllocator::ReportTaker::add_holder(const Block* block) {
+  const Shelf& shelf = shelf_of(block);
+  const uint32_t label = device_.has(kLabels) ? block->detail().label : 0;
+  const uint32_t tenant = 0;  // nobody is told apart but by labels yet
+  const PoolId pool = device_.pool_id_of(*shelf.pool);
+  auto [place, is_new] = holders_.try_emplace({label, tenant, shelf.stream, pool});
+  HolderRow& row = place->second;
+  if (is_new) row = {device_.shared_.labels.text(label), tenant, shelf.stream, pool, 0, 0, 0};
+  row.blocks++;
+  row.bytes += block->size;
+  row.requested += block->requested;
+}
+
+void DeviceAllocator::ReportTaker::add_cached(const Block* block) {
+  const Reason reason = reason_for(block);
+  CachedRow& row = reasons_[static_cast<size_t>(reason)];
+  row.reason = reason;
+  row.blocks++;
+  row.bytes += block->size;
+  row.largest = std::max(row.largest, block->size);
+  row.releasable += releasable_bytes(block);
+}
+
+Reason DeviceAllocator::ReportTaker::reason_for(const Block* block) const {
+  if (block->is(Block::kWaiting))
+    return deferred_.contains(block) ? Reason::kPendingCapture : Reason::kPendingEvents;
+  return params_ ? reason_in_cache(block) : Reason::kUsable;
+}
+
+Reason DeviceAllocator::ReportTaker::reason_in_cache(const Block* block) const {
+  const BlockPool& pool = *block->segment()->pool;
+  const bool is_fallback = serves_when_nothing_else_does(pool.owner);
+  if (pool.owner != params_->pool->owner && !is_fallback) return Reason::kOtherPool;
+  if (pool.is_small != params_->pool->is_small) return Reason::kOtherClass;
+  if (block->segment()->stream != params_->stream) return Reason::kOtherStream;
+  const bool may_be_expandable =
+      params_->expandable && (!is_fallback || device_.rules_.mend_fallback_expandable);
+  if (block->is(Block::kExpandable) && !may_be_expandable) return Reason::kExpandable;
+  if (block->size < params_->size) return Reason::kTooSmall;
+  if (device_.has(kOversize) && device_.is_oversize_mismatch(*params_, block))
+    return Reason::kNotSplit;
+  return Reason::kUsable;
+}
+
+// 17.7.
+bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
+  if (!pool || params_->pool->owner) return false;
+  const std::vector<PoolId> ids = device_.use_on_oom_.keys();
+  return std::find(ids.begin(), ids.end(), pool->id) != ids.end();
+}
+
+// As Trim finds it.
+uint64_t DeviceAllocator::ReportTaker::releasable_bytes(const Block* block) const {
+  const BlockPool& pool = *block->segment()->pool;
+  const bool is_kept = pool.owner && pool.owner->use_count != 0;
+  if (!may_release_ || is_kept || !block->is_free()) return 0;
+  if (!block->is(Block::kExpandable)) return block->is_split() ? 0 : block->size;
+  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
+  return end - begin;
+}
+
+Outcome DeviceAllocator::ReportTaker::outcome(const Remedies& remedies) const {
+  const Block* found = device_.first_fit(*params_);
+  if (found && !(device_.has(kOversize) && device_.is_oversize_mismatch(*params_, found)))
+    return Outcome::kFromCache;
+  if (remedies.has_own_source())
+    return device_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
+  if (!remedies.is_reserve_too_small() && remedies.has_room(*params_)) return Outcome::kFromDevice;
+  if (device_.is_rejected(*params_) && !device_.rules_.mend_rejection) return Outcome::kFails;
+  const bool has_fallback = reasons_[static_cast<size_t>(Reason::kUsable)].blocks > 0;
+  if (has_fallback || has_room_after_release(remedies)) return Outcome::kAfterRelease;
+  return Outcome::kFails;
+}
+
+bool DeviceAllocator::ReportTaker::has_room_after_release(const Remedies& remedies) const {
+  if (remedies.is_reserve_too_small()) return false;
+  const uint64_t reserved = report_.reserved - report_.releasable;
+  const bool is_allowed = report_.limit == 0 || reserved + params_->segment_size <= report_.limit;
+  return is_allowed &&
+         remedies.bytes_to_obtain(*params_) <= report_.device_free + report_.releasable;
+}
+
+void DeviceAllocator::ReportTaker::sort_rows() {
+  const auto has_more = [](const auto& a, const auto& b) { return a.bytes > b.bytes; };
+  for (auto& [key, row] : holders_) report_.holders.push_back(std::move(row));
+  for (const CachedRow& row : reasons_) {
+    if (row.blocks != 0) report_.reasons.push_back(row);
+  }
+  std::stable_sort(report_.holders.begin(), report_.holders.end(), has_more);
+  std::stable_sort(report_.reasons.begin(), report_.reasons.end(), has_more);
+}
+
+// ---- Calls
+
+Report DeviceAllocator::report(const Request& request) {
+  Guard guard(lock_);
+  settle();
+  return ReportTaker(*this).take(request);
+}
+
+}  // namespace cachalot

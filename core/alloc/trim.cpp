@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/trim.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "alloc/hot_path.h"
+
+namespace cachalot {
+
+// One trim of a device, in steps: candidates are collected, and then for each one it is checked
+// again, taken out of the free set, given to the driver, and forgotten.
+class DeviceAllocator::Trim {
+ public:
+  Trim(DeviceAllocator& device, const TrimGoal& goal, ContextId context)
+      : device_(device), goal_(goal), context_(context) {}
+
+  void run(uint64_t* released);
+
+ private:
+  struct Candidate {
+    Block* block;
+    Address address;
+    uint64_t idle_since;
+  };
+
+  std::vector<BlockPool*> pools();
+  std::vector<Candidate> collect(const std::vector<BlockPool*>& pools);
+  void mark(Block* block) const;
+  bool has_idled_enough(const Block* block) const;
+  bool is_before(const Candidate& a, const Candidate& b) const;
+  bool is_still_idle(const Candidate& candidate) const;
+  void release(Block* block);
+  void take_out(Block* block);
+  void put_back(Block* block);
+  void release_segment(Block* block);
+  void drop_what_is_empty(const std::vector<BlockPool*>& pools);
+
+  DeviceAllocator& device_;
+  const TrimGoal& goal_;
+  const ContextId context_;
+};
+
+namespace {
+
+// Whether the driver can have it, or some pages of it.
+bool can_be_given_back(const Block* block) {
+  if (!block->is(Block::kExpandable)) return !block->is_split();
+  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
+  return begin != end;
+}
+
+}  // namespace
+
+void DeviceAllocator::Trim::run(uint64_t* released) {
+  const std::vector<BlockPool*> trimmed = pools();
+  for (const Candidate& candidate : collect(trimmed)) {
+    const uint64_t before = device_.obtained_;
+    if (before <= goal_.keep_bytes) break;
+    if (!is_still_idle(candidate)) continue;
+    release(candidate.block);
+    *released += before - device_.obtained_;
+  }
+  drop_what_is_empty(trimmed);
+}
+
+// Graphs rely on the addresses of their pools, so a pool in use keeps its memory.
+std::vector<BlockPool*> DeviceAllocator::Trim::pools() {
+  std::vector<BlockPool*> found{&device_.default_pools_[false], &device_.default_pools_[true]};
+  for (const PoolId id : device_.releasable_.keys()) {
+    PrivatePool& pool = *device_.find_pool(id);
+    if (pool.use_count != 0) continue;  // not below 0
+    found.push_back(&pool.small);
+    found.push_back(&pool.large);
+  }
+  return found;
+}
+
+// Longest idle first. Smaller blocks than the smallest segment or page are passed over.
+std::vector<DeviceAllocator::Trim::Candidate> DeviceAllocator::Trim::collect(
+    const std::vector<BlockPool*>& pools) {
+  std::vector<Candidate> found;
+  for (const BlockPool* pool : pools) {
+    for (const Shelf* shelf : pool->shelves) {
+      Block* block = shelf->free.first_at_least(kSmallSegment);
+      for (; block; block = shelf->free.next(block)) {
+        if (!can_be_given_back(block)) continue;
+        mark(block);
+        if (has_idled_enough(block))
+          found.push_back({block, block->address, block->detail().idle_since});
+      }
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [&](const Candidate& a, const Candidate& b) { return is_before(a, b); });
+  return found;
+}
+
+void DeviceAllocator::Trim::mark(Block* block) const {
+  if (block->is(Block::kIdle)) return;
+  block->set(Block::kIdle);
+  block->detail().idle_since = goal_.now_ns;
+}
+
+bool DeviceAllocator::Trim::has_idled_enough(const Block* block) const {
+  const uint64_t since = block->detail().idle_since;
+  return goal_.now_ns - std::min(since, goal_.now_ns) >= goal_.min_idle_ns;
+}
+
+// Ties as among free blocks of one size (R2).
+bool DeviceAllocator::Trim::is_before(const Candidate& a, const Candidate& b) const {
+  const auto order = [&](const Candidate& c) {
+    const int64_t number =
+        device_.rules_.ties_by_segment_number ? c.block->segment()->number : int64_t{0};
+    return std::tuple(c.idle_since, number, c.address);
+  };
+  return order(a) < order(b);
+}
+
+bool DeviceAllocator::Trim::is_still_idle(const Candidate& candidate) const {
+  const Block* block = candidate.block;
+  return block->address == candidate.address && block->is_free() && block->is(Block::kIdle) &&
+         block->detail().idle_since == candidate.idle_since && can_be_given_back(block);
+}
+
+void DeviceAllocator::Trim::release(Block* block) {
+  if (block->is(Block::kExpandable)) {
+    device_.unmap_block(block, context_);
+  } else {
+    release_segment(block);
+  }
+}
+
+// As one that waits it is neither found nor merged.
+void DeviceAllocator::Trim::take_out(Block* block) {
+  device_.take_from_free_set(block);
+  block->set(Block::kWaiting);
+}
+
+// Its flag, its time and its age stay as they were.
+void DeviceAllocator::Trim::put_back(Block* block) {
+  block->clear(Block::kWaiting);
+  shelf_of(block).free.insert(block);
+}
+
+void DeviceAllocator::Trim::release_segment(Block* block) {
+  device_.announce_release(block, context_);
+  take_out(block);
+  const DriverCode code = device_.give_segment_to_driver(block);
+  if (code != kSuccess) {
+    put_back(block);
+    throw runtime_error(device_.driver_, code);
+  }
+  device_.forget_segment(block);
+}
+
+// As emptying the cache does.
+void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& pools) {
+  for (BlockPool* pool : pools) device_.drop_empty_shelves(*pool);
+  for (const PoolId id : device_.releasable_.keys()) {
+    const PrivatePool& pool = *device_.find_pool(id);
+    if (pool.use_count == 0 && pool.is_empty()) device_.destroy_if_unused(id);
+  }
+}
+
+// ---- Calls
+
+// While a capture may be under way nothing is done: what the driver is asked could spoil it.
+void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
+  const ContextId context = capture_context(ContextLevel::kAll);
+  Guard guard(lock_);
+  settle();
+  if (has(rules_.captures_are_marked ? kMarkedCapture : kRouting)) return;
+  if (has(kPendingFrees)) process_events(context);
+  Trim(*this, goal, context).run(released);
+  update_duties();
+}
+
+}  // namespace cachalot
