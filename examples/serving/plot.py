@@ -20,7 +20,7 @@ TITLES = {"without": "Without tenants and trimming", "with": "With tenants and t
 MODEL_COLOURS = ["#0072b2", "#009e73", "#e69f00"]
 REFUSED = "#c00000"
 GIB = 2.0**30
-EVERY = 20  # rows that are drawn: more would not be seen
+EVERY = 20  # rows, of which one is drawn: more would not be seen
 
 
 def read_run(path):
@@ -35,8 +35,10 @@ def read_run(path):
     return {name: float(number) / GIB for name, number in heading.items()}, runs
 
 
-def thin(values):
-    return values[::EVERY]
+def thin(run):
+    """Fewer rows; those of idle times are few already."""
+    kept = [i for i, idle in enumerate(run["idle"]) if idle or i % EVERY == 0]
+    return {name: [values[i] for i in kept] for name, values in run.items()}
 
 
 def idle_spans(run):
@@ -64,9 +66,10 @@ def shade_idle(axes, run):
 
 def draw_device(axes, run, sizes):
     shade_idle(axes, run)
-    seconds = thin(run["seconds"])
+    drawn = thin(run)
     for name, colour, width in (("reserved", "#333333", 1.6), ("allocated", "#56b4e9", 1.2)):
-        axes.plot(seconds, [v / GIB for v in thin(run[name])], color=colour, linewidth=width, label=name)
+        axes.plot(drawn["seconds"], [v / GIB for v in drawn[name]], color=colour, linewidth=width,
+                  label=name)
     axes.axhline(sizes["capacity"], color="#333333", linewidth=0.8, linestyle="-.", label="capacity")
     axes.axhline(sizes["watermark"], color="#cc79a7", linewidth=1.2, linestyle="--", label="watermark")
     axes.set_ylim(0, sizes["capacity"] * 1.1)
@@ -75,10 +78,10 @@ def draw_device(axes, run, sizes):
 
 def draw_models(axes, run, sizes):
     shade_idle(axes, run)
+    drawn = thin(run)
     models = [name for name in run if name in sizes]
     for name, colour in zip(models, MODEL_COLOURS):
-        axes.plot(thin(run["seconds"]), [v / GIB for v in thin(run[name])], color=colour, linewidth=1.2,
-                  label=name)
+        axes.plot(drawn["seconds"], [v / GIB for v in drawn[name]], color=colour, linewidth=1.2, label=name)
         axes.axhline(sizes[name], color=colour, linewidth=1, linestyle="--")
     axes.plot([], [], color="#333333", linewidth=1, linestyle="--", label="guarantees")
     top = sizes["capacity"] * 0.76
