@@ -82,11 +82,11 @@ static void grow(model* self, size_t count) {
   size_t i;
   if (self->tenant == NULL) return;
   for (i = 0; i < count && self->count < BLOCKS; i++) {
-    const cachalot_status status =
-        cachalot_allocate_for(self->with.allocator, self->tenant, 100 * MIB, 0, 0,
-                              &self->blocks[self->count], &last_error);
+    cachalot_address block = 0; /* the callback may change the list meanwhile */
+    const cachalot_status status = cachalot_allocate_for(self->with.allocator, self->tenant,
+                                                         100 * MIB, 0, 0, &block, &last_error);
     note(status);
-    if (status == CACHALOT_OK) self->count++;
+    if (status == CACHALOT_OK) self->blocks[self->count++] = block;
   }
 }
 

@@ -305,6 +305,21 @@ TEST(TenantGuarantee, CanBeExceededWhereNobodyIsOwed) {
   b.allocate(20 * MiB);
 }
 
+TEST(TenantGuarantee, IsNotRefusedForThoseOfOthersWithinItself) {
+  SimAllocator with(kHundred);
+  std::vector<std::string> asked;
+  TestTenant a(with, {.name = "a"}, &asked);
+  TestTenant b(with, {.name = "b"});
+  TestTenant c(with, {.name = "c"});
+  a.allocate(60 * MiB);
+  b.set_bytes(40 * MiB);
+  c.set_bytes(40 * MiB);  // of which a has the half by now
+  b.allocate(40 * MiB);
+  EXPECT_EQ(taken(asked), "");
+  c.allocate(40 * MiB);
+  EXPECT_EQ(taken(asked), "a: 40M for c, device");
+}
+
 TEST(TenantGuarantee, SeesMemoryThatOthersOutsideHaveGivenBack) {
   SimAllocator with(kHundred);
   cachalot_allocator* outside = nullptr;
