@@ -47,7 +47,7 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Guard& guard) {
     bool freed = false;
     {
       const Unlocked unlocked(*this, guard, params.pool->owner);
-      freed = pressure.ask_next(PressureReason::kDevice, params.segment_size);
+      freed = pressure.ask_next(PressureReason::kDevice, params.size);
     }
     if (!freed) break;
     reserve_blocks(1);

@@ -462,6 +462,17 @@ TEST(TenantPressure, ComesAfterTheCacheHasBeenGivenBack) {
   EXPECT_EQ(taken(asked), "");
 }
 
+TEST(TenantPressure, UsesWhatWasFreedInASegmentOfOthers) {
+  SimAllocator with(kHundred);
+  std::vector<std::string> asked;
+  TestTenant a(with, {.name = "a"}, &asked);
+  TestTenant b(with, {.name = "b"});
+  a.allocate(2 * MiB, 50);
+  b.allocate(2 * MiB);
+  EXPECT_EQ(taken(asked), "a: 2M for b, device");
+  EXPECT_EQ(with.reserved(), 100 * MiB);
+}
+
 TEST(TenantPressure, LeavesNoTraceOfAttemptsThatTheCallerDoesNotSee) {
   SimAllocator with(kHundred);
   TestTenant a(with, {.name = "a"});
