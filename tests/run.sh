@@ -63,7 +63,7 @@ for stage; do
 done
 
 need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev \
-  python3 xz-utils pkgconf locales clang-format clang-tidy
+  python3 python3-prometheus-client xz-utils pkgconf locales clang-format clang-tidy
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8

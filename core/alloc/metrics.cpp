@@ -76,7 +76,7 @@ struct StatFamily {
   Stat Stats::*statistic;
 };
 
-constexpr StatFamily kOversize[] = {
+constexpr StatFamily kOversizeStats[] = {
     {"cachalot_oversize_blocks", "Blocks handed out of max_split_size and more.",
      &Stats::oversize_allocations},
     {"cachalot_oversize_segments", "Segments of max_split_size and more.",
@@ -153,7 +153,7 @@ class MetricsWriter {
     write_limits();
     for (const ArrayFamily& family : kByPool) write_by_pool(family);
     for (const ArrayFamily& family : kPeaks) write_peak(family);
-    for (const StatFamily& family : kOversize) write_oversize(family);
+    for (const StatFamily& family : kOversizeStats) write_oversize(family);
     for (const NumberFamily& family : kNumbers) write_number(family);
     write_private_pools("cachalot_private_pool_reserved_bytes",
                         "Bytes of cachalot_reserved_bytes that belong to a private pool.");

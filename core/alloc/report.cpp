@@ -71,6 +71,7 @@ Report DeviceAllocator::ReportTaker::take(const Request& request) {
 void DeviceAllocator::ReportTaker::set_request(const Request& request) {
   params_ = device_.make_params(request.size, request.stream, request.current_stream, kNoContext);
   params_->segment_size = device_.segment_size_for(params_->size);
+  params_->rejected = !device_.is_over_limit(*params_) && device_.is_rejected(*params_);
   report_.requested = params_->requested;
   report_.size = params_->size;
   report_.segment_size = params_->segment_size;
@@ -175,7 +176,7 @@ Outcome DeviceAllocator::ReportTaker::outcome(const Remedies& remedies) const {
   if (remedies.has_own_source())
     return device_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
   if (!remedies.is_reserve_too_small() && remedies.has_room(*params_)) return Outcome::kFromDevice;
-  if (device_.is_rejected(*params_) && !device_.rules_.mend_rejection) return Outcome::kFails;
+  if (params_->rejected && !device_.rules_.mend_rejection) return Outcome::kFails;
   const bool has_fallback = reasons_[static_cast<size_t>(Reason::kUsable)].blocks > 0;
   if (has_fallback || has_room_after_release(remedies)) return Outcome::kAfterRelease;
   return Outcome::kFails;

@@ -22,7 +22,7 @@ struct ReasonWords {
 };
 
 constexpr ReasonWords kReasons[kReasonCount] = {
-    {"usable", "nothing"},
+    {"usable", "nothing: it is free"},
     {"pending_events", "work on other streams is left"},
     {"pending_capture", "freed during a capture"},
     {"other_pool", "another pool"},
@@ -99,9 +99,9 @@ std::string shown_remainder(const std::vector<HolderRow>& rows) {
 std::string shown_request(const Report& report) {
   if (report.outcome == Outcome::kNoRequest) return "";
   return "  request of " + format_size(report.requested) + " on stream " +
-         hex_address(report.stream) + ", " + (report.is_small ? "small" : "large") +
-         " blocks of the pool " + shown_pool(report.pool) + ": " +
-         kOutcomes[static_cast<size_t>(report.outcome)].text + " (block of " +
+         hex_address(report.stream) + ", " + (report.is_small ? "small" : "large") + " blocks of " +
+         (report.pool.is_default() ? "the default pool" : "pool " + shown_pool(report.pool)) +
+         ": " + kOutcomes[static_cast<size_t>(report.outcome)].text + " (block of " +
          format_size(report.size) + ", segment of " + format_size(report.segment_size) + ")\n";
 }
 

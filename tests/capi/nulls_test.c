@@ -21,6 +21,7 @@ static void no_allocator_is_refused_everywhere(void) {
   cachalot_tenant_stats tenant_stats = {.struct_size = sizeof(cachalot_tenant_stats)};
   cachalot_tenant* tenant = NULL;
   cachalot_snapshot* snapshot = NULL;
+  cachalot_report* report_of_none = NULL;
   cachalot_checkpoint* checkpoint = NULL;
   cachalot_error* const error = &last_error;
   cachalot_address address = 77;
@@ -73,6 +74,11 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_detach(NULL, 1, error));
   REFUSES(cachalot_snapshot_take(NULL, NULL, &snapshot, error));
 
+  REFUSES(cachalot_report_create(NULL, NULL, &report_of_none, error));
+  REFUSES(cachalot_metrics_text(NULL, text, sizeof text, &size, error));
+  REFUSES(cachalot_trim(NULL, 0, 0, 0, NULL, error));
+  REFUSES(cachalot_trim_at(NULL, 0, 0, 0, 0, NULL, error));
+
   REFUSES(cachalot_pool_new_id(NULL, 0, &id, error));
   REFUSES(cachalot_pool_create(NULL, 0, kPool, NULL, error));
   REFUSES(cachalot_pool_begin(NULL, 0, kPool, NULL, error));
@@ -108,8 +114,9 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pinned_free(NULL, text, error));
 
   CHECK(address == 77 && number == 77 && fraction == 77.0 && size == 77 && count == 77);
-  CHECK(snapshot == NULL && checkpoint == NULL && memory == NULL && id.first == 0);
   CHECK(tenant == NULL);
+  CHECK(snapshot == NULL && report_of_none == NULL && checkpoint == NULL && memory == NULL &&
+        id.first == 0);
   CHECK_TEXT(text, "old");
   CHECK_TEXT(last_error.message, "allocator is NULL");
 }
@@ -173,6 +180,7 @@ static void nowhere_to_put_the_result_is_refused(void) {
   REFUSES(cachalot_label_stats_count(allocator, 0, NULL, error));
   REFUSES(cachalot_context_of(allocator, block, NULL, error));
   REFUSES(cachalot_snapshot_take(allocator, NULL, NULL, error));
+  REFUSES(cachalot_report_create(allocator, NULL, NULL, error));
   REFUSES(cachalot_pool_new_id(allocator, 0, NULL, error));
   REFUSES(cachalot_pool_use_count(allocator, 0, kPool, NULL, error));
   REFUSES(cachalot_pool_has_live(allocator, 0, kPool, NULL, 0, NULL, error));
@@ -199,6 +207,31 @@ static void an_argument_that_is_needed_is_refused_if_it_is_missing(void) {
   REFUSES(cachalot_record_history(allocator, NULL, error));
   REFUSES(cachalot_set_default_reserve(allocator, NULL, 1, error));
   CHECK_EQUAL(address, 77);
+  close_fixture(with);
+}
+
+static void no_report_is_refused_or_empty(void) {
+  cachalot_report_numbers numbers = {.struct_size = sizeof(cachalot_report_numbers)};
+  cachalot_report_holder holder = {.struct_size = sizeof(cachalot_report_holder)};
+  cachalot_report_reason reason = {.struct_size = sizeof(cachalot_report_reason)};
+  cachalot_error* const error = &last_error;
+  cachalot_report* made = NULL;
+  fixture with = open_fixture();
+  size_t size = 77;
+  REFUSES(cachalot_report_text(NULL, NULL, 0, &size, error));
+  REFUSES(cachalot_report_json(NULL, NULL, 0, &size, error));
+  CHECK_EQUAL(cachalot_report_get_numbers(NULL, &numbers), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_report_get_holder(NULL, 0, &holder), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_report_get_reason(NULL, 0, &reason), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_report_holder_count(NULL) + cachalot_report_reason_count(NULL), 0);
+  CHECK_TEXT(cachalot_report_advice(NULL), "");
+  cachalot_report_destroy(NULL);
+  CHECK_EQUAL(size, 77);
+  CHECK_OK(cachalot_report_create(with.allocator, NULL, &made, error));
+  CHECK_EQUAL(cachalot_report_get_numbers(made, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  numbers.struct_size = sizeof(size_t);
+  CHECK_EQUAL(cachalot_report_get_numbers(made, &numbers), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_report_destroy(made);
   close_fixture(with);
 }
 
@@ -256,6 +289,7 @@ int main(void) {
   RUN(no_tenant_is_refused_everywhere);
   RUN(nowhere_to_put_the_result_is_refused);
   RUN(an_argument_that_is_needed_is_refused_if_it_is_missing);
+  RUN(no_report_is_refused_or_empty);
   RUN(out_structs_shorter_than_those_of_the_first_version_are_refused);
   RUN(an_out_struct_of_a_newer_caller_is_written_as_far_as_it_is_known);
   RUN(the_error_record_may_be_missing);

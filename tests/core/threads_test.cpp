@@ -151,6 +151,35 @@ TEST_F(Threads, CanUseSeveralDevicesAndFreeWithoutNamingOne) {
   expect_exact_sums(&exchange);
 }
 
+// Blocks are handed out while what was idle around them goes.
+TEST_F(Threads, TrimAndReportWhileOthersAllocate) {
+  for (const char* config : {"", "expandable_segments:True"}) {
+    tally_.blocks = tally_.requested = 0;
+    const uint64_t seed = test_seed();
+    open(config, 16 * GiB);
+    Exchange exchange;
+    std::atomic<int> working{kThreads - 1};
+    run_threads(kThreads, [&](int thread) {
+      Random random(seed + static_cast<uint64_t>(thread));
+      if (thread > 0) {
+        work(random, static_cast<Stream>(thread % 3), 500, &exchange);
+        working--;
+        return;
+      }
+      for (uint64_t now = 0; working > 0; now++) {
+        uint64_t released = 0;
+        allocator_->trim(0, {random.below(GiB), random.below(3), now}, &released);
+        const Report report = allocator_->report({.size = 1 * MiB});
+        ASSERT_EQ(report.reserved, report.allocated + report.pending + report.cached);
+      }
+    });
+    expect_exact_sums(&exchange);
+    uint64_t released = 0;
+    allocator_->trim(0, {}, &released);
+    EXPECT_EQ(allocator_->stats(0).reserved_bytes.all.current, 0);
+  }
+}
+
 TEST_F(Threads, CanUseExpandableSegments) {
   const uint64_t seed = test_seed();
   open("expandable_segments:True", 8 * GiB);

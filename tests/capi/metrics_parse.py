@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reads the page that a program prints with the parser of Prometheus' own Python client, and with
+promtool where there is one.
+
+  metrics_parse.py PROGRAM [ARGUMENT...]
+
+Exit code 0: well-formed; 1: not; 77: the client is missing (Debian: python3-prometheus-client).
+"""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+LABELS = {"plain", 'quote " backslash \\ newline \n end', "\ufffd", "\U0001f40b {a=\"b\"} 1\r\t"}
+
+
+def load_parser():
+    try:
+        from prometheus_client import parser
+    except ImportError:
+        return None
+    return parser
+
+
+def repeated(values):
+    return [value for value, count in collections.Counter(values).items() if count > 1]
+
+
+def findings(text, parser):
+    """One line for each thing that is wrong."""
+    if not text.endswith("\n"):
+        yield "the page does not end with a newline"
+    for kind in ("HELP", "TYPE"):
+        for name in repeated(re.findall(rf"^# {kind} (\S+)", text, re.MULTILINE)):
+            yield f"{name} has more than one line # {kind}"
+    families = list(parser.text_string_to_metric_families(text))
+    for name in repeated([family.name for family in families]):
+        yield f"{name}: the lines of the family are not together, or it is two"
+    samples = [sample for family in families for sample in family.samples]
+    for name, labels in repeated([(s.name, tuple(sorted(s.labels.items()))) for s in samples]):
+        yield f"{name}{dict(labels)} comes twice"
+    for family in families:
+        if family.type not in ("gauge", "counter") or not family.documentation:
+            yield f"{family.name} has no type or no text"
+        for sample in family.samples:
+            if (family.type == "counter") != sample.name.endswith("_total"):
+                yield f"{sample.name} is a {family.type}"
+            if not sample.name.startswith("cachalot_") or sample.value < 0:
+                yield f"{sample.name} is {sample.value}"
+    seen = {s.labels["label"] for s in samples if s.name == "cachalot_label_allocated_bytes"}
+    if seen != LABELS:
+        yield f"the labels are {sorted(seen)}"
+    if {s.labels.get("device") for s in samples} != {None, "0", "1"}:
+        yield "there are other devices than two"
+
+
+def self_test(text, parser):
+    """Each defect, put into the page, is found."""
+    line = re.search(r"^cachalot_segments\{.*\n", text, re.MULTILINE).group(0)
+    defects = {
+        "no end": text[:-1],
+        "a series twice": text.replace(line, line + line),
+        "a family in two parts": text + line,
+        "a type twice": text + "# TYPE cachalot_segments gauge\n",
+        "a sum that is a gauge": text.replace("# TYPE cachalot_ooms_total counter",
+                                              "# TYPE cachalot_ooms_total gauge"),
+        "a label lost": text.replace('label="plain"', 'label="plan"'),
+    }
+    for what, page in defects.items():
+        if page == text or not list(findings(page, parser)):
+            yield f"not found: {what}"
+
+
+def main():
+    parser = load_parser()
+    debian = "/usr/bin/python3"
+    if parser is None and os.path.realpath(sys.executable) != os.path.realpath(debian):
+        # Debian's package is for Debian's interpreter.
+        if os.path.exists(debian):
+            os.execv(debian, [debian] + sys.argv)
+    if parser is None:
+        print("prometheus_client is missing (Debian: python3-prometheus-client)")
+        return 1 if "CI" in os.environ else 77
+    page = subprocess.run(sys.argv[1:], check=True, capture_output=True).stdout
+    text = page.decode("utf-8")
+    wrong = list(findings(text, parser)) + list(self_test(text, parser))
+    promtool = shutil.which("promtool")
+    if promtool:
+        checked = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True)
+        wrong += checked.stderr.decode().splitlines() if checked.returncode != 0 else []
+    print("\n".join(wrong) if wrong else f"{len(text.splitlines())} lines are well-formed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
