@@ -107,6 +107,21 @@ TEST(Tenant, CountsOnEachDeviceByItself) {
   EXPECT_EQ(a.stats(1).limit_bytes, 40 * MiB);
 }
 
+TEST(Tenant, IsNamedByItsIdInReports) {
+  SimAllocator with;
+  { TestTenant gone(with, {.name = "gone"}); }
+  TestTenant a(with, {.name = "a"});
+  a.allocate(20 * MiB);
+  cachalot_report* report = nullptr;
+  with.ok(cachalot_report_create(with.get(), nullptr, &report, with.error()));
+  cachalot_report_holder holder = {};
+  holder.struct_size = sizeof holder;
+  EXPECT_EQ(cachalot_report_get_holder(report, 0, &holder), CACHALOT_OK);
+  EXPECT_EQ(holder.tenant, a.stats().id);
+  EXPECT_EQ(holder.bytes, 20 * MiB);
+  cachalot_report_destroy(report);
+}
+
 TEST(Tenant, OfTheThreadIsThatOfRequestsThatNameNone) {
   SimAllocator with;
   SimAllocator elsewhere;
