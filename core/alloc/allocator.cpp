@@ -7,6 +7,7 @@
 
 #include "alloc/async_allocator.h"
 #include "alloc/hot_path.h"
+#include "alloc/tenants.h"
 #include "alloc/uncached_blocks.h"
 #include "base/text.h"
 
@@ -586,6 +587,25 @@ void Allocator::capture_begin(int index) {
 void Allocator::capture_end(int index) {
   require_device(index);
   if (!async_) device(index).capture_end();
+}
+
+// ---- Tenants
+
+const std::shared_ptr<Tenants>& Allocator::tenants() const { return shared_->tenants; }
+
+std::shared_ptr<Tenant> Allocator::tenant_create(TenantOptions options) {
+  if (async_)
+    throw_not_supported("backend:cudaMallocAsync has no blocks of ours to count: no tenants");
+  for (const auto& d : devices_) d->start_tenants();
+  return shared_->tenants->create(std::move(options));
+}
+
+Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
+  if (tenant.owner != shared_->tenants.get())
+    throw_invalid_argument("tenant '" + tenant.name + "' is of another allocator");
+  if (!is_caching())
+    throw_invalid_state("caching is off: only blocks of the cache count for tenants");
+  return allocate({size, index, stream, stream, 0, tenant.slot});
 }
 
 // ---- Devices and expandable segments

@@ -35,9 +35,12 @@ namespace cachalot {
 class AsyncAllocator;
 class DeviceAllocator;
 class SharedState;
+class Tenants;
 class UncachedBlocks;
 struct Block;
 struct ObserverSet;
+struct Tenant;
+struct TenantOptions;
 
 struct AllocatorOptions {
   std::shared_ptr<Driver> driver;
@@ -58,7 +61,8 @@ struct Request {
   int device = 0;
   Stream stream = 0;
   Stream current_stream = 0;
-  Address at = 0;  // not 0: exactly there (R50)
+  Address at = 0;       // not 0: exactly there (R50)
+  uint32_t tenant = 0;  // its slot; 0: the thread's tenant
 };
 
 struct BlockInfo {
@@ -181,6 +185,11 @@ class Allocator {
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
   void capture_begin(int device);
   void capture_end(int device);
+
+  // Counts tenants from the first one on.
+  std::shared_ptr<Tenant> tenant_create(TenantOptions options);
+  const std::shared_ptr<Tenants>& tenants() const;
+  Address allocate_for(const Tenant& tenant, uint64_t size, int device, Stream stream);
 
   void enable_peer_access(int device, int peer);
   DeviceTotals device_totals(int device);

@@ -175,7 +175,7 @@ std::string DeviceAllocator::check() {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
   for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
-                          &DeviceAllocator::check_pending}) {
+                          &DeviceAllocator::check_pending, &DeviceAllocator::check_tenants}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
   return "";

@@ -51,8 +51,9 @@ struct alignas(64) BlockDetail {
   StreamUses* uses;           // with kRecorded only
   uint32_t mark;        // the pool's search count when it was last put into the free set (13.3)
   uint32_t label;       // the labels of the thread that asked; 0: none
-  uint64_t red_zone;    // where it begins, in bytes from the block's begin; 0: there is none
+  uint32_t tenant;      // whose it is while it is used; 0: the default tenant's
   uint32_t pictured;    // the last picture that a change was kept from, or 0
+  uint64_t red_zone;    // where it begins, in bytes from the block's begin; 0: there is none
   uint64_t idle_since;  // with kIdle only: nanoseconds of the clock that trim was given
 };
 static_assert(sizeof(BlockDetail) == 64);

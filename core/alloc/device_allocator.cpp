@@ -67,6 +67,7 @@ void DeviceAllocator::update_duties() {
   if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
     lasting_duties_ |= kContexts;
   if (!stale_uses_.empty()) duties |= kStaleUses;
+  if (lasting_duties_ & kTenants) tenants().set_limit(limit_);
   duties_.set(duties | lasting_duties_);
 }
 
@@ -224,12 +225,13 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   if (has(kLabels)) reserve_label();
   if (request.at != 0) {
     hold.take_all();
-    return allocate_at(request, context);
+    return allocate_at(request, context, hold);
   }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
   Shard& shard = hold.shard() ? *hold.shard() : shard_for(request.stream);
-  if (!shard.spare_blocks) reserve_blocks(shard, 1);
   AllocParams params = make_params(&shard, request, context);
+  const TenantBooking booking = admit(request, params, hold);
+  if (!shard.spare_blocks) reserve_blocks(shard, 1);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
@@ -314,6 +316,8 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
         params.context);
   if (has(kLabels)) [[unlikely]]
     count_label(block, 1);
+  if (has(kTenants)) [[unlikely]]
+    count_tenant(block, params.tenant);
   if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
     watch->handed_out(block);
   return block;
@@ -383,6 +387,8 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
         context ? context : block->detail().context);
   if (has(kLabels)) [[unlikely]]
     count_label(block, -1);
+  if (has(kTenants)) [[unlikely]]
+    uncount_tenant(block);
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
@@ -516,11 +522,12 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
   return nullptr;
 }
 
-Address DeviceAllocator::allocate_at(const Request& request, ContextId context) {
+Address DeviceAllocator::allocate_at(const Request& request, ContextId context, Hold& hold) {
   settle_before_allocation(request, context);
   Shard& shard = shard_for(request.stream);
-  reserve_blocks(shard, 2);
   AllocParams params = make_params(&shard, request, context);
+  const TenantBooking booking = admit(request, params, hold);
+  reserve_blocks(shard, 2);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
@@ -629,6 +636,7 @@ void DeviceAllocator::reset_peak_stats() {
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  if (has(kTenants)) tenants().reset_peaks();
   reset(stats_.oversize_segments);
 }
 
@@ -642,6 +650,7 @@ void DeviceAllocator::reset_accumulated_stats() {
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
   for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
   reset(stats_.oversize_segments);
+  if (has(kTenants)) tenants().reset_accumulated();
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = stats_.num_oom_rejections = 0;
 }

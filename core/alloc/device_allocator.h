@@ -16,6 +16,7 @@
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pending_frees.cpp      events, frees that wait for a capture, recovery
 //   pools.cpp              private pools and routing
+//   device_tenants.cpp     tenants: what a request is granted, and whose a block is
 //   device_snapshot.cpp    snapshots, history
 //   auditor.cpp            check()
 //
@@ -48,6 +49,7 @@
 #include "alloc/shard.h"
 #include "alloc/shared_state.h"
 #include "alloc/stream_uses.h"
+#include "alloc/tenant_pressure.h"
 #include "alloc/trim.h"
 #include "base/lock.h"
 
@@ -129,6 +131,9 @@ class DeviceAllocator {
   void capture_begin();
   void capture_end();
 
+  // ---- Tenants (device_tenants.cpp). From now on they count.
+  void start_tenants();
+
   // ---- Expandable segments (expandable_memory.cpp)
   void give_peer_access(int peer);
   std::vector<ExpandableSegmentRow> expandable_segments();
@@ -160,6 +165,7 @@ class DeviceAllocator {
     uint64_t obtained_when_rejected = 0;  // T
     bool rejected = false;                // R31
     bool source_gave_null = false;        // R82
+    TenantBook::Slot tenant = 0;
   };
 
   // Which of a block's neighbours it can take in.
@@ -225,7 +231,7 @@ class DeviceAllocator {
   void absorb_next(Shard& shard, Block* block);
   void put_into_free_set(Block* block);
   void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
-  Address allocate_at(const Request& request, ContextId context);
+  Address allocate_at(const Request& request, ContextId context, Hold& hold);
   std::pair<Address, uint64_t> base_allocation_locked(const Block* block, Address address);
   Block* free_block_around(const AllocParams& params, Address address);
   void require_live(const Block* block, Address address) const;
@@ -233,6 +239,15 @@ class DeviceAllocator {
   void update_duties();
   void reserve_label();
   void count_label(Block* block, int64_t sign);
+
+  // device_tenants.cpp
+  TenantBook& tenants() { return shared_.tenants->book(device_); }
+  TenantBooking admit(const Request& request, AllocParams& params, Hold& hold);
+  [[noreturn]] void refuse(AllocParams& params, const TenantRefusal& refusal, Hold& hold);
+  void update_capacity();
+  void count_tenant(Block* block, TenantBook::Slot tenant);
+  void uncount_tenant(Block* block);
+  std::string check_tenants();
 
   static Block* new_block(Shard& shard);
   void recycle(Shard& shard, Block* block);
@@ -249,6 +264,8 @@ class DeviceAllocator {
 
   // obtain_memory.cpp
   Block* obtain_block(AllocParams& params, Hold& hold);
+  Block* climb_ladder(AllocParams& params, Hold& hold);
+  Block* ask_tenants(AllocParams& params, Hold& hold);
   Block* take_all_and_search(AllocParams& params, Hold& hold);
   Block* run_free_memory_callbacks(AllocParams& params, Hold& hold);
   Block* alloc_block(AllocParams& params, Obtain attempt, Hold& hold);
@@ -263,6 +280,8 @@ class DeviceAllocator {
 
   // out_of_memory.cpp
   [[noreturn]] void throw_out_of_memory(const AllocParams& params, Hold& hold);
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
+                                        std::string text, Hold& hold);
   [[noreturn]] void throw_rejected(const AllocParams& params, Hold& hold);
   std::string reserve_advice(const AllocParams& params, uint64_t total);
   OutOfMemory out_of_memory_numbers(const AllocParams& params);
@@ -377,7 +396,7 @@ class DeviceAllocator {
   Peaks peaks_{duties_};
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
   std::vector<Shelf*> shelves_;  // by number; null: free to be used again
-  uint32_t lasting_duties_ = 0;  // kContexts, kMarks and kWatched
+  uint32_t lasting_duties_ = 0;  // kContexts, kMarks, kWatched and kTenants
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
   Settings settings_;

@@ -15,10 +15,10 @@ int64_t microseconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-// Blocks that are copied under a shard's lock at a time, and how often the others' lock is looked at
-// in between.
-constexpr int kSlice = 8;
-constexpr int kPauses = 8;
+// So many blocks are copied under a shard's lock at a time, in less than a microsecond, and then its
+// stream has the lock for longer than that.
+constexpr int kSlice = 4;
+constexpr int kPauses = 32;
 
 }  // namespace
 

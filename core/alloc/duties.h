@@ -24,6 +24,7 @@ enum Duty : uint32_t {
   kMarks = 1024,      // free blocks have to be marked with their age; stays once ages counted
   kWatched = 2048,    // see Note [Memory watch]; stays
   kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
+  kTenants = 8192,    // there has been a tenant; stays
 
   kHeld = 1 << 28,       // a call has the whole device
   kScarce = 1 << 29,     // see Note [Peaks]
@@ -32,7 +33,7 @@ enum Duty : uint32_t {
 
   // With one of these no shard is used by itself: the device's own lock is enough.
   kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
-                 kWatched | kStaleUses | kHeld,
+                 kWatched | kStaleUses | kTenants | kHeld,
   kMomentary = kHeld | kScarce | kReading | kPicturing,  // those that no setting asks for
 };
 

@@ -2,6 +2,7 @@
 #include "alloc/hold.h"
 
 #include "alloc/hot_path.h"
+#include "base/pause.h"
 
 namespace cachalot {
 
@@ -75,8 +76,10 @@ void DeviceAllocator::begin_at(Shard& shard) {
 // pre: collecting_.
 void DeviceAllocator::visit_shards() {
   for (const auto& shard : shards_.all()) {
+    // One that goes away while it is waited for might not be had before it comes back.
+    while (!shard->account.away.load() && !shard->lock.try_lock()) pause_briefly(4);
     if (shard->account.away.load()) continue;
-    const std::lock_guard guard(shard->lock);
+    const std::lock_guard guard(shard->lock, std::adopt_lock);
     begin_at(*shard);
     peaks_.visit(shard->account);
   }

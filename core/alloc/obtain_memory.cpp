@@ -6,9 +6,18 @@
 
 namespace cachalot {
 
-// The rungs in their order; the first that gives a block ends it. Never returns null. Up to the first
-// answer of the driver the shard is enough.
+// Never returns null.
 Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
+  Block* block = climb_ladder(params, hold);
+  if (!block && has(kTenants)) block = ask_tenants(params, hold);
+  if (block) return block;
+  if (params.rejected) throw_rejected(params, hold);
+  throw_out_of_memory(params, hold);
+}
+
+// The rungs in their order; the first that gives a block ends it. Null: none does. Up to the
+// first answer of the driver the shard is enough.
+Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, hold)) return block;
   reserve_blocks(*params.shard, 2);
@@ -29,8 +38,26 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
       if ((block = alloc_block(params, Obtain::kRetry, hold))) return block;
     }
   }
-  if (params.rejected) throw_rejected(params, hold);
-  throw_out_of_memory(params, hold);
+  return nullptr;
+}
+
+// What a tenant has freed may be in the cache, so the search comes first. Null: none is left to ask.
+Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
+  TenantPressure pressure(*shared_.tenants, device_, params.tenant);
+  while (true) {
+    bool freed = false;
+    {
+      const Unlocked unlocked(hold, *params.shard, params.pool->owner);
+      freed = pressure.ask_next(PressureReason::kDevice, params.size);
+    }
+    if (!freed) break;
+    reserve_blocks(*params.shard, 1);
+    params.rejected = false;
+    if (Block* block = get_free_block(params)) return block;
+    if (Block* block = climb_ladder(params, hold)) return block;
+  }
+  tenants().count_refusal(params.tenant);
+  return nullptr;
 }
 
 // Null: nothing was there, or nobody could have freed anything meanwhile.

@@ -101,6 +101,11 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Hold& hold)
   const OutOfMemory numbers = out_of_memory_numbers(params);
   std::string text = out_of_memory_text(params, numbers) + "\n" +
                      Remedies(*this, params, numbers.device_free, numbers.device_total).line();
+  throw_out_of_memory(params, numbers, std::move(text), hold);
+}
+
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
+                                          std::string text, Hold& hold) {
   trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
         params.context);
   stats_.num_ooms++;

@@ -108,11 +108,15 @@ void DeviceAllocator::ReportTaker::add(const Block* block) {
 void DeviceAllocator::ReportTaker::add_holder(const Block* block) {
   const Shelf& shelf = shelf_of(block);
   const uint32_t label = device_.has(kLabels) ? block->detail().label : 0;
-  const uint32_t tenant = 0;  // nobody is told apart but by labels yet
+  const uint32_t tenant = device_.has(kTenants) ? block->detail().tenant : 0;
   const PoolId pool = device_.pool_id_of(*shelf.pool);
   auto [place, is_new] = holders_.try_emplace({label, tenant, shelf.stream, pool});
   HolderRow& row = place->second;
-  if (is_new) row = {device_.shared_.labels.text(label), tenant, shelf.stream, pool, 0, 0, 0};
+  if (is_new) {
+    const uint64_t id = device_.shared_.tenants->id_and_name(tenant).first;
+    row = {
+        device_.shared_.labels.text(label), static_cast<uint32_t>(id), shelf.stream, pool, 0, 0, 0};
+  }
   row.blocks++;
   row.bytes += block->size;
   row.requested += block->requested;

@@ -90,6 +90,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       looks_in_stream_order(options.looks_in_stream_order),
       contexts(options.context_source),
       handle_types(driver, rules, options.shareable_pages, options.log),
+      tenants(std::make_shared<Tenants>(driver.device_count())),
       debug(options.debug),
       log_(options.log) {}
 

@@ -18,6 +18,7 @@
 #include "alloc/block_arena.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
+#include "alloc/tenants.h"
 
 namespace cachalot {
 
@@ -90,6 +91,7 @@ class SharedState {
   AddressTable addresses;
   HandleTypes handle_types;
   Labels labels;
+  const std::shared_ptr<Tenants> tenants;  // also held by their handles
   std::atomic<int64_t> next_segment_number{0};
 
   // The settings that configure() changes; each device works with a copy.

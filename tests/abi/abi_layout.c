@@ -463,6 +463,52 @@ FIELD(cachalot_reserve, is_class_known, 12, 4);
 FIELD(cachalot_reserve, reserve_bytes, 16, 8);
 FIELD(cachalot_reserve, segment_bytes, 24, 8);
 
+/* ---- tenant.h ---- */
+
+VALUE(CACHALOT_TENANT_NAME_CAPACITY, 64);
+VALUE(CACHALOT_ALL_DEVICES, -1);
+VALUE(CACHALOT_PRESSURE_LIMIT, 1);
+VALUE(CACHALOT_PRESSURE_GUARANTEE, 2);
+VALUE(CACHALOT_PRESSURE_DEVICE, 3);
+
+SIZE(cachalot_pressure, 64);
+FIELD(cachalot_pressure, struct_size, 0, 8);
+FIELD(cachalot_pressure, reason, 8, 4);
+FIELD(cachalot_pressure, device, 12, 4);
+FIELD(cachalot_pressure, missing_bytes, 16, 8);
+FIELD(cachalot_pressure, allocated_bytes, 24, 8);
+FIELD(cachalot_pressure, guaranteed_bytes, 32, 8);
+FIELD(cachalot_pressure, requester, 40, 8);
+FIELD(cachalot_pressure, requester_name, 48, 8);
+FIELD(cachalot_pressure, requester_priority, 56, 4);
+FIELD(cachalot_pressure, is_guaranteed, 60, 4);
+
+SIZE(cachalot_tenant_options, 64);
+FIELD(cachalot_tenant_options, struct_size, 0, 8);
+FIELD(cachalot_tenant_options, name, 8, 8);
+FIELD(cachalot_tenant_options, guaranteed_bytes, 16, 8);
+FIELD(cachalot_tenant_options, limit_bytes, 24, 8);
+FIELD(cachalot_tenant_options, priority, 32, 4);
+FIELD(cachalot_tenant_options, reserved_0, 36, 4);
+FIELD(cachalot_tenant_options, pressure, 40, 8);
+FIELD(cachalot_tenant_options, pressure_user_data, 48, 8);
+FIELD(cachalot_tenant_options, pressure_destroy, 56, 8);
+
+SIZE(cachalot_tenant_stats, 224);
+FIELD(cachalot_tenant_stats, struct_size, 0, 8);
+FIELD(cachalot_tenant_stats, id, 8, 8);
+FIELD(cachalot_tenant_stats, device, 16, 4);
+FIELD(cachalot_tenant_stats, priority, 20, 4);
+FIELD(cachalot_tenant_stats, guaranteed_bytes, 24, 8);
+FIELD(cachalot_tenant_stats, limit_bytes, 32, 8);
+FIELD(cachalot_tenant_stats, allocation, 40, 32);
+FIELD(cachalot_tenant_stats, allocated_bytes, 72, 32);
+FIELD(cachalot_tenant_stats, requested_bytes, 104, 32);
+FIELD(cachalot_tenant_stats, num_ooms, 136, 8);
+FIELD(cachalot_tenant_stats, num_pressure_calls, 144, 8);
+FIELD(cachalot_tenant_stats, pressure_freed_bytes, 152, 8);
+FIELD(cachalot_tenant_stats, name, 160, 64);
+
 /* ---- report.h ---- */
 
 VALUE(CACHALOT_OUTCOME_NO_REQUEST, 0);

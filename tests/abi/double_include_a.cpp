@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Each header twice, in an order that is not theirs; with double_include_b.cpp in one program.
 // clang-format off
+#include "cachalot/tenant.h"
 #include "cachalot/trim.h"
 #include "cachalot/trace.h"
 #include "cachalot/report.h"
@@ -34,6 +35,7 @@
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
+#include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
 #include "cachalot/version.h"

@@ -18,6 +18,8 @@ static void no_allocator_is_refused_everywhere(void) {
   cachalot_label_stats label_stats = {.struct_size = sizeof(cachalot_label_stats)};
   cachalot_reserve reserve = {.struct_size = sizeof(cachalot_reserve)};
   cachalot_pool_id id = {0, 0};
+  cachalot_tenant_stats tenant_stats = {.struct_size = sizeof(cachalot_tenant_stats)};
+  cachalot_tenant* tenant = NULL;
   cachalot_snapshot* snapshot = NULL;
   cachalot_report* report_of_none = NULL;
   cachalot_checkpoint* checkpoint = NULL;
@@ -98,6 +100,11 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_set_default_reserve(NULL, "a", 1, error));
   REFUSES(cachalot_get_reserve(NULL, 0, "", &reserve, error));
 
+  REFUSES(cachalot_tenant_create(NULL, NULL, &tenant, error));
+  REFUSES(cachalot_allocate_for(NULL, NULL, 1, 0, 0, &address, error));
+  REFUSES(cachalot_tenant_count(NULL, &size, error));
+  REFUSES(cachalot_tenant_stats_at(NULL, 0, 0, &tenant_stats, error));
+
   REFUSES(cachalot_checkpoint_take(NULL, 0, kPool, &checkpoint, error));
   REFUSES(cachalot_checkpoint_apply(NULL, 0, (cachalot_checkpoint*)&id, error));
   REFUSES(cachalot_share(NULL, 1, text, sizeof text, &size, &number, error));
@@ -107,10 +114,44 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pinned_free(NULL, text, error));
 
   CHECK(address == 77 && number == 77 && fraction == 77.0 && size == 77 && count == 77);
+  CHECK(tenant == NULL);
   CHECK(snapshot == NULL && report_of_none == NULL && checkpoint == NULL && memory == NULL &&
         id.first == 0);
   CHECK_TEXT(text, "old");
   CHECK_TEXT(last_error.message, "allocator is NULL");
+}
+
+static void no_tenant_is_refused_everywhere(void) {
+  fixture with = open_fixture();
+  cachalot_tenant_stats stats = {.struct_size = sizeof(cachalot_tenant_stats)};
+  cachalot_tenant* tenant = NULL;
+  cachalot_error* const error = &last_error;
+  cachalot_address address = 77;
+  size_t count = 77;
+
+  REFUSES(cachalot_allocate_for(with.allocator, NULL, 1, 0, 0, &address, error));
+  REFUSES(cachalot_tenant_begin(NULL, error));
+  REFUSES(cachalot_tenant_end(NULL, error));
+  REFUSES(cachalot_tenant_set_bytes(NULL, 0, 1, 1, error));
+  REFUSES(cachalot_tenant_set_priority(NULL, 1, error));
+  REFUSES(cachalot_get_tenant_stats(NULL, 0, &stats, error));
+  CHECK_TEXT(last_error.message, "tenant is NULL");
+  CHECK_OK(cachalot_tenant_destroy(NULL, error));
+
+  REFUSES(cachalot_tenant_create(with.allocator, NULL, NULL, error));
+  REFUSES(cachalot_tenant_count(with.allocator, NULL, error));
+  CHECK_OK(cachalot_tenant_count(with.allocator, &count, error));
+  CHECK_EQUAL(count, 0);
+  CHECK_OK(cachalot_tenant_create(with.allocator, NULL, &tenant, error));
+  REFUSES(cachalot_allocate_for(with.allocator, tenant, 1, 0, 0, NULL, error));
+  REFUSES(cachalot_allocate_for(with.allocator, tenant, 1, 2, 0, &address, error));
+  REFUSES(cachalot_get_tenant_stats(tenant, 0, NULL, error));
+  REFUSES(cachalot_get_tenant_stats(tenant, 2, &stats, error));
+  stats.struct_size = sizeof(size_t);
+  REFUSES(cachalot_get_tenant_stats(tenant, 0, &stats, error));
+  CHECK_OK(cachalot_tenant_destroy(tenant, error));
+  CHECK(address == 77 && stats.id == 0);
+  close_fixture(with);
 }
 
 static void nowhere_to_put_the_result_is_refused(void) {
@@ -245,6 +286,7 @@ static void the_error_record_may_be_missing(void) {
 
 int main(void) {
   RUN(no_allocator_is_refused_everywhere);
+  RUN(no_tenant_is_refused_everywhere);
   RUN(nowhere_to_put_the_result_is_refused);
   RUN(an_argument_that_is_needed_is_refused_if_it_is_missing);
   RUN(no_report_is_refused_or_empty);

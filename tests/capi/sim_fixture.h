@@ -50,6 +50,7 @@ struct SimSetup {
   uint64_t capacity = 80 * GiB;
   uint32_t mend = 0;
   int32_t device_count = 1;
+  bool check_every_call = true;
 };
 
 // What a call came to.
@@ -87,7 +88,7 @@ class SimAllocator {
     options.mend = setup.mend;
     options.no_caching = -1;
     options.shareable_pages = 1;
-    options.check_every_call = 1;
+    options.check_every_call = setup.check_every_call ? 1 : 0;
     options.log = add_to_log;
     options.log_user_data = &log_;
     ok(cachalot_allocator_create(&options, &allocator_, &error_));

@@ -29,6 +29,7 @@
  * | history.h     | history, contexts, labels, observers                                |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
+ * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
  * | trim.h        | idle memory given back to the driver                                |
  * | report.h      | who holds what, and what is in the way of a request                 |
  * | metrics.h     | statistics for Prometheus                                           |
@@ -71,6 +72,7 @@
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
+#include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
 

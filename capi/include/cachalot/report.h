@@ -110,7 +110,7 @@ typedef struct cachalot_report_holder {
   uint64_t blocks;
   uint64_t bytes;
   uint64_t requested;
-  /** 0: none. */
+  /** The id (cachalot_tenant_stats); 0: the default tenant. */
   uint32_t tenant;
   int32_t reserved_0;
 } cachalot_report_holder;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/tenants.h"
+
+#include <algorithm>
+
+#include "alloc/tenant_scope.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+namespace {
+
+constexpr const char* kDefaultName = "default";
+
+std::string shown_name(const std::string& name) { return "tenant '" + name + "'"; }
+
+}  // namespace
+
+Tenants::Tenants(int device_count) : books_(static_cast<size_t>(device_count)) {}
+
+void Tenants::require_device(int device) const {
+  if (device >= 0 && static_cast<size_t>(device) < books_.size()) return;
+  throw_invalid_argument(
+      format("device %d does not exist; the driver has %zu", device, books_.size()));
+}
+
+TenantBook::Slot Tenants::free_slot() const {
+  TenantBook::Slot slot = 1;
+  const auto is_taken = [&](const auto& tenant) { return tenant->slot == slot; };
+  while (std::any_of(tenants_.begin(), tenants_.end(), is_taken)) slot++;
+  return slot;
+}
+
+std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
+  auto tenant = std::make_shared<Tenant>();
+  const std::lock_guard guard(lock_);
+  for (size_t i = 0; i < books_.size(); i++) {
+    const std::string objection = books_[i].objection(TenantBook::kNone, options.terms);
+    if (!objection.empty()) throw_invalid_argument(format("device %zu: ", i) + objection);
+  }
+  tenant->owner = this;
+  tenant->id = last_id_ + 1;
+  tenant->slot = free_slot();
+  tenant->name = options.name.empty() ? "tenant " + std::to_string(tenant->id) : options.name;
+  tenant->pressure = std::move(options.pressure);
+  tenants_.reserve(tenants_.size() + 1);
+  for (TenantBook& book : books_) book.reserve(tenant->slot);
+  for (TenantBook& book : books_)
+    book.open(tenant->slot, tenant->id, options.terms, tenant->pressure != nullptr);
+  last_id_ = tenant->id;
+  tenants_.push_back(tenant);
+  return tenant;
+}
+
+void Tenants::destroy(const Tenant& tenant) {
+  const std::string name = shown_name(tenant.name);
+  if (is_being_asked(tenant)) throw_invalid_state(name + " is being asked for memory");
+  std::shared_ptr<Tenant> gone;  // what it holds may call back when it goes
+  const std::lock_guard guard(lock_);
+  if (const int scopes = tenant.scopes.load())
+    throw_invalid_state(name + format(" is begun %d time%s", scopes, scopes == 1 ? "" : "s"));
+  uint64_t live = 0;
+  bool is_unused = true;
+  for (const TenantBook& book : books_) {
+    live += static_cast<uint64_t>(book.use(tenant.slot).allocation.current);
+    is_unused = is_unused && book.is_unused(tenant.slot);
+  }
+  if (!is_unused) {
+    throw_invalid_state(name + format(" has %llu live block%s",
+                                      static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
+  }
+  for (TenantBook& book : books_) book.close(tenant.slot);
+  const auto place = std::find_if(tenants_.begin(), tenants_.end(),
+                                  [&](const auto& other) { return other.get() == &tenant; });
+  gone = std::move(*place);
+  tenants_.erase(place);
+}
+
+void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit) {
+  if (device != kAllDevices) require_device(device);
+  const std::lock_guard guard(lock_);
+  const auto change = [&](auto apply) {
+    for (size_t i = 0; i < books_.size(); i++) {
+      if (device != kAllDevices && static_cast<size_t>(device) != i) continue;
+      TenantTerms terms = books_[i].terms(tenant.slot);
+      terms.guaranteed = guaranteed;
+      terms.limit = limit;
+      apply(i, terms);
+    }
+  };
+  change([&](size_t i, const TenantTerms& terms) {
+    const std::string objection = books_[i].objection(tenant.slot, terms);
+    if (!objection.empty()) throw_invalid_argument(format("device %zu: ", i) + objection);
+  });
+  change([&](size_t i, const TenantTerms& terms) { books_[i].set_terms(tenant.slot, terms); });
+}
+
+void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
+  const std::lock_guard guard(lock_);
+  for (TenantBook& book : books_) {
+    TenantTerms terms = book.terms(tenant.slot);
+    terms.priority = priority;
+    book.set_terms(tenant.slot, terms);
+  }
+}
+
+std::vector<std::shared_ptr<const Tenant>> Tenants::list() const {
+  const std::lock_guard guard(lock_);
+  if (last_id_ == 0) return {};
+  auto first = std::make_shared<Tenant>();
+  first->owner = this;
+  first->id = 0;
+  first->slot = 0;
+  first->name = kDefaultName;
+  std::vector<std::shared_ptr<const Tenant>> all{std::move(first)};
+  all.insert(all.end(), tenants_.begin(), tenants_.end());
+  return all;
+}
+
+std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
+  const std::lock_guard guard(lock_);
+  for (const auto& tenant : tenants_) {
+    if (tenant->id == id) return tenant;
+  }
+  return nullptr;
+}
+
+std::pair<uint64_t, std::string> Tenants::id_and_name(TenantBook::Slot slot) const {
+  const std::lock_guard guard(lock_);
+  for (const auto& tenant : tenants_) {
+    if (tenant->slot == slot) return {tenant->id, tenant->name};
+  }
+  return {0, kDefaultName};
+}
+
+std::string Tenants::refusal_text(TenantBook::Slot slot, int device, uint64_t size,
+                                  const TenantRefusal& refusal) const {
+  std::string text = "Tenant '" + id_and_name(slot).second +
+                     "' is out of memory. Tried to allocate " + format_size(size) + " on GPU " +
+                     std::to_string(device) + ". It has " + format_size(refusal.had);
+  if (refusal.by_limit) return text + " of its limit of " + format_size(refusal.terms.limit) + ".";
+  return text + " and is guaranteed " + format_size(refusal.terms.guaranteed) + ". Of " +
+         format_size(refusal.capacity) + " all tenants have " + format_size(refusal.had_by_all) +
+         ", and " + format_size(refusal.owed_to_others) + " more are guaranteed to others.";
+}
+
+}  // namespace cachalot
