@@ -199,6 +199,8 @@ class RandomRun {
         {60, "record_stream", &RandomRun::record_stream},
         {60, "work", &RandomRun::work},
         {10, "empty_cache", &RandomRun::empty_cache},
+        {12, "trim", &RandomRun::trim},
+        {6, "report", &RandomRun::report},
         {15, "pool_create", &RandomRun::pool_create},
         {15, "pool_begin", &RandomRun::pool_begin},
         {15, "pool_end", &RandomRun::pool_end},
@@ -317,6 +319,46 @@ class RandomRun {
         return void(worked(cachalot_empty_device_cache_on_stream(allocator_, any_device(),
                                                                  any_stream(), &error_)));
     }
+  }
+
+  void trim() {
+    const int32_t device = any_device();
+    const uint64_t before = cachalot_memory_reserved(allocator_, device);
+    uint64_t released = 0;
+    worked(cachalot_trim_at(allocator_, device, random_.below(before + 1), random_.below(4),
+                            trim_time_++, &released, &error_));
+    EXPECT_EQ(before - cachalot_memory_reserved(allocator_, device), released);
+  }
+
+  void report() {
+    auto options = sized<cachalot_report_options>();
+    options.device = any_device();
+    options.size = random_.one_in(4) ? 0 : any_size();
+    options.stream = any_stream();
+    cachalot_report* made = nullptr;
+    if (!worked(cachalot_report_create(allocator_, &options, &made, &error_))) return;
+    auto numbers = sized<cachalot_report_numbers>();
+    expect(CACHALOT_OK, cachalot_report_get_numbers(made, &numbers));
+    EXPECT_EQ(numbers.reserved, numbers.allocated + numbers.pending + numbers.cached);
+    EXPECT_EQ(numbers.allocated, cachalot_memory_allocated(allocator_, options.device));
+    EXPECT_EQ(numbers.reserved, cachalot_memory_reserved(allocator_, options.device));
+    uint64_t held = 0;
+    for (size_t i = 0; i < cachalot_report_holder_count(made); i++) {
+      auto row = sized<cachalot_report_holder>();
+      expect(CACHALOT_OK, cachalot_report_get_holder(made, i, &row));
+      held += row.bytes;
+    }
+    EXPECT_EQ(held, numbers.allocated);
+    uint64_t not_held = 0;
+    for (size_t i = 0; i < cachalot_report_reason_count(made); i++) {
+      auto row = sized<cachalot_report_reason>();
+      expect(CACHALOT_OK, cachalot_report_get_reason(made, i, &row));
+      EXPECT_LE(row.largest, row.bytes);
+      EXPECT_LE(row.releasable, row.bytes);
+      not_held += row.bytes;
+    }
+    EXPECT_EQ(not_held, numbers.pending + numbers.cached);
+    cachalot_report_destroy(made);
   }
 
   // ---- Pools and captures
@@ -590,7 +632,7 @@ class RandomRun {
     EXPECT_EQ(cachalot_memory_allocated(allocator_, device), 0u);
     EXPECT_EQ(cachalot_memory_active(allocator_, device), 0u);
     EXPECT_EQ(cachalot_memory_reserved(allocator_, device), 0u);
-    if (kind_.failing_calls & kGivingBack)
+    if ((kind_.failing_calls & kGivingBack) || has_lost_)
       return;  // what the driver refused to take is still there
     auto totals = sized<cachalot_device_totals>();
     expect(CACHALOT_OK, cachalot_get_device_totals(allocator_, device, &totals, &error_));
@@ -633,6 +675,7 @@ class RandomRun {
       live_.push_back(live);
       return false;
     }
+    has_lost_ |= !was_freed;
     ranges_.erase(live.address);
     expect_invalid_free(live.address);
     return was_freed;
@@ -671,6 +714,8 @@ class RandomRun {
   }
 
   Random random_;
+  uint64_t trim_time_ = 0;
+  bool has_lost_ = false;  // an uncached block that the driver refused to take
   const Kind kind_;
   cachalot_driver* driver_ = nullptr;
   cachalot_allocator* allocator_ = nullptr;

@@ -570,5 +570,36 @@ TEST(Trim, GivesBackWhatAModelOfTheCallsSaysIsIdle) {
   for (uint64_t i = 0; i < 8; i++) TrimModel(seed + i).run(4000);
 }
 
+// The same calls, and on one side trims that find nothing idle enough.
+TEST(Trim, ThatGivesNothingBackChangesNoDecision) {
+  for (const char* config : {"", "expandable_segments:True", "max_split_size_mb:30"}) {
+    cachalot::Random random(cachalot::test_seed());
+    SimAllocator plain(config);
+    SimAllocator trimmed(config);
+    std::vector<cachalot_address> live;
+    for (int i = 0; i < 3000 && !HasFailure(); i++) {
+      if (random.one_in(5)) {
+        EXPECT_EQ(trim(trimmed, {.now = random.bits() / 2, .min_idle = UINT64_MAX}), 0);
+      }
+      if (live.empty() || random.one_in(2)) {
+        const uint64_t size = random.of_any_magnitude(1, 40 * MiB);
+        live.push_back(plain.allocate(size));
+        EXPECT_EQ(trimmed.allocate(size), live.back());
+      } else {
+        std::swap(random.pick(live), live.back());
+        plain.free(live.back());
+        trimmed.free(live.back());
+        live.pop_back();
+      }
+    }
+    const cachalot_stats expected = plain.stats();
+    const cachalot_stats counted = trimmed.stats();
+    EXPECT_EQ(std::memcmp(&counted, &expected, sizeof counted), 0);
+    EXPECT_EQ(trimmed.layout(), plain.layout());
+    EXPECT_EQ(trimmed.requested_sizes(), plain.requested_sizes());
+    EXPECT_EQ(trimmed.take_calls(), plain.take_calls());
+  }
+}
+
 }  // namespace
 }  // namespace cachalot_test

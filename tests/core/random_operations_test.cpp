@@ -142,6 +142,7 @@ class RandomRun {
         {60, "record_stream", &RandomRun::record_stream},
         {60, "work", &RandomRun::work},
         {8, "empty_cache", &RandomRun::empty_cache},
+        {10, "trim", &RandomRun::trim},
         {15, "pool_create", &RandomRun::pool_create},
         {15, "pool_begin", &RandomRun::pool_begin},
         {15, "pool_end", &RandomRun::pool_end},
@@ -266,6 +267,11 @@ class RandomRun {
   void empty_cache() {
     const PoolId pool = random_.one_in(3) && !pools_.empty() ? random_.pick(pools_).id : PoolId{};
     allocator_->empty_cache(any_device(), pool, maybe_stream());
+  }
+
+  void trim() {
+    uint64_t released = 0;
+    allocator_->trim(any_device(), {random_.below(GiB), random_.below(4), trim_time_++}, &released);
   }
 
   // ---- Pools and captures
@@ -587,6 +593,7 @@ class RandomRun {
   }
 
   Random random_;
+  uint64_t trim_time_ = 0;
   const Kind kind_;
   OddMemory sources_;
   std::shared_ptr<Driver> driver_;
