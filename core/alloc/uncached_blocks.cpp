@@ -2,6 +2,7 @@
 #include "alloc/uncached_blocks.h"
 
 #include <set>
+#include <utility>
 
 #include "alloc/page_table.h"
 
@@ -21,20 +22,22 @@ Address UncachedBlocks::allocate(const Request& request) {
   return address;
 }
 
+// The row goes first: once the driver has the memory, it may hand it out again at once.
 bool UncachedBlocks::free(Address address) {
   if (empty()) return false;
-  int device = 0;
+  std::unordered_map<Address, Request>::node_type row;
   {
     std::lock_guard guard(lock_);
-    const auto found = blocks_.find(address);
-    if (found == blocks_.end()) return false;
-    device = found->second.device;
-    blocks_.erase(found);
+    row = blocks_.extract(address);
+    if (!row) return false;
     count_ = blocks_.size();
   }
-  const DriverCode code = driver_.free(device, address);
-  if (code != kSuccess) throw runtime_error(driver_, code);
-  return true;
+  const DriverCode code = driver_.free(row.mapped().device, address);
+  if (code == kSuccess) return true;
+  std::lock_guard guard(lock_);
+  blocks_.insert(std::move(row));
+  count_ = blocks_.size();
+  throw runtime_error(driver_, code);
 }
 
 void UncachedBlocks::free_all() {
