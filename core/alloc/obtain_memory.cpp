@@ -6,18 +6,36 @@
 
 namespace cachalot {
 
-// Lets others at the device while this thread is busy elsewhere. The pool of the request stays
-// meanwhile; hits of others are settled, as they are before every other slow step.
+namespace {
+
+// The pool of a request stays, also when nobody uses it any more and the cache is released.
+class KeptPool {
+ public:
+  explicit KeptPool(PrivatePool* pool) : pool_(pool) {
+    if (pool_) pool_->requests_under_way++;
+  }
+  ~KeptPool() {
+    if (pool_) pool_->requests_under_way--;
+  }
+  KeptPool(const KeptPool&) = delete;
+  KeptPool& operator=(const KeptPool&) = delete;
+
+ private:
+  PrivatePool* pool_;
+};
+
+}  // namespace
+
+// Lets others at the device while this thread is busy elsewhere. Hits of others are settled, as
+// they are before every other slow step.
 class DeviceAllocator::Unlocked {
  public:
   Unlocked(DeviceAllocator& device, Guard& guard, PrivatePool* pool)
       : device_(device), guard_(guard), pool_(pool) {
-    if (pool_) pool_->requests_under_way++;
     guard_.unlock();
   }
   ~Unlocked() {
     guard_.lock();
-    if (pool_) pool_->requests_under_way--;
     device_.settle();
   }
   Unlocked(const Unlocked&) = delete;
@@ -26,7 +44,7 @@ class DeviceAllocator::Unlocked {
  private:
   DeviceAllocator& device_;
   Guard& guard_;
-  PrivatePool* pool_;
+  const KeptPool pool_;  // goes last, under the lock
 };
 
 // The rungs in their order; the first that gives a block ends it. Never returns null.
@@ -45,6 +63,7 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Guard& guard) {
       if ((block = alloc_block(params, Obtain::kFirst, guard))) return block;
     }
     if (!is_capture_context(params.current_stream) && !never_fits(params)) {
+      const KeptPool kept(params.pool->owner);
       release_cached_blocks({}, params.current_stream, params.context);
       if (mend_search(params, &block)) return block;
       if ((block = alloc_block(params, Obtain::kRetry, guard))) return block;

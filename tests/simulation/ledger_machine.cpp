@@ -302,8 +302,10 @@ int32_t LedgerMachine::map(int32_t device, cachalot_address address, uint64_t si
     report_defect("map of " + hex(address) + " outside of every reservation");
   if (const int32_t code = due(CACHALOT_SIM_CALL_MAP)) return code;
   if (is_taken(target.mappings, address, size)) {
-    if (refused_returns_ != 0) return CACHALOT_DRIVER_INVALID_VALUE;
-    report_defect("map of " + hex(address) + " over another page");
+    // A page that the driver has refused to take away may still be there.
+    if (refused_returns_ == 0) report_defect("map of " + hex(address) + " over another page");
+    faults_++;
+    return CACHALOT_DRIVER_INVALID_VALUE;
   }
   target.mappings[address] = {size, handle, false};
   page->second.mappings++;

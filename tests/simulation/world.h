@@ -117,6 +117,7 @@ class World final : private MachineWatcher {
   void compare_row(const char* name, const cachalot_stat& stat, const Row& row);
   void audit();
   void require_empty();
+  void issue_put_off_frees();
 
   // world_blocks.cpp
   void allocate();
