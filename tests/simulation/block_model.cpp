@@ -59,8 +59,7 @@ void BlockModel::note_uses(const LiveBlock& block) {
     const Use& use = block.uses[i];
     const uint64_t ticket = machine_.queued(block.device, use.stream);
     if (!use.must_wait || machine_.finished(block.device, use.stream) >= ticket) continue;
-    busy_.push_back(
-        {block.address, block.address + block.size, use.stream, block.device, ticket});
+    busy_.push_back({block.address, block.address + block.size, use.stream, block.device, ticket});
   }
 }
 

@@ -19,7 +19,7 @@ constexpr int32_t kPoolReservedHigh = 6;
 constexpr int32_t kPoolUsedCurrent = 7;
 constexpr int32_t kPoolUsedHigh = 8;
 
-constexpr uint32_t kGivingBack =
+constexpr uint32_t kReturns =
     CACHALOT_SIM_CALL_RELEASE | CACHALOT_SIM_CALL_UNMAP | CACHALOT_SIM_CALL_UNRESERVE;
 
 std::string hex(uint64_t number) {
@@ -551,7 +551,7 @@ int32_t LedgerMachine::count_fault(uint32_t call) {
   if (code == 0) return 0;
   faults_++;
   faults_by_kind_[static_cast<size_t>(std::countr_zero(call))]++;
-  if (call & kGivingBack) refused_returns_++;
+  if (call & kReturns) refused_returns_++;
   return code;
 }
 

@@ -142,7 +142,9 @@ int main_with(const Arguments& arguments) {
 }  // namespace
 
 void report_defect(const std::string& what) {
-  std::fprintf(stderr, "DEFECT: %s\n  %s\n  again: cachalot_simulation --seed %llu --run %llu --audit-every 1 --tell 1\n",
+  std::fprintf(stderr,
+               "DEFECT: %s\n  %s\n  again: cachalot_simulation --seed %llu --run %llu "
+               "--audit-every 1 --tell 1\n",
                what.c_str(), current.setup.c_str(), static_cast<unsigned long long>(current.seed),
                static_cast<unsigned long long>(current.run));
   std::abort();
@@ -153,7 +155,9 @@ void report_defect(const std::string& what) {
 int main(int count, char** words) {
   cachalot_test::Arguments arguments;
   if (!cachalot_test::read(count, words, &arguments)) {
-    std::fprintf(stderr, "cachalot_simulation [--operations N] [--seed S] [--run R] [--audit-every K] [--tell 1]\n");
+    std::fprintf(
+        stderr,
+        "cachalot_simulation [--operations N] [--seed S] [--run R] [--audit-every K] [--tell 1]\n");
     return 2;
   }
   return cachalot_test::main_with(arguments);

@@ -51,8 +51,8 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
     : setup_(setup),
       choices_(*choices),
       tally_(*tally),
-      machine_(setup.is_sim ? std::unique_ptr<Machine>(std::make_unique<SimMachine>(
-                                  setup.capacity, setup.device_count))
+      machine_(setup.is_sim ? std::unique_ptr<Machine>(
+                                  std::make_unique<SimMachine>(setup.capacity, setup.device_count))
                             : std::make_unique<LedgerMachine>(setup.capacity, setup.device_count)),
       model_(machine_.get(), setup.device_count),
       source_bytes_(static_cast<size_t>(setup.device_count)) {
@@ -116,7 +116,7 @@ void World::step() {
 
 // Other threads act in the middle of a call that holds no lock.
 void World::interlude() {
-  if (depth_ == kDeepest || choices_.one_in(2)) return;
+  if (depth_ == kDeepest || is_ending_ || choices_.have_ended() || choices_.one_in(2)) return;
   const Frame frame = frame_;
   const size_t actor = current_actor_;
   depth_++;
@@ -149,10 +149,10 @@ bool World::worked(cachalot_status status) {
   if (status == CACHALOT_OK) return true;
   tally_.errors[status]++;
   const std::string text = error_.message;
-  const bool is_known =
-      status == CACHALOT_ERROR_INVALID_ARGUMENT || status == CACHALOT_ERROR_INVALID_STATE ||
-      status == CACHALOT_ERROR_NOT_SUPPORTED || status == CACHALOT_ERROR_OUT_OF_MEMORY ||
-      status == CACHALOT_ERROR_DRIVER;
+  const bool is_known = status == CACHALOT_ERROR_INVALID_ARGUMENT ||
+                        status == CACHALOT_ERROR_INVALID_STATE ||
+                        status == CACHALOT_ERROR_NOT_SUPPORTED ||
+                        status == CACHALOT_ERROR_OUT_OF_MEMORY || status == CACHALOT_ERROR_DRIVER;
   if (!is_known || error_.status != status) report_defect("an unexpected failure: " + text);
   if (text.empty()) report_defect("a failure without a text");
   if (status != CACHALOT_ERROR_OUT_OF_MEMORY && text.find('\n') != std::string::npos)
@@ -238,7 +238,10 @@ void World::require_empty() {
         cachalot_memory_active(allocator_, device) != 0 ||
         (!is_async_ && !setup_.refuses_returns &&
          cachalot_memory_reserved(allocator_, device) != 0))
-      report_defect("memory is in use although everything was freed");
+      report_defect("although everything was freed, of device " + std::to_string(device) + " are " +
+                    std::to_string(cachalot_memory_allocated(allocator_, device)) + " allocated, " +
+                    std::to_string(cachalot_memory_active(allocator_, device)) + " active, " +
+                    std::to_string(cachalot_memory_reserved(allocator_, device)) + " reserved");
   }
 }
 
@@ -252,6 +255,7 @@ void World::issue_put_off_frees() {
 }
 
 void World::end() {
+  is_ending_ = true;
   machine_->forget_faults();
   for (const uint64_t observer : std::exchange(observers_, {}))
     require(cachalot_detach(allocator_, observer, &error_));

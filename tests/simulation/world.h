@@ -29,12 +29,12 @@ struct WorldSetup {
   int32_t release = CACHALOT_RELEASE_2_15;
   std::string config;
   uint32_t mend = 0;
-  bool is_sim = false;           // else the ledger
+  bool is_sim = false;  // else the ledger
   bool has_faults = true;
   bool refuses_returns = false;  // faults also where the allocator gives something back
   bool tracks_labels = false;
   bool checks_every_call = false;
-  bool tells = false;                  // each step, on the standard error output
+  bool tells = false;                 // each step, on the standard error output
   uint64_t steps_between_audits = 0;  // 0: none
   uint64_t capacity = uint64_t{1} << 30;
   int32_t device_count = 2;
@@ -46,7 +46,7 @@ struct Tally {
   uint64_t interleaved = 0;  // of these, in the middle of another call
   uint64_t hand_outs = 0;
   uint64_t audits = 0;
-  uint64_t comparisons = 0;  // of all statistics with the model
+  uint64_t comparisons = 0;              // of all statistics with the model
   std::array<uint64_t, 32> faults = {};  // by the number of the bit of CACHALOT_SIM_CALL_*
   std::map<int32_t, uint64_t> errors;    // by status
 };
@@ -185,6 +185,7 @@ class World final : private MachineWatcher {
   size_t current_actor_ = 0;
   Frame frame_;
   int depth_ = 0;
+  bool is_ending_ = false;
   uint64_t steps_ = 0;
   std::vector<Pool> pools_;
   std::vector<Freed> recently_freed_;

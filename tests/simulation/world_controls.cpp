@@ -99,10 +99,8 @@ void World::switch_caching() {
 void World::reserve_class() {
   static const char* const kNames[] = {"", "decode", "prefill"};
   begin_call();
-  worked(
-      cachalot_set_reserve_class(allocator_, any_stream(), choices_.pick(kNames), &error_));
-  if (choices_.one_in(4))
-    worked(cachalot_set_default_reserve(allocator_, "decode", 0.5, &error_));
+  worked(cachalot_set_reserve_class(allocator_, any_stream(), choices_.pick(kNames), &error_));
+  if (choices_.one_in(4)) worked(cachalot_set_default_reserve(allocator_, "decode", 0.5, &error_));
 }
 
 // ---- Looking
@@ -113,8 +111,8 @@ void World::look() {
   const LiveBlock& live = choices_.pick(model_.live());
   auto block = sized<cachalot_block>();
   require(cachalot_get_block(allocator_, live.address, &block, &error_));
-  if (block.size != live.size || block.requested != live.requested ||
-      block.stream != live.stream || block.device != live.device)
+  if (block.size != live.size || block.requested != live.requested || block.stream != live.stream ||
+      block.device != live.device)
     report_defect("a live block has changed");
 }
 
@@ -185,8 +183,7 @@ void World::ask_questions() {
       return;
     }
     default:
-      if (setup_.device_count > 1)
-        worked(cachalot_enable_peer_access(allocator_, 0, 1, &error_));
+      if (setup_.device_count > 1) worked(cachalot_enable_peer_access(allocator_, 0, 1, &error_));
   }
 }
 
@@ -222,9 +219,7 @@ void World::observe() {
     case 1:
       status = cachalot_observe_out_of_memory(
           allocator_,
-          [](void* self, const cachalot_out_of_memory*) {
-            static_cast<World*>(self)->interlude();
-          },
+          [](void* self, const cachalot_out_of_memory*) { static_cast<World*>(self)->interlude(); },
           this, nullptr, &id, &error_);
       break;
     case 2:

@@ -98,8 +98,7 @@ void World::pool_flags() {
   if (choices_.one_in(4))
     worked(cachalot_pool_set_no_split(allocator_, pool.device, pool.id, &error_));
   int32_t is_equal = 0;
-  worked(
-      cachalot_pool_has_live(allocator_, pool.device, pool.id, nullptr, 0, &is_equal, &error_));
+  worked(cachalot_pool_has_live(allocator_, pool.device, pool.id, nullptr, 0, &is_equal, &error_));
 }
 
 void World::pool_empty() {
