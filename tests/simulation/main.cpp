@@ -61,7 +61,7 @@ WorldSetup setup_of(uint64_t run, const Arguments& arguments) {
   setup.mend = choices.one_in(4) ? static_cast<uint32_t>(choices.below(128)) : 0;
   setup.tells = arguments.tell != 0;
   setup.steps_between_audits = arguments.audit_every;
-  setup.capacity = uint64_t{512} << (20 + choices.below(5));
+  setup.capacity = uint64_t{1024} << (20 + choices.below(5));
   setup.device_count = static_cast<int32_t>(choices.between(1, 3));
   return setup;
 }

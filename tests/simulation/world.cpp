@@ -73,7 +73,7 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
   const uint64_t count = choices_.between(1, 5);
   for (uint64_t i = 0; i < count; i++) {
     Actor made = {any_device(), {0, 0x100 * (i + 1), 0x100 * (i + 1) + 0x10}, {}, 0};
-    for (uint64_t& size : made.favourites) size = choices_.of_any_magnitude(24);
+    for (uint64_t& size : made.favourites) size = choices_.of_any_magnitude(22);
     actors_.push_back(made);
   }
   for (size_t i = 0; i < kOperationCount; i++)

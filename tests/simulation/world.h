@@ -66,7 +66,7 @@ class World final : private MachineWatcher {
  private:
   static constexpr int kDeepest = 3;
   static constexpr size_t kMostPools = 6;
-  static constexpr size_t kMostLive = 160;
+  static constexpr size_t kMostLive = 96;
 
   struct Actor {
     int32_t device;

@@ -10,8 +10,8 @@ cachalot_stream World::any_stream() { return actor().streams[choices_.below(3)];
 // Half of the requests repeat a size, as programs do.
 uint64_t World::any_size() {
   if (choices_.below(2) == 0) return actor().favourites[choices_.below(4)];
-  if (choices_.one_in(256)) return uint64_t{1} << choices_.between(28, 62);
-  return choices_.of_any_magnitude(25);
+  if (choices_.one_in(1024)) return uint64_t{1} << choices_.between(18, 62);
+  return choices_.of_any_magnitude(23);
 }
 
 // ---- Hand-outs

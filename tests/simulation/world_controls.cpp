@@ -28,6 +28,7 @@ const char* const World::kConfigs[] = {
     "release_lock_on_cudamalloc:False,max_split_size_mb:20",
     "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.5",
     "per_process_memory_fraction:1,throw_on_cudamalloc_oom:False",
+    "throw_on_cudamalloc_oom:False,expandable_segments:False",
     "expandable_segments:True,max_split_size_mb:1",
     "no such option",
 };
@@ -86,12 +87,12 @@ void World::limit() {
   const double fraction = 0.25 * static_cast<double>(choices_.between(1, 5));
   begin_call();
   worked(cachalot_set_memory_fraction(allocator_, actor().device, fraction, &error_));
-  if (choices_.one_in(2))
+  if (!choices_.one_in(4))
     worked(cachalot_set_memory_limit(allocator_, actor().device, UINT64_MAX, &error_));
 }
 
 void World::switch_caching() {
-  const int32_t enabled = choices_.one_in(4) ? 0 : 1;
+  const int32_t enabled = choices_.one_in(8) ? 0 : 1;
   require(cachalot_set_caching_enabled(allocator_, enabled, &error_));
   is_caching_ = cachalot_is_caching_enabled(allocator_) != 0;
 }
@@ -191,7 +192,7 @@ void World::ask_questions() {
 
 void World::history() {
   auto options = sized<cachalot_history_options>();
-  options.enabled = choices_.one_in(2) ? 1 : 0;
+  options.enabled = choices_.one_in(4) ? 1 : 0;
   options.context = static_cast<int32_t>(choices_.below(4));
   options.max_entries = choices_.below(100);
   options.clear = choices_.one_in(2) ? 1 : 0;
