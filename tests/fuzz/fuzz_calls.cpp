@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sequences of calls: the bytes are the choices of a world (tests/simulation/world.h), with the
-// auditor behind every call.
+// auditor behind every call or every few steps.
 #include "check.h"
 #include "world.h"
 
@@ -26,11 +26,13 @@ WorldSetup setup_of(Choices* choices) {
   setup.tracks_labels = (flags & 4) != 0;
   setup.refuses_returns = (flags & 8) != 0;
   setup.config = kConfigs[flags >> 4 & 7];
-  setup.mend = static_cast<uint32_t>(choices->below(128));
+  const uint64_t more = choices->below(256);
+  setup.mend = static_cast<uint32_t>(more & 127);
   setup.device_count = 1 + static_cast<int32_t>(flags >> 7);
   setup.capacity = uint64_t{128} << 20;
-  setup.checks_every_call = true;
-  setup.steps_between_audits = 1;
+  // The auditor's walk takes most of the time, and finds what broke a few steps before too.
+  setup.checks_every_call = (more & 128) != 0;
+  setup.steps_between_audits = 8;
   return setup;
 }
 
