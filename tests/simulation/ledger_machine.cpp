@@ -45,8 +45,8 @@ bool is_taken(const Map& ranges, cachalot_address address, uint64_t size) {
 
 }  // namespace
 
-LedgerMachine::LedgerMachine(uint64_t capacity, int32_t device_count)
-    : capacity_(capacity), devices_(static_cast<size_t>(device_count)) {
+LedgerMachine::LedgerMachine(uint64_t capacity, int32_t device_count, Plant plant)
+    : capacity_(capacity), plant_(plant), devices_(static_cast<size_t>(device_count)) {
   cachalot_device_ops ops;
   std::memset(&ops, 0, sizeof ops);
   ops.struct_size = sizeof ops;
@@ -222,6 +222,9 @@ int32_t LedgerMachine::allocate(int32_t device, uint64_t size, cachalot_address*
   *out = 0;
   if (size == 0) return 0;
   *out = place(device, size);
+  // Half of the first segment, and what lies behind it.
+  if (plant_ == Plant::kOverlap && target.segments.size() > 2)
+    *out = target.segments.begin()->first + kPage / 2;
   target.segments[*out] = size;
   target.used += size;
   return 0;
@@ -235,6 +238,7 @@ int32_t LedgerMachine::free(int32_t device, cachalot_address address) {
     report_defect("free of " + hex(address) + ", which is no segment");
   if (const int32_t code = due(CACHALOT_SIM_CALL_FREE)) return code;
   tell_of_giving_back(address, found->second);
+  if (plant_ == Plant::kLeak) return 0;
   target.used -= found->second;
   target.segments.erase(found);
   return 0;
@@ -413,7 +417,8 @@ int32_t LedgerMachine::event_record(int32_t device, uint64_t handle, cachalot_st
 int32_t LedgerMachine::event_query(int32_t device, uint64_t handle) {
   const Event& target = event(device, handle);
   if (const int32_t code = due(CACHALOT_SIM_CALL_EVENT_QUERY)) return code;
-  const bool is_done = stream(device, target.stream).finished >= target.ticket;
+  const bool is_done =
+      stream(device, target.stream).finished >= target.ticket || plant_ == Plant::kEarlyReuse;
   return is_done ? 0 : CACHALOT_DRIVER_NOT_READY;
 }
 

@@ -14,7 +14,7 @@ namespace cachalot_test {
 
 class LedgerMachine final : public Machine {
  public:
-  LedgerMachine(uint64_t capacity, int32_t device_count);
+  LedgerMachine(uint64_t capacity, int32_t device_count, Plant plant = Plant::kNothing);
   ~LedgerMachine() override;
 
   cachalot_driver* driver() override { return driver_; }
@@ -134,6 +134,7 @@ class LedgerMachine final : public Machine {
   int32_t pool_get_attribute(int32_t device, int32_t attribute, uint64_t* out);
 
   const uint64_t capacity_;
+  const Plant plant_;
   cachalot_driver* driver_ = nullptr;
   MachineWatcher* watcher_ = nullptr;
   std::vector<Device> devices_;

@@ -55,6 +55,10 @@ class Machine {
   virtual std::string leaks() const = 0;
 };
 
+// What can be planted, to see it found: the device gives memory away twice, keeps what was given
+// back, says that work is done that is not; the model misses a block.
+enum class Plant { kNothing, kOverlap, kLeak, kEarlyReuse, kMiscount };
+
 // A defect ends the process, as a fuzzer expects it; what() is the machine's word for it.
 [[noreturn]] void report_defect(const std::string& what);
 

@@ -26,6 +26,7 @@ struct Arguments {
   uint64_t run = UINT64_MAX;  // all
   uint64_t audit_every = 2'000;
   uint64_t tell = 0;  // 1: each step
+  Plant plant = Plant::kNothing;
 };
 
 // Of the run that is under way, for report_defect.
@@ -33,6 +34,7 @@ struct {
   uint64_t seed;
   uint64_t run;
   std::string setup;
+  bool is_planted;
 } current;
 
 const char* const kConfigs[] = {
@@ -59,6 +61,8 @@ WorldSetup setup_of(uint64_t run, const Arguments& arguments) {
   setup.refuses_returns = setup.has_faults && choices.one_in(6);
   setup.tracks_labels = choices.one_in(4);
   setup.mend = choices.one_in(4) ? static_cast<uint32_t>(choices.below(128)) : 0;
+  setup.plant = arguments.plant;
+  if (setup.plant != Plant::kNothing) setup.is_sim = setup.has_faults = false;
   setup.tells = arguments.tell != 0;
   setup.steps_between_audits = arguments.audit_every;
   setup.capacity = uint64_t{1024} << (20 + choices.below(5));
@@ -73,7 +77,7 @@ std::string words_of(const WorldSetup& setup) {
 
 void run_one(uint64_t run, const Arguments& arguments, Tally* tally) {
   const WorldSetup setup = setup_of(run, arguments);
-  current = {arguments.seed, run, words_of(setup)};
+  current = {arguments.seed, run, words_of(setup), setup.plant != Plant::kNothing};
   Choices choices(arguments.seed * 999'999'937 + run);
   World world(setup, &choices, tally);
   world.run(kStepsOfRun);
@@ -110,9 +114,19 @@ bool read_number(const char* text, uint64_t* number) {
   return error == std::errc() && stopped == end;
 }
 
+bool read_plant(const std::string& name, Plant* plant) {
+  *plant = name == "overlap"       ? Plant::kOverlap
+           : name == "leak"        ? Plant::kLeak
+           : name == "early_reuse" ? Plant::kEarlyReuse
+           : name == "miscount"    ? Plant::kMiscount
+                                   : Plant::kNothing;
+  return *plant != Plant::kNothing;
+}
+
 bool read(int count, char** words, Arguments* arguments) {
   for (int i = 1; i < count; i += 2) {
     const std::string name = words[i];
+    if (name == "--plant" && i + 1 < count && read_plant(words[i + 1], &arguments->plant)) continue;
     uint64_t* const target = name == "--operations"    ? &arguments->operations
                              : name == "--seed"        ? &arguments->seed
                              : name == "--run"         ? &arguments->run
@@ -136,7 +150,7 @@ int main_with(const Arguments& arguments) {
   }
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   print(tally, runs, time.count());
-  return 0;
+  return arguments.plant == Plant::kNothing ? 0 : 1;
 }
 
 }  // namespace
@@ -147,6 +161,7 @@ void report_defect(const std::string& what) {
                "--audit-every 1 --tell 1\n",
                what.c_str(), current.setup.c_str(), static_cast<unsigned long long>(current.seed),
                static_cast<unsigned long long>(current.run));
+  if (current.is_planted) std::_Exit(0);
   std::abort();
 }
 

@@ -53,7 +53,8 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
       tally_(*tally),
       machine_(setup.is_sim ? std::unique_ptr<Machine>(
                                   std::make_unique<SimMachine>(setup.capacity, setup.device_count))
-                            : std::make_unique<LedgerMachine>(setup.capacity, setup.device_count)),
+                            : std::make_unique<LedgerMachine>(setup.capacity, setup.device_count,
+                                                              setup.plant)),
       model_(machine_.get(), setup.device_count),
       source_bytes_(static_cast<size_t>(setup.device_count)) {
   auto options = sized<cachalot_allocator_options>();

@@ -34,6 +34,7 @@ struct WorldSetup {
   bool refuses_returns = false;  // faults also where the allocator gives something back
   bool tracks_labels = false;
   bool checks_every_call = false;
+  Plant plant = Plant::kNothing;
   bool tells = false;                 // each step, on the standard error output
   uint64_t steps_between_audits = 0;  // 0: none
   uint64_t capacity = uint64_t{1} << 30;
@@ -127,7 +128,7 @@ class World final : private MachineWatcher {
   void free_nonsense();
   void record_stream();
   void work();
-  bool add_block(cachalot_address address, uint64_t requested, cachalot_stream stream,
+  void add_block(cachalot_address address, uint64_t requested, cachalot_stream stream,
                  int32_t device);
   bool ask(uint64_t size, int32_t device, cachalot_stream stream, cachalot_address* address);
   bool free_at(size_t index);
