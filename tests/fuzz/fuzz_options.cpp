@@ -92,9 +92,15 @@ class OptionsRun {
   cachalot_error error_ = CACHALOT_ERROR_INIT;
 };
 
+// White space counts nowhere, so it can stand inside a word.
+bool names_backend(std::string config) {
+  std::erase_if(config, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  return config.find("backend") != std::string::npos;
+}
+
 // One allocator is made with the string, the other gets it afterwards: both end alike.
 void compare_moments(uint8_t flags, const std::string& config) {
-  if (config.find("backend") != std::string::npos) return;
+  if (names_backend(config)) return;
   OptionsRun made(flags);
   OptionsRun configured(flags);
   configured.create("");
