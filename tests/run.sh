@@ -3,8 +3,8 @@
 # All tests, from a clean clone on a Debian machine: installs what is missing, builds, tests, and prints
 # how long each stage took.
 #
-#   tests/run.sh            all stages: format lint release asan tsan
-#   tests/run.sh STAGE...   only these: format release lint asan tsan
+#   tests/run.sh            all stages: format lint release fuzz asan tsan
+#   tests/run.sh STAGE...   only these
 set -eu
 cd "$(dirname "$0")/.."
 . tests/need.sh
@@ -31,6 +31,11 @@ stage_tsan() {
   cmake --workflow --preset tsan
 }
 
+# Under a minute: a few seconds for each fuzzer.
+stage_fuzz() {
+  tests/fuzz/run.sh 4
+}
+
 stage_format() {
   find core capi tests examples \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
     xargs -0 clang-format --dry-run -Werror
@@ -51,10 +56,10 @@ run_stage() {
 "
 }
 
-[ $# -gt 0 ] || set -- format lint release asan tsan
+[ $# -gt 0 ] || set -- format lint release fuzz asan tsan
 for stage; do
   case $stage in
-    format | release | lint | asan | tsan) ;;
+    format | lint | release | fuzz | asan | tsan) ;;
     *)
       echo "no such stage: $stage" >&2
       exit 2
@@ -63,7 +68,8 @@ for stage; do
 done
 
 need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev \
-  abigail-tools python3 python3-prometheus-client xz-utils pkgconf locales clang-format clang-tidy
+  abigail-tools python3 python3-prometheus-client xz-utils pkgconf locales clang-format clang-tidy \
+  clang-14 libclang-rt-14-dev
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8

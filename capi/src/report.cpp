@@ -13,7 +13,7 @@ static_assert(CACHALOT_REASON_NOT_SPLIT + 1 == kReasonCount);
 static_assert(static_cast<int32_t>(Outcome::kFails) == CACHALOT_OUTCOME_FAILS);
 static_assert(CACHALOT_OUTCOME_FAILS + 1 == kOutcomeCount);
 
-const Report& core_of(const cachalot_report* report) { return require(report, "report").core; }
+const Report& report_of(const cachalot_report* report) { return require(report, "report").core; }
 
 cachalot_report_numbers write_report_numbers(const Report& report) {
   return {.struct_size = sizeof(cachalot_report_numbers),
@@ -85,7 +85,7 @@ void cachalot_report_destroy(cachalot_report* report) { delete report; }
 cachalot_status cachalot_report_get_numbers(const cachalot_report* report,
                                             cachalot_report_numbers* out_numbers) {
   return guard(nullptr, [&] {
-    write_struct(out_numbers, write_report_numbers(core_of(report)), "out_numbers");
+    write_struct(out_numbers, write_report_numbers(report_of(report)), "out_numbers");
   });
 }
 
@@ -96,7 +96,7 @@ size_t cachalot_report_holder_count(const cachalot_report* report) {
 cachalot_status cachalot_report_get_holder(const cachalot_report* report, size_t index,
                                            cachalot_report_holder* out_holder) {
   return guard(nullptr, [&] {
-    const HolderRow& row = row_at(core_of(report).holders, index, "holder");
+    const HolderRow& row = row_at(report_of(report).holders, index, "holder");
     write_struct(out_holder, write_holder(row), "out_holder");
   });
 }
@@ -108,7 +108,7 @@ size_t cachalot_report_reason_count(const cachalot_report* report) {
 cachalot_status cachalot_report_get_reason(const cachalot_report* report, size_t index,
                                            cachalot_report_reason* out_reason) {
   return guard(nullptr, [&] {
-    const CachedRow& row = row_at(core_of(report).reasons, index, "reason");
+    const CachedRow& row = row_at(report_of(report).reasons, index, "reason");
     write_struct(out_reason, write_reason(row), "out_reason");
   });
 }
@@ -120,13 +120,13 @@ const char* cachalot_report_advice(const cachalot_report* report) {
 cachalot_status cachalot_report_text(const cachalot_report* report, char* buffer, size_t capacity,
                                      size_t* out_length, cachalot_error* error) {
   return guard(error,
-               [&] { write_text(buffer, capacity, out_length, report_text(core_of(report))); });
+               [&] { write_text(buffer, capacity, out_length, report_text(report_of(report))); });
 }
 
 cachalot_status cachalot_report_json(const cachalot_report* report, char* buffer, size_t capacity,
                                      size_t* out_length, cachalot_error* error) {
   return guard(error,
-               [&] { write_text(buffer, capacity, out_length, report_json(core_of(report))); });
+               [&] { write_text(buffer, capacity, out_length, report_json(report_of(report))); });
 }
 
 const char* cachalot_report_reason_name(int32_t reason) {

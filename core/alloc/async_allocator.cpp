@@ -233,6 +233,9 @@ void AsyncAllocator::make_wait(int device, Stream waiting, Stream awaited) {
 void AsyncAllocator::free_quietly() {
   for (const auto& [address, block] : blocks_)
     driver_.pool_free(block.device, address, block.stream);
+  for (const Trial& trial : refused_trials_)
+    driver_.pool_free(trial.device, trial.address, trial.stream);
+  refused_trials_.clear();
   for (Device& device : devices_) device.used = 0;
   blocks_.clear();
   deferred_.clear();
@@ -308,11 +311,14 @@ uint64_t AsyncAllocator::largest_block(int index, Stream current_stream) {
   const Device& device = at(index);
   const uint64_t allowed = device.limit - std::min(device.limit, device.used);
   uint64_t size = std::min(device_memory(index).available, allowed);
+  refused_trials_.reserve(refused_trials_.size() + 1);
   for (; size > 0; size /= 2) {
     Address address = 0;
     const DriverCode code = driver_.pool_allocate(index, size, current_stream, &address);
     if (code == kSuccess) {
-      require_success(driver_.pool_free(index, address, current_stream));
+      const DriverCode freed = driver_.pool_free(index, address, current_stream);
+      if (freed != kSuccess) refused_trials_.push_back({index, current_stream, address});
+      require_success(freed);
       return size;
     }
     driver_.take_pending_error(index);

@@ -93,6 +93,13 @@ class AsyncAllocator {
     uint64_t total;
   };
 
+  // A block of largest_block's.
+  struct Trial {
+    int device;
+    Stream stream;
+    Address address;
+  };
+
   Device& at(int device) { return devices_[static_cast<size_t>(device)]; }
   void require_success(DriverCode code);
   void raise_pending_error(int device);
@@ -119,7 +126,8 @@ class AsyncAllocator {
   std::mutex lock_;
   std::vector<Device> devices_;
   Blocks blocks_;
-  std::deque<Address> deferred_;  // in the order of their frees
+  std::deque<Address> deferred_;       // in the order of their frees
+  std::vector<Trial> refused_trials_;  // that the driver did not take back; the end tries again
   bool is_capturing_ = false;
   std::optional<Stream> capture_stream_;
   std::unordered_set<DeviceStream, StreamHash> freed_on_;  // during the capture (3.7)

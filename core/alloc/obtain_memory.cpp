@@ -6,6 +6,26 @@
 
 namespace cachalot {
 
+namespace {
+
+// The pool of a request stays, also when nobody uses it any more and the cache is released.
+class KeptPool {
+ public:
+  explicit KeptPool(PrivatePool* pool) : pool_(pool) {
+    if (pool_) pool_->requests_under_way++;
+  }
+  ~KeptPool() {
+    if (pool_) pool_->requests_under_way--;
+  }
+  KeptPool(const KeptPool&) = delete;
+  KeptPool& operator=(const KeptPool&) = delete;
+
+ private:
+  PrivatePool* pool_;
+};
+
+}  // namespace
+
 // Never returns null.
 Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
   Block* block = climb_ladder(params, hold);
@@ -33,6 +53,7 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
       if ((block = alloc_block(params, Obtain::kFirst, hold))) return block;
     }
     if (!is_capture_context(params.current_stream) && !never_fits(params)) {
+      const KeptPool kept(params.pool->owner);
       release_cached_blocks({}, params.current_stream, params.context);
       if (mend_search(params, &block)) return block;
       if ((block = alloc_block(params, Obtain::kRetry, hold))) return block;

@@ -16,7 +16,7 @@ struct PrivatePool {
   PoolId id;
   int use_count = 1;           // 0: its memory may be given back, and it can not be joined
   int driver_allocations = 0;  // as the reference counts them (U4)
-  int requests_under_way = 0;  // that run without the lock; the pool stays meanwhile
+  int requests_under_way = 0;  // that let others at it, or release the cache; it stays meanwhile
   BlockPool small;
   BlockPool large;
   std::shared_ptr<PoolSource> source;  // null: the driver

@@ -2,6 +2,7 @@
 #include "alloc/uncached_blocks.h"
 
 #include <set>
+#include <utility>
 
 #include "alloc/page_table.h"
 
@@ -26,6 +27,7 @@ Address UncachedBlocks::allocate(const Request& request) {
   return address;
 }
 
+// The row goes first: once the driver has the memory, it may hand it out again at once.
 bool UncachedBlocks::free(Address address) {
   if (empty()) return false;
   Rows::node_type row;
@@ -35,17 +37,21 @@ bool UncachedBlocks::free(Address address) {
     if (!row) return false;
     count_ = blocks_.size();
   }
+  const auto put_back = [&] {
+    std::lock_guard guard(lock_);
+    blocks_.insert(std::move(row));
+    count_ = blocks_.size();
+  };
   DriverCode code = kSuccess;
   try {
     code = driver_.free(row.mapped().device, address);
   } catch (const std::bad_alloc&) {
-    std::lock_guard guard(lock_);
-    blocks_.insert(std::move(row));
-    count_ = blocks_.size();
+    put_back();
     throw;
   }
-  if (code != kSuccess) throw runtime_error(driver_, code);
-  return true;
+  if (code == kSuccess) return true;
+  put_back();
+  throw runtime_error(driver_, code);
 }
 
 void UncachedBlocks::free_all() {

@@ -29,7 +29,8 @@ void BlockLinker::link(TraceEvent* event, uint32_t index) {
 void BlockLinker::finish(Trace* trace) {
   for (uint8_t device = 0; device < kMaxTraceDevices; device++)
     if (devices_[device].requested != kNever) mark_late(&devices_[device], device);
-  choose_streams(&late_frees_);
+  if (!choose_streams(&late_frees_) && flaw_.empty())
+    flaw_ = format("more than %zu streams would be at work at a time", kMaxMadeUpStreams);
   trace->block_slots = slots_;
   trace->late_frees = std::move(late_frees_);
   trace->flaw = std::move(flaw_);

@@ -5,6 +5,12 @@
 
 namespace cachalot {
 
+// Where the system lays memory differs from run to run.
+LiveBlocks::LiveBlocks()
+    : places_(1024),
+      mask_(places_.size() - 1),
+      salt_(reinterpret_cast<uintptr_t>(places_.data()) * 0xbf58476d1ce4e5b9u) {}
+
 LiveBlock* LiveBlocks::find(Address address, uint8_t device) {
   for (size_t i = home_of(address);; i = (i + 1) & mask_) {
     LiveBlock& block = places_[i];
@@ -33,7 +39,9 @@ void LiveBlocks::erase(LiveBlock* block) {
 
 // The middle bits of a product: those of the whole address take part in them.
 size_t LiveBlocks::home_of(Address address) const {
-  return static_cast<size_t>((address * 0x9e3779b97f4a7c15u) >> 32) & mask_;
+  uint64_t mixed = address ^ salt_;
+  mixed ^= mixed >> 32;
+  return static_cast<size_t>((mixed * 0x9e3779b97f4a7c15u) >> 32) & mask_;
 }
 
 LiveBlock* LiveBlocks::first_empty_place(Address address) {

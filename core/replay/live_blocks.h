@@ -18,11 +18,12 @@ struct LiveBlock {
   uint32_t late_free = UINT32_MAX;  // index of its late free, if it has one
 };
 
-// An open-addressing table: a look-up is one line of cache. Entries move, so pointers to them are
+// An open-addressing table: a look-up is one line of cache, whatever addresses a file has: where
+// they go depends on a number that it can not know. Entries move, so pointers to them are
 // good until the next insert or erase only.
 class LiveBlocks {
  public:
-  LiveBlocks() : places_(1024), mask_(places_.size() - 1) {}
+  LiveBlocks();
 
   // Null: there is none.
   LiveBlock* find(Address address, uint8_t device);
@@ -38,6 +39,7 @@ class LiveBlocks {
   std::vector<LiveBlock> places_;
   size_t mask_;
   size_t count_ = 0;
+  const uint64_t salt_;
 };
 
 }  // namespace cachalot

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,9 @@ class Program {
   struct DeviceState {
     bool is_in_release = false;
     int completed_pool = kNone;  // of late frees: the pool, or kSeveral
+    // What outcome_of_release found: each run of such events is walked once.
+    size_t run_end = 0;       // the event behind the run
+    size_t last_release = 0;  // of the run; kNoRelease: none
   };
   struct WaitedFor {
     const TraceEvent* event;
@@ -64,6 +68,7 @@ class Program {
   };
   static constexpr int kNone = -1;
   static constexpr int kSeveral = -2;
+  static constexpr size_t kNoRelease = static_cast<size_t>(-1);
 
   void step(size_t i) {
     const TraceEvent& event = trace_.events[i];
@@ -144,13 +149,11 @@ class Program {
   // A segment of each pool in the release that begins here.
   std::vector<const TraceEvent*> pools_of_release(size_t i) const {
     std::vector<const TraceEvent*> pools;
+    std::unordered_set<uint16_t> known;
     for (; i < trace_.events.size() && is_release(trace_.events[i].action());
          i = next_of_device(i)) {
       const TraceEvent& event = trace_.events[i];
-      const bool is_known = std::any_of(pools.begin(), pools.end(), [&](const TraceEvent* known) {
-        return known->pool == event.pool;
-      });
-      if (!is_known) pools.push_back(&event);
+      if (known.insert(event.pool).second) pools.push_back(&event);
     }
     return pools;
   }
@@ -167,19 +170,26 @@ class Program {
     const TraceEvent* next;  // null: nothing
     bool has_release;
   };
-  Outcome outcome_of_release(size_t i) const {
-    bool has_release = false;
+  Outcome outcome_of_release(size_t i) {
+    DeviceState& state = devices_[trace_.events[i].device];
+    if (i >= state.run_end) walk_run(i, &state);
+    const bool has_release = state.last_release != kNoRelease && state.last_release >= i;
+    const bool has_next = state.run_end < trace_.events.size();
+    return {has_next ? &trace_.events[state.run_end] : nullptr, has_release};
+  }
+
+  void walk_run(size_t i, DeviceState* state) const {
+    state->last_release = kNoRelease;
     for (; i < trace_.events.size(); i = next_of_device(i)) {
       const Action action = trace_.events[i].action();
-      if (action != Action::kFreeCompleted && !is_release(action))
-        return {&trace_.events[i], has_release};
-      has_release = has_release || is_release(action);
+      if (action != Action::kFreeCompleted && !is_release(action)) break;
+      if (is_release(action)) state->last_release = i;
     }
-    return {nullptr, has_release};
+    state->run_end = i;
   }
 
   // Whether a request did it that found no memory.
-  bool is_on_the_way_to_memory(size_t i) const {
+  bool is_on_the_way_to_memory(size_t i) {
     const Outcome outcome = outcome_of_release(i);
     if (outcome.next == nullptr) return false;
     if (outcome.next->action() == Action::kOom) return true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "replay/script_writer.h"
 
-#include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -91,14 +92,14 @@ class Scribe {
 // memory.
 std::string given_addresses(const Trace& trace, uint64_t device_total) {
   const uint64_t span = device_total / 8 * 9;
-  std::vector<Address> reservations;
+  std::set<Address> reservations;
   std::string line = "addresses";
   for (const TraceEvent& event : trace.events) {
     const Address address = event.address;
     if (event.action() == Action::kSegmentMap) {
-      const auto holds = [&](Address begin) { return address >= begin && address - begin < span; };
-      if (std::any_of(reservations.begin(), reservations.end(), holds)) continue;
-      reservations.push_back(address);
+      const auto above = reservations.upper_bound(address);
+      if (above != reservations.begin() && address - *std::prev(above) < span) continue;
+      reservations.insert(address);
     } else if (event.action() != Action::kSegmentAlloc) {
       continue;
     }

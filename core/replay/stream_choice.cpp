@@ -25,6 +25,8 @@ class Streams {
     return kFirstMadeUpStream + kMadeUpStreamStep * number;
   }
 
+  size_t count() const { return last_requested_.size(); }
+
  private:
   std::vector<uint32_t> last_requested_;
   size_t previous_ = 0;
@@ -32,20 +34,23 @@ class Streams {
 
 }  // namespace
 
-void choose_streams(std::vector<LateFree>* late_frees) {
+bool choose_streams(std::vector<LateFree>* late_frees) {
   std::sort(late_frees->begin(), late_frees->end(), [](const LateFree& a, const LateFree& b) {
     return std::tie(a.device, a.completed, a.requested) <
            std::tie(b.device, b.completed, b.requested);
   });
   Streams streams;
   int device = 0;
+  bool are_enough = true;
   for (LateFree& late : *late_frees) {
     if (late.device != device) streams = {};
     device = late.device;
-    late.stream = streams.choose(late);
+    if (are_enough) late.stream = streams.choose(late);
+    are_enough = are_enough && streams.count() <= kMaxMadeUpStreams;
   }
   std::sort(late_frees->begin(), late_frees->end(),
             [](const LateFree& a, const LateFree& b) { return a.requested < b.requested; });
+  return are_enough;
 }
 
 }  // namespace cachalot

@@ -12,7 +12,12 @@
 
 namespace cachalot {
 
-// Sets the stream of each, few in all, and sorts them by the time of their request.
-void choose_streams(std::vector<LateFree>* late_frees);
+// Each request of a replay looks at every stream with unfinished work, so their number is limited;
+// no program has as many.
+inline constexpr size_t kMaxMadeUpStreams = 1024;
+
+// Sets the stream of each, few in all, and sorts them by the time of their request. False: more
+// streams than kMaxMadeUpStreams are needed, and none is set.
+bool choose_streams(std::vector<LateFree>* late_frees);
 
 }  // namespace cachalot

@@ -449,6 +449,22 @@ TEST(AsyncCaching, CanNotBeSwitchedOff) {
   EXPECT_EQ(with.take_calls(), "malloc_async 1M 0 0");
 }
 
+TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackAtTheEnd) {
+  SimAllocator with(SimSetup{.capacity = 20 * MiB});
+  cachalot_allocator_options options = {};
+  options.struct_size = sizeof options;
+  options.driver = with.driver();
+  options.config = "backend:cudaMallocAsync";
+  cachalot_allocator* async = nullptr;
+  with.ok(cachalot_allocator_create(&options, &async, with.error()));
+  uint64_t size = 0;
+  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
+  with.refused(cachalot_largest_block(async, 0, 0, &size, with.error()), CACHALOT_ERROR_DRIVER);
+  with.take_calls();
+  with.ok(cachalot_allocator_destroy(async, with.error()));
+  EXPECT_NE(with.take_calls().find("free_async"), std::string::npos);
+}
+
 TEST(AsyncLargestBlock, IsFoundByTrial) {
   Async with({.capacity = 64 * MiB});
   with.allocate(24 * MiB);

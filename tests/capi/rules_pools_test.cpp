@@ -103,6 +103,29 @@ TEST(ReleasedPool, IsKeptByItsLiveBlocks) {
   EXPECT_EQ(with.layout(), "");
 }
 
+// The cache is released on the way to memory for the very pool, which owns nothing then.
+TEST(ReleasedPool, IsKeptByARequestThatIsStillRoutedToIt) {
+  for (const int32_t release : kReleases) {
+    SimAllocator with(SimSetup{.release = release});
+    with.create_pool(kPool);
+    with.begin_pool(kPool);
+    with.release_pool(kPool);
+    with.release_pool(kPool);
+    with.fail_allocations();
+    const Outcome outcome = with.try_allocate(20 * MiB);
+    with.end_pool(kPool);
+    if (release == CACHALOT_RELEASE_2_11) {  // routing forbids the release there
+      EXPECT_EQ(outcome.status, CACHALOT_ERROR_OUT_OF_MEMORY);
+      continue;
+    }
+    ASSERT_EQ(outcome.status, CACHALOT_OK) << outcome.message();
+    EXPECT_EQ(with.layout(), "0: used 20M");
+    with.free(outcome.address);
+    with.empty_cache();
+    EXPECT_EQ(with.layout(), "");
+  }
+}
+
 TEST(PoolInUse, KeepsItsCacheInEveryRelease) {
   SimAllocator with;
   with.cache_in_pool(kPool, {20});

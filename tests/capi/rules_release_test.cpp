@@ -503,5 +503,18 @@ TEST(LargestBlock, IsThatOfAnyFreeSetOrOfTheDevice) {
   EXPECT_EQ(largest(40 * MiB), 40 * MiB);
 }
 
+// ---- Without caching (21)
+
+TEST(UncachedBlock, ThatTheDriverDoesNotTakeBackStaysLive) {
+  SimAllocator with;
+  with.ok(cachalot_set_caching_enabled(with.get(), 0, with.error()));
+  const cachalot_address block = with.allocate(20 * MiB);
+  with.fail(CACHALOT_SIM_CALL_FREE, 700);
+  with.refused(cachalot_free(with.get(), block, with.error()), CACHALOT_ERROR_DRIVER);
+  EXPECT_EQ(with.block(block).size, 20 * MiB);
+  with.free(block);
+  with.refused(cachalot_free(with.get(), block, with.error()), CACHALOT_ERROR_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace cachalot_test

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "replay/event_line.h"
+#include "replay/stream_choice.h"
 #include "replay/trace_header.h"
 #include "trace_text.h"
 
@@ -249,6 +251,22 @@ TEST(TraceFile, ReadsEventsThatCanNotHaveHappenedAndSaysSo) {
   const Trace trace = read_events("q,200,1,0\na,400,1,0\n");
   EXPECT_EQ(trace.events.size(), 2u);
   EXPECT_EQ(trace.events[1].block, kNoBlock);
+}
+
+// Frees that complete in reverse order need a stream each, but for the last one, which is not late;
+// and a replay looks at all of them.
+TEST(TraceFlaw, IsANumberOfStreamsThatNoProgramHas) {
+  const auto place = [](size_t i) { return format("%zx00,1,0\n", i); };
+  const auto events = [&](size_t count) {
+    std::string text;
+    for (const char action : {'a', 'q'})
+      for (size_t i = 1; i <= count; i++) text += std::string(1, action) + "," + place(i);
+    for (size_t i = count; i >= 1; i--) text += "c," + place(i);
+    return text;
+  };
+  EXPECT_EQ(read_events(events(kMaxMadeUpStreams + 1)).flaw, "");
+  EXPECT_EQ(read_events(events(kMaxMadeUpStreams + 2)).flaw,
+            "more than 1024 streams would be at work at a time");
 }
 
 TraceEntry entry(Action action, int device, Address address, int64_t time_us) {

@@ -29,7 +29,7 @@ LAYERS = {
 
 # Folders that are clients of the C interface, like any program outside.
 CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differential", "tests/capi",
-           "tests/gpu"]
+           "tests/gpu", "tests/simulation", "tests/fuzz"]
 # A driver of the core's, which a program outside can not have, is what this folder brings.
 NO_CLIENTS = "tests/gpu/scripts/"
 

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Replays scripts with one driver call failing, again and again, another call each time: with a
+// driver's error, and calls that obtain memory with "out of memory" too.
+//
+//   cachalot_verify_faults [--torch 2.11|2.15] [--calls N] FILE...
+//
+// Nothing is compared with the reference. What has to hold: no failure is internal, the auditor
+// finds nothing, the rest of the script goes on, and in the end everything is given back. Of a
+// script with more calls than N, N are chosen that lie evenly.
+//
+// Exit status: 0 all holds, 1 something does not, 2 the call is wrong.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "expected_file.h"
+#include "input_error.h"
+#include "operations.h"
+#include "script_setup.h"
+#include "text_file.h"
+
+namespace cachalot::differential {
+namespace {
+
+constexpr int32_t kDriverError = 700;
+constexpr size_t kOperationsBetweenAudits = 64;
+
+// A script's device of whose calls one fails.
+class FaultyDevice final : public ScriptDevice {
+ public:
+  using ScriptDevice::ScriptDevice;
+
+  cachalot_status create_driver(cachalot_driver** out_driver, cachalot_error* error) override;
+
+  // number: from 1 on; 0: none.
+  void fail_call(size_t number, int32_t code) {
+    failing_ = number;
+    code_ = code;
+  }
+  bool has_failed() const { return failing_ != 0 && obtains_.size() >= failing_; }
+  // From now on nobody comes back for what is not given back.
+  void begin_end() { is_ending_ = true; }
+  // The call that failed would have given something back, which is still there.
+  bool keeps_something() const { return keeps_something_; }
+  // For each call whether it obtains memory.
+  const std::vector<bool>& calls() const { return obtains_; }
+
+  int32_t due(bool obtains, bool gives_back) {
+    obtains_.push_back(obtains);
+    if (obtains_.size() != failing_) return CACHALOT_DRIVER_SUCCESS;
+    keeps_something_ = gives_back || is_ending_;
+    return code_;
+  }
+
+ private:
+  std::vector<bool> obtains_;
+  size_t failing_ = 0;
+  int32_t code_ = 0;
+  bool is_ending_ = false;
+  bool keeps_something_ = false;
+};
+
+using Ops = cachalot_device_ops;
+template <auto kMember>
+struct Named {};
+template <auto kMember, auto... kOthers>
+inline constexpr bool kIsOneOf = (std::is_same_v<Named<kMember>, Named<kOthers>> || ...);
+
+template <auto kMember>
+struct Wrapped;
+template <typename... Args, int32_t (*Ops::*kMember)(void*, int32_t, Args...)>
+struct Wrapped<kMember> {
+  static int32_t call(void* self, int32_t device, Args... args) {
+    static const Ops plain = ScriptDevice::driver_functions();
+    auto& faulty = static_cast<FaultyDevice&>(*static_cast<ScriptDevice*>(self));
+    constexpr bool kObtains = kIsOneOf<kMember, &Ops::allocate, &Ops::create, &Ops::pool_allocate>;
+    constexpr bool kGivesBack =
+        kIsOneOf<kMember, &Ops::release, &Ops::unmap, &Ops::unreserve, &Ops::event_destroy>;
+    if (const int32_t code = faulty.due(kObtains, kGivesBack)) return code;
+    return (plain.*kMember)(self, device, args...);
+  }
+};
+
+template <auto... kMembers>
+void wrap(Ops& ops) {
+  const auto one = [](auto& function, auto wrapped) {
+    if (function != nullptr) function = wrapped;
+  };
+  (one(ops.*kMembers, Wrapped<kMembers>::call), ...);
+}
+
+cachalot_status FaultyDevice::create_driver(cachalot_driver** out_driver, cachalot_error* error) {
+  Ops ops = driver_functions();
+  wrap<&Ops::memory_info, &Ops::allocate, &Ops::free, &Ops::reserve, &Ops::unreserve, &Ops::create,
+       &Ops::release, &Ops::map, &Ops::unmap, &Ops::set_access, &Ops::event_create,
+       &Ops::event_destroy, &Ops::event_record, &Ops::event_query, &Ops::event_synchronize,
+       &Ops::stream_synchronize, &Ops::device_synchronize, &Ops::capture_info, &Ops::enable_peer,
+       &Ops::pool_allocate, &Ops::pool_free, &Ops::pool_trim, &Ops::pool_get_attribute,
+       &Ops::pool_set_attribute, &Ops::pool_set_access, &Ops::stream_create,
+       &Ops::stream_wait_event>(ops);
+  ScriptDevice* const self = this;
+  return cachalot_driver_create_custom(&ops, device_count(), self, nullptr, out_driver, error);
+}
+
+// One replay of one script.
+class FaultyRun {
+ public:
+  FaultyRun(const ExpectedFile& file, int32_t release, size_t failing, int32_t code)
+      : file_(file), setup_(read_setup(file.operations())) {
+    setup_.library.release = release;
+    setup_.library.unobserved = true;
+    failing_ = failing;
+    code_ = code;
+  }
+
+  // What does not hold; "" if all does.
+  std::string run() {
+    Script script(setup_.library, [this](Transcript& transcript) {
+      auto device = std::make_unique<FaultyDevice>(transcript);
+      device->fail_call(failing_, code_);
+      device_ = device.get();
+      return device;
+    });
+    script.device().set_memory(setup_.memory, setup_.devices);
+    std::string fault;
+    for (size_t i = 0; i < file_.operations().size() && fault.empty(); i++) {
+      const Operation& operation = file_.operations()[i];
+      const OperationKind* kind = find_operation_kind(operation.word);
+      if (kind == nullptr || kind->stage == Stage::kNotBuilt) break;
+      fault = run_operation(script, *kind, operation, i);
+    }
+    if (fault.empty()) fault = audit(script);
+    device_->begin_end();
+    const std::string end = script.finish();
+    calls_ = device_->calls();
+    if (!fault.empty()) return fault;
+    return device_->keeps_something() ? "" : end;
+  }
+
+  const std::vector<bool>& calls() const { return calls_; }
+  // The status of the operation in which the call failed.
+  int32_t status() const { return status_; }
+
+ private:
+  std::string run_operation(Script& script, const OperationKind& kind, const Operation& operation,
+                            size_t index) {
+    const bool had_failed = device_->has_failed();
+    script.begin_operation(index + 1, operation.expected);
+    if (kind.run != nullptr && (kind.stage != Stage::kAllocator || script.start())) {
+      Arguments arguments(operation.line);
+      kind.run(script, arguments);
+    }
+    script.end_operation();
+    const bool fails_here = device_->has_failed() && !had_failed;
+    for (const Line& line : script.transcript().lines()) {
+      if (!line.failure) continue;
+      if (line.failure->status == CACHALOT_ERROR_INTERNAL) return line.text;
+      if (fails_here) status_ = line.failure->status;
+    }
+    return fails_here || index % kOperationsBetweenAudits == 0 ? audit(script) : "";
+  }
+
+  static std::string audit(Script& script) {
+    if (script.allocator() == nullptr) return "";
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    return cachalot_check(script.allocator(), &error) == CACHALOT_OK ? "" : error.message;
+  }
+
+  const ExpectedFile& file_;
+  ScriptSetup setup_;
+  size_t failing_ = 0;
+  int32_t code_ = 0;
+  FaultyDevice* device_ = nullptr;
+  std::vector<bool> calls_;
+  int32_t status_ = CACHALOT_OK;
+};
+
+struct CommandLine {
+  std::vector<std::string> files;
+  std::string release = "2.15";
+  size_t calls = 50;
+};
+
+struct FaultTally {
+  size_t calls = 0;
+  size_t runs = 0;
+  size_t defects = 0;
+  std::map<int32_t, size_t> statuses;
+};
+
+void run_faulty(const std::string& path, const ExpectedFile& file, int32_t release, size_t call,
+                int32_t code, FaultTally* tally) {
+  FaultyRun run(file, release, call, code);
+  const std::string fault = run.run();
+  tally->runs++;
+  tally->statuses[run.status()]++;
+  if (fault.empty()) return;
+  tally->defects++;
+  std::printf("%s: with call %zu failing with %d: %s\n", path.c_str(), call, code, fault.c_str());
+}
+
+void run_file(const std::string& path, const CommandLine& command, FaultTally* tally) {
+  const ExpectedFile file(read_text_file(path));
+  const int32_t release = command.release == "2.11" ? CACHALOT_RELEASE_2_11 : CACHALOT_RELEASE_2_15;
+  FaultyRun whole(file, release, 0, 0);
+  whole.run();
+  const std::vector<bool>& calls = whole.calls();
+  tally->calls += calls.size();
+  const size_t count = std::min(command.calls, calls.size());
+  for (size_t i = 0; i < count; i++) {
+    const size_t call = i * calls.size() / count + 1;
+    run_faulty(path, file, release, call, kDriverError, tally);
+    if (calls[call - 1])
+      run_faulty(path, file, release, call, CACHALOT_DRIVER_OUT_OF_MEMORY, tally);
+  }
+}
+
+int run(int argc, char** argv) {
+  CommandLine command;
+  CLI::App app("Replays scripts with one driver call failing, another one each time.");
+  app.add_option("FILE", command.files, "expected files: plain, .gz or .xz")->required();
+  app.add_option("--torch", command.release, "the release")->check(CLI::IsMember({"2.11", "2.15"}));
+  app.add_option("--calls", command.calls, "at most so many calls of each script");
+  CLI11_PARSE(app, argc, argv);
+  FaultTally tally;
+  for (const std::string& path : command.files) {
+    try {
+      run_file(path, command, &tally);
+    } catch (const InputError& error) {
+      std::printf("%s: %s\n", path.c_str(), error.what());
+      return 2;
+    }
+  }
+  std::printf("%zu files, %zu calls, %zu replays, %zu defects\n", command.files.size(), tally.calls,
+              tally.runs, tally.defects);
+  for (const auto& [status, count] : tally.statuses)
+    std::printf("  %s: %zu\n", cachalot_status_name(status), count);
+  return tally.defects == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cachalot::differential
+
+int main(int argc, char** argv) { return cachalot::differential::run(argc, argv); }
