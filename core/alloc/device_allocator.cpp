@@ -189,13 +189,17 @@ Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
   for (bool is_refused = request.at == 0; is_refused;) {
     is_refused = false;
+    if (!duties_.wait_while_held()) break;
     const uint64_t collection = peaks_.collection();
     Shard* const shard = shards_.find(request.stream);
     if (!shard) break;
     {
       const std::lock_guard guard(shard->lock);
-      if (has(kWholeDevice) || shard->stream.load(std::memory_order_relaxed) != request.stream)
-        break;
+      if (shard->stream.load(std::memory_order_relaxed) != request.stream) break;
+      if (has(kWholeDevice)) {
+        is_refused = true;
+        continue;
+      }
       begin_at(*shard);
       const Address address = allocate_from_cache(*shard, request, context, &is_refused);
       if (address != 0) return address;
@@ -237,11 +241,22 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
     block = obtain_block(params, hold);
   if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
     return used->address;
-  // Nobody may take it in, or find it, while the shard is let go.
-  block->set(Block::kWaiting);
-  hold.take_all();
-  block->clear(Block::kWaiting);
-  return alloc_found_block(block, params, should_split(params, block))->address;
+  return count_again(block, params, hold);
+}
+
+// Of a block that is in no set. Nobody may take it in, or find it, while the shard is let go. (Not the
+// whole device is taken: hits would have to wait for it.)
+Address DeviceAllocator::count_again(Block* block, const AllocParams& params, Hold& hold) {
+  for (;;) {
+    const uint64_t collection = peaks_.collection();
+    block->set(Block::kWaiting);
+    hold.let_shard_go();
+    collect(collection);
+    hold.take_shard(params.shard);
+    block->clear(Block::kWaiting);
+    if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
+      return used->address;
+  }
 }
 
 void DeviceAllocator::settle_before_allocation(const Request& request, ContextId context) {
@@ -333,11 +348,11 @@ void DeviceAllocator::require_live(const Block* block, Address address) const {
 bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
                            std::optional<Stream> current_stream) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  for (;;) {
+  while (duties_.wait_while_held()) {
     const uint64_t collection = peaks_.collection();
     {
       const std::lock_guard guard(shard.lock);
-      if (has(kWholeDevice)) break;
+      if (has(kWholeDevice)) continue;
       if (block->address != address || !block->is(Block::kUsed)) return false;
       if (block->is(Block::kRecorded)) break;
       begin_at(shard);
@@ -572,7 +587,7 @@ DeviceAllocator::DeviceMemory DeviceAllocator::device_memory() {
 }
 
 double DeviceAllocator::memory_fraction() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   if (limit_ == kUnlimited) return 1;
   return static_cast<double>(limit_) / static_cast<double>(device_memory().total);
 }
@@ -584,7 +599,7 @@ void DeviceAllocator::set_memory_limit(uint64_t bytes) {
 }
 
 uint64_t DeviceAllocator::memory_limit() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   return limit_;
 }
 
@@ -656,12 +671,12 @@ void DeviceAllocator::reset_accumulated_stats() {
 }
 
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   return {pool_reserved_.begin(), pool_reserved_.end()};
 }
 
 std::vector<LabelStats> DeviceAllocator::label_stats() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   std::vector<LabelStats> rows;
   for (const auto& [id, row] : label_stats_) {
     if (row.label) rows.push_back(row);
@@ -670,7 +685,7 @@ std::vector<LabelStats> DeviceAllocator::label_stats() {
 }
 
 DeviceTotals DeviceAllocator::totals() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   return totals_of(driver_, device_, obtained_);
 }
 

@@ -66,7 +66,7 @@ void DeviceAllocator::record_history(const HistoryOptions& options, uint32_t ski
 }
 
 std::vector<TraceEntry> DeviceAllocator::history() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   return ring_.entries();
 }
 

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/pause.h"
+
 namespace cachalot {
 
 enum Duty : uint32_t {
@@ -43,11 +45,30 @@ class Duties {
   bool none() const { return load() == 0; }
   uint32_t load() const { return bits_.load(std::memory_order_acquire); }
   void add(uint32_t duties) { bits_.fetch_or(duties); }
-  void drop(uint32_t duties) { bits_.fetch_and(~duties); }
+  void drop(uint32_t duties) {
+    bits_.fetch_and(~duties);
+    if (duties & kHeld) bits_.notify_all();
+  }
+  // False: the device is held for as long as a lasting duty is set. True: it was held for a moment,
+  // which is over. Whoever waited for the device's lock instead could be kept from it by others who
+  // take it again and again.
+  bool wait_while_held() const {
+    uint32_t bits = load();
+    for (int spins = 0; (bits & kWholeDevice) == kHeld; bits = load()) {
+      if (spins++ < kSpins) {
+        pause_briefly(4);
+      } else {
+        bits_.wait(bits);
+      }
+    }
+    return (bits & kWholeDevice) == 0;
+  }
   // Those that settings ask for. pre: the whole device.
   void set(uint32_t duties) { bits_.store((load() & kMomentary) | duties); }
 
  private:
+  static constexpr int kSpins = 256;
+
   alignas(64) std::atomic<uint32_t> bits_{0};
 };
 

@@ -194,7 +194,7 @@ void DeviceAllocator::give_peer_access(int peer) {
 }
 
 std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   std::vector<ExpandableSegmentRow> rows;
   for (const Segment* segment : expandable_segments_) {
     if (segment->stream == 0) continue;  // exp. 8.10
@@ -204,7 +204,7 @@ std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
 }
 
 std::pair<uint64_t, uint64_t> DeviceAllocator::expandable_totals() {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   uint64_t bytes = 0;
   for (const Segment* segment : expandable_segments_) bytes += segment->pages->reserved_bytes();
   return {bytes, expandable_segments_.size()};

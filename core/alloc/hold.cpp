@@ -28,16 +28,20 @@ void DeviceAllocator::Hold::take_shard(Shard* shard) {
   device_.begin_at(*shard_);
 }
 
+void DeviceAllocator::Hold::let_shard_go() {
+  if (Shard* const shard = std::exchange(shard_, nullptr)) shard->lock.unlock();
+}
+
 void DeviceAllocator::Hold::take_all() {
   if (whole_) return;
-  if (Shard* const shard = std::exchange(shard_, nullptr)) shard->lock.unlock();
+  let_shard_go();
   device_.stop();
   whole_ = true;
 }
 
 void DeviceAllocator::Hold::let_go() {
   if (std::exchange(is_let_go_, true)) return;
-  if (Shard* const shard = std::exchange(shard_, nullptr)) shard->lock.unlock();
+  let_shard_go();
   if (std::exchange(whole_, false)) device_.go_on();
   device_.lock_.unlock();
 }

@@ -28,10 +28,12 @@ class DeviceAllocator::Hold {
   // More than one shard. The shard is let go on the way, so what was found there may have changed.
   void take_all();
   void let_go();
+  // Of the shard alone.
+  void take_shard(Shard* shard);
+  void let_shard_go();
 
  private:
   friend class Unlocked;
-  void take_shard(Shard* shard);
 
   DeviceAllocator& device_;
   Shard* shard_ = nullptr;
@@ -76,7 +78,7 @@ class DeviceAllocator::Away {
 // One block is looked at, under its shard's lock where that is enough.
 template <class Look>
 auto DeviceAllocator::look_at(Shard& shard, Look look) {
-  {
+  while (duties_.wait_while_held()) {
     const std::lock_guard guard(shard.lock);
     if (!has(kWholeDevice)) return look();
   }

@@ -110,7 +110,7 @@ void DeviceAllocator::pool_set_no_split(PoolId id) {
 }
 
 int DeviceAllocator::pool_use_count(PoolId id) {
-  const Hold hold(*this);
+  const std::lock_guard guard(lock_);
   remark_if_outlived(id);
   const PrivatePool* pool = find_pool(id);
   if (!pool) throw_invalid_state("there is no pool with this id");
