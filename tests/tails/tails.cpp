@@ -4,7 +4,8 @@
 //
 //   tails CSV LIBRARY:PREFIX...     CSV: where the distributions go
 //
-// Environment: TAILS_SECONDS (each row; 2), TAILS_THREADS (that hit; 4), TAILS_BLOCKS (100000).
+// Environment: TAILS_SECONDS (each row; 2), TAILS_THREADS (that hit; 4), TAILS_BLOCKS (100000),
+// TAILS_ROWS (only rows whose names have this in them).
 //
 // Each hitting thread has a stream of its own, and blocks that stay, so that its memory is never all
 // free and each of its allocations is a hit; its frees are not measured. In the rows `driver call`,
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <stdexcept>
@@ -239,7 +241,9 @@ int run_all(int argc, char** argv) {
   std::printf(
       "| while another thread does | allocator | p50 | p99 | p99.9 | max | hits |\n"
       "| --- | --- | --- | --- | --- | --- | --- |\n");
+  const char* const wanted = std::getenv("TAILS_ROWS");
   for (const Row& row : rows) {
+    if (wanted && !std::strstr(row.name, wanted)) continue;
     for (Contender& contender : contenders) {
       const std::vector<uint32_t> sorted = run(contender, row, threads, seconds);
       std::printf("| %s | %s | %u | %u | %u | %u | %zu |\n", row.name, contender.name.c_str(),
