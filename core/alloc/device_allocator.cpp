@@ -254,8 +254,20 @@ Address DeviceAllocator::count_again(Block* block, const AllocParams& params, Ho
     collect(collection);
     hold.take_shard(params.shard);
     block->clear(Block::kWaiting);
+    take_back(*params.shard, block);
     if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
       return used->address;
+  }
+}
+
+// What others did at the shard meanwhile: a neighbour may be free, and the spare blocks used up.
+void DeviceAllocator::take_back(Shard& shard, Block* block) {
+  merge_with(shard, block, free_neighbours(block));
+  try {
+    reserve_blocks(shard, 1);
+  } catch (const std::bad_alloc&) {
+    put_into_free_set(block);
+    throw;
   }
 }
 

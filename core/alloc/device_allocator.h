@@ -203,6 +203,7 @@ class DeviceAllocator {
   // device_allocator.cpp
   Address allocate_from_cache(Shard& shard, const Request& request, ContextId context,
                               bool* is_refused);
+  void take_back(Shard& shard, Block* block);
   Address count_again(Block* block, const AllocParams& params, Hold& hold);
   Address allocate_on_device(const Request& request, ContextId context);
   bool free_to_cache(Shard& shard, Block* block);
