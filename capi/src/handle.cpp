@@ -79,7 +79,7 @@ void HandleBase::refuse(HandleKind expected, const char* name) const {
   if (kind != expected)
     throw_invalid_argument(
         format("%s is %s %s, not %s %s", name, article(found), found, article(wanted), wanted));
-  const uint64_t own = reinterpret_cast<uint64_t>(&mark_page);
+  const auto own = reinterpret_cast<uint64_t>(&mark_page);
   if (without_generation(mark_) == without_generation(own + static_cast<uint64_t>(expected))) {
     throw_invalid_state(
         format("this %s was made before the process was forked, and can not be used in the child",

@@ -93,12 +93,12 @@ class Handle : private HandleBase {
 };
 
 template <class T>
-concept HandleType = requires {
+concept MarkedHandle = requires {
   typename T::IsHandle;
 };
 
 // The object behind a handle; throws where there is none that may be used.
-template <HandleType T>
+template <MarkedHandle T>
 inline T& require(T* handle, const char* name) {
   if (handle == nullptr) throw_null(name);
   handle->require_live(name);
@@ -106,7 +106,7 @@ inline T& require(T* handle, const char* name) {
 }
 
 // For functions that have no status to answer with.
-template <HandleType T>
+template <MarkedHandle T>
 inline T* live_or_null(T* handle) {
   return handle != nullptr && handle->is_live() ? handle : nullptr;
 }

@@ -28,7 +28,7 @@ static_assert(Tenants::kAllDevices == CACHALOT_ALL_DEVICES);
 uint64_t read_limit(uint64_t bytes) { return bytes == 0 ? kUnlimited : bytes; }
 
 std::string read_name(const char* name) {
-  const std::string text = name != nullptr ? name : "";
+  std::string text = name != nullptr ? name : "";
   if (text.size() >= CACHALOT_TENANT_NAME_CAPACITY)
     throw_invalid_argument(format("name has %zu bytes: at most %d are kept", text.size(),
                                   CACHALOT_TENANT_NAME_CAPACITY - 1));

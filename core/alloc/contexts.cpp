@@ -46,9 +46,9 @@ struct ThreadEnd {
 union NoText {
   Text text;
   constexpr NoText() : text() {}
-  ~NoText() {}
+  ~NoText() {}  // NOLINT(modernize-use-equals-default): that of a union would be deleted
 };
-constinit const NoText no_text;
+constinit const NoText kNoText;
 
 // Null when the thread is about to end.
 ThreadTexts* make_thread_texts() {
@@ -212,7 +212,7 @@ bool pop_label() {
 }
 
 const Text& current_labels() {
-  return thread_texts && !thread_texts->labels.empty() ? thread_texts->labels.back() : no_text.text;
+  return thread_texts && !thread_texts->labels.empty() ? thread_texts->labels.back() : kNoText.text;
 }
 
 void set_metadata(const char* text) {

@@ -32,7 +32,7 @@ class Counters {
     kOversize,
     kCounters
   };
-  enum RowName { kSmall, kLarge, kAll, kRows };
+  enum RowName { kSmall, kLarge, kAll, kRowCount };
   using Values = int64_t[kCounters];
 
   struct alignas(64) Row {
@@ -40,9 +40,9 @@ class Counters {
     Values freed = {};
     Values limit = {};
 
-    int64_t current(int counter) const { return limit[counter] - head[counter]; }
+    int64_t current(size_t counter) const { return limit[counter] - head[counter]; }
   };
-  using Rows = std::array<Row, kRows>;
+  using Rows = std::array<Row, kRowCount>;
 
   // What moves together, up or down. Of a free that is carried out at once: all of it.
   struct HandOut {
@@ -74,7 +74,7 @@ class Counters {
   bool is_alone() const { return alone_; }
 
   const Rows& rows() const { return rows_; }
-  Row& row(int name) { return rows_[static_cast<size_t>(name)]; }
+  Row& row(size_t name) { return rows_[name]; }
   void reset_limits();  // to what is current
   void reset_accumulated();
   bool is_sound() const;  // no limit is passed

@@ -66,7 +66,7 @@ struct ObserverSet {
   Observers<FreeMemoryCallback> free_memory;
 };
 
-class DeviceAllocator {
+class DeviceAllocator : private Duty {
  public:
   DeviceAllocator(SharedState& shared, int device);
   ~DeviceAllocator();

@@ -12,34 +12,37 @@
 
 namespace cachalot {
 
-enum Duty : uint32_t {
-  kPendingFrees = 1,   // events or deferred frees are waiting
-  kRouting = 2,        // pools are being routed to
-  kMarkedCapture = 4,  // R10
-  kTracing = 8,        // history is recorded or observed
-  kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
-  kOversize = 32,      // max_split_size is finite
-  kExpandable = 64,    // the option is on
-  kRounding = 128,     // sizes are rounded by divisions
-  kLabels = 256,
-  kContexts = 512,    // blocks may keep contexts; stays once they did
-  kMarks = 1024,      // free blocks have to be marked with their age; stays once ages counted
-  kWatched = 2048,    // see Note [Memory watch]; stays
-  kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
-  kTenants = 8192,    // there has been a tenant; stays
+// Who reads them inherits the names.
+struct Duty {
+  enum : uint32_t {
+    kPendingFrees = 1,   // events or deferred frees are waiting
+    kRouting = 2,        // pools are being routed to
+    kMarkedCapture = 4,  // R10
+    kTracing = 8,        // history is recorded or observed
+    kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
+    kOversize = 32,      // max_split_size is finite
+    kExpandable = 64,    // the option is on
+    kRounding = 128,     // sizes are rounded by divisions
+    kLabels = 256,
+    kContexts = 512,    // blocks may keep contexts; stays once they did
+    kMarks = 1024,      // free blocks have to be marked with their age; stays once ages counted
+    kWatched = 2048,    // see Note [Memory watch]; stays
+    kStaleUses = 4096,  // the reference wrongly remembers uses (U2)
+    kTenants = 8192,    // there has been a tenant; stays
 
-  kHeld = 1 << 28,       // a call has the whole device
-  kScarce = 1 << 29,     // see Note [Peaks]
-  kReading = 1 << 30,    // see Note [Pictures]
-  kPicturing = 1 << 27,  // see Note [Block pictures]
+    kHeld = 1 << 28,       // a call has the whole device
+    kScarce = 1 << 29,     // see Note [Peaks]
+    kReading = 1 << 30,    // see Note [Pictures]
+    kPicturing = 1 << 27,  // see Note [Block pictures]
 
-  // With one of these no shard is used by itself: the device's own lock is enough.
-  kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
-                 kWatched | kStaleUses | kTenants | kHeld,
-  kMomentary = kHeld | kScarce | kReading | kPicturing,  // those that no setting asks for
+    // With one of these no shard is used by itself: the device's own lock is enough.
+    kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
+                   kWatched | kStaleUses | kTenants | kHeld,
+    kMomentary = kHeld | kScarce | kReading | kPicturing,  // those that no setting asks for
+  };
 };
 
-class Duties {
+class Duties : private Duty {
  public:
   bool has(uint32_t duties) const { return (load() & duties) != 0; }
   bool none() const { return load() == 0; }

@@ -10,9 +10,6 @@ namespace {
 
 using Guard = std::lock_guard<Lock>;
 
-constexpr int kCounters = Counters::kCounters;
-constexpr int kRows = Counters::kRows;
-
 }  // namespace
 
 // ---- Moving
@@ -47,9 +44,9 @@ void Peaks::note_activity(Account& account) {
 }
 
 void Peaks::take_slack(Account& account, Reserve* to) {
-  for (int name = 0; name < kRows; name++) {
+  for (size_t name = 0; name < kRowCount; name++) {
     Counters::Row& row = account.counters.row(name);
-    for (int counter = 0; counter < kCounters; counter++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
       (*to)[name][counter] += row.head[counter];
       row.limit[counter] -= row.head[counter];
       row.head[counter] = 0;
@@ -67,13 +64,13 @@ bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counter
   auto& kind_reserve = reserve_[kind];
   auto& all_reserve = reserve_[Counters::kAll];
   int64_t signs = 0;
-  for (int counter = 0; counter < kCounters; counter++) {
+  for (size_t counter = 0; counter < kCounters; counter++) {
     signs |= (kind_reserve[counter] - move.by[counter]) | (all_reserve[counter] - move.by[counter]);
   }
   if (signs < 0 && !collected_) return false;
   Counters::Row& row = account.counters.row(kind);
   Counters::Row& all = account.counters.row(Counters::kAll);
-  for (int counter = 0; counter < kCounters; counter++) {
+  for (size_t counter = 0; counter < kCounters; counter++) {
     const int64_t by = move.by[counter];
     kind_reserve[counter] = std::max<int64_t>(kind_reserve[counter] - by, 0);
     all_reserve[counter] = std::max<int64_t>(all_reserve[counter] - by, 0);
@@ -96,16 +93,16 @@ void Peaks::settle_down(bool is_new_peak) {
 }
 
 bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move) {
-  for (const int name : {static_cast<int>(kind), static_cast<int>(Counters::kAll)}) {
+  for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     const Counters::Row& row = account.counters.row(name);
-    for (int counter = 0; counter < kCounters; counter++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
       if (move.by[counter] - row.head[counter] > reserve_[name][counter]) return false;
     }
   }
-  for (int name = 0; name < kRows; name++) {
+  for (size_t name = 0; name < kRowCount; name++) {
     const bool moves = name == kind || name == Counters::kAll;
     Counters::Row& row = account.counters.row(name);
-    for (int counter = 0; counter < kCounters; counter++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = moves ? move.by[counter] : 0;
       const int64_t missing = by + share_[name][counter] - row.head[counter];
       const int64_t taken = std::clamp<int64_t>(missing, 0, reserve_[name][counter]);
@@ -139,8 +136,8 @@ void Peaks::visit(Account& account) {
 
 void Peaks::end_collection() {
   const Guard guard(order_);
-  for (int name = 0; name < kRows; name++) {
-    for (int counter = 0; counter < kCounters; counter++)
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++)
       reserve_[name][counter] += std::exchange(gathered_[name][counter], 0);
   }
   collected_ = true;
@@ -155,8 +152,8 @@ void Peaks::lend() {
   expected_active_ = std::max<int64_t>({active_, expected_active_ - 1 - expected_active_ / 16, 1});
   active_ = 0;
   period_++;
-  for (int name = 0; name < kRows; name++) {
-    for (int counter = 0; counter < kCounters; counter++)
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++)
       share_[name][counter] = reserve_[name][counter] * 2 / (3 * expected_active_);
   }
 }
@@ -206,8 +203,8 @@ void Peaks::end_reading() {
 }
 
 void Peaks::Sums::add(const Counters::Rows& other) {
-  for (int name = 0; name < kRows; name++) {
-    for (int counter = 0; counter < kCounters; counter++) {
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
       rows[name].head[counter] += other[name].head[counter];
       rows[name].freed[counter] += other[name].freed[counter];
       rows[name].limit[counter] += other[name].limit[counter];
@@ -215,7 +212,7 @@ void Peaks::Sums::add(const Counters::Rows& other) {
   }
 }
 
-Stat Peaks::stat(const Sums& sums, const Reserve& reserve, int row, int counter) const {
+Stat Peaks::stat(const Sums& sums, const Reserve& reserve, size_t row, size_t counter) const {
   const int64_t freed = row == Counters::kAll ? sums.rows[Counters::kSmall].freed[counter] +
                                                     sums.rows[Counters::kLarge].freed[counter]
                                               : sums.rows[row].freed[counter];
@@ -226,7 +223,7 @@ Stat Peaks::stat(const Sums& sums, const Reserve& reserve, int row, int counter)
 
 void Peaks::write(const Sums& shards, bool from_picture, Stats* stats) const {
   const Reserve& reserve = from_picture ? kept_reserve_ : reserve_;
-  const auto array = [&](int counter) {
+  const auto array = [&](size_t counter) {
     return StatArray{stat(shards, reserve, Counters::kAll, counter),
                      stat(shards, reserve, Counters::kSmall, counter),
                      stat(shards, reserve, Counters::kLarge, counter)};
@@ -253,8 +250,8 @@ void Peaks::reset_peak() { reserve_ = {}; }
 
 // What the shards have freed is set to 0 by the caller.
 void Peaks::reset_accumulated(const Sums& shards) {
-  for (int name = 0; name < kRows; name++) {
-    for (int counter = 0; counter < kCounters; counter++)
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++)
       base_[name][counter] = shards.rows[name].current(counter);
   }
 }

@@ -52,7 +52,7 @@ struct Account {
   Counters::Rows picture;
 };
 
-class Peaks {
+class Peaks : private Duty {
  public:
   explicit Peaks(Duties& duties) : duties_(duties) {}
 
@@ -94,7 +94,9 @@ class Peaks {
   void reset_accumulated(const Sums& shards);
 
  private:
-  using Reserve = std::array<std::array<int64_t, Counters::kCounters>, Counters::kRows>;
+  static constexpr size_t kCounters = Counters::kCounters;
+  static constexpr size_t kRowCount = Counters::kRowCount;
+  using Reserve = std::array<std::array<int64_t, Counters::kCounters>, Counters::kRowCount>;
 
   void see_to_picture(Account& account);
   void keep_reserve();
@@ -105,7 +107,7 @@ class Peaks {
   bool move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move);
   bool refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move);
   void lend();
-  Stat stat(const Sums& sums, const Reserve& reserve, int row, int counter) const;
+  Stat stat(const Sums& sums, const Reserve& reserve, size_t row, size_t counter) const;
 
   Duties& duties_;
   alignas(64) Lock order_;

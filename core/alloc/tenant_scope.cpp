@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/tenant_scope.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -49,10 +50,9 @@ bool end_tenant(const Tenant& tenant) {
 
 TenantBook::Slot current_tenant(const Tenants& allocators) {
   if (!begun_tenants) return 0;
-  for (auto tenant = begun_tenants->rbegin(); tenant != begun_tenants->rend(); ++tenant) {
-    if ((*tenant)->owner == &allocators) return (*tenant)->slot;
-  }
-  return 0;
+  const auto found = std::find_if(begun_tenants->rbegin(), begun_tenants->rend(),
+                                  [&](const auto& tenant) { return tenant->owner == &allocators; });
+  return found == begun_tenants->rend() ? 0 : (*found)->slot;
 }
 
 AskingTenant::AskingTenant(const Tenant& tenant) { asked = &tenant; }

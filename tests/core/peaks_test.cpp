@@ -157,7 +157,7 @@ class PeaksRun {
     Account& account = accounts_[block.shard];
     for (int attempts = 0;; attempts++) {
       ASSERT_LT(attempts, 2) << "refused though all is collected";
-      const bool is_quick = !(duties_.has(kScarce) && peaks_.has_joined(account));
+      const bool is_quick = !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
       if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
       collect();
@@ -166,7 +166,7 @@ class PeaksRun {
   void collect() {
     collections_++;
     peaks_.begin_collection();
-    duties_.add(kScarce);
+    duties_.add(Duty::kScarce);
     for (Account& account : accounts_) peaks_.visit(account);
     peaks_.end_collection();
   }
@@ -176,7 +176,7 @@ class PeaksRun {
     const LiveBlock block{random_.below(accounts_.size()), random_.one_in(2),
                           requested + up_to(511), requested, random_.one_in(8) ? 1 : 0};
     const Counters::HandOut change = change_of(block);
-    const bool is_quick = block.oversize == 0 && !duties_.has(kScarce) && random_.one_in(2);
+    const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
     const bool is_done =
         is_quick && accounts_[block.shard].counters.hand_out(block.is_small, change);
     if (!is_done) move(block, Counters::handing_out(change));
@@ -202,7 +202,7 @@ class PeaksRun {
     if (live_.empty()) return;
     const LiveBlock block = take(&live_);
     const Counters::HandOut change = change_of(block);
-    const bool is_quick = block.oversize == 0 && !duties_.has(kScarce) && random_.one_in(2);
+    const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
     const bool is_done =
         is_quick && accounts_[block.shard].counters.give_back_and_complete(block.is_small, change);
     if (!is_done) move(block, Counters::giving_back_and_completing(change));
@@ -226,7 +226,7 @@ class PeaksRun {
   }
   void go_on() {
     peaks_.lend_again();
-    duties_.drop(kScarce);
+    duties_.drop(Duty::kScarce);
   }
 
   Random random_;
