@@ -25,6 +25,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "contender.h"
@@ -161,8 +162,9 @@ uint32_t quantile(const std::vector<uint32_t>& sorted, double part) {
 void write_csv(std::ofstream& csv, const std::string& row, const std::string& contender,
                const std::vector<uint32_t>& sorted) {
   for (double above = 1; above * static_cast<double>(sorted.size()) >= 1; above /= 1.25)
-    csv << row << ',' << contender << ',' << above << ',' << quantile(sorted, 1 - above) << '\n';
-  if (!sorted.empty()) csv << row << ',' << contender << ",0," << sorted.back() << '\n';
+    csv << '"' << row << "\"," << contender << ',' << above << ',' << quantile(sorted, 1 - above)
+        << '\n';
+  if (!sorted.empty()) csv << '"' << row << "\"," << contender << ",0," << sorted.back() << '\n';
 }
 
 void fill(Contender& contender, int blocks, int streams) {
@@ -203,17 +205,23 @@ int run_all(int argc, char** argv) {
     risen.push_back(contender.name);
     rise(contender, threads);
   };
+  // So that the next request misses again, and nothing grows.
+  constexpr ssize_t kLarge = ssize_t{10} << 20;
+  void* miss = nullptr;
+  const auto give_back = [&](Contender& contender) {
+    if (miss) contender.free(std::exchange(miss, nullptr), kLarge, 0, stream_of(other));
+    contender.trim();
+  };
   const auto cache_large_blocks = [other](Contender& contender) {
     std::vector<void*> made(32);
-    constexpr ssize_t kSize = ssize_t{10} << 20;
-    for (void*& address : made) address = contender.alloc(kSize, 0, stream_of(other));
-    for (void* address : made) contender.free(address, kSize, 0, stream_of(other));
+    for (void*& address : made) address = contender.alloc(kLarge, 0, stream_of(other));
+    for (void* address : made) contender.free(address, kLarge, 0, stream_of(other));
   };
   const Row rows[] = {
       {"nothing, at the peak", true, 0, nothing, sleep},
       {"nothing, below an earlier peak", true, 0, rise_once, sleep},
-      {"driver call of 1 ms", false, 1'000'000, nothing,
-       [other](Contender& c) { c.alloc(ssize_t{10} << 20, 0, stream_of(other)); }},
+      {"driver call of 1 ms", false, 1'000'000, give_back,
+       [&](Contender& c) { miss = c.alloc(kLarge, 0, stream_of(other)); }},
       {"trim, 100 us a segment", false, 100'000, cache_large_blocks,
        [](Contender& c) { c.trim(); }},
       {"statistics, 1000 a second", true, 0, nothing,
@@ -226,6 +234,7 @@ int run_all(int argc, char** argv) {
          if (std::find(filled.begin(), filled.end(), c.name) != filled.end()) return;
          filled.push_back(c.name);
          for (int i = 0; i < blocks; i++) c.alloc(ssize_t{512} * (1 + i % 8), 0, stream_of(other));
+         rise(c, threads);
        },
        [](Contender& c) { c.snapshot(); }},
       {"snapshot, blocks of the same streams", false, 0,
@@ -233,6 +242,7 @@ int run_all(int argc, char** argv) {
          if (std::find(filled.begin(), filled.end(), c.name) != filled.end()) return;
          filled.push_back(c.name);
          fill(c, blocks, threads);
+         rise(c, threads);
        },
        [](Contender& c) { c.snapshot(); }},
   };
