@@ -20,9 +20,9 @@
 
 static int64_t calls_until_failure = -1; /* below 0: never */
 
+#if HEAP_CAN_FAIL
 static int is_to_fail(void) { return calls_until_failure >= 0 && calls_until_failure-- == 0; }
 
-#if HEAP_CAN_FAIL
 void* __libc_malloc(size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 
