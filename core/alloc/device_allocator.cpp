@@ -239,35 +239,22 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
-  if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
-    return used->address;
-  return count_again(block, params, hold);
+  const Block* used = alloc_found_block(block, params, should_split(params, block));
+  if (!used) used = count_again(block, params);
+  return used->address;
 }
 
-// Of a block that is in no set. Nobody may take it in, or find it, while the shard is let go. (Not the
-// whole device is taken: hits would have to wait for it.)
-Address DeviceAllocator::count_again(Block* block, const AllocParams& params, Hold& hold) {
+// The shard is kept, so that nobody sees a block that is in no set; as one that is away it is not
+// waited for by who collects. (Not the whole device is taken: hits would have to wait for it.)
+Block* DeviceAllocator::count_again(Block* block, const AllocParams& params) {
   for (;;) {
-    const uint64_t collection = peaks_.collection();
-    block->set(Block::kWaiting);
-    hold.let_shard_go();
-    collect(collection);
-    hold.take_shard(params.shard);
-    block->clear(Block::kWaiting);
-    take_back(*params.shard, block);
-    if (const Block* used = alloc_found_block(block, params, should_split(params, block)))
-      return used->address;
-  }
-}
-
-// What others did at the shard meanwhile: a neighbour may be free, and the spare blocks used up.
-void DeviceAllocator::take_back(Shard& shard, Block* block) {
-  merge_with(shard, block, free_neighbours(block));
-  try {
-    reserve_blocks(shard, 1);
-  } catch (const std::bad_alloc&) {
-    put_into_free_set(block);
-    throw;
+    {
+      const uint64_t collection = peaks_.collection();
+      const Away away(*this, params.shard);
+      collect(collection);
+    }
+    Block* const used = alloc_found_block(block, params, should_split(params, block));
+    if (used) return used;
   }
 }
 

@@ -203,8 +203,7 @@ class DeviceAllocator : private Duty {
   // device_allocator.cpp
   Address allocate_from_cache(Shard& shard, const Request& request, ContextId context,
                               bool* is_refused);
-  void take_back(Shard& shard, Block* block);
-  Address count_again(Block* block, const AllocParams& params, Hold& hold);
+  Block* count_again(Block* block, const AllocParams& params);
   Address allocate_on_device(const Request& request, ContextId context);
   bool free_to_cache(Shard& shard, Block* block);
   uint64_t round_size(uint64_t n) const;
@@ -378,7 +377,6 @@ class DeviceAllocator : private Duty {
   uint64_t limit_of(double fraction, uint64_t total) const;
 
   Peaks::Sums sums() const;  // of the whole device
-  int64_t current_sum(Counters::Counter counter) const;
   // Statistics that only slow paths move.
   void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
   void count_reserved(const BlockPool& pool, int64_t bytes);

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/hold.h"
 
+#include <thread>
+
 #include "alloc/hot_path.h"
 #include "base/pause.h"
 
 namespace cachalot {
+namespace {
+
+constexpr int kSpins = 256;  // then whoever has the shard's lock may need this core
+
+}  // namespace
 
 // ---- Holds
 
@@ -80,16 +87,19 @@ void DeviceAllocator::begin_at(Shard& shard) {
 // pre: collecting_.
 void DeviceAllocator::visit_shards() {
   for (const auto& shard : shards_.all()) {
+    std::unique_lock guard(shard->lock, std::try_to_lock);
     // One that goes away while it is waited for might not be had before it comes back.
-    while (!shard->account.away.load() && !shard->lock.try_lock()) pause_briefly(4);
-    if (shard->account.away.load()) continue;
-    const std::lock_guard guard(shard->lock, std::adopt_lock);
+    for (int tries = 0; !guard && !shard->account.away.load(); tries++) {
+      tries < kSpins ? pause_briefly(4) : std::this_thread::yield();
+      guard.try_lock();
+    }
+    if (!guard) continue;
     begin_at(*shard);
     peaks_.visit(shard->account);
   }
 }
 
-// Since the collection with this number a move was refused. pre: nothing is held.
+// Since the collection with this number a move was refused. pre: no shard, but one that is away.
 void DeviceAllocator::collect(uint64_t last) {
   const std::lock_guard guard(collecting_);
   if (peaks_.is_collected() || peaks_.collection() != last) return;

@@ -257,6 +257,38 @@ TEST(ThreadsThatSignalEachOther, KeepTheOrderAlsoWhereTheOtherOneFrees) {
   EXPECT_EQ(stats.allocation.all.current, 0);
 }
 
+// Two threads a stream, peaks reset and the cache emptied all the time: nearly every miss is a new peak
+// and has to ask the others before it may count, while its neighbours in the segment come and go.
+void run_at_the_peak(const char* config) {
+  const uint64_t seed = cachalot::test_seed();
+  const Allocator allocator(config);
+  constexpr int kWorkers = 16;
+  std::atomic<int> workers{kWorkers};
+  run_threads(kWorkers + 1, [&](int thread) {
+    if (thread == kWorkers) {
+      while (workers > 0) {
+        cachalot_empty_cache(allocator, nullptr);
+        cachalot_reset_peak_stats(allocator, 0, nullptr);
+      }
+      return;
+    }
+    Random random(seed + static_cast<uint64_t>(thread));
+    std::array<cachalot_address, 4> window{};
+    for (int i = 0; i < 5000; i++) {
+      cachalot_address& place = random.pick(window);
+      if (place != 0) allocator.free(place);
+      place = allocator.allocate(random.between(1, 4 * MiB), static_cast<uint64_t>(thread % 2));
+    }
+    for (const cachalot_address block : window)
+      if (block != 0) allocator.free(block);
+    workers--;
+  });
+  EXPECT_EQ(allocator.stats().allocation.all.current, 0);
+}
+
+TEST(ThreadsAtThePeak, CountEverySplit) { run_at_the_peak(""); }
+TEST(ThreadsAtThePeak, CountEveryExpandableBlock) { run_at_the_peak("expandable_segments:True"); }
+
 // ---- Misuse by other threads
 
 TEST(ThreadsThatFreeTheSameBlock, AreToldApart) {

@@ -46,7 +46,8 @@ class Fork : public testing::TestWithParam<const char*> {
 
   void TearDown() override {
     cachalot_snapshot_destroy(snapshot);
-    EXPECT_EQ(cachalot_check(allocator, nullptr), CACHALOT_OK);
+    cachalot_error e = CACHALOT_ERROR_INIT;
+    EXPECT_EQ(cachalot_check(allocator, &e), CACHALOT_OK) << e.message;
     EXPECT_EQ(cachalot_allocator_destroy_all(allocator, nullptr), CACHALOT_OK);
     cachalot_driver_destroy(driver);
   }
