@@ -69,6 +69,14 @@ DriverCode DeviceAllocator::give_segment_to_driver(const Block* block) {
   return give_to_driver(*segment.pool, block->address, block->size, segment.source_stream);
 }
 
+// What the driver can have of it: the whole segment, or some pages.
+uint64_t DeviceAllocator::releasable_bytes(const Block* free_block) {
+  if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
+  const auto [begin, end] =
+      free_block->segment()->pages->whole_pages(free_block->address, free_block->size);
+  return end - begin;
+}
+
 // pre: a block that covers its segment, in no set; the driver has the memory back.
 void DeviceAllocator::forget_segment(Block* only_block) {
   BlockPool& pool = *only_block->segment()->pool;

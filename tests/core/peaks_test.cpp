@@ -212,7 +212,7 @@ class PeaksRun {
   // As calls that have the whole device.
   void reset_peak() {
     collect();
-    for (Account& account : accounts_) account.counters.reset_limits();
+    for (Account& account : accounts_) peaks_.enter(account);
     peaks_.reset_peak();
     go_on();
     plain_.for_each([](Stat& stat) { stat.reset_peak(); });
