@@ -24,7 +24,9 @@ class DeviceAllocator::Trim {
   struct Candidate {
     Shard* shard;
     Block* block;
+    // As they were; the block may have changed since.
     Address address;
+    int64_t segment_number;
     uint64_t idle_since;
   };
 
@@ -81,7 +83,8 @@ std::vector<DeviceAllocator::Trim::Candidate> DeviceAllocator::Trim::collect(
         if (releasable_bytes(block) == 0) continue;
         mark(block);
         if (has_idled_enough(block))
-          found.push_back({shelf->shard, block, block->address, block->detail().idle_since});
+          found.push_back({shelf->shard, block, block->address, block->segment()->number,
+                           block->detail().idle_since});
       }
     }
   }
@@ -104,8 +107,7 @@ bool DeviceAllocator::Trim::has_idled_enough(const Block* block) const {
 // Ties as among free blocks of one size (R2).
 bool DeviceAllocator::Trim::is_before(const Candidate& a, const Candidate& b) const {
   const auto order = [&](const Candidate& c) {
-    const int64_t number =
-        device_.rules_.ties_by_segment_number ? c.block->segment()->number : int64_t{0};
+    const int64_t number = device_.rules_.ties_by_segment_number ? c.segment_number : 0;
     return std::tuple(c.idle_since, number, c.address);
   };
   return order(a) < order(b);
