@@ -56,6 +56,9 @@ class Peaks : private Duty {
  public:
   explicit Peaks(Duties& duties) : duties_(duties) {}
 
+  // What a shard is lent at a time; less of it, and calls come here more often. Only tests set it.
+  inline static int64_t largest_share = INT64_MAX;
+
   // Moves what the shard can not by itself. False: nothing has changed; collect first.
   // pre (here and below): the lock of the account's shard, or the whole device.
   bool move(Account& account, bool is_small, const Counters::Move& move);
