@@ -101,8 +101,8 @@ typedef uint64_t (*cachalot_pressure_fn)(void* user_data, const cachalot_pressur
 typedef struct cachalot_tenant_options {
   /** sizeof(cachalot_tenant_options), set by the caller. */
   size_t struct_size;
-  /** For messages and statistics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes. NULL or "":
-   * "tenant N". Two tenants may have the same. */
+  /** For messages, statistics and metrics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes.
+   * NULL or "": "tenant N". Two tenants may have the same. */
   const char* name;
   /** Bytes on each device. */
   uint64_t guaranteed_bytes;
