@@ -33,8 +33,9 @@
  * not worth splitting off (up to 1 MiB, more with max_split_size_mb), so a tenant can come to have
  * that much more than its limit. Blocks that wait for other streams after their free count no
  * longer, but their memory comes back only then. What others have above their guarantees when a
- * guarantee is raised is asked of them when it is needed. Blocks of private pools count too; blocks
- * made while caching is off do not.
+ * guarantee is raised is asked of them when it is needed. Blocks of private pools count too, those
+ * of a pool with a source of its own (cachalot_pool_source) like all others, although their bytes
+ * may not be the device's; blocks made while caching is off do not.
  *
  * Callbacks run on the thread of the request with no lock held, maybe on several threads at the same
  * time. They may free, allocate (such a request asks no callbacks: it is served or refused), read
