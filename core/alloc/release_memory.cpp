@@ -191,7 +191,11 @@ void DeviceAllocator::destroy_if_unused(PoolId id) {
   if (reference_destroys && !pool.is_empty()) {
     shared_.differ("U4", "kept a pool whose blocks are still in use");
   }
-  if (!pool.is_empty() || pool.requests_under_way > 0) return;
+  if (!pool.is_empty()) return;
+  if (pool.requests_under_way > 0) {
+    if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
+    return;
+  }
   if (!reference_destroys) outlived_.insert(id);
   pools_.erase(id);
   releasable_.erase(id, id.hash());

@@ -118,6 +118,19 @@ std::vector<std::shared_ptr<const Tenant>> Tenants::list() const {
   return all;
 }
 
+std::vector<TenantRow> Tenants::rows(int device) const {
+  const TenantBook& book = books_[static_cast<size_t>(device)];
+  std::vector<TenantRow> rows;
+  const std::lock_guard guard(lock_);  // so that no slot gets another tenant meanwhile
+  if (last_id_ == 0) return rows;
+  const auto add = [&](uint64_t id, const std::string& name, TenantBook::Slot slot) {
+    rows.push_back({id, name, book.terms(slot), book.use(slot)});
+  };
+  add(0, kDefaultName, 0);
+  for (const auto& tenant : tenants_) add(tenant->id, tenant->name, tenant->slot);
+  return rows;
+}
+
 std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
   const std::lock_guard guard(lock_);
   for (const auto& tenant : tenants_) {
