@@ -697,8 +697,12 @@ DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
   return totals;
 }
 
+// A pool has a row from its first bytes on, also when they are given back.
 void DeviceAllocator::reserve_pool_count(const BlockPool& pool) {
-  if (pool.owner && rules_.counts_private_pool_bytes) pool_reserved_.try_emplace(pool.owner->id);
+  if (!counts_bytes_of(pool) || pool_reserved_.contains(pool.owner->id)) return;
+  std::map<PoolId, StatArray> made;
+  made.try_emplace(pool.owner->id);
+  next_pool_row_ = made.extract(made.begin());
 }
 
 void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
@@ -710,7 +714,12 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
     }
   };
   count(stats_.reserved_bytes);
-  if (pool.owner && rules_.counts_private_pool_bytes) count(pool_reserved_[pool.owner->id]);
+  if (counts_bytes_of(pool)) {
+    auto row = pool_reserved_.find(pool.owner->id);
+    if (row == pool_reserved_.end())
+      row = pool_reserved_.insert(std::move(next_pool_row_)).position;
+    count(row->second);
+  }
   obtained_ += static_cast<uint64_t>(bytes);
 }
 

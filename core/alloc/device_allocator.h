@@ -384,6 +384,9 @@ class DeviceAllocator : private Duty {
 
   Peaks::Sums sums() const;  // of the whole device
   // Statistics that only slow paths move.
+  bool counts_bytes_of(const BlockPool& pool) const {
+    return pool.owner && rules_.counts_private_pool_bytes;
+  }
   void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
   void count_reserved(const BlockPool& pool, int64_t bytes);
 
@@ -430,6 +433,7 @@ class DeviceAllocator : private Duty {
 
   Stats stats_;  // those that the shards do not count
   std::map<PoolId, StatArray> pool_reserved_;
+  std::map<PoolId, StatArray>::node_type next_pool_row_;
   std::map<uint32_t, LabelStats> label_stats_;
 
   std::atomic<ContextLevel> context_level_{ContextLevel::kNever};
