@@ -16,10 +16,18 @@ fetch_toolkit() {
   echo "The CUDA Toolkit could not be fetched: what needs it is not tested" >&2
 }
 
+# Likewise what reads the public header for the bindings.
+fetch_generator() {
+  bindings/generate/fetch.sh && return
+  [ -z "${CI+set}" ] || exit 1
+  echo "libclang could not be fetched: the bindings' generated files are not compared" >&2
+}
+
 # `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
-# consumer and the checks of the tree; the sanitizers then repeat what concerns them.
+# consumer, the bindings and the checks of the tree; the sanitizers then repeat what concerns them.
 stage_release() {
   fetch_toolkit
+  fetch_generator
   cmake --workflow --preset release
 }
 
