@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unittest
 
-from . import abi_check, header, manifest, places, rust
+from . import abi_check, go, header, manifest, places, rust
 
 COMMAND = "bindings/generate/run"
 
@@ -16,7 +16,7 @@ COMMAND = "bindings/generate/run"
 def generate(headers: pathlib.Path, root: pathlib.Path) -> tuple[dict[str, str], list[str]]:
     """Path -> text of every generated file, and what is wrong with the bindings written by hand."""
     interface = header.read(headers)
-    files = manifest.write(interface) | abi_check.write(interface)
+    files = manifest.write(interface) | abi_check.write(interface) | go.write(interface)
     problems = []
     try:
         files |= rust.write(interface, headers)
@@ -24,7 +24,7 @@ def generate(headers: pathlib.Path, root: pathlib.Path) -> tuple[dict[str, str],
         print(f"{rust.OUTPUT}: bindgen is missing, so this file is left as it is", file=sys.stderr)
         if "CI" in os.environ:
             problems.append("bindgen is missing, and CI is set")
-    table, missing = places.write(interface, root, {*files, rust.OUTPUT})
+    table, missing = places.write(interface, root)
     return files | table, problems + missing
 
 

@@ -9,13 +9,10 @@ def camel(name: str) -> str:
 
 
 def pascal(name: str) -> str:
-    """allocator_create -> AllocatorCreate, SIM_CALL_FREE -> SimCallFree, RELEASE_2_11 -> Release2_11"""
-    text = ""
-    for part in name.lower().split("_"):
-        text += ("_" if text[-1:].isdigit() and part.isdigit() else "") + part.capitalize()
-    return text
+    """allocator_create -> AllocatorCreate"""
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def bare(name: str) -> str:
-    """The name without cachalot_ or CACHALOT_, and without _fn."""
-    return name[len("cachalot_"):].removesuffix("_fn")
+    """The name without cachalot_ or CACHALOT_."""
+    return name[len("cachalot_"):]

@@ -3,7 +3,7 @@
 
 import pathlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .header import Interface
@@ -21,15 +21,15 @@ class Binding:
     """Whether every function needs a place."""
     call: Callable[[str], str]
     """A function's name without the prefix -> what its use in this language looks like."""
-    low_layer: str = r"\A\Z"
-    """Files that declare functions and do not use them, beside those that are generated."""
+    low_layer: str
+    """Files that declare functions, and are no place of theirs."""
 
 
 BINDINGS = [
-    Binding("Python", "bindings/python", ".py", False, lambda n: rf'\bcachalot_{n}\b|"{n}"', r"/_c\.py$"),
-    Binding("Rust", "bindings/rust", ".rs", True, lambda n: rf"\bcachalot_{n}\b"),
-    Binding("Java", "bindings/java", ".java", True, lambda n: rf"\bNative\s*\.\s*{camel(n)}\b"),
-    Binding("Go", "bindings/go", ".go", True, lambda n: rf"\braw\.{pascal(n)}\b"),
+    Binding("Python", "bindings/python", ".py", False, lambda n: rf'\bcachalot_{n}\b|"{n}"', "/_c.py"),
+    Binding("Rust", "bindings/rust", ".rs", True, lambda n: rf"\bcachalot_{n}\b", "/cachalot-sys/"),
+    Binding("Java", "bindings/java", ".java", True, lambda n: rf"\bNative\s*\.\s*{camel(n)}\b", "/raw/"),
+    Binding("Go", "bindings/go", ".go", True, lambda n: rf"\braw\.{pascal(n)}\b", "/internal/raw/"),
 ]
 
 # Functions that no binding wraps, and why.
@@ -49,12 +49,11 @@ outside of the low layer; one of the tests, where nothing else uses it. {binding
 """
 
 
-def sources(binding: Binding, root: pathlib.Path, generated: Iterable[str]) -> dict[str, str]:
+def sources(binding: Binding, root: pathlib.Path) -> dict[str, str]:
     """The binding's files written by hand, without comments; tests last."""
     folder = root / binding.folder
     paths = [str(p.relative_to(root)) for p in sorted(folder.rglob(f"*{binding.suffix}"))]
-    paths = [p for p in paths if p not in generated and not re.search(binding.low_layer, p)
-             and "/target/" not in p and "/build/" not in p]
+    paths = [p for p in paths if not any(part in p for part in (binding.low_layer, "/target/", "/build/"))]
     return {p: re.sub(COMMENTS[binding.suffix], "", (root / p).read_text())
             for p in sorted(paths, key=lambda p: (is_test(p), p))}
 
@@ -68,10 +67,9 @@ def place(binding: Binding, texts: dict[str, str], function: str) -> str | None:
     return next((path for path, text in texts.items() if used.search(text)), None)
 
 
-def write(interface: Interface, root: pathlib.Path,
-          generated: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+def write(interface: Interface, root: pathlib.Path) -> tuple[dict[str, str], list[str]]:
     """The table, and a line for each function that lacks its place."""
-    texts = {binding: sources(binding, root, generated) for binding in BINDINGS}
+    texts = {binding: sources(binding, root) for binding in BINDINGS}
     present = [binding for binding in BINDINGS if texts[binding]]
     missing = []
     rows = []
