@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unittest
 
-from . import abi_check, go, header, manifest, places, rust
+from . import abi_check, go, header, java, manifest, places, rust
 
 COMMAND = "bindings/generate/run"
 
@@ -16,7 +16,9 @@ COMMAND = "bindings/generate/run"
 def generate(headers: pathlib.Path, root: pathlib.Path) -> tuple[dict[str, str], list[str]]:
     """Path -> text of every generated file, and what is wrong with the bindings written by hand."""
     interface = header.read(headers)
-    files = manifest.write(interface) | abi_check.write(interface) | go.write(interface)
+    files = {}
+    for writer in (manifest, abi_check, go, java):
+        files |= writer.write(interface)
     problems = []
     try:
         files |= rust.write(interface, headers)

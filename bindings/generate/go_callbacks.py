@@ -2,14 +2,12 @@
 """How the library calls Go: a C function of the exact type for each callback, which calls an exported Go
 function with the number of a handle."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from .abi_check import declare
 from .go_names import HEAD, comment, go_type, local
+from .entries import Entry, entries, values
 from .header import HeaderError, Interface, Signature
 from .names import bare, pascal
-from .roles import Argument, arguments, bound, directions, groups, signature
+from .roles import arguments, directions
 
 C_HEAD = """\
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
@@ -17,31 +15,8 @@ C_HEAD = """\
 """
 
 
-@dataclass(frozen=True)
-class Trampoline:
-    name: str
-    """Behind cachalot_go_."""
-    signature: Signature
-    find: str
-    """How Go gets from the handle's value to the function."""
-
-
-def trampolines(interface: Interface) -> Iterator[Trampoline]:
-    passed = {a.type.name for f in bound(interface) for a in arguments(interface, f.name, f.signature)
-              if a.role == "callback"}
-    for c in interface.callbacks:
-        if c.name in passed:
-            yield Trampoline(bare(c.name), c.signature, f"({pascal(bare(c.name))})")
-    for struct in interface.structs:
-        if struct.name in directions(interface).given and struct.is_sized:
-            for group in groups(interface, struct):
-                for f in group.functions:
-                    yield Trampoline(f"{bare(struct.name)}_{f.name}", signature(interface, f.type),
-                                     f"(*{pascal(bare(struct.name))}).{pascal(f.name)}")
-
-
 def write(interface: Interface) -> dict[str, str]:
-    all_of_them = list(trampolines(interface))
+    all_of_them = list(entries(interface))
     return {
         "callbacks.go": go_file(interface, all_of_them),
         "callbacks.h": header_file(all_of_them),
@@ -49,18 +24,10 @@ def write(interface: Interface) -> dict[str, str]:
     }
 
 
-def values(interface: Interface, t: Trampoline) -> list[Argument]:
-    """The arguments behind user_data, which comes first everywhere."""
-    user_data, *rest = arguments(interface, t.name, t.signature)
-    if user_data.name != "user_data":
-        raise HeaderError(f"{t.name}: its first parameter is not user_data")
-    return rest
-
-
 # ---- C ----
 
 
-def header_file(all_of_them: list[Trampoline]) -> str:
+def header_file(all_of_them: list[Entry]) -> str:
     guard = "CACHALOT_GO_CALLBACKS_H_"
     lines = [f"{declare(t.signature, 'cachalot_go_' + t.name).replace('(cachalot_go_' + t.name + ')', 'cachalot_go_' + t.name)};"
              for t in all_of_them]
@@ -69,7 +36,7 @@ def header_file(all_of_them: list[Trampoline]) -> str:
                       "void cachalot_go_destroy(void* user_data);", "", f"#endif /* {guard} */", ""])
 
 
-def c_file(all_of_them: list[Trampoline]) -> str:
+def c_file(all_of_them: list[Entry]) -> str:
     parts = [C_HEAD + '#include "callbacks.h"\n\n#include "_cgo_export.h"\n']
     for t in all_of_them:
         parameters = ", ".join(f"{p.type} {p.name}" for p in t.signature.parameters)
@@ -83,14 +50,14 @@ def c_file(all_of_them: list[Trampoline]) -> str:
     return "\n".join(parts)
 
 
-def exported(t: Trampoline) -> str:
+def exported(t: Entry) -> str:
     return "cachalotGo" + pascal(t.name)
 
 
 # ---- Go ----
 
 
-def go_file(interface: Interface, all_of_them: list[Trampoline]) -> str:
+def go_file(interface: Interface, all_of_them: list[Entry]) -> str:
     parts = [HEAD.rstrip(), '// #include "cachalot/cachalot.h"\nimport "C"',
              'import (\n\t"runtime/cgo"\n\t"unsafe"\n)']
     given = directions(interface).given
@@ -121,7 +88,7 @@ def function_type(interface: Interface, s: Signature) -> str:
     return f"func({parameters})" + (f" {returns}" if returns else "")
 
 
-def trampoline(interface: Interface, t: Trampoline) -> str:
+def trampoline(interface: Interface, t: Entry) -> str:
     parameters, passed, filled = ["handle C.uintptr_t"], [], None
     for a in values(interface, t):
         for p in a.parameters:
@@ -140,7 +107,9 @@ def trampoline(interface: Interface, t: Trampoline) -> str:
             passed.append(f"{go_type(interface, a.type.name)}({name})")
         else:
             raise HeaderError(f"{t.name}: no rule for {a.role} {a.name}")
-    call = f"cgo.Handle(handle).Value().{t.find}({', '.join(passed)})"
+    owner = pascal(bare(t.owner))
+    target = f"(*{owner}).{pascal(t.field)}" if t.field else f"({owner})"
+    call = f"cgo.Handle(handle).Value().{target}({', '.join(passed)})"
     returns = str(t.signature.returns)
     if filled:
         buffer, capacity = (local(p.name) for p in filled.parameters)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from . import abi_check, go_names, header, manifest, places, rust
+from . import abi_check, go_names, header, java_names, manifest, places, rust
 from .__main__ import generate, outdated, write
 
 # File, what is there, what stands before it in the changed copy.
@@ -37,6 +37,12 @@ ADDED = {
                                       "\tAddedFlag int32\n", "c.added_flag = C.int32_t(s.AddedFlag)"],
     f"{go_names.FOLDER}/functions.go": ["func Added(allocator Allocator, request *Request) "
                                         "(totals DeviceTotals, bytes uint64, err error) {"],
+    f"{java_names.FOLDER}/Constants.java": ["int ERROR_ADDED = 91;", "int ADDED_FLAG = 8;"],
+    f"{java_names.FOLDER}/Structs.java": ["value.addedField = from.getLong(at + 48);",
+                                          "to.putInt(at + 48, this.addedFlag);"],
+    f"{java_names.FOLDER}/Native.java": ["native int added(long allocator, long request, long outTotals, "
+                                         "long outBytes, long error);"],
+    f"{java_names.C_FOLDER}/native.c": ["(jint)cachalot_added("],
     places.OUTPUT: ["| `cachalot_added` | trim.h |"],
 }
 
@@ -129,6 +135,24 @@ class ChangedHeader(unittest.TestCase):
             run = subprocess.run([go, "vet", "./..."], cwd=self.root / "bindings/go", capture_output=True, text=True,
                                  env={**os.environ, "CGO_CFLAGS": folders, "GOTOOLCHAIN": "local"})
         self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_a_java_program_uses_what_was_added(self) -> None:
+        javac = compiler(self, "javac")
+        shutil.copy(header.ROOT / java_names.FOLDER / "Memory.java", self.root / java_names.FOLDER)
+        (self.root / java_names.FOLDER / "Added.java").write_text("""package io.cachalot.raw;
+            final class Added {
+              static long added(Memory memory) {
+                Structs.Request request = new Structs.Request();
+                request.addedFlag = Constants.ADDED_FLAG;
+                java.nio.ByteBuffer totals = memory.sized(Structs.DeviceTotals.SIZE);
+                int status = Native.added(0, request.write(memory), Memory.addressOf(totals), 0, 0);
+                return status == Constants.ERROR_ADDED ? 0 : Structs.DeviceTotals.read(totals, 0).addedField;
+              }
+            }
+            """)
+        sources = sorted((self.root / java_names.FOLDER).glob("*.java"))
+        run = self.run_all(javac, "-Xlint:all", "-Werror", "-d", "classes", *sources)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
 
 class Check(unittest.TestCase):

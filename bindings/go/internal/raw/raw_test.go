@@ -104,6 +104,9 @@ func TestABlockAndItsNumbers(t *testing.T) {
 	if err := Free(allocator, address); !errors.Is(err, ERROR_INVALID_ARGUMENT) {
 		t.Errorf("freed twice: %v", err)
 	}
+	if at, err := AllocateWith(allocator, &Request{Size: 1000, Stream: 7, At: address + 4096}); err != nil || at != address+4096 {
+		t.Errorf("%x, %v", at, err)
+	}
 }
 
 func TestOutOfMemoryHasItsNumbers(t *testing.T) {
