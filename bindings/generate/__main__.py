@@ -16,7 +16,7 @@ COMMAND = "bindings/generate/run"
 def generate(headers: pathlib.Path, root: pathlib.Path) -> tuple[dict[str, str], list[str]]:
     """Path -> text of every generated file, and what is wrong with the bindings written by hand."""
     interface = header.read(headers)
-    files = {}
+    files: dict[str, str] = {}
     for writer in (manifest, abi_check, go, java):
         files |= writer.write(interface)
     problems = []

@@ -31,7 +31,9 @@ def entries(interface: Interface) -> Iterator[Entry]:
     for struct in interface.structs:
         for group in groups(interface, struct) if struct.name in given else ():
             for f in group.functions:
-                yield Entry(f"{bare(struct.name)}_{f.name}", signature(interface, f.type), struct.name, f.name)
+                called = signature(interface, f.type)
+                assert called, "groups() has functions only"
+                yield Entry(f"{bare(struct.name)}_{f.name}", called, struct.name, f.name)
 
 
 def values(interface: Interface, entry: Entry) -> list[Argument]:

@@ -2,9 +2,8 @@
 """How the library calls Go: a C function of the exact type for each callback, which calls an exported Go
 function with the number of a handle."""
 
-from .abi_check import declare
-from .go_names import HEAD, comment, go_type, local
 from .entries import Entry, entries, values
+from .go_names import HEAD, comment, go_type, local
 from .header import HeaderError, Interface, Signature
 from .names import bare, pascal
 from .roles import arguments, directions
@@ -29,8 +28,7 @@ def write(interface: Interface) -> dict[str, str]:
 
 def header_file(all_of_them: list[Entry]) -> str:
     guard = "CACHALOT_GO_CALLBACKS_H_"
-    lines = [f"{declare(t.signature, 'cachalot_go_' + t.name).replace('(cachalot_go_' + t.name + ')', 'cachalot_go_' + t.name)};"
-             for t in all_of_them]
+    lines = [f"{c_declaration(t)};" for t in all_of_them]
     return "\n".join([C_HEAD.rstrip(), f"#ifndef {guard}", f"#define {guard}", "",
                       '#include "cachalot/cachalot.h"', "", *lines,
                       "void cachalot_go_destroy(void* user_data);", "", f"#endif /* {guard} */", ""])
@@ -39,15 +37,19 @@ def header_file(all_of_them: list[Entry]) -> str:
 def c_file(all_of_them: list[Entry]) -> str:
     parts = [C_HEAD + '#include "callbacks.h"\n\n#include "_cgo_export.h"\n']
     for t in all_of_them:
-        parameters = ", ".join(f"{p.type} {p.name}" for p in t.signature.parameters)
         passed = ", ".join(["(uintptr_t)user_data",
                             *(f"({str(p.type).removeprefix('const ')}){p.name}" if p.type.pointers else p.name
                               for p in t.signature.parameters[1:])])
         result = "" if str(t.signature.returns) == "void" else "return "
-        parts.append(f"{t.signature.returns} cachalot_go_{t.name}({parameters}) {{\n"
+        parts.append(f"{c_declaration(t)} {{\n"
                      f"  {result}{exported(t)}({passed});\n}}\n")
     parts.append("void cachalot_go_destroy(void* user_data) { cachalotGoDestroy((uintptr_t)user_data); }\n")
     return "\n".join(parts)
+
+
+def c_declaration(t: Entry) -> str:
+    parameters = ", ".join(f"{p.type} {p.name}" for p in t.signature.parameters)
+    return f"{t.signature.returns} cachalot_go_{t.name}({parameters})"
 
 
 def exported(t: Entry) -> str:

@@ -79,7 +79,8 @@ def to_c(interface: Interface, struct: Struct) -> str:
         source, target = f"s.{pascal(f.name)}", f"c.{f.name}"
         type_ = f.type
         if signature(interface, type_):
-            lines += [f"\tif {source} != nil {{", f"\t\t{target} = (*[0]byte)(C.cachalot_go_{bare(struct.name)}_{f.name})", "\t}"]
+            entry = f"C.cachalot_go_{bare(struct.name)}_{f.name}"
+            lines += [f"\tif {source} != nil {{", f"\t\t{target} = (*[0]byte)({entry})", "\t}"]
         elif type_.name == "char":
             lines.append(f"\t{target} = m.optionalText({source})")
         elif interface.struct(type_.name):
@@ -90,8 +91,8 @@ def to_c(interface: Interface, struct: Struct) -> str:
             lines.append(f"\t{target} = {source}" if type_.pointers else f"\t{target} = C.{type_.name}({source})")
     for group in groups(interface, struct) if struct.is_sized else []:
         some = " || ".join(f"s.{pascal(f.name)} != nil" for f in group.functions)
-        lines += [f"\tif {some} {{",
-                  f"\t\tc.{group.user_data.name} = C.cachalot_go_data(C.uintptr_t(m.{'give' if group.destroy else 'hold'}(s)))"]
+        handle = f"m.{'give' if group.destroy else 'hold'}(s)"
+        lines += [f"\tif {some} {{", f"\t\tc.{group.user_data.name} = C.cachalot_go_data(C.uintptr_t({handle}))"]
         lines += [f"\t\tc.{group.destroy.name} = (*[0]byte)(C.cachalot_go_destroy)"] if group.destroy else []
         lines.append("\t}")
     return "\n".join([*lines, "}"])

@@ -142,7 +142,7 @@ class Interface:
 def include_folders(headers: pathlib.Path) -> Iterator[list[str]]:
     """Compiler arguments that find the header, its version and nothing of this machine."""
     version = (ROOT / "VERSION").read_text().strip()
-    values = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split(".")))
+    values = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True))
     text = (headers / "cachalot/version.h.in").read_text().replace("@PROJECT_VERSION@", version)
     for name, value in values.items():
         text = text.replace(f"@PROJECT_VERSION_{name}@", value)

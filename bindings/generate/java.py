@@ -90,7 +90,7 @@ def struct(interface: Interface, s: Struct, is_given: bool, is_got: bool) -> str
         members.append(method(f"public static {type_name(s.name)} read(ByteBuffer from, int at)",
                               [f"{type_name(s.name)} value = new {type_name(s.name)}();", *lines, "return value;"]))
     if is_given:
-        size = [f"to.putLong(at, SIZE);"] if s.is_sized else []
+        size = ["to.putLong(at, SIZE);"] if s.is_sized else []
         lines = [line for f in fields for line in put_field(interface, s, f)]
         lines += [line for g in groups(interface, s) for line in put_group(s, g)]
         members.append(comment("", "Writes it to memory that is 0.")
@@ -191,8 +191,8 @@ def callbacks(interface: Interface) -> str:
                 members.append(comment("", f.doc, f"{s.name}::{f.name}")
                                + functional(interface, f"{type_name(s.name)}{pascal(f.name)}", f.type.function))
     members += [dispatch(interface, entry) for entry in entries(interface)]
-    return java_class("Callbacks", "What the library calls. Each has a native function that calls the method of its name.",
-                      members, "import java.nio.ByteBuffer;\n\n")
+    doc = "What the library calls. Each has a native function that calls the method of its name."
+    return java_class("Callbacks", doc, members, "import java.nio.ByteBuffer;\n\n")
 
 
 def functional(interface: Interface, name: str, s: Signature) -> str:

@@ -33,10 +33,9 @@ def native(interface: Interface, f: Function) -> str:
     for p in f.signature.parameters:
         struct = interface.struct(p.type.name)
         if struct and not p.type.pointers:
-            names = [name_of(f"{p.name}_{field.name}") for field in struct.fields]
-            declared += [f"{jtype(field.type)} {name}" for field, name in zip(struct.fields, names)]
-            values = ", ".join(to_c(Parameter(n, field.type)) for n, field in zip(names, struct.fields))
-            passed.append(f"({struct.name}){{{values}}}")
+            fields = [Parameter(name_of(f"{p.name}_{field.name}"), field.type) for field in struct.fields]
+            declared += [f"{jtype(field.type)} {field.name}" for field in fields]
+            passed.append(f"({struct.name}){{{', '.join(to_c(field) for field in fields)}}}")
         else:
             declared.append(f"{jtype(p.type)} {name_of(p.name)}")
             passed.append(to_c(Parameter(name_of(p.name), p.type)))

@@ -36,7 +36,8 @@ class Argument:
         return self.role.startswith("out ")
 
 
-# Role -> the types of its parameters in a row: {S} a scalar, {T} a struct. The first that fits counts.
+# Role -> the types of its parameters in a row: {S} a scalar, {T} a struct, {H} a handle. The first that fits
+# counts.
 ROWS = [
     ("out text", ["char*", "size_t", "size_t*"]),
     ("out bytes", ["void*", "size_t", "size_t*"]),
@@ -62,21 +63,14 @@ ROWS = [
 
 def kind(interface: Interface, type_: Type) -> str:
     """The type with its name replaced by what it is."""
-    name = type_.name
-    if name in SCALARS and type_.pointers <= 1 and not (type_.name == "size_t" and type_.pointers == 0):
-        name = "{S}"
-    elif interface.struct(name):
-        name = "{T}"
-    elif interface.is_handle(name):
-        name = "{H}"
+    name = "{S}" if type_.name in SCALARS else "{T}" if interface.struct(type_.name) else \
+        "{H}" if interface.is_handle(type_.name) else type_.name
     return str(Type(name, type_.pointers, type_.is_const))
 
 
 def fits(interface: Interface, parameters: tuple[Parameter, ...], types: list[str]) -> bool:
-    if len(parameters) < len(types):
-        return False
-    return all(expected in (str(p.type), kind(interface, p.type), "{S}" if str(p.type) == "size_t" else None)
-               for p, expected in zip(parameters, types))
+    return len(parameters) >= len(types) and all(
+        expected in (str(p.type), kind(interface, p.type)) for p, expected in zip(parameters, types, strict=False))
 
 
 def arguments(interface: Interface, name: str, signature: Signature) -> list[Argument]:
@@ -124,12 +118,13 @@ class Directions:
 
 def directions(interface: Interface) -> Directions:
     given: set[str] = set()
-    got: set[str] = {"cachalot_error"}
+    got: set[str] = {"cachalot_error"}  # has no structs inside
 
     def mark(name: str, marked: set[str]) -> None:
-        if interface.struct(name) and name not in marked:
+        struct = interface.struct(name)
+        if struct and name not in marked:
             marked.add(name)
-            for field in interface.struct(name).fields:
+            for field in struct.fields:
                 mark(field.type.name, marked)
 
     for f in bound(interface):
@@ -138,8 +133,6 @@ def directions(interface: Interface) -> Directions:
     for c in interface.callbacks:
         for parameter in c.signature.parameters:
             mark(parameter.type.name, got)
-    for name in list(got):
-        mark(name, got)
     return Directions(frozenset(given), frozenset(got))
 
 

@@ -68,11 +68,15 @@ def compiler(test: unittest.TestCase, name: str) -> str:
 
 
 class ChangedHeader(unittest.TestCase):
+    headers: pathlib.Path
+    root: pathlib.Path
+    files: dict[str, str]
+
     @classmethod
     def setUpClass(cls) -> None:
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.headers = changed_headers(cls.folder / "include")
-        cls.root = cls.folder / "tree"
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.headers = changed_headers(folder / "include")
+        cls.root = folder / "tree"
         cls.files, _ = generate(cls.headers, header.ROOT)
         write(cls.files, cls.root)
 

@@ -724,10 +724,10 @@ func PoolNewId(allocator Allocator, forGraph int32) (id PoolId, err error) {
 // @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that was released, or for a source
 // of a pool that exists (the use count has been raised by then, as in the reference).
 func PoolCreate(allocator Allocator, device int32, id PoolId, options *PoolOptions) (err error) {
-	var m memory
-	defer m.free()
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
+	var m memory
+	defer m.free()
 	e := takeError()
 	defer giveError(e)
 	err = check(C.cachalot_pool_create(allocator, C.int32_t(device), idC, options.c(&m), e), e)
@@ -744,10 +744,10 @@ func PoolCreate(allocator Allocator, device int32, id PoolId, options *PoolOptio
 // @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
 // use count has been raised by then, as in the reference).
 func PoolBegin(allocator Allocator, device int32, id PoolId, route *PoolRoute) (err error) {
-	var m memory
-	defer m.free()
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
+	var m memory
+	defer m.free()
 	e := takeError()
 	defer giveError(e)
 	err = check(C.cachalot_pool_begin(allocator, C.int32_t(device), idC, route.c(&m), e), e)
@@ -861,8 +861,6 @@ func PoolUseCount(allocator Allocator, device int32, id PoolId) (count_ int32, e
 // 1 if the pool's blocks that are handed out are exactly these. CACHALOT_ERROR_INVALID_ARGUMENT
 // for an unknown pool.
 func PoolHasLive(allocator Allocator, device int32, id PoolId, addresses []Address) (equal int32, err error) {
-	var m memory
-	defer m.free()
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
 	var equalC C.int32_t
@@ -1045,8 +1043,6 @@ func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64,
 //
 // Opens memory that another process shares.
 func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
-	var m memory
-	defer m.free()
 	var addressC C.cachalot_address
 	e := takeError()
 	defer giveError(e)
@@ -1283,8 +1279,6 @@ func SimCreate(options *SimOptions) (driver Driver, err error) {
 // to those given before; after them the driver chooses again. They are not checked against ranges
 // in use.
 func SimGiveAddresses(driver Driver, device int32, addresses []Address) (err error) {
-	var m memory
-	defer m.free()
 	e := takeError()
 	defer giveError(e)
 	err = check(C.cachalot_sim_give_addresses(driver, C.int32_t(device), (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)), e), e)
