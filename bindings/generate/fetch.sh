@@ -19,8 +19,8 @@ if ! cmp -s "$requirements" "$target/requirements.txt"; then
   part=$target.part
   rm -rf "$part"
   echo "libclang: fetching it from PyPI" >&2
-  python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
-    -r "$requirements" --target "$part"
+  python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-deps \
+    --only-binary=:all: --require-hashes -r "$requirements" --target "$part"
   cp "$requirements" "$part/requirements.txt"
   rm -rf "$target"
   mv "$part" "$target"

@@ -32,9 +32,9 @@ BINDINGS = [
     Binding("Go", "bindings/go", ".go", True, lambda n: rf"\braw\.{pascal(n)}\b", "/internal/raw/"),
 ]
 
-# Functions that no binding wraps, and why.
+# Functions that a binding need not have, and why.
 LEFT_OUT = {
-    "cachalot_driver_create_custom": "takes a table of C functions; bindings take a driver that was made in C",
+    "cachalot_driver_create_custom": "takes a driver that was made in C",
 }
 
 COMMENTS = {".py": r"#.*", ".rs": r"//.*", ".java": r"//.*|/\*[\s\S]*?\*/", ".go": r"//.*|/\*[\s\S]*?\*/"}
@@ -74,15 +74,14 @@ def write(interface: Interface, root: pathlib.Path) -> tuple[dict[str, str], lis
     missing = []
     rows = []
     for f in interface.functions:
-        if f.name in LEFT_OUT:
-            rows.append(f"| `{f.name}` | {f.header} | {LEFT_OUT[f.name]} |" + " |" * (len(present) - 1))
-            continue
         cells = []
         for binding in present:
             path = place(binding, texts[binding], f.name)
-            cells.append(link(path) if path else "**missing**" if binding.is_complete else "")
-            if binding.is_complete and not path:
-                missing.append(f"{binding.folder} has no place for {f.name}")
+            if path or not binding.is_complete:
+                cells.append(link(path) if path else "")
+            else:
+                cells.append(LEFT_OUT.get(f.name, "**missing**"))
+                missing += [f"{binding.folder} has no place for {f.name}"] if f.name not in LEFT_OUT else []
         rows.append(f"| `{f.name}` | {f.header} | " + " | ".join(cells) + " |")
     titles = "| function | header | " + " | ".join(b.name for b in present) + " |"
     table = [titles, "| --- " * (len(present) + 2) + "|", *rows]
