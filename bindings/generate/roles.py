@@ -154,7 +154,7 @@ class Group:
 
 
 def groups(interface: Interface, struct: Struct) -> list[Group]:
-    """The struct's callbacks: each user_data ends a group, a destroy function belongs to the one before."""
+    """The struct's callbacks: each user_data ends a group, and a destroy function has the prefix of its own."""
     found: list[Group] = []
     functions: list[Field] = []
     for field in struct.fields:
@@ -162,7 +162,8 @@ def groups(interface: Interface, struct: Struct) -> list[Group]:
             found.append(Group(tuple(functions), field, None))
             functions = []
         elif field.name.endswith("destroy"):
-            found[-1] = Group(found[-1].functions, found[-1].user_data, field)
+            user_data = field.name.removesuffix("destroy") + "user_data"
+            found = [Group(g.functions, g.user_data, field) if g.user_data.name == user_data else g for g in found]
         elif signature(interface, field.type):
             functions.append(field)
     for group in found:

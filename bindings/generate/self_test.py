@@ -4,6 +4,7 @@ check name every file that has not."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ import unittest
 
 from . import abi_check, go_names, header, java_names, manifest, places, rust
 from .__main__ import generate, outdated, write
+from .names import bare, camel, pascal
 
 # File, what is there, what stands before it in the changed copy.
 CHANGES = [
@@ -47,9 +49,9 @@ ADDED = {
 }
 
 
-def changed_headers(folder: pathlib.Path) -> pathlib.Path:
+def changed_headers(folder: pathlib.Path, changes: list[tuple[str, str, str]]) -> pathlib.Path:
     shutil.copytree(header.HEADERS, folder)
-    for name, place, text in CHANGES:
+    for name, place, text in changes:
         file = folder / "cachalot" / name
         before = file.read_text()
         assert before.count(place) == 1, f"{name} has no single {place!r}"
@@ -75,7 +77,7 @@ class ChangedHeader(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.headers = changed_headers(folder / "include")
+        cls.headers = changed_headers(folder / "include", CHANGES)
         cls.root = folder / "tree"
         cls.files, _ = generate(cls.headers, header.ROOT)
         write(cls.files, cls.root)
@@ -181,13 +183,37 @@ class Check(unittest.TestCase):
             "bindings/rust/cachalot/src/lib.rs": "".join(f"sys::{n}();\n" for n in names if n != "cachalot_trim")
                                                  + "// cachalot_trim\n",
             "bindings/rust/cachalot-sys/src/bindings.rs": "fn cachalot_trim();\n",
+            "bindings/go/trim.go": "".join(f"raw.{pascal(bare(n))}()\n" for n in names if n != "cachalot_trim_at"),
+            "bindings/go/internal/raw/functions.go": "func TrimAt() {}\n",
+            "bindings/java/Trim.java": "".join(f"Native.{camel(bare(n))}();\n" for n in names)
+                                       + "/* Native.trim() */",
         }
         write(sources, self.root)
         files, missing = places.write(interface, self.root)
         table = files[places.OUTPUT]
-        self.assertEqual(missing, ["bindings/rust has no place for cachalot_trim"])
-        self.assertIn("| `cachalot_trim` | trim.h | [a.py](python/cachalot/a.py) | **missing** |\n", table)
-        self.assertIn("| `cachalot_trim_at` | trim.h | | [lib.rs](rust/cachalot/src/lib.rs) |\n", table)
+        self.assertEqual(missing, ["bindings/rust has no place for cachalot_trim",
+                                   "bindings/go has no place for cachalot_trim_at"])
+        self.assertIn("| `cachalot_trim` | trim.h | [a.py](python/cachalot/a.py) | **missing** "
+                      "| [Trim.java](java/Trim.java) | [trim.go](go/trim.go) |\n", table)
+        self.assertIn("| `cachalot_trim_at` | trim.h | | [lib.rs](rust/cachalot/src/lib.rs) "
+                      "| [Trim.java](java/Trim.java) | **missing** |\n", table)
+
+    def test_what_no_rule_covers_stops_the_generator(self) -> None:
+        strange = "CACHALOT_API cachalot_status cachalot_strange({}, cachalot_error* error);\n\n"
+        cases = [
+            ("trim.h", "/**\n * Gives whole free", strange.format("int32_t** out_strange"),
+             "cachalot_strange: no rule for the parameter int32_t** out_strange"),
+            ("trim.h", "/**\n * Gives whole free", "typedef void (*cachalot_strange_fn)(void* user_data);\n"
+             + strange.format("cachalot_strange_fn strange, void* user_data"),
+             "cachalot_strange_fn: OUTLIVES_CALL does not say how long it is called"),
+            ("tenant.h", "  void (*pressure_destroy)(void* user_data);\n} cachalot_tenant_options;",
+             "  cachalot_log_fn strange;\n  void* strange_user_data;\n",
+             "cachalot_tenant_options: OUTLIVES_CALL does not say how long its functions are called"),
+            ("trim.h", "/**\n * Gives whole free", "no declaration;\n", "unknown type name"),
+        ]
+        for number, (name, place, text, message) in enumerate(cases):
+            with self.subTest(message=message), self.assertRaisesRegex(header.HeaderError, re.escape(message)):
+                generate(changed_headers(self.root / str(number), [(name, place, text)]), header.ROOT)
 
 
 if __name__ == "__main__":
