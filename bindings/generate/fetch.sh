@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Fetches what the generator needs: libclang from PyPI into build/libclang (24 MB, pinned in
-# requirements.txt), and bindgen from crates.io into build/tools, which Cargo compiles (two minutes).
+# requirements.txt), and bindgen from crates.io into build/tools, which Cargo compiles (some minutes).
 # Does nothing where both are there. Without Cargo bindgen is left out, with a line that says so; with CI
 # set that is an error.
 set -eu
