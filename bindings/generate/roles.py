@@ -2,6 +2,7 @@
 """What the parameters of a function are to its caller: the conventions of docs/c-api.md, read from types and
 names. A parameter that no rule here covers is an error, so that nobody binds it by guess."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -141,7 +142,7 @@ def directions(interface: Interface) -> Directions:
 
 def is_own(field: Field) -> bool:
     """Whether a field says something: its struct's size and padding do not."""
-    return field.name != "struct_size" and not field.name.startswith("reserved_")
+    return field.name != "struct_size" and not re.fullmatch(r"reserved_\d+", field.name)
 
 
 @dataclass(frozen=True)

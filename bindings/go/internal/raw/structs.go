@@ -1157,6 +1157,8 @@ type Stats struct {
 	// The same in bytes; reserved_bytes is what was obtained from the driver.
 	AllocatedBytes StatArray
 
+	ReservedBytes StatArray
+
 	ActiveBytes StatArray
 
 	InactiveSplitBytes StatArray
@@ -1196,6 +1198,7 @@ func statsOf(c *C.cachalot_stats) (s Stats) {
 	s.Active = statArrayOf(&c.active)
 	s.InactiveSplit = statArrayOf(&c.inactive_split)
 	s.AllocatedBytes = statArrayOf(&c.allocated_bytes)
+	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
 	s.ActiveBytes = statArrayOf(&c.active_bytes)
 	s.InactiveSplitBytes = statArrayOf(&c.inactive_split_bytes)
 	s.RequestedBytes = statArrayOf(&c.requested_bytes)
@@ -1218,6 +1221,7 @@ func (s *Stats) fill(c *C.cachalot_stats, m *memory) {
 	s.Active.fill(&c.active, m)
 	s.InactiveSplit.fill(&c.inactive_split, m)
 	s.AllocatedBytes.fill(&c.allocated_bytes, m)
+	s.ReservedBytes.fill(&c.reserved_bytes, m)
 	s.ActiveBytes.fill(&c.active_bytes, m)
 	s.InactiveSplitBytes.fill(&c.inactive_split_bytes, m)
 	s.RequestedBytes.fill(&c.requested_bytes, m)
@@ -1246,10 +1250,13 @@ func (s *Stats) c(m *memory) *C.cachalot_stats {
 // Bytes reserved by one private pool (since 2.13). Rows stay when their pool goes.
 type PoolStats struct {
 	Pool PoolId
+
+	ReservedBytes StatArray
 }
 
 func poolStatsOf(c *C.cachalot_pool_stats) (s PoolStats) {
 	s.Pool = poolIdOf(&c.pool)
+	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
 	return
 }
 

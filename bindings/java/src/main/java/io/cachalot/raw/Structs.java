@@ -1497,6 +1497,8 @@ public final class Structs {
      */
     public StatArray allocatedBytes = new StatArray();
 
+    public StatArray reservedBytes = new StatArray();
+
     public StatArray activeBytes = new StatArray();
 
     public StatArray inactiveSplitBytes = new StatArray();
@@ -1552,6 +1554,7 @@ public final class Structs {
       value.active = StatArray.read(from, at + 200);
       value.inactiveSplit = StatArray.read(from, at + 296);
       value.allocatedBytes = StatArray.read(from, at + 392);
+      value.reservedBytes = StatArray.read(from, at + 488);
       value.activeBytes = StatArray.read(from, at + 584);
       value.inactiveSplitBytes = StatArray.read(from, at + 680);
       value.requestedBytes = StatArray.read(from, at + 776);
@@ -1577,6 +1580,7 @@ public final class Structs {
       this.active.put(to, at + 200, memory);
       this.inactiveSplit.put(to, at + 296, memory);
       this.allocatedBytes.put(to, at + 392, memory);
+      this.reservedBytes.put(to, at + 488, memory);
       this.activeBytes.put(to, at + 584, memory);
       this.inactiveSplitBytes.put(to, at + 680, memory);
       this.requestedBytes.put(to, at + 776, memory);
@@ -1610,9 +1614,12 @@ public final class Structs {
 
     public PoolId pool = new PoolId();
 
+    public StatArray reservedBytes = new StatArray();
+
     public static PoolStats read(ByteBuffer from, int at) {
       PoolStats value = new PoolStats();
       value.pool = PoolId.read(from, at + 8);
+      value.reservedBytes = StatArray.read(from, at + 24);
       return value;
     }
   }
