@@ -28,7 +28,7 @@ class Binding:
 BINDINGS = [
     Binding("Python", "bindings/python", ".py", False, lambda n: rf'\bcachalot_{n}\b|"{n}"', "/_c.py"),
     Binding("Rust", "bindings/rust", ".rs", True, lambda n: rf"\bcachalot_{n}\b", "/cachalot-sys/"),
-    Binding("Java", "bindings/java", ".java", True, lambda n: rf"\bNative\s*\.\s*{camel(n)}\b", "/raw/"),
+    Binding("Java", "bindings/java", ".java", True, lambda n: rf"\bNative\s*(?:\.|::)\s*{camel(n)}\b", "/raw/"),
     Binding("Go", "bindings/go", ".go", True, lambda n: rf"\braw\.{pascal(n)}\b", "/internal/raw/"),
 ]
 
