@@ -21,7 +21,9 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* reserved) {
   if (cachalot_java_method_count > METHODS) return JNI_ERR;
   found = (*env)->FindClass(env, "io/cachalot/raw/Callbacks");
   if (found == NULL) return JNI_ERR;
-  cachalot_java_class = (jclass)(*env)->NewGlobalRef(env, found);
+  /* A strong reference would keep the class loader that this library belongs to. Who is called back has one:
+   * user_data refers to an object of a class of Callbacks. */
+  cachalot_java_class = (jclass)(*env)->NewWeakGlobalRef(env, found);
   if (cachalot_java_class == NULL) return JNI_ERR;
   for (number = 1; number < cachalot_java_method_count; number++) {
     cachalot_java_ids[number] =
@@ -30,6 +32,15 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* reserved) {
     if (cachalot_java_ids[number] == NULL) return JNI_ERR;
   }
   return JNI_VERSION_10;
+}
+
+/** The class loader has been collected. */
+JNIEXPORT void JNICALL JNI_OnUnload(JavaVM* vm, void* reserved) {
+  JNIEnv* env;
+  (void)reserved;
+  if ((*vm)->GetEnv(vm, (void**)&env, JNI_VERSION_10) != JNI_OK) return;
+  (*env)->DeleteWeakGlobalRef(env, cachalot_java_class);
+  cachalot_java_class = NULL;
 }
 
 JNIEnv* cachalot_java_enter(int* attached) {

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package io.cachalot.raw;
 
+import io.cachalot.Cachalot;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
 
-/** Drives each kind of parameter and field through the library. A failed assertion ends the program. */
+/** Drives each kind of parameter and field through the library. */
 final class RawTest {
-  private RawTest() {}
-
-  public static void main(String[] arguments) throws Exception {
-    System.loadLibrary("cachalot_jni");
-    Memory.checkInterface();
-    everyStatusHasItsConstant();
-    structsComeBackAsTheyWereGiven();
-    aBlockAndItsNumbers();
-    outOfMemoryHasItsNumbers();
-    callbacksOfEachKind();
-    aTraceIsWrittenReadAndReplayed();
-    System.out.println("RawTest: passed");
+  @BeforeAll
+  static void load() {
+    Cachalot.version();
   }
 
   static void equal(Object expected, Object actual) {
@@ -69,7 +63,8 @@ final class RawTest {
     }
   }
 
-  static void everyStatusHasItsConstant() throws Exception {
+  @Test
+  void everyStatusHasItsConstant() throws Exception {
     int known = 0;
     for (Field field : Constants.class.getFields()) {
       known += field.getName().equals("OK") || field.getName().startsWith("ERROR_") ? 1 : 0;
@@ -87,7 +82,8 @@ final class RawTest {
     }
   }
 
-  static void structsComeBackAsTheyWereGiven() throws Exception {
+  @Test
+  void structsComeBackAsTheyWereGiven() throws Exception {
     Structs.AllocatorOptions options = new Structs.AllocatorOptions();
     options.config = "max_split_size_mb:128";
     try (Over over = new Over(options)) {
@@ -109,7 +105,8 @@ final class RawTest {
     }
   }
 
-  static void aBlockAndItsNumbers() {
+  @Test
+  void aBlockAndItsNumbers() {
     try (Over over = new Over(new Structs.AllocatorOptions())) {
       Structs.Request request = new Structs.Request();
       request.size = 1000;
@@ -132,7 +129,8 @@ final class RawTest {
     }
   }
 
-  static void outOfMemoryHasItsNumbers() {
+  @Test
+  void outOfMemoryHasItsNumbers() {
     try (Over over = new Over(new Structs.AllocatorOptions())) {
       ByteBuffer out = over.memory.allocate(Long.BYTES);
       equal(Constants.ERROR_OUT_OF_MEMORY,
@@ -145,7 +143,8 @@ final class RawTest {
     }
   }
 
-  static void callbacksOfEachKind() {
+  @Test
+  void callbacksOfEachKind() {
     AtomicLong contexts = new AtomicLong();
     Structs.AllocatorOptions options = new Structs.AllocatorOptions();
     options.contextCapture = contexts::incrementAndGet;
@@ -190,7 +189,8 @@ final class RawTest {
     }
   }
 
-  static void aTraceIsWrittenReadAndReplayed() {
+  @Test
+  void aTraceIsWrittenReadAndReplayed() {
     try (Over over = new Over(new Structs.AllocatorOptions())) {
       Memory memory = over.memory;
       Structs.HistoryOptions history = new Structs.HistoryOptions();

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds the JNI glue, and puts it and the library into the classes, for the jar. Called by Maven.
+#
+#   bindings/java/native.sh TARGET JAVA_HOME
+#
+# The library is that of CACHALOT_LIB_DIR; without it, it is built in TARGET/library.
+set -eu
+cd "$(dirname "$0")"
+target=$1 home=$2
+root=$(cd ../.. && pwd)
+interface=$(sed -n 's/.*int INTERFACE = \([0-9]*\);/\1/p' src/main/java/io/cachalot/raw/Constants.java)
+core=libcachalot.so.$((interface / 100)).$((interface % 100))
+
+if [ -n "${CACHALOT_LIB_DIR-}" ]; then
+  from=$CACHALOT_LIB_DIR
+  [ -e "$from/$core" ] || { echo "CACHALOT_LIB_DIR, $from, has no $core" >&2; exit 1; }
+else
+  from=$target/library
+  cmake -S "$root" -B "$from" -DCMAKE_BUILD_TYPE=Release >"$target/library.log" 2>&1 &&
+    cmake --build "$from" --target cachalot --parallel >>"$target/library.log" 2>&1 ||
+    { cat "$target/library.log" >&2; exit 1; }
+fi
+
+out=$target/classes/META-INF/native/linux-x86_64
+mkdir -p "$out" "$target/version/cachalot"
+IFS=. read -r major minor patch <"$root/VERSION"
+sed "s/@PROJECT_VERSION_MAJOR@/$major/; s/@PROJECT_VERSION_MINOR@/$minor/; s/@PROJECT_VERSION_PATCH@/$patch/
+     s/@PROJECT_VERSION@/$major.$minor.$patch/" "$root/capi/include/cachalot/version.h.in" >"$target/version/cachalot/version.h"
+install -m 755 "$(readlink -f "$from/$core")" "$out/$core"
+strip --strip-unneeded "$out/$core"
+# The library lies beside the glue: that one is taken, whatever LD_LIBRARY_PATH says.
+"${CC:-cc}" -std=c99 -O2 -Wall -Wextra -Wconversion -Werror -shared -fPIC -fvisibility=hidden \
+  -I"$home/include" -I"$home/include/linux" -I"$target/headers" -I"$root/capi/include" -I"$target/version" \
+  src/main/c/*.c -o "$out/libcachalot_jni.so" "$out/$core" \
+  -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN' -Wl,-z,defs -Wl,-z,now -s
+(cd "$out" && sha256sum "$core" libcachalot_jni.so >SHA256SUMS)

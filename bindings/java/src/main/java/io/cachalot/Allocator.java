@@ -1,0 +1,677 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Callbacks;
+import io.cachalot.raw.Memory;
+import io.cachalot.raw.Native;
+import io.cachalot.raw.Structs;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.List;
+import java.util.OptionalLong;
+
+/**
+ * PyTorch's CUDA caching allocator over all devices of one driver. All methods may be called at the same time from
+ * any thread.
+ *
+ * <pre>{@code
+ * try (Allocator allocator = Allocator.create(); Block block = allocator.allocate(1 << 20, 0, 0)) {
+ *   launch(block.address());
+ * }
+ * }</pre>
+ *
+ * <p>Addresses and streams are the driver's numbers; 0 is the default stream. Sizes are bytes. Numbers above
+ * {@code Long.MAX_VALUE} are negative, as C's unsigned ones are in Java.
+ */
+public final class Allocator extends AllocatorState implements AutoCloseable {
+  final Listeners listeners;
+  /** What ends the allocator, if that is not this. */
+  private final Object keeper;
+
+  Allocator(AllocatorCore core, Listeners listeners) {
+    this(core, listeners, null);
+    Cleaners.register(this, core);
+  }
+
+  Allocator(AllocatorCore core, Listeners listeners, Object keeper) {
+    super(core);
+    this.listeners = listeners;
+    this.keeper = keeper;
+  }
+
+  /**
+   * An allocator with all defaults: over the GPUs if there are any, else over host memory, with the options of the
+   * environment.
+   *
+   * @return the allocator; close it
+   * @throws DriverException if no driver could be opened
+   */
+  public static Allocator create() {
+    return builder().build();
+  }
+
+  /**
+   * An allocator to be described.
+   *
+   * @return a builder with all defaults
+   */
+  public static AllocatorBuilder builder() {
+    return new AllocatorBuilder();
+  }
+
+  /**
+   * Gives all memory back and ends the allocator. Again: nothing.
+   *
+   * @throws IllegalStateException while blocks are live (the message has their number), or from within a callback of
+   *     its own: then the allocator is still there
+   */
+  @Override
+  public void close() {
+    if (keeper == null) {
+      core.close();
+    }
+  }
+
+  /**
+   * The same, but live blocks are freed too: for each device that has some, all its work is waited for first. Their
+   * addresses must not be used afterwards. Again: nothing.
+   */
+  public void closeAll() {
+    if (keeper == null) {
+      core.closeAll();
+    }
+  }
+
+  // ---- Blocks ---------------------------------------------------------------------------------------
+
+  /**
+   * Hands out a block (PyTorch's tensor allocation).
+   *
+   * @param size bytes; 0 gives an empty block
+   * @param device counted from 0
+   * @param stream the stream that will use the block: it is not waited for between blocks of one stream
+   * @return the block; close it
+   * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
+   * @throws DriverException for an error that the driver reported now or left pending
+   */
+  public Block allocate(long size, int device, long stream) {
+    return own(allocateUnowned(size, device, stream));
+  }
+
+  /**
+   * Hands out a block on device 0 for the default stream.
+   *
+   * @param size bytes
+   * @return the block; close it
+   * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
+   */
+  public Block allocate(long size) {
+    return allocate(size, 0, 0);
+  }
+
+  /**
+   * Hands out a block, with all that a request may say.
+   *
+   * @param request the request
+   * @return the block; close it
+   * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
+   * @throws UnsupportedOperationException for {@link Request#at} under 2.11
+   */
+  public Block allocate(Request request) {
+    boolean isAmbient = Ambient.begin();
+    try (Scratch scratch = Scratch.enter(core)) {
+      request.put(scratch);
+      scratch.check(Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error));
+      return own(scratch.outLong());
+    } finally {
+      Ambient.end(isAmbient);
+    }
+  }
+
+  /**
+   * Hands out a block that has no owner: it costs no object, and is the caller's to free.
+   *
+   * @param size bytes; 0 gives address 0
+   * @param device counted from 0
+   * @param stream the stream that will use the block
+   * @return the address, for {@link #free} or {@link #adopt}
+   * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
+   * @throws DriverException for an error that the driver reported now or left pending
+   */
+  public long allocateUnowned(long size, int device, long stream) {
+    boolean isAmbient = Ambient.begin();
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.allocate(scratch.handle, size, device, stream, scratch.out, scratch.error));
+      return scratch.outLong();
+    } finally {
+      Ambient.end(isAmbient);
+    }
+  }
+
+  /** An owner for an address; if there can be none it is freed. */
+  Block own(long address) {
+    try {
+      return new Block(this, address);
+    } catch (Throwable thrown) {
+      core.freeAbandoned(address);
+      throw thrown;
+    }
+  }
+
+  /**
+   * Takes over a block without an owner.
+   *
+   * @param address of a live block that has no owner, from {@link #allocateUnowned}, {@link Block#leak} or C
+   * @return the block; close it
+   * @throws IllegalArgumentException for any other address than that of a live block
+   */
+  public Block adopt(long address) {
+    blockAt(address);
+    return own(address);
+  }
+
+  /**
+   * Frees a block without an owner.
+   *
+   * @param address as it was handed out; 0: nothing
+   * @throws IllegalArgumentException for an address that is not that of a live block: nothing has changed
+   */
+  public void free(long address) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      core.free(scratch, address, false, 0);
+    }
+  }
+
+  /**
+   * The same, made while this is the thread's current stream, which matters during captures.
+   *
+   * @param address as it was handed out; 0: nothing
+   * @param current the stream
+   * @throws IllegalArgumentException for an address that is not that of a live block
+   */
+  public void free(long address, long current) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      core.free(scratch, address, true, current);
+    }
+  }
+
+  /**
+   * Says that work on another stream uses a block; see {@link Block#recordStream(long)}.
+   *
+   * @param address 0 and foreign addresses are ignored, as in PyTorch
+   * @param stream of the block's device
+   */
+  public void recordStream(long address, long stream) {
+    core.call((allocator, error) -> Native.recordStream(allocator, address, stream, error));
+  }
+
+  /**
+   * What is known of a live block.
+   *
+   * @param address of a live block
+   * @return its size, stream, pool and so on
+   * @throws IllegalArgumentException for any other address
+   */
+  public BlockInfo blockAt(long address) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.getBlock(scratch.handle, address, scratch.sized(Structs.Block.SIZE), scratch.error));
+      return BlockInfo.of(Structs.Block.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /**
+   * The segment that a block is a piece of.
+   *
+   * @param address of a live block
+   * @return its segment
+   * @throws IllegalStateException for blocks of expandable segments and of an allocator without caching
+   */
+  public BaseAllocation baseAllocation(long address) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.baseAllocation(scratch.handle, address, scratch.out, scratch.out(1), scratch.error));
+      return new BaseAllocation(scratch.outLong(), scratch.outLong(1));
+    }
+  }
+
+  // ---- The cache ------------------------------------------------------------------------------------
+
+  /**
+   * Gives all cached memory of all devices back to the driver, after waiting for blocks freed with recorded streams.
+   */
+  public void emptyCache() {
+    core.call(Native::emptyCache);
+  }
+
+  /**
+   * The same for one device.
+   *
+   * @param device the device
+   * @throws IllegalArgumentException for a device that the driver does not have
+   */
+  public void emptyCache(int device) {
+    core.call((allocator, error) -> Native.emptyDeviceCache(allocator, device, error));
+  }
+
+  /**
+   * The same, made while this is the thread's current stream.
+   *
+   * @param device the device
+   * @param current the stream
+   */
+  public void emptyCache(int device, long current) {
+    core.call((allocator, error) -> Native.emptyDeviceCacheOnStream(allocator, device, current, error));
+  }
+
+  /**
+   * Empties the cache at the end of a try block.
+   *
+   * @return close it
+   */
+  public EmptyCacheScope emptyCacheOnClose() {
+    return new EmptyCacheScope(this);
+  }
+
+  /**
+   * Gives idle memory back to the driver, longest idle first, until no more is reserved than shall stay, or nothing
+   * has been idle for long enough. Memory counts as idle from the first trim on that sees it free.
+   *
+   * @param device the device
+   * @param keepBytes bytes that may stay reserved, live blocks included; 0: as few as possible
+   * @param minIdle zero: whatever is free goes
+   * @return the bytes that were given back
+   * @throws DriverException where the driver refused: what was given back until then stays given back
+   * @throws UnsupportedOperationException for an idle time under {@code backend:cudaMallocAsync}
+   */
+  public long trim(int device, long keepBytes, Duration minIdle) {
+    return core.ask((allocator, out, error) ->
+        Native.trim(allocator, device, keepBytes, minIdle.toNanos(), out, error));
+  }
+
+  /**
+   * The same by the caller's clock, for simulations and tests.
+   *
+   * @param device the device
+   * @param keepBytes bytes that may stay reserved
+   * @param minIdle zero: whatever is free goes
+   * @param now the time of a clock that never goes back
+   * @return the bytes that were given back
+   */
+  public long trimAt(int device, long keepBytes, Duration minIdle, Duration now) {
+    return core.ask((allocator, out, error) ->
+        Native.trimAt(allocator, device, keepBytes, minIdle.toNanos(), now.toNanos(), out, error));
+  }
+
+  /**
+   * The largest cached block.
+   *
+   * @param device the device
+   * @param atLeast where to start from; 0: the device's free memory counts as one block
+   * @return its bytes
+   */
+  public long largestBlock(int device, long atLeast) {
+    return core.ask((allocator, out, error) -> Native.largestBlock(allocator, device, atLeast, out, error));
+  }
+
+  /**
+   * The same, made while this is the thread's current stream (matters to {@code backend:cudaMallocAsync}).
+   *
+   * @param device the device
+   * @param atLeast where to start from
+   * @param current the stream
+   * @return its bytes
+   */
+  public long largestBlock(int device, long atLeast, long current) {
+    return core.ask((allocator, out, error) ->
+        Native.largestBlockOnStream(allocator, device, atLeast, current, out, error));
+  }
+
+  /**
+   * Switches caching on or off for later requests. A block is freed the way it was made.
+   *
+   * @param enabled whether requests are cached
+   */
+  public void setCachingEnabled(boolean enabled) {
+    core.call((allocator, error) -> Native.setCachingEnabled(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Whether requests are cached.
+   *
+   * @return whether they are
+   */
+  public boolean isCachingEnabled() {
+    try (Scratch scratch = Scratch.enter(core)) {
+      return Native.isCachingEnabled(scratch.handle) != 0;
+    }
+  }
+
+  // ---- History and observers ------------------------------------------------------------------------
+
+  /**
+   * Starts, changes or stops the recording of history on all devices. Slows every call down.
+   *
+   * @param options how
+   * @throws IllegalArgumentException for an unknown name of an action (recording is on by then and nothing is
+   *     skipped)
+   */
+  public void recordHistory(HistoryOptions options) {
+    try (Memory memory = new Memory()) {
+      if (options.values.skipActions != null) {
+        Texts.toC(memory, options.values.skipActions);
+      }
+      long address = options.values.write(memory);
+      core.call((allocator, error) -> Native.recordHistory(allocator, address, error));
+    }
+  }
+
+  /**
+   * The history of a device, by a snapshot.
+   *
+   * @param device the device
+   * @return its entries, oldest first
+   */
+  public List<TraceEntry> history(int device) {
+    try (Snapshot snapshot = snapshot()) {
+      return snapshot.history(device);
+    }
+  }
+
+  /**
+   * The context that a live block keeps.
+   *
+   * @param address the address
+   * @return the context; 0 for none and for any address that is not that of a live block
+   * @throws UnsupportedOperationException under 2.11
+   */
+  public long contextOf(long address) {
+    return core.ask((allocator, out, error) -> Native.contextOf(allocator, address, out, error));
+  }
+
+  /**
+   * What a context means.
+   *
+   * @param context the context; 0 gives ""
+   * @return one frame a line, innermost first
+   */
+  public String contextText(long context) {
+    return core.text((allocator, buffer, capacity, length, error) ->
+        Native.contextText(allocator, context, buffer, capacity, length, error));
+  }
+
+  /**
+   * Adds an entry with a text for a live block.
+   *
+   * @param address of a live block
+   * @param text the text
+   * @throws UnsupportedOperationException under 2.11
+   */
+  public void annotate(long address, String text) {
+    core.tell(text, (allocator, written, error) -> Native.annotate(allocator, address, written, error));
+  }
+
+  private Observer attach(int entry, Object callback, Listeners.Ref<?> listener, AllocatorCore.Attach attach) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(attach.call(scratch.handle, Memory.entry(entry), Memory.newReference(callback),
+          Memory.entry(Callbacks.DESTROY), scratch.out, scratch.error));
+      return new Observer(this, listener, scratch.outLong());
+    } catch (Throwable thrown) {
+      listeners.remove(listener);
+      throw thrown;
+    }
+  }
+
+  /**
+   * Attaches an observer of all events, recorded or not.
+   *
+   * @param observer the observer
+   * @return closing it detaches it; else it stays as long as the allocator
+   */
+  public Observer observeTrace(TraceObserver observer) {
+    Listeners.Ref<TraceObserver> ref = listeners.add(observer);
+    Callbacks.TraceObserverFn callback = entry -> ref.underLock(each -> each.event(TraceEntry.of(entry)));
+    return attach(Callbacks.TRACE_OBSERVER_FN, callback, ref, Native::observeTrace);
+  }
+
+  /**
+   * Attaches an observer of out-of-memory errors.
+   *
+   * @param observer the observer
+   * @return closing it detaches it; else it stays as long as the allocator
+   */
+  public Observer observeOutOfMemory(OutOfMemoryObserver observer) {
+    Listeners.Ref<OutOfMemoryObserver> ref = listeners.add(observer);
+    Callbacks.OutOfMemoryObserverFn callback =
+        numbers -> ref.call(each -> each.outOfMemory(OutOfMemory.of(numbers)));
+    return attach(Callbacks.OUT_OF_MEMORY_OBSERVER_FN, callback, ref, Native::observeOutOfMemory);
+  }
+
+  /**
+   * Attaches an observer of requests that are refused before the driver is asked.
+   *
+   * @param observer the observer
+   * @return closing it detaches it; else it stays as long as the allocator
+   */
+  public Observer observeRejection(RejectionObserver observer) {
+    Listeners.Ref<RejectionObserver> ref = listeners.add(observer);
+    Callbacks.RejectionObserverFn callback = numbers -> ref.call(each -> each.rejected(Rejection.of(numbers)));
+    return attach(Callbacks.REJECTION_OBSERVER_FN, callback, ref, Native::observeRejection);
+  }
+
+  /**
+   * Attaches a callback that is asked to free memory when a request finds no cached block.
+   *
+   * @param callback the callback
+   * @return closing it detaches it; else it stays as long as the allocator
+   */
+  public Observer onFreeMemory(FreeMemoryCallback callback) {
+    Listeners.Ref<FreeMemoryCallback> ref = listeners.add(callback);
+    Callbacks.FreeMemoryFn asked = (device, size) -> ref.get(false, each -> each.free(device, size)) ? 1 : 0;
+    return attach(Callbacks.FREE_MEMORY_FN, asked, ref, Native::registerFreeMemoryCallback);
+  }
+
+  /**
+   * A picture of segments, blocks, history and options.
+   *
+   * @return the snapshot; close it
+   */
+  public Snapshot snapshot() {
+    return snapshot(new SnapshotOptions());
+  }
+
+  /**
+   * The same.
+   *
+   * @param options what goes into it
+   * @return the snapshot; close it
+   */
+  public Snapshot snapshot(SnapshotOptions options) {
+    return Snapshot.take(this, options);
+  }
+
+  /**
+   * Who holds the memory of a device, and what is in the way of a request.
+   *
+   * @param options what it is about
+   * @return the report; close it
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public Report report(ReportOptions options) {
+    return Report.create(this, options);
+  }
+
+  // ---- Pools, captures, tenants ---------------------------------------------------------------------
+
+  /**
+   * A new id that this allocator has not given yet.
+   *
+   * @param forGraph false: of the form (0, k); true: (k, 0)
+   * @return the id
+   */
+  public PoolId newPoolId(boolean forGraph) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.poolNewId(scratch.handle, forGraph ? 1 : 0, scratch.out, scratch.error));
+      return new PoolId(scratch.outLong(), scratch.outLong(1));
+    }
+  }
+
+  /**
+   * Creates a private pool with a new id.
+   *
+   * @param device the device
+   * @param options how it is made
+   * @return the pool; close it
+   */
+  public Pool createPool(int device, PoolOptions options) {
+    return joinPool(device, newPoolId(false), options);
+  }
+
+  /**
+   * Creates a private pool, or joins the one that has this id.
+   *
+   * @param device the device
+   * @param id its id
+   * @param options how it is made; flags count for a pool that exists too, a source does not
+   * @return the pool; close it
+   * @throws IllegalStateException for a pool that was released, or for a source of a pool that exists
+   */
+  public Pool joinPool(int device, PoolId id, PoolOptions options) {
+    PoolKey key = pool(device, id);
+    try {
+      key.create(options);
+    } catch (IllegalStateException refused) {
+      // A source for a pool that exists is refused after the use count was raised.
+      if (options.hasSource() && !core.isClosed() && isJoined(key)) {
+        key.release();
+      }
+      throw refused;
+    }
+    return new Pool(key);
+  }
+
+  private static boolean isJoined(PoolKey key) {
+    try {
+      return key.useCount() > 1;
+    } catch (IllegalStateException absent) {
+      return false;
+    }
+  }
+
+  /**
+   * A pool by device and id, which need not exist.
+   *
+   * @param device the device
+   * @param id its id
+   * @return the functions of the library, one by one
+   */
+  public PoolKey pool(int device, PoolId id) {
+    return new PoolKey(this, device, id);
+  }
+
+  /**
+   * Marks a graph capture: until the scope is closed, calls on captured streams make no driver call that a capture
+   * forbids.
+   *
+   * @param device the device
+   * @return close it
+   */
+  public CaptureScope capture(int device) {
+    captureBegin(device);
+    return new CaptureScope(this, device);
+  }
+
+  /**
+   * Marks the begin of a graph capture.
+   *
+   * @param device the device
+   */
+  public void captureBegin(int device) {
+    core.call((allocator, error) -> Native.captureBegin(allocator, device, error));
+  }
+
+  /**
+   * Marks the end of a graph capture.
+   *
+   * @param device the device
+   * @throws IllegalStateException without a begin
+   */
+  public void captureEnd(int device) {
+    core.call((allocator, error) -> Native.captureEnd(allocator, device, error));
+  }
+
+  /**
+   * Makes a tenant.
+   *
+   * @param options how it is made
+   * @return the tenant; close it
+   * @throws IllegalArgumentException for a limit below the guarantee, a name that is too long, or guarantees that
+   *     together are more than a device has
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public Tenant createTenant(TenantOptions options) {
+    return Tenant.create(this, options);
+  }
+
+  // ---- What this version does not have --------------------------------------------------------------
+
+  /**
+   * What another process needs to open a block.
+   *
+   * @param address of a live block
+   * @return bytes and offset
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public SharedBlock share(long address) {
+    try (Scratch scratch = Scratch.enter(core); Memory memory = new Memory()) {
+      ByteBuffer handle = memory.allocate(4096);
+      scratch.check(Native.share(scratch.handle, address, Memory.addressOf(handle), 4096, scratch.out, scratch.out(1),
+          scratch.error));
+      byte[] bytes = new byte[(int) scratch.outLong()];
+      handle.get(bytes);
+      return new SharedBlock(bytes, scratch.outLong(1));
+    }
+  }
+
+  /**
+   * Opens memory that another process shares.
+   *
+   * @param device the device
+   * @param shared what the other process sent
+   * @return the address
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public long openShared(int device, SharedBlock shared) {
+    try (Memory memory = new Memory()) {
+      ByteBuffer handle = memory.allocate(shared.handle().length).put(shared.handle());
+      return core.ask((allocator, out, error) ->
+          Native.openShared(allocator, device, Memory.addressOf(handle), shared.handle().length, out, error));
+    }
+  }
+
+  /**
+   * Copies between devices on a stream.
+   *
+   * @param to where to
+   * @param toDevice on which device
+   * @param from where from
+   * @param fromDevice on which device
+   * @param size bytes
+   * @param stream the stream
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public void copy(long to, int toDevice, long from, int fromDevice, long size, long stream) {
+    core.call((allocator, error) ->
+        Native.copy(allocator, to, toDevice, from, fromDevice, size, stream, error));
+  }
+
+  /**
+   * Hands out pinned host memory.
+   *
+   * @param size bytes
+   * @return the block; close it
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public PinnedBlock allocatePinned(long size) {
+    return new PinnedBlock(this, core.ask((allocator, out, error) ->
+        Native.pinnedAllocate(allocator, size, out, error)));
+  }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Memory;
+import io.cachalot.raw.Native;
+import io.cachalot.raw.Structs;
+import java.util.EnumSet;
+import java.util.Set;
+import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
+
+/** How an allocator is made. What is not set has its default. */
+public final class AllocatorBuilder {
+  private final Structs.AllocatorOptions options = new Structs.AllocatorOptions();
+  private Driver driver;
+  private LogObserver log;
+  private LongSupplier capture;
+  private LongFunction<String> text;
+
+  AllocatorBuilder() {}
+
+  /**
+   * Where memory comes from; else as {@link Driver#fromEnvironment} does it.
+   *
+   * @param driver the driver, which the allocator keeps alive; it may be closed once the allocator has been made
+   * @return this
+   */
+  public AllocatorBuilder driver(Driver driver) {
+    this.driver = driver;
+    return this;
+  }
+
+  /**
+   * The option string; else that of the environment ({@code CACHALOT_ALLOC_CONF} or PyTorch's variables).
+   *
+   * @param config in PyTorch's grammar; "": every option has its default
+   * @return this
+   */
+  public AllocatorBuilder options(String config) {
+    options.config = config;
+    return this;
+  }
+
+  /**
+   * The options.
+   *
+   * @param config the options
+   * @return this
+   */
+  public AllocatorBuilder options(Options config) {
+    return options(config.toString());
+  }
+
+  /**
+   * The PyTorch release whose decisions are made; else the environment variable {@code CACHALOT_RELEASE}, else the
+   * newest.
+   *
+   * @param release the release
+   * @return this
+   */
+  public AllocatorBuilder release(Release release) {
+    options.release = release.number();
+    return this;
+  }
+
+  /**
+   * Defects of PyTorch to be mended.
+   *
+   * @param mends which
+   * @return this
+   */
+  public AllocatorBuilder mend(Set<Mend> mends) {
+    options.mend = Mend.bits(mends);
+    return this;
+  }
+
+  /**
+   * Safe debugging; else the environment variable {@code CACHALOT_DEBUG}.
+   *
+   * @param first one way
+   * @param more others
+   * @return this
+   */
+  public AllocatorBuilder debug(DebugOption first, DebugOption... more) {
+    options.debug = DebugOption.bits(EnumSet.of(first, more));
+    return this;
+  }
+
+  /**
+   * Whether memory is cached; else the environment variable {@code PYTORCH_NO_CUDA_MEMORY_CACHING}.
+   *
+   * @param enabled false: each allocation goes to the driver
+   * @return this
+   */
+  public AllocatorBuilder caching(boolean enabled) {
+    options.noCaching = enabled ? -1 : 1;
+    return this;
+  }
+
+  /**
+   * Whether expandable pages can be shared with other processes; else the environment variable
+   * {@code TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC}.
+   *
+   * @param shareable whether they can
+   * @return this
+   */
+  public AllocatorBuilder shareablePages(boolean shareable) {
+    options.shareablePages = shareable ? 1 : -1;
+    return this;
+  }
+
+  /**
+   * Whether the auditor runs after every call, and ends the process if it finds something; for tests.
+   *
+   * @param check whether it does
+   * @return this
+   */
+  public AllocatorBuilder checkEveryCall(boolean check) {
+    options.checkEveryCall = check ? 1 : 0;
+    return this;
+  }
+
+  /**
+   * Whether statistics are kept for each {@link Label}.
+   *
+   * @param track whether they are
+   * @return this
+   */
+  public AllocatorBuilder trackLabels(boolean track) {
+    options.trackLabels = track ? 1 : 0;
+    return this;
+  }
+
+  /**
+   * Gets the library's remarks; else it is silent.
+   *
+   * @param log called on the thread of the call, maybe under a lock: it must not call the library
+   * @return this
+   */
+  public AllocatorBuilder log(LogObserver log) {
+    this.log = log;
+    return this;
+  }
+
+  /**
+   * Where the contexts of the history come from.
+   *
+   * @param source the source
+   * @return this
+   */
+  public AllocatorBuilder contextSource(ContextSource source) {
+    options.contextSource = source.number();
+    return this;
+  }
+
+  /**
+   * Contexts of the program's own.
+   *
+   * @param capture gives the context of the calling thread as a number that can be resolved later; 0: none
+   * @param text what a context means, one frame a line, innermost first
+   * @return this
+   */
+  public AllocatorBuilder contexts(LongSupplier capture, LongFunction<String> text) {
+    options.contextSource = ContextSource.CALLBACK.number();
+    this.capture = capture;
+    this.text = text;
+    return this;
+  }
+
+  /**
+   * Makes the allocator. Nothing is obtained from the driver yet.
+   *
+   * @return the allocator; close it
+   * @throws IllegalArgumentException for an option string that is not acceptable
+   * @throws UnsupportedOperationException for an option that the driver can not serve
+   * @throws DriverException if no driver could be opened
+   */
+  public Allocator build() {
+    // What is called belongs to the allocator, not to the reference that the library has.
+    Listeners listeners = new Listeners();
+    Listeners.Ref<LogObserver> logs = log == null ? null : listeners.add(log);
+    Listeners.Ref<LongSupplier> captures = capture == null ? null : listeners.add(capture);
+    Listeners.Ref<LongFunction<String>> texts = text == null ? null : listeners.add(text);
+    options.log = logs == null ? null
+        : (level, message) -> logs.underLock(each -> each.log(LogLevel.of(level), message));
+    options.contextCapture = captures == null ? null : () -> captures.get(0L, LongSupplier::getAsLong);
+    options.contextText = texts == null ? null : context -> texts.get("", each -> each.apply(context));
+    try (Driver own = driver == null ? Driver.fromEnvironment() : null;
+        Scratch scratch = Scratch.enter(own == null ? driver.resource : own.resource);
+        Memory memory = new Memory()) {
+      options.driver = scratch.handle;
+      if (options.config != null) {
+        Texts.toC(memory, options.config);
+      }
+      scratch.check(Native.allocatorCreate(options.write(memory), scratch.out, scratch.error));
+      return new Allocator(new AllocatorCore(scratch.outLong(), memory.keep(), false), listeners);
+    }
+  }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Memory;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.lang.ref.Reference;
+import java.lang.ref.WeakReference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.function.Consumer;
+
+/** A block's memory as a buffer that can not outlive it unnoticed. */
+abstract class HostView {
+  abstract ByteBuffer buffer();
+
+  /** Whether the block can not be collected before the buffer. */
+  abstract boolean keepsBlock();
+
+  /**
+   * Takes the memory away from the buffers.
+   *
+   * @throws IllegalStateException while another thread is reading or writing
+   */
+  abstract void end();
+
+  /** Whether somebody may have a buffer from which the memory can not be taken away. */
+  boolean isInUse() {
+    return false;
+  }
+
+  static HostView of(Block block, long address, int size) {
+    return Segments.IS_THERE ? new Ending(block, address, size) : new Collected(address, size);
+  }
+
+  /** A segment of an arena, which ends with the block. */
+  private static final class Ending extends HostView {
+    private final AutoCloseable arena;
+    private final ByteBuffer buffer;
+    private boolean hasEnded;
+
+    Ending(Block block, long address, long size) {
+      // The arena keeps what it is to do at its end, so the buffer keeps the block.
+      Consumer<Object> keep = segment -> Reference.reachabilityFence(block);
+      try {
+        arena = (AutoCloseable) Segments.SHARED.invoke();
+        buffer = (ByteBuffer) Segments.BUFFER.invoke(
+            Segments.REINTERPRET.invoke(Segments.ADDRESS.invoke(address), size, arena, keep));
+      } catch (Throwable refused) {
+        throw new IllegalStateException("no buffer can be made: " + refused.getMessage(), refused);
+      }
+    }
+
+    @Override
+    ByteBuffer buffer() {
+      return buffer;
+    }
+
+    @Override
+    boolean keepsBlock() {
+      return true;
+    }
+
+    @Override
+    synchronized void end() {
+      if (hasEnded) {
+        return;
+      }
+      try {
+        arena.close();
+      } catch (RuntimeException inUse) {
+        throw inUse;
+      } catch (Exception impossible) {
+        throw new AssertionError(impossible);
+      }
+      hasEnded = true;
+    }
+  }
+
+  /** Before Java 22: the memory stays until nobody has a buffer. Those made from it keep it. */
+  private static final class Collected extends HostView {
+    private final WeakReference<ByteBuffer> buffer;
+    /** As long as the block is open it has the buffer. */
+    private ByteBuffer kept;
+
+    Collected(long address, int size) {
+      kept = address == 0 ? ByteBuffer.allocateDirect(0) : Memory.view(address, size).order(ByteOrder.BIG_ENDIAN);
+      buffer = new WeakReference<>(kept);
+    }
+
+    @Override
+    ByteBuffer buffer() {
+      return kept;
+    }
+
+    @Override
+    boolean keepsBlock() {
+      return false;
+    }
+
+    @Override
+    void end() {
+      kept = null;
+    }
+
+    @Override
+    boolean isInUse() {
+      return kept != null || buffer.get() != null;
+    }
+  }
+
+  /** Java's foreign memory, as far as it is needed here; Java 17 has none that is final. */
+  private static final class Segments {
+    static final MethodHandle SHARED;
+    static final MethodHandle ADDRESS;
+    static final MethodHandle REINTERPRET;
+    static final MethodHandle BUFFER;
+    static final boolean IS_THERE = Runtime.version().feature() >= 22;
+
+    static {
+      MethodHandle shared = null;
+      MethodHandle address = null;
+      MethodHandle reinterpret = null;
+      MethodHandle buffer = null;
+      if (IS_THERE) {
+        try {
+          MethodHandles.Lookup lookup = MethodHandles.lookup();
+          Class<?> arena = Class.forName("java.lang.foreign.Arena");
+          Class<?> segment = Class.forName("java.lang.foreign.MemorySegment");
+          shared = lookup.findStatic(arena, "ofShared", MethodType.methodType(arena));
+          address = lookup.findStatic(segment, "ofAddress", MethodType.methodType(segment, long.class));
+          reinterpret = lookup.findVirtual(segment, "reinterpret",
+              MethodType.methodType(segment, long.class, arena, Consumer.class));
+          buffer = lookup.findVirtual(segment, "asByteBuffer", MethodType.methodType(ByteBuffer.class));
+        } catch (ReflectiveOperationException impossible) {
+          throw new ExceptionInInitializerError(impossible);
+        }
+      }
+      SHARED = shared;
+      ADDRESS = address;
+      REINTERPRET = reinterpret;
+      BUFFER = buffer;
+    }
+  }
+}

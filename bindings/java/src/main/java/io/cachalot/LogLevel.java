@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Constants;
+
+/** Levels of the library's remarks. */
+public enum LogLevel {
+  /** A warning of the reference, in its words. */
+  WARNING(Constants.LOG_WARNING),
+  /** A mended defect of the reference has just changed a decision. */
+  DIFFERENCE(Constants.LOG_DIFFERENCE),
+  /** A block was written beyond its end ({@link DebugOption#RED_ZONES}). */
+  DAMAGE(Constants.LOG_DAMAGE),
+  /** One that a newer library knows and this version does not. */
+  UNKNOWN(-1);
+
+  private final int number;
+
+  LogLevel(int number) {
+    this.number = number;
+  }
+
+  int number() {
+    return number;
+  }
+
+  static LogLevel of(int number) {
+    for (LogLevel each : values()) {
+      if (each.number == number) {
+        return each;
+      }
+    }
+    return UNKNOWN;
+  }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Constants;
+import java.util.Set;
+
+/** What a private pool is like. */
+public enum PoolFlag {
+  /** Its cached blocks serve requests of others that would fail. */
+  USE_ON_OOM(Constants.POOL_USE_ON_OOM),
+  /** Its blocks are never split. */
+  NO_SPLIT(Constants.POOL_NO_SPLIT);
+
+  private final int number;
+
+  PoolFlag(int number) {
+    this.number = number;
+  }
+
+  int number() {
+    return number;
+  }
+
+  static int bits(Set<PoolFlag> chosen) {
+    return chosen.stream().mapToInt(PoolFlag::number).reduce(0, (a, b) -> a | b);
+  }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Memory;
+import io.cachalot.raw.Native;
+import java.nio.ByteBuffer;
+
+/**
+ * A pool by device and id. Its methods are the functions of the library, one by one, and the balance of creating,
+ * beginning, ending and releasing is the caller's; {@link Pool} keeps it by itself.
+ *
+ * <p>A pool has a use count: creating or joining it and each beginning of a routing add 1, releasing takes 1 away; at
+ * 0 its memory may be given back and it can not be joined again.
+ */
+public final class PoolKey {
+  private final Allocator allocator;
+  private final int device;
+  private final PoolId id;
+
+  PoolKey(Allocator allocator, int device, PoolId id) {
+    this.allocator = allocator;
+    this.device = device;
+    this.id = id;
+  }
+
+  /** A function of the pool. */
+  @FunctionalInterface
+  private interface Call {
+    int call(long allocator, long first, long second, long error);
+  }
+
+  private void call(Call call) {
+    try (Scratch scratch = Scratch.enter(allocator.core)) {
+      scratch.check(call.call(scratch.handle, id.first(), id.second(), scratch.error));
+    }
+  }
+
+  /**
+   * Whose pool it is.
+   *
+   * @return the allocator
+   */
+  public Allocator allocator() {
+    return allocator;
+  }
+
+  /**
+   * Where it is.
+   *
+   * @return the device
+   */
+  public int device() {
+    return device;
+  }
+
+  /**
+   * Its name.
+   *
+   * @return the id
+   */
+  public PoolId id() {
+    return id;
+  }
+
+  /**
+   * Creates the pool, or joins the one that has this id.
+   *
+   * @param options how it is made
+   * @throws IllegalStateException for a pool that was released, or for a source of a pool that exists (the use count
+   *     has been raised by then)
+   */
+  public void create(PoolOptions options) {
+    try (Memory memory = new Memory()) {
+      long written = options.toC().write(memory);
+      call((owner, first, second, error) -> Native.poolCreate(owner, device, first, second, written, error));
+    }
+  }
+
+  /**
+   * Creates or joins the pool and routes requests to it from now on. Of several routings the newest that takes a
+   * request has it.
+   *
+   * @param route which requests
+   * @throws IllegalStateException if the pool is being routed to already (its use count has been raised by then)
+   */
+  public void begin(Route route) {
+    try (Memory memory = new Memory()) {
+      long written = route.toC().write(memory);
+      call((owner, first, second, error) -> Native.poolBegin(owner, device, first, second, written, error));
+    }
+  }
+
+  /** Ends the routing. The use count stays: {@link #release} for the beginning too. */
+  public void end() {
+    call((owner, first, second, error) -> Native.poolEnd(owner, device, first, second, error));
+  }
+
+  /**
+   * The same, made while this is the thread's current stream.
+   *
+   * @param current the stream
+   */
+  public void end(long current) {
+    call((owner, first, second, error) -> Native.poolEndOnStream(owner, device, first, second, current, error));
+  }
+
+  /**
+   * Lowers the use count.
+   *
+   * @throws IllegalStateException for an unknown pool or a count below 0
+   */
+  public void release() {
+    call((owner, first, second, error) -> Native.poolRelease(owner, device, first, second, error));
+  }
+
+  /** Gives the cached memory of a pool with use count 0 back. Any other pool: nothing. */
+  public void empty() {
+    call((owner, first, second, error) -> Native.poolEmpty(owner, device, first, second, error));
+  }
+
+  /**
+   * The same, made while this is the thread's current stream.
+   *
+   * @param current the stream
+   */
+  public void empty(long current) {
+    call((owner, first, second, error) -> Native.poolEmptyOnStream(owner, device, first, second, current, error));
+  }
+
+  /**
+   * Lets the pool's cached blocks serve requests that would fail. The pool need not exist.
+   *
+   * @param use whether they do
+   */
+  public void setUseOnOom(boolean use) {
+    call((owner, first, second, error) ->
+        Native.poolSetUseOnOom(owner, device, first, second, use ? 1 : 0, error));
+  }
+
+  /** Blocks of this pool are not split from now on. The pool need not exist. */
+  public void setNoSplit() {
+    call((owner, first, second, error) -> Native.poolSetNoSplit(owner, device, first, second, error));
+  }
+
+  /**
+   * The use count.
+   *
+   * @return the count
+   * @throws IllegalStateException for a pool that does not exist
+   */
+  public int useCount() {
+    try (Scratch scratch = Scratch.enter(allocator.core)) {
+      scratch.check(Native.poolUseCount(scratch.handle, device, id.first(), id.second(), scratch.out, scratch.error));
+      return scratch.outInt();
+    }
+  }
+
+  /**
+   * Whether the pool's blocks that are handed out are exactly these.
+   *
+   * @param addresses the addresses
+   * @return whether they are
+   * @throws IllegalArgumentException for an unknown pool
+   */
+  public boolean hasLive(long... addresses) {
+    try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
+      ByteBuffer list = memory.allocate(Math.max(1, Long.BYTES * addresses.length));
+      list.asLongBuffer().put(addresses);
+      scratch.check(Native.poolHasLive(scratch.handle, device, id.first(), id.second(), Memory.addressOf(list),
+          addresses.length, scratch.out, scratch.error));
+      return scratch.outInt() != 0;
+    }
+  }
+
+  /**
+   * Takes a checkpoint.
+   *
+   * @return the checkpoint
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public Checkpoint checkpoint() {
+    return new Checkpoint(allocator.core.ask((owner, out, error) ->
+        Native.checkpointTake(owner, device, id.first(), id.second(), out, error)));
+  }
+
+  /**
+   * Puts a pool of this device back to a checkpoint.
+   *
+   * @param checkpoint of {@link #checkpoint}
+   * @throws UnsupportedOperationException always, in this version
+   */
+  public void apply(Checkpoint checkpoint) {
+    allocator.core.call((owner, error) ->
+        Native.checkpointApply(owner, device, checkpoint.resource().address(), error));
+  }
+
+  /** Device and id. */
+  @Override
+  public String toString() {
+    return "pool (" + id.first() + ", " + id.second() + ") of device " + device;
+  }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/** Requests are routed to a pool until this is closed ({@link Pool#route}). */
+public final class PoolScope implements AutoCloseable {
+  private final PoolKey key;
+  private final AtomicBoolean isClosed = new AtomicBoolean();
+
+  PoolScope(PoolKey key) {
+    this.key = key;
+  }
+
+  /** Ends the routing. Again, or after its allocator: nothing. */
+  @Override
+  public void close() {
+    if (isClosed.compareAndSet(false, true) && !key.allocator().core.isClosed()) {
+      key.end();
+      key.release();
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Native;
+import io.cachalot.raw.Structs;
+
+/** A replay that has ended, with its allocator. */
+public final class Replay implements AutoCloseable {
+  private final Raw resource;
+  private final Allocator allocator;
+
+  Replay(long address) {
+    AllocatorCore core = new AllocatorCore(Native.replayAllocator(address), null, true);
+    resource = new Raw(address, core);
+    allocator = new Allocator(core, new Listeners(), this);
+    Cleaners.register(this, resource);
+  }
+
+  /** The replay's allocator ends with it. */
+  private static final class Raw extends Resource {
+    private final AllocatorCore core;
+
+    Raw(long address, AllocatorCore core) {
+      super("replay", address);
+      this.core = core;
+    }
+
+    @Override
+    void destroy(long address, Scratch scratch) {
+      core.close();
+      Native.replayDestroy(address);
+    }
+  }
+
+  /**
+   * What came of it.
+   *
+   * @return the numbers
+   */
+  public ReplayResult result() {
+    try (Scratch scratch = Scratch.enter(resource)) {
+      Errors.row(Native.replayGetResult(scratch.handle, scratch.sized(Structs.ReplayResult.SIZE)), 0);
+      return ReplayResult.of(Structs.ReplayResult.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /**
+   * The allocator at the end of the run, to be asked for statistics, summary and snapshot. It ends with the replay.
+   *
+   * @return the allocator
+   */
+  public Allocator allocator() {
+    return allocator;
+  }
+
+  /** Ends the replay and its allocator. Again: nothing. */
+  @Override
+  public void close() {
+    resource.close();
+  }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Structs;
+
+/** How a trace is replayed. */
+public final class ReplayOptions {
+  final Structs.ReplayOptions values = new Structs.ReplayOptions();
+
+  private Progress progress;
+
+  /** All defaults. */
+  public ReplayOptions() {}
+
+  /** Sees how far a replay is. */
+  @FunctionalInterface
+  public interface Progress {
+    /**
+     * Some events have been replayed.
+     *
+     * @param done how many
+     * @param total of how many
+     * @return whether to go on; a replay that is stopped ends with a {@link CachalotException}
+     */
+    boolean at(long done, long total);
+  }
+
+  /**
+   * The option string; else the recorded one.
+   *
+   * @param config in PyTorch's grammar
+   * @return this
+   */
+  public ReplayOptions options(String config) {
+    values.config = config;
+    return this;
+  }
+
+  /**
+   * The release; else the recorded one, or the default.
+   *
+   * @param release the release
+   * @return this
+   */
+  public ReplayOptions release(Release release) {
+    values.release = release.number();
+    return this;
+  }
+
+  /**
+   * Whether the recorded addresses are handed out and every event is compared.
+   *
+   * @param expect needs the recorded options and release
+   * @return this
+   */
+  public ReplayOptions expect(boolean expect) {
+    values.expect = expect ? 1 : 0;
+    return this;
+  }
+
+  /**
+   * Bytes of a device; else the recorded number, or 80 GiB.
+   *
+   * @param bytes the capacity
+   * @return this
+   */
+  public ReplayOptions capacity(long bytes) {
+    values.capacity = bytes;
+    return this;
+  }
+
+  /**
+   * The memory fraction; else there is no limit.
+   *
+   * @param fraction of the device's memory
+   * @return this
+   */
+  public ReplayOptions fraction(double fraction) {
+    values.fraction = fraction;
+    return this;
+  }
+
+  /**
+   * Is called now and then.
+   *
+   * @param progress what is called
+   * @return this
+   */
+  public ReplayOptions progress(Progress progress) {
+    this.progress = progress;
+    return this;
+  }
+
+  Progress progress() {
+    return progress;
+  }
+}

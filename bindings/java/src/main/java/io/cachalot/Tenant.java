@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Constants;
+import io.cachalot.raw.Memory;
+import io.cachalot.raw.Native;
+import io.cachalot.raw.Structs;
+import java.util.OptionalInt;
+
+/**
+ * A user of an allocator that is counted by itself: a model of a server, say. It has a guarantee, a limit, a
+ * priority, and a callback that is asked to give memory back. {@code docs/serving.md} has the rules.
+ */
+public final class Tenant implements AutoCloseable {
+  private final Allocator allocator;
+  final Core core;
+
+  /** What is left of a tenant when it has been collected. */
+  static final class Core extends Resource {
+    private final AllocatorCore owner;
+
+    Core(AllocatorCore owner, long address) {
+      super("tenant", address);
+      this.owner = owner;
+    }
+
+    @Override
+    void destroy(long address, Scratch scratch) {
+      scratch.check(Native.tenantDestroy(address, scratch.error));
+    }
+
+    @Override
+    boolean takesLocks() {
+      return true;
+    }
+
+    @Override
+    void abandoned() {
+      owner.adoptOrphan(this);
+    }
+  }
+
+  Tenant(Allocator allocator, long address) {
+    this.allocator = allocator;
+    core = new Core(allocator.core, address);
+    Cleaners.register(this, core);
+  }
+
+  static Tenant create(Allocator allocator, TenantOptions options) {
+    PressureCallback callback = options.callback();
+    Listeners.Ref<PressureCallback> ref = callback == null ? null : allocator.listeners.add(callback);
+    Structs.TenantOptions values = options.values;
+    values.pressure = ref == null ? null : pressure -> ref.get(0L, each -> each.give(Pressure.of(pressure)));
+    try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
+      if (values.name != null) {
+        Texts.toC(memory, values.name);
+      }
+      scratch.check(Native.tenantCreate(scratch.handle, values.write(memory), scratch.out, scratch.error));
+      return new Tenant(allocator, scratch.outLong());
+    }
+  }
+
+  /**
+   * Whose tenant it is.
+   *
+   * @return the allocator
+   */
+  public Allocator allocator() {
+    return allocator;
+  }
+
+  /** A function of the tenant. */
+  @FunctionalInterface
+  private interface Call {
+    int call(long tenant, long error);
+  }
+
+  private void call(Call call) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(call.call(scratch.handle, scratch.error));
+    }
+  }
+
+  /**
+   * {@link Allocator#allocate(long, int, long)} for this tenant.
+   *
+   * @param size bytes
+   * @param device the device
+   * @param stream the stream that will use the block
+   * @return the block; close it
+   * @throws OutOfDeviceMemoryException also for a refusal by the rules of tenants
+   * @throws IllegalStateException while caching is off
+   */
+  public Block allocate(long size, int device, long stream) {
+    boolean isAmbient = Ambient.begin();
+    try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(allocator.core)) {
+      scratch.check(Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out,
+          scratch.error));
+      return allocator.own(scratch.outLong());
+    } finally {
+      Ambient.end(isAmbient);
+    }
+  }
+
+  /**
+   * Makes this the tenant of all requests of the calling thread that name none, until the scope is closed. These
+   * nest.
+   *
+   * @return close it, on the same thread
+   */
+  public TenantScope enter() {
+    return new TenantScope(this);
+  }
+
+  /**
+   * Guarantee and limit, for later requests. Blocks stay what they are.
+   *
+   * @param device the device; empty: each
+   * @param guaranteedBytes the guarantee
+   * @param limitBytes the limit; 0: none
+   * @throws IllegalArgumentException for a limit below the guarantee, or guarantees that together are more than the
+   *     device has: then nothing is changed
+   */
+  public void setBytes(OptionalInt device, long guaranteedBytes, long limitBytes) {
+    call((tenant, error) ->
+        Native.tenantSetBytes(tenant, device.orElse(Constants.ALL_DEVICES), guaranteedBytes, limitBytes, error));
+  }
+
+  /**
+   * The priority, for later requests.
+   *
+   * @param priority tenants of lower priority give first
+   */
+  public void setPriority(int priority) {
+    call((tenant, error) -> Native.tenantSetPriority(tenant, priority, error));
+  }
+
+  /**
+   * What it has.
+   *
+   * @param device on this device
+   * @return the numbers
+   */
+  public TenantStats stats(int device) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.getTenantStats(scratch.handle, device, scratch.sized(Structs.TenantStats.SIZE),
+          scratch.error));
+      return TenantStats.of(Structs.TenantStats.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /**
+   * Ends the tenant, also after its allocator. Again: nothing.
+   *
+   * @throws IllegalStateException while it has live blocks, or is the tenant of a thread, or from within its own
+   *     callback: then it is still there
+   */
+  @Override
+  public void close() {
+    core.close();
+  }
+}
