@@ -449,11 +449,15 @@ final class Operations {
       }
       case "fail" -> {
         long count = words.number();
-        script.sim.failOutOfMemory(ALLOCATING, words.numberOr(0), count);
+        if (count > 0) {
+          script.sim.failOutOfMemory(ALLOCATING, words.numberOr(0), count);
+        }
       }
       case "error" -> {
         int code = (int) words.signed();
-        script.sim.fail(OBTAINING, code, words.numberOr(0), 1);
+        if (code != 0) {
+          script.sim.fail(OBTAINING, code, words.numberOr(0), 1);
+        }
       }
       case "pending_error" -> script.sim.setPendingError((int) words.signed());
       case "own_fail" -> script.ownFailures = words.number();

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** What the library calls, and what that may do. */
+final class CallbackTest {
+  private static final long MIB = 1 << 20;
+  private final List<Throwable> uncaught = new ArrayList<>();
+  private Sim sim;
+  private Allocator allocator;
+
+  @BeforeEach
+  void open() {
+    sim = Sim.create(100 * MIB);
+    allocator = Allocator.builder().driver(sim).options("").trackLabels(true).build();
+    Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> uncaught.add(thrown));
+  }
+
+  @AfterEach
+  void close() {
+    Thread.currentThread().setUncaughtExceptionHandler(null);
+    allocator.closeAll();
+    sim.close();
+  }
+
+  @Test
+  void whatAnObserverThrowsStaysOutside() {
+    allocator.observeTrace(entry -> {
+      throw new IllegalStateException("trace");
+    });
+    allocator.observeOutOfMemory(numbers -> {
+      throw new AssertionError("oom");
+    });
+    allocator.onFreeMemory((device, size) -> {
+      throw new IllegalArgumentException("free");
+    });
+    allocator.allocate(MIB).close();
+    assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(200 * MIB));
+    List<String> messages = uncaught.stream().map(Throwable::getMessage).distinct().sorted().toList();
+    assertEquals(List.of("free", "oom", "trace"), messages);
+    allocator.check();
+  }
+
+  @Test
+  void callsUnderALockAreRefused() {
+    List<String> refused = new ArrayList<>();
+    Block other = allocator.allocate(1);
+    try (Observer observer = allocator.observeTrace(entry -> {
+      refused.add(assertThrows(IllegalStateException.class, () -> allocator.allocate(1)).getMessage());
+      refused.add(assertThrows(IllegalStateException.class, other::close).getMessage());
+      refused.add(assertThrows(IllegalStateException.class, () -> allocator.stats(0)).getMessage());
+    })) {
+      allocator.allocate(5 * MIB).close();
+    }
+    assertEquals(List.of(), uncaught);
+    assertEquals(1, refused.stream().distinct().count());
+    assertTrue(refused.get(0).contains("under a lock"), refused.get(0));
+    assertEquals(512, other.info().size());
+    int before = refused.size();
+    allocator.allocate(5 * MIB).close();
+    assertEquals(before, refused.size(), "it is detached");
+  }
+
+  @Test
+  void anAllocatorIsNotClosedFromWithinItsCall() {
+    List<String> refused = new ArrayList<>();
+    allocator.onFreeMemory((device, size) -> {
+      refused.add(assertThrows(IllegalStateException.class, allocator::closeAll).getMessage());
+      return false;
+    });
+    allocator.allocate(MIB).close();
+    assertTrue(refused.get(0).contains("from within"), refused.get(0));
+  }
+
+  @Test
+  void outOfMemoryHasItsNumbers() {
+    List<OutOfMemory> seen = new ArrayList<>();
+    List<String> reports = new ArrayList<>();
+    allocator.observeOutOfMemory(numbers -> {
+      seen.add(numbers);
+      try (Report report = allocator.report(
+          new ReportOptions(numbers.device()).request(numbers.requested(), numbers.stream()))) {
+        assertEquals(Outcome.FAILS, report.numbers().outcome());
+        reports.add(report.text());
+      }
+    });
+    allocator.setMemoryLimit(0, OptionalLong.of(50 * MIB));
+    OutOfDeviceMemoryException failure =
+        assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(60 * MIB, 0, 5));
+    assertEquals(60 * MIB, failure.numbers().requested());
+    assertEquals(50 * MIB, failure.numbers().limit());
+    assertEquals(100 * MIB, failure.numbers().deviceTotal());
+    assertEquals(5, failure.numbers().stream());
+    assertTrue(failure.getMessage().startsWith("CUDA out of memory. Tried to allocate 60.00 MiB."));
+    assertEquals(List.of(failure.numbers()), seen);
+    assertTrue(reports.get(0).contains("it fails"), reports.get(0));
+    assertEquals(List.of(), uncaught);
+  }
+
+  @Test
+  void freeMemoryCallbackMakesRoom() {
+    List<Block> cache = new ArrayList<>();
+    for (int i = 0; i < 4; i++) {
+      cache.add(allocator.allocate(20 * MIB));
+    }
+    allocator.onFreeMemory((device, size) -> {
+      cache.forEach(Block::close);
+      return !cache.isEmpty();
+    });
+    allocator.allocate(90 * MIB).close();
+    assertEquals(List.of(), uncaught);
+  }
+
+  @Test
+  void tenantsGiveToEachOther() {
+    List<Block> held = new ArrayList<>();
+    List<Pressure> asked = new ArrayList<>();
+    Tenant giver = allocator.createTenant(new TenantOptions("giver").priority(-1).onPressure(pressure -> {
+      asked.add(pressure);
+      long bytes = held.stream().mapToLong(block -> block.info().size()).sum();
+      held.forEach(Block::close);
+      held.clear();
+      return bytes;
+    }));
+    Tenant taker = allocator.createTenant(new TenantOptions("taker").guaranteedBytes(60 * MIB));
+    for (int i = 0; i < 4; i++) {
+      held.add(giver.allocate(10 * MIB, 0, 0));
+    }
+    assertEquals(40 * MIB, giver.stats(0).allocatedBytes().current());
+    try (TenantScope scope = taker.enter(); Block block = allocator.allocate(80 * MIB)) {
+      assertEquals(80 * MIB, taker.stats(0).allocatedBytes().current());
+    }
+    assertEquals("taker", asked.get(0).requesterName());
+    assertEquals(0, giver.stats(0).allocation().current());
+    giver.setBytes(OptionalInt.empty(), 0, 8 * MIB);
+    giver.setPriority(3);
+    assertEquals(OptionalLong.of(8 * MIB), giver.stats(0).limitBytes());
+    assertThrows(OutOfDeviceMemoryException.class, () -> giver.allocate(9 * MIB, 0, 0));
+    assertEquals(List.of("default", "giver", "taker"),
+        allocator.tenantStats(0).stream().map(TenantStats::name).toList());
+    assertThrows(IllegalArgumentException.class,
+        () -> allocator.createTenant(new TenantOptions("x").guaranteedBytes(2).limitBytes(1)));
+    giver.close();
+    taker.close();
+    assertEquals(List.of(), uncaught);
+  }
+
+  @Test
+  void aPoolHasItsOwnSource() {
+    AtomicLong given = new AtomicLong();
+    PoolSource source = new PoolSource() {
+      @Override
+      public long allocate(long size, int device, long stream) {
+        given.addAndGet(size);
+        return 0x5000000000L;
+      }
+
+      @Override
+      public void free(long address, long size, int device, long stream) {
+        given.addAndGet(-size);
+      }
+    };
+    try (Pool pool = allocator.createPool(0, new PoolOptions().source(source))) {
+      try (PoolScope scope = pool.route(Route.predicate(stream -> stream == 3));
+          Block block = allocator.allocate(1, 0, 3)) {
+        assertEquals(0x5000000000L, block.address());
+        assertEquals(pool.id(), block.info().pool());
+        assertTrue(pool.key().hasLive(block.address()));
+        assertThrows(IllegalStateException.class, () -> pool.route(Route.all()));
+        assertEquals(2, pool.key().useCount());
+      }
+      assertEquals(2 * MIB, given.get());
+      assertThrows(IllegalStateException.class,
+          () -> allocator.joinPool(0, pool.id(), new PoolOptions().source(source)));
+      assertEquals(1, pool.key().useCount());
+      assertEquals(2 * MIB, allocator.poolStats(0).get(0).reservedBytes().all().current());
+    }
+    allocator.emptyCache();
+    assertEquals(0, given.get());
+    assertEquals(List.of(), uncaught);
+  }
+
+  @Test
+  void aTraceIsWrittenReadAndReplayed() throws IOException {
+    allocator.recordHistory(HistoryOptions.recording(100));
+    allocator.allocate(MIB).close();
+    ByteArrayOutputStream file = new ByteArrayOutputStream();
+    try (Snapshot snapshot = allocator.snapshot()) {
+      Trace.write(snapshot, allocator.stats(0), "ein Test: ä", file);
+    }
+    try (Trace trace = Trace.read(new ByteArrayInputStream(file.toByteArray()))) {
+      assertEquals("ein Test: ä", trace.info().workload());
+      assertEquals(Action.SEGMENT_ALLOC, trace.event(0).action());
+      assertEquals(allocator.stats(0).rows(allocator.release()).size(), trace.stats().size());
+      try (Replay replay = trace.replay(new ReplayOptions().progress((done, total) -> true))) {
+        assertEquals(1, replay.result().allocations());
+        assertEquals(MIB, replay.allocator().maxMemoryAllocated(0));
+        Allocator borrowed = replay.allocator();
+        borrowed.close();
+        assertEquals("sim", borrowed.driverName());
+        replay.close();
+        assertThrows(IllegalStateException.class, borrowed::backend);
+      }
+      ByteArrayOutputStream script = new ByteArrayOutputStream();
+      trace.writeScript(new ReplayOptions(), script);
+      assertTrue(script.toString().contains("\na "), script.toString());
+    }
+    IOException broken = new IOException("broken");
+    assertEquals(broken, assertThrows(IOException.class, () -> Trace.read(new InputStream() {
+      @Override
+      public int read() throws IOException {
+        throw broken;
+      }
+    })));
+    assertThrows(CachalotException.class, () -> Trace.read(new ByteArrayInputStream("nonsense".getBytes())));
+  }
+}

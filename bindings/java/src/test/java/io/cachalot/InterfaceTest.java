@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import org.junit.jupiter.api.Test;
+
+/** One call of each thing that no other test has a use for. */
+final class InterfaceTest {
+  private static final long MIB = 1 << 20;
+
+  private static Allocator over(Driver driver, String options) {
+    return Allocator.builder().driver(driver).options(options).trackLabels(true).build();
+  }
+
+  @Test
+  void theLibraryIsTheOneThatTheJarCarries() {
+    assertEquals("the jar", Cachalot.libraryPlace());
+    assertTrue(Cachalot.version().matches("\\d+\\.\\d+\\.\\d+"));
+    assertTrue(Cachalot.versionNumber() >= 100);
+    assertEquals("OK", Status.all().get(0).name());
+    assertEquals("OUT_OF_MEMORY", Status.nameOf(10));
+    assertEquals("UNKNOWN", Status.nameOf(-7));
+  }
+
+  @Test
+  void optionsAreWrittenAndRead() {
+    Options options = Options.builder().expandableSegments(true).maxSplitSizeMb(128)
+        .roundupPower2Divisions(Map.of(256L, 1L), 8).build();
+    String text = "expandable_segments:True,max_split_size_mb:128,roundup_power2_divisions:[256:1,>:8]";
+    assertEquals(text, options.toString());
+    assertEquals(options, Options.parse(text));
+    assertEquals("", Options.parse(" ").toString());
+    assertThrows(IllegalArgumentException.class, () -> Options.parse("nonsense"));
+    try (Sim sim = Sim.create(0); Allocator allocator = Allocator.builder().driver(sim).options(options).build()) {
+      assertEquals(text, allocator.options());
+      Settings settings = allocator.settings();
+      assertTrue(settings.expandableSegments());
+      assertEquals(128 * MIB, settings.maxSplitSize());
+      allocator.setSettings(settings.toBuilder().maxSplitSize(64 * MIB).expandableSegments(false).build());
+      assertEquals(64 * MIB, allocator.settings().maxSplitSize());
+      assertFalse(allocator.settings().expandableSegments());
+      assertThrows(IllegalArgumentException.class, () -> allocator.setSettings(
+          allocator.settings().toBuilder().garbageCollectionThreshold(7).build()));
+      allocator.configure(Options.builder().garbageCollectionThreshold(0.8).build());
+      assertEquals(0.8, allocator.settings().garbageCollectionThreshold());
+      assertEquals("Unrecognized key 'nonsense' in Accelerator allocator config.", assertThrows(
+          IllegalArgumentException.class, () -> allocator.configure("nonsense:1")).getMessage().split("\n")[0]);
+    }
+  }
+
+  @Test
+  void limitsAndDevices() {
+    try (Sim sim = Sim.create(1 << 30, 2); Allocator allocator = over(sim, "")) {
+      assertEquals(2, sim.deviceCount());
+      assertEquals(2, allocator.deviceCount());
+      assertEquals("sim", allocator.driverName());
+      assertEquals(Release.V2_15, allocator.release());
+      assertEquals("native", allocator.backend());
+      allocator.setMemoryFraction(0, 0.5);
+      assertEquals(0.5, allocator.memoryFraction(0));
+      assertEquals(OptionalLong.of(512 * MIB), allocator.memoryLimit(0));
+      allocator.setMemoryLimit(0, OptionalLong.empty());
+      assertEquals(OptionalLong.empty(), allocator.memoryLimit(0));
+      assertThrows(IllegalArgumentException.class, () -> allocator.stats(2));
+      allocator.enablePeerAccess(0, 1);
+      try (Block block = allocator.allocate(MIB, 1, 0)) {
+        assertEquals(1, block.info().device());
+        assertEquals(new BaseAllocation(block.address(), 2 * MIB), allocator.baseAllocation(block.address()));
+      }
+      DeviceTotals totals = allocator.deviceTotals(1);
+      assertEquals(1 << 30, totals.total());
+      assertEquals(2 * MIB, totals.reserved());
+      assertEquals(2 * MIB, allocator.largestBlock(1, 1));
+      allocator.setCachingEnabled(false);
+      assertFalse(allocator.isCachingEnabled());
+    }
+  }
+
+  @Test
+  void blocksWithoutOwners() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, "")) {
+      long address = allocator.allocateUnowned(MIB, 0, 7);
+      assertEquals(7, allocator.blockAt(address).stream());
+      Block block = allocator.adopt(address);
+      assertEquals(address, block.leak());
+      allocator.recordStream(address, 8);
+      allocator.free(address, 7);
+      assertThrows(IllegalArgumentException.class, () -> allocator.free(address));
+      assertThrows(IllegalArgumentException.class, () -> allocator.adopt(address));
+      try (Block empty = allocator.allocate(0)) {
+        assertEquals(0, empty.address());
+      }
+      try (EmptyCacheScope scope = allocator.emptyCacheOnClose()) {
+        assertEquals(2 * MIB, allocator.memoryReserved(0));
+      }
+      assertEquals(0, allocator.memoryReserved(0));
+    }
+  }
+
+  @Test
+  void idleMemoryGoesBack() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, "")) {
+      allocator.allocate(20 * MIB).close();
+      assertEquals(0, allocator.trimAt(0, 0, Duration.ofSeconds(1), Duration.ofSeconds(1)));
+      assertEquals(20 * MIB, allocator.trimAt(0, 0, Duration.ofSeconds(1), Duration.ofSeconds(3)));
+      assertEquals(0, allocator.trim(0, 0, Duration.ZERO));
+    }
+  }
+
+  @Test
+  void statisticsAndTexts() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, "")) {
+      try (Label outer = Label.push("model-a"); Label inner = Label.push("kv-cache");
+          Block block = allocator.allocate(3 * MIB)) {
+        assertThrows(IllegalStateException.class, outer::close);
+        assertEquals("model-a/kv-cache", allocator.labelStats(0).get(0).label());
+        Stats stats = allocator.stats(0);
+        assertEquals(3 * MIB, stats.allocatedBytes().all().current());
+        assertEquals(20 * MIB, stats.reservedBytes().largePool().current());
+        assertEquals(stats.numOoms(), stats.rows(Release.V2_15).get("num_ooms"));
+        assertEquals(123, stats.rows(Release.V2_15).size());
+        assertEquals(122, stats.rows(Release.V2_11).size());
+        assertTrue(allocator.memorySummary(0, false).contains("PyTorch CUDA memory summary"));
+        assertTrue(allocator.metrics().contains("cachalot_reserved_bytes{"));
+        try (Report report = allocator.report(new ReportOptions(0))) {
+          assertEquals("model-a/kv-cache", report.holders().get(0).label());
+          assertEquals(Reason.USABLE, report.reasons().get(0).reason());
+          assertEquals("usable", report.reasons().get(0).reason().text());
+          assertEquals("no_request", report.numbers().outcome().text());
+          assertTrue(report.json().startsWith("{"));
+          assertEquals("", report.advice());
+        }
+      }
+      allocator.resetPeakStats(0);
+      allocator.resetAccumulatedStats(0);
+      assertEquals(0, allocator.maxMemoryAllocated(0));
+      assertEquals(20 * MIB, allocator.maxMemoryReserved(0));
+      assertEquals(0, allocator.memoryActive(0) + allocator.maxMemoryActive(0));
+    }
+  }
+
+  @Test
+  void historyAndContexts() {
+    try (Sim sim = Sim.create(0); Allocator allocator = Allocator.builder().driver(sim).options("")
+        .contexts(() -> 7, context -> "frame " + context).build()) {
+      allocator.recordHistory(HistoryOptions.recording(10).context(ContextLevel.ALL).skipActions("snapshot"));
+      Cachalot.setMetadata("step 1");
+      try (Block block = allocator.allocate(1)) {
+        Cachalot.setMetadata(null);
+        assertEquals(7, allocator.contextOf(block.address()));
+        allocator.annotate(block.address(), "weights");
+      }
+      assertEquals("frame 7", allocator.contextText(7));
+      List<TraceEntry> entries = allocator.history(0);
+      assertEquals(List.of(Action.SEGMENT_ALLOC, Action.ALLOC, Action.ANNOTATE, Action.FREE_REQUESTED,
+          Action.FREE_COMPLETED), entries.stream().map(TraceEntry::action).toList());
+      assertEquals("step 1", entries.get(1).metadata());
+      allocator.recordHistory(HistoryOptions.off());
+      try (Snapshot snapshot = allocator.snapshot(new SnapshotOptions())) {
+        assertEquals(1, snapshot.segmentCount());
+        assertEquals(1, snapshot.blockCount());
+        assertEquals(BlockState.INACTIVE, snapshot.segments().get(0).blocks().get(0).state());
+      }
+      assertThrows(IllegalArgumentException.class,
+          () -> allocator.recordHistory(HistoryOptions.recording(1).skipActions("nonsense")));
+    }
+  }
+
+  @Test
+  void expandableSegmentsAndReserves() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, "expandable_segments:True")) {
+      allocator.setReserveClass(5, "kv");
+      assertEquals("kv", allocator.reserveClass(5));
+      allocator.setDefaultReserve("kv", 0.25);
+      assertTrue(allocator.reserve(0, "kv").hasReserve());
+      try (Block block = allocator.allocate(30 * MIB, 0, 5)) {
+        assertEquals(40 * MIB, allocator.expandableSegments(0).get(0).mappedSize());
+        assertEquals(1, allocator.expandableTotals().count());
+      }
+    }
+  }
+
+  @Test
+  void whatThisVersionDoesNotHave() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, ""); Block block = allocator.allocate(1);
+        Pool pool = allocator.createPool(0, new PoolOptions())) {
+      assertThrows(UnsupportedOperationException.class, () -> pool.key().checkpoint());
+      assertThrows(UnsupportedOperationException.class, () -> allocator.share(block.address()));
+      assertThrows(UnsupportedOperationException.class,
+          () -> allocator.openShared(0, new SharedBlock(new byte[8], 0)));
+      assertThrows(UnsupportedOperationException.class,
+          () -> allocator.copy(block.address(), 0, block.address(), 0, 1, 0));
+      assertThrows(UnsupportedOperationException.class, () -> allocator.allocatePinned(1));
+    }
+  }
+
+  @Test
+  void driversAndWhatTheySay() {
+    assertThrows(IllegalArgumentException.class, () -> Driver.open("nonsense"));
+    assertThrows(IllegalArgumentException.class, () -> Driver.adopt(0));
+    assertThrows(IllegalArgumentException.class, () -> Driver.open("si\0m"));
+    try (Driver driver = Driver.open("sim:1GiB")) {
+      assertEquals("sim", driver.name());
+    }
+    try (Sim sim = Sim.create(1 << 30); Allocator allocator = over(sim, "")) {
+      sim.setLatency(EnumSet.of(SimCall.ALLOCATE), Duration.ofNanos(1));
+      sim.fail(EnumSet.of(SimCall.ALLOCATE), 719, 0, 1);
+      DriverException failure = assertThrows(DriverException.class, () -> allocator.allocate(1));
+      assertEquals(719, failure.driverCode());
+      assertEquals("DRIVER", Status.nameOf(failure.status()));
+    }
+  }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.ref.WeakReference;
+import java.nio.ByteBuffer;
+import java.util.function.BooleanSupplier;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+/** Who ends what, and when. */
+final class LifeTest {
+  private static final long MIB = 1 << 20;
+
+  /** Collects until it is so. */
+  static void eventually(String what, BooleanSupplier isSo) throws InterruptedException {
+    for (int round = 0; round < 200; round++) {
+      if (isSo.getAsBoolean()) {
+        return;
+      }
+      System.gc();
+      Thread.sleep(20);
+    }
+    throw new AssertionError(what + ": not within 4 s");
+  }
+
+  @Test
+  void whatIsClosedSaysSo() {
+    Sim sim = Sim.create(1 << 30);
+    Allocator allocator = Allocator.builder().driver(sim).options("").build();
+    sim.close();
+    sim.close();
+    assertEquals("the driver is closed", assertThrows(IllegalStateException.class, sim::name).getMessage());
+    Block block = allocator.allocate(MIB);
+    IllegalStateException live = assertThrows(IllegalStateException.class, allocator::close);
+    assertTrue(live.getMessage().contains("1"), live.getMessage());
+    assertEquals(MIB, allocator.memoryAllocated(0), "it is still there");
+    block.close();
+    block.close();
+    assertThrows(IllegalStateException.class, block::address);
+    assertThrows(IllegalStateException.class, block::leak);
+    allocator.close();
+    allocator.close();
+    assertThrows(IllegalStateException.class, () -> allocator.allocate(1));
+    assertThrows(IllegalStateException.class, allocator::handle);
+  }
+
+  @Test
+  void closeAllEndsBlocksToo() {
+    try (Sim sim = Sim.create(1 << 30)) {
+      Allocator allocator = Allocator.builder().driver(sim).options("").build();
+      Block block = allocator.allocate(MIB);
+      Pool pool = allocator.createPool(0, new PoolOptions());
+      PoolScope scope = pool.route(Route.all());
+      EmptyCacheScope empty = allocator.emptyCacheOnClose();
+      CaptureScope capture = allocator.capture(0);
+      allocator.closeAll();
+      assertThrows(IllegalStateException.class, block::address);
+      capture.close();
+      scope.close();
+      pool.close();
+      empty.close();
+      block.close();
+      assertEquals("Block(0x700000000000, closed)", block.toString());
+    }
+  }
+
+  /** Allocators, blocks, tenants, pools, snapshots that nobody closes. */
+  private static void forget(Sim sim) {
+    Allocator allocator = Allocator.builder().driver(sim).options("").build();
+    Tenant tenant = allocator.createTenant(new TenantOptions("forgotten").onPressure(pressure -> {
+      return allocator.memoryAllocated(0) - allocator.memoryAllocated(0);
+    }));
+    allocator.observeTrace(entry -> assertFalse(allocator.toString().isEmpty()));
+    allocator.createPool(0, new PoolOptions());
+    allocator.snapshot();
+    allocator.report(new ReportOptions(0));
+    for (int i = 0; i < 50; i++) {
+      allocator.allocate(MIB);
+      tenant.allocate(MIB, 0, 0);
+    }
+  }
+
+  @Test
+  void theCollectorEndsWhatNobodyClosed() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30)) {
+      sim.logCalls(java.util.EnumSet.of(SimLog.CALLS));
+      for (int i = 0; i < 5; i++) {
+        forget(sim);
+      }
+      StringBuilder calls = new StringBuilder();
+      eventually("all memory is given back", () -> {
+        calls.append(sim.readCalls());
+        return calls.toString().lines().filter(line -> line.startsWith("malloc")).count()
+            == calls.toString().lines().filter(line -> line.startsWith("free")).count();
+      });
+      assertTrue(calls.toString().contains("malloc"));
+    }
+  }
+
+  @Test
+  void theCollectorFreesBlocksOfAnOpenAllocator() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30); Allocator allocator = Allocator.builder().driver(sim).options("").build()) {
+      IntStream.range(0, 100).forEach(i -> allocator.allocate(MIB));
+      eventually("all blocks are freed", () -> allocator.memoryAllocated(0) == 0);
+    }
+  }
+
+  @Test
+  void aBlockKeepsItsAllocator() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30)) {
+      Block block = Allocator.builder().driver(sim).options("").build().allocate(MIB);
+      System.gc();
+      Thread.sleep(50);
+      assertEquals(MIB, block.info().requested());
+      block.close();
+    }
+  }
+
+  @Test
+  void anObserverDoesNotKeepItsAllocator() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30)) {
+      WeakReference<Allocator> allocator = observed(sim);
+      eventually("the allocator is collected", () -> allocator.get() == null);
+    }
+  }
+
+  private static WeakReference<Allocator> observed(Sim sim) {
+    Allocator allocator = Allocator.builder().driver(sim).options("").build();
+    allocator.onFreeMemory((device, size) -> allocator.isCachingEnabled());
+    return new WeakReference<>(allocator);
+  }
+
+  @Test
+  void aBufferDoesNotOutliveItsBlockUnnoticed() throws InterruptedException {
+    try (Driver host = Driver.host(64 * MIB, 1);
+        Allocator allocator = Allocator.builder().driver(host).options("").build()) {
+      useABuffer(allocator);
+      eventually("the memory is freed", () -> allocator.memoryAllocated(0) == 0);
+    }
+  }
+
+  private static void useABuffer(Allocator allocator) {
+    {
+      Block block = allocator.allocate(1000);
+      ByteBuffer buffer = block.asByteBuffer();
+      assertEquals(1000, buffer.capacity());
+      buffer.putLong(0, 42).putInt(996, 7);
+      ByteBuffer part = buffer.slice(992, 8);
+      assertEquals(7, part.getInt(4));
+      assertThrows(IllegalStateException.class, block::leak);
+      block.close();
+      assertThrows(IllegalStateException.class, block::asByteBuffer);
+      if (Runtime.version().feature() >= 22) {
+        assertThrows(IllegalStateException.class, () -> buffer.getLong(0));
+        assertThrows(IllegalStateException.class, () -> part.getInt(0));
+        assertEquals(0, allocator.memoryAllocated(0));
+      } else {
+        assertEquals(42, buffer.getLong(0));
+        assertEquals(1024, allocator.memoryAllocated(0), "nobody gets it while there is a buffer");
+        assertThrows(IllegalStateException.class, allocator::close);
+      }
+    }
+  }
+
+  private static ByteBuffer bufferOnly(Allocator allocator) {
+    return allocator.allocate(512).asByteBuffer();
+  }
+
+  @Test
+  void aBufferKeepsWhatItShows() throws InterruptedException {
+    try (Driver host = Driver.host(64 * MIB, 1);
+        Allocator allocator = Allocator.builder().driver(host).options("").build()) {
+      ByteBuffer buffer = bufferOnly(allocator);
+      for (int i = 0; i < 5; i++) {
+        System.gc();
+        Thread.sleep(10);
+        buffer.putInt(0, i);
+      }
+      assertEquals(512, allocator.memoryAllocated(0));
+      buffer = null;
+      eventually("it is freed after the buffer", () -> allocator.memoryAllocated(0) == 0);
+    }
+  }
+
+  @Test
+  void onlyTheHostDriverHasBuffers() {
+    try (Sim sim = Sim.create(0); Allocator allocator = Allocator.builder().driver(sim).options("").build();
+        Block block = allocator.allocate(1)) {
+      assertThrows(UnsupportedOperationException.class, block::asByteBuffer);
+    }
+  }
+}
