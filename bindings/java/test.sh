@@ -1,32 +1,99 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds Java's low layer with the library of a build tree, and tests it.
+# The checks of the Java binding, with the library of a build tree.
 #
-#   bindings/java/test.sh [BUILD]   BUILD: build/release
+#   bindings/java/test.sh [BUILD] [PART...]   BUILD: build/release; PART: test newest examples consumer (all of them)
 #
-# Exit status 77: there is no JDK that is new enough; with CI set that is 1.
+#   test      builds the jar and its Javadoc without a warning; all tests, with -Xcheck:jni
+#   newest    the tests once more on the newest JDK of JAVA_NEWEST or /usr/lib/jvm, if it is newer
+#   examples  the programs of examples/java print what they should
+#   consumer  a Maven project of its own uses the jar, from a local repository that was empty
+#
+# Exit status: 0 all is well, 77 there is no JDK that is new enough, or no Maven (an error where CI is set).
 set -eu
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
 build=$(cd "$root" && cd "${1:-build/release}" && pwd)
+[ $# -eq 0 ] || shift
+out=$build/java
+export MAVEN_OPTS="${MAVEN_OPTS-} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-needed=17
-found=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
-if [ -z "$found" ] || [ "$found" -lt "$needed" ]; then
-  echo "A JDK of $needed or newer is missing (Debian: default-jdk-headless; found: ${found:-none}): Java is not tested" >&2
+missing() {
+  echo "$1 is missing: Java is not tested" >&2
   [ -z "${CI+set}" ] || exit 1
   exit 77
-fi
+}
+found=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
+[ "${found:-0}" -ge 17 ] || missing "A JDK of 17 or newer (Debian: default-jdk-headless; found: ${found:-none})"
+command -v mvn >/dev/null || missing "Maven (Debian: maven)"
 
-home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
-out=$build/java
-rm -rf "$out"
+maven() {
+  CACHALOT_LIB_DIR=$build mvn -B -q -Dbuild.folder="$out" "$@"
+}
+
+# Says what happened in the tests, and looks at what the virtual machine has written.
+say() {
+  sed -n 's/.*<testsuite .* name="\([^"]*\)".* tests="\([0-9]*\)" errors="\([0-9]*\)" skipped="\([0-9]*\)" failures="\([0-9]*\)".*/\1: \2 tests, \4 skipped/p' \
+    "$out"/surefire-reports/TEST-*.xml
+  if grep -l "WARNING in native method\|FATAL ERROR in native method\|local refs over capacity" -r "$out/surefire-reports" "$1"; then
+    echo "-Xcheck:jni has found something" >&2
+    return 1
+  fi
+}
+
+run_test() {
+  rm -rf "$out/surefire-reports"
+  maven verify -Dtest.jvm=-Xcheck:jni >"$out/test.log" 2>&1 || { cat "$out/test.log"; return 1; }
+  say "$out/test.log"
+}
+
+run_newest() {
+  newest=${JAVA_NEWEST-}
+  if [ -z "$newest" ]; then
+    for home in /usr/lib/jvm/*; do
+      version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$home/release" 2>/dev/null || true)
+      if [ "${version:-0}" -gt "$found" ] && [ -x "$home/bin/java" ]; then newest=$home found=$version; fi
+    done
+  fi
+  [ -n "$newest" ] || { echo "There is no JDK that is newer than $found"; return 0; }
+  echo "Java $found"
+  rm -rf "$out/surefire-reports"
+  maven surefire:test -Djvm="$newest/bin/java" -Dtest.jvm="--enable-native-access=ALL-UNNAMED --illegal-native-access=deny" \
+    >"$out/newest.log" 2>&1 || { cat "$out/newest.log"; return 1; }
+  say "$out/newest.log"
+}
+
+run_examples() {
+  for example in "$root"/examples/java/*.java; do
+    name=$(basename "$example" .java)
+    CACHALOT_LIB_DIR='' CACHALOT_DRIVER=sim:1GiB java -XX:TieredStopAtLevel=1 -cp "$out"/cachalot-[0-9.]*[0-9].jar "$example" >"$out/$name.txt"
+    cmp "$out/$name.txt" "$root/examples/java/expected/$name.txt"
+    echo "examples/java/$name.java prints what it should"
+  done
+}
+
+run_consumer() {
+  rm -rf "$out/consumer"
+  mkdir -p "$out/consumer"
+  cp -r consumer/pom.xml consumer/src "$out/consumer"
+  # As a repository on a server would have it.
+  maven org.apache.maven.plugins:maven-deploy-plugin:3.2.0:deploy-file -Dfile="$(ls "$out"/cachalot-[0-9.]*[0-9].jar)" \
+    -DpomFile=pom.xml -Durl="file://$out/consumer/server" -DrepositoryId=server
+  cat >"$out/consumer/settings.xml" <<END
+<settings><profiles><profile><id>server</id><activation><activeByDefault>true</activeByDefault></activation>
+<repositories><repository><id>server</id><url>file://$out/consumer/server</url></repository></repositories></profile></profiles></settings>
+END
+  (cd "$out/consumer" && mvn -B -q -s settings.xml -Dmaven.repo.local="$out/consumer/repository" package \
+    exec:exec -Dexec.executable=java -Dexec.args="-cp %classpath consumer.Main") >"$out/consumer/output" 2>&1 ||
+    { cat "$out/consumer/output"; return 1; }
+  grep "from the jar: 42" "$out/consumer/output"
+}
+
 mkdir -p "$out"
-find src -name '*.java' -exec javac -Xlint:all -Werror -encoding UTF-8 --release "$needed" -h "$out/include" -d "$out/classes" {} +
-cc -std=c99 -O1 -Wall -Wextra -Wconversion -Werror -shared -fPIC \
-  -I"$home/include" -I"$home/include/linux" -I"$out/include" -I"$root/capi/include" -I"$build/capi/include" \
-  src/main/c/*.c -o "$out/libcachalot_jni.so" -L"$build" -lcachalot -Wl,-rpath,"$build" -Wl,-z,defs
-output=$(java -Xcheck:jni -Dfile.encoding=UTF-8 -Djava.library.path="$out" -cp "$out/classes" \
-  io.cachalot.raw.RawTest 2>&1) || { echo "$output"; exit 1; }
-echo "$output"
-case $output in *"WARNING in native method"*) exit 1 ;; esac
+for part in "${@:-all}"; do
+  case $part in
+    all) run_test && run_newest && run_examples && run_consumer ;;
+    test | newest | examples | consumer) "run_$part" ;;
+    *) echo "There is no part $part" >&2; exit 2 ;;
+  esac
+done

@@ -28,6 +28,8 @@ final class LoadTest {
   private Path temporary;
   /** The classes as the build made them, and the folder with the native files. */
   private Path classes;
+  /** What the virtual machine is started by. */
+  private List<String> before = List.of();
 
   @BeforeEach
   void find() throws Exception {
@@ -38,7 +40,8 @@ final class LoadTest {
 
   /** What a new virtual machine says. */
   private String probe(Map<String, String> environment, String classPath, String... options) throws Exception {
-    List<String> command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java",
+    List<String> command = new ArrayList<>(before);
+    command.addAll(List.of(System.getProperty("java.home") + "/bin/java",
         "-Djava.io.tmpdir=" + temporary, "-cp", classPath));
     command.addAll(List.of(options));
     command.add(LoadProbe.class.getName());
@@ -146,12 +149,15 @@ final class LoadTest {
     }
   }
 
+  /** Mounts a folder for the virtual machine only, where this user may. */
+  private static final String MOUNT = "mount -t tmpfs -o noexec none \"$0\" && exec \"$@\"";
+
   @Test
   void noexecGetsAnAnswer() throws Exception {
-    Path noexec = Files.readAllLines(Path.of("/proc/mounts")).stream().map(line -> line.split(" "))
-        .filter(words -> List.of(words[3].split(",")).contains("noexec") && words[2].equals("tmpfs"))
-        .map(words -> Path.of(words[1])).filter(Files::isWritable).findFirst().orElse(null);
-    assumeTrue(noexec != null, "no writable file system here is mounted noexec");
+    Path noexec = Files.createDirectory(folder.resolve("noexec"));
+    before = List.of("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, noexec.toString());
+    assumeTrue(new ProcessBuilder(Stream.concat(before.stream(), Stream.of("true")).toList()).start().waitFor() == 0,
+        "nothing can be mounted here");
     String said = probe(Map.of(), all(), "-D" + Unpacked.PROPERTY + "=" + noexec);
     assertTrue(said.contains("failed:") && said.contains("noexec"), said);
     // Another folder is taken where none is named.

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/** The jar is a module for those who have one. */
+module consumer {
+  requires io.cachalot;
+}
