@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package io.cachalot;
 
+import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
+import io.cachalot.raw.Structs;
 import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -23,6 +25,12 @@ final class AllocatorCore extends Resource {
   private volatile boolean isAbandoned;
   /** Tenants that were collected while they had live blocks. */
   private final Deque<Resource> orphans = new ArrayDeque<>();
+  /** How many closed blocks are not freed yet, since somebody may use their memory. */
+  private int leftToBuffers;
+  /** Those of them that nobody uses any more. Its lock is that of these three. */
+  private final List<Long> late = new ArrayList<>();
+  /** The allocator, where it has been closed and ends with the last of these; else 0. */
+  private long waiting;
   /** What was lent of its blocks. */
   private final Collection<WeakReference<HostView>> views = new ConcurrentLinkedQueue<>();
 
@@ -34,8 +42,75 @@ final class AllocatorCore extends Resource {
 
   @Override
   void destroy(long address, Scratch scratch) {
-    if (!isBorrowed) {
-      scratch.check(Native.allocatorDestroy(address, scratch.error));
+    if (isBorrowed) {
+      return;
+    }
+    synchronized (late) {
+      freeLate(address);
+      int status = Native.allocatorDestroy(address, scratch.error);
+      if (status == Constants.ERROR_INVALID_STATE && leftToBuffers > 0 && liveBlocks(address) == leftToBuffers) {
+        waiting = address;
+        return;
+      }
+      scratch.check(status);
+    }
+  }
+
+  private static long liveBlocks(long address) {
+    try (Scratch scratch = Scratch.enter()) {
+      long blocks = 0;
+      int devices = Native.driverDeviceCount(Native.allocatorDriver(address));
+      for (int device = 0; device < devices; device++) {
+        scratch.check(Native.getStats(address, device, scratch.sized(Structs.Stats.SIZE), scratch.error));
+        blocks += Structs.Stats.read(scratch.memory(), Scratch.struct()).allocation.all.current;
+      }
+      return blocks;
+    }
+  }
+
+  // ---- Memory of closed blocks that somebody may read and write still (before Java 22) ------------
+
+  /** A closed block is freed later, by {@link #freeAfterBuffer}. */
+  void leaveToBuffer() {
+    synchronized (late) {
+      leftToBuffers++;
+    }
+  }
+
+  void freeAfterBuffer(long address) {
+    synchronized (late) {
+      if (waiting == 0) {
+        late.add(address);
+      } else {
+        Native.free(waiting, address, 0);
+        leftToBuffers--;
+        endWaiting();
+        return;
+      }
+    }
+    try (Scratch scratch = Scratch.enterIfOpen(this)) {
+      if (scratch != null) {
+        synchronized (late) {
+          freeLate(scratch.handle);
+        }
+      }
+    }
+    endIfAbandoned();
+  }
+
+  private void freeLate(long allocator) {
+    for (long address : late) {
+      Native.free(allocator, address, 0);
+      leftToBuffers--;
+    }
+    late.clear();
+  }
+
+  private void endWaiting() {
+    if (leftToBuffers == 0) {
+      Native.allocatorDestroy(waiting, 0);
+      waiting = 0;
+      keepNothing();
     }
   }
 
@@ -46,6 +121,11 @@ final class AllocatorCore extends Resource {
   }
 
   void closeAll() {
+    synchronized (late) {
+      if (leftToBuffers > late.size()) {
+        throw new IllegalStateException("somebody may have a buffer of a closed block still");
+      }
+    }
     for (WeakReference<HostView> each : views) {
       HostView view = each.get();
       if (view != null && view.isInUse()) {
@@ -72,6 +152,12 @@ final class AllocatorCore extends Resource {
 
   @Override
   void ended() {
+    if (waiting == 0) {
+      keepNothing();
+    }
+  }
+
+  private void keepNothing() {
     if (kept != null) {
       kept.close();
     }
@@ -99,8 +185,18 @@ final class AllocatorCore extends Resource {
     try (Scratch scratch = Scratch.enterIfOpen(this)) {
       if (scratch != null) {
         Native.free(scratch.handle, address, scratch.error);
+      } else {
+        // It is being closed, or has ended; if the former fails the block is freed with the next try.
+        synchronized (late) {
+          late.add(address);
+          leftToBuffers++;
+        }
       }
     }
+    endIfAbandoned();
+  }
+
+  private void endIfAbandoned() {
     if (isAbandoned && !isClosed()) {
       run();
     }

@@ -48,6 +48,7 @@ public final class Block implements AutoCloseable {
       if (buffer == null) {
         return false;
       }
+      core.leaveToBuffer();
       Cleaners.register(buffer, new Rest(core, address));
       return true;
     }
@@ -65,7 +66,7 @@ public final class Block implements AutoCloseable {
 
     @Override
     public void run() {
-      core.freeAbandoned(address);
+      core.freeAfterBuffer(address);
     }
   }
 
@@ -152,7 +153,8 @@ public final class Block implements AutoCloseable {
    *
    * <p>On Java 22 and later the buffer, and all that were made from it, throw {@link IllegalStateException} once the
    * block has been closed. Before, nothing can be taken away from a buffer; so there the memory of a closed block is
-   * only freed when the collector has found that nobody has the buffer any more.
+   * only freed when the collector has found that nobody has the buffer any more, and an allocator that was closed
+   * before ends with the last of them.
    *
    * @return what was requested, as a direct buffer; the same one each time, so position and limit are shared
    * @throws UnsupportedOperationException for a driver whose addresses can not be dereferenced

@@ -2,7 +2,6 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
-import java.io.Serializable;
 
 /**
  * What a request that failed looked like.
@@ -21,7 +20,7 @@ import java.io.Serializable;
  */
 public record OutOfMemory(
     int device, long stream, long requested, long segmentSize, long deviceFree, long deviceTotal, long limit, long
-    allocated, long reserved, long privatePoolsFree, long largestFreeBlock) implements Serializable {
+    allocated, long reserved, long privatePoolsFree, long largestFreeBlock) {
   static OutOfMemory of(Structs.Error from) {
     return new OutOfMemory(
         from.device, from.stream, from.requested, from.segmentSize, from.deviceFree, from.deviceTotal, from.limit,

@@ -162,7 +162,25 @@ final class LifeTest {
       } else {
         assertEquals(42, buffer.getLong(0));
         assertEquals(1024, allocator.memoryAllocated(0), "nobody gets it while there is a buffer");
-        assertThrows(IllegalStateException.class, allocator::close);
+        assertThrows(IllegalStateException.class, allocator::closeAll);
+      }
+    }
+  }
+
+  @Test
+  void anAllocatorThatWasClosedWaitsForBuffers() throws InterruptedException {
+    try (Driver host = Driver.host(64 * MIB, 1)) {
+      Allocator allocator = Allocator.builder().driver(host).options("").log((level, message) -> { }).build();
+      Block block = allocator.allocate(512);
+      ByteBuffer buffer = block.asByteBuffer();
+      Block other = allocator.allocate(512);
+      block.close();
+      assertThrows(IllegalStateException.class, allocator::close, "a block is open");
+      other.close();
+      allocator.close();
+      assertThrows(IllegalStateException.class, () -> allocator.stats(0));
+      if (Runtime.version().feature() < 22) {
+        assertEquals(0, buffer.putInt(0, 1).position());
       }
     }
   }
