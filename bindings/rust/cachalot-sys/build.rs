@@ -65,7 +65,8 @@ fn offer_in_out_dir(folder: &Path) -> PathBuf {
     for entry in folder.read_dir().expect("the folder can be read").flatten() {
         let name = entry.file_name();
         if name.to_string_lossy().starts_with("libcachalot.so") {
-            std::os::unix::fs::symlink(entry.path(), offered.join(name)).expect("OUT_DIR can be written");
+            std::os::unix::fs::symlink(entry.path(), offered.join(name))
+                .expect("OUT_DIR can be written");
         }
     }
     offered
@@ -76,7 +77,9 @@ fn find_with_pkg_config() -> bool {
     let major: u32 = env!("CARGO_PKG_VERSION_MAJOR").parse().unwrap();
     let minor: u32 = env!("CARGO_PKG_VERSION_MINOR").parse().unwrap();
     let found = pkg_config::Config::new()
-        .range_version(format!("{major}.{minor}").as_str()..format!("{major}.{}", minor + 1).as_str())
+        .range_version(
+            format!("{major}.{minor}").as_str()..format!("{major}.{}", minor + 1).as_str(),
+        )
         .cargo_metadata(false)
         .env_metadata(true)
         .probe("cachalot");
@@ -122,7 +125,9 @@ fn source_folder() -> PathBuf {
             return candidate.canonicalize().unwrap();
         }
     }
-    panic!("neither an installed cachalot was found (CACHALOT_LIB_DIR, pkg-config) nor its sources");
+    panic!(
+        "neither an installed cachalot was found (CACHALOT_LIB_DIR, pkg-config) nor its sources"
+    );
 }
 
 fn link(folder: &Path, linkage: Linkage) {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::block::{Block, BlockInfo, BorrowedBlock, Request};
 use crate::builder::{AllocatorBuilder, LogLevel, Remarks};
@@ -74,9 +74,8 @@ impl Drop for Inner {
         }
         // SAFETY: this is the only owner, so no other call is under way; if it works the handle is
         // not used again.
-        let ended = ffi::call(|error| unsafe {
-            sys::cachalot_allocator_destroy(self.raw.as_ptr(), error)
-        });
+        let ended =
+            ffi::call(|error| unsafe { sys::cachalot_allocator_destroy(self.raw.as_ptr(), error) });
         match ended {
             Ok(()) => {
                 self.orphans.end();
@@ -132,6 +131,12 @@ impl Allocator {
             has_sources: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// A share that does not keep the allocator alive: for closures that the allocator itself keeps,
+    /// such as observers, which would keep it alive for ever otherwise.
+    pub fn downgrade(&self) -> WeakAllocator {
+        WeakAllocator { inner: Arc::downgrade(&self.inner) }
     }
 
     /// The handle, for calls of `cachalot-sys`. It lives as long as this allocator.
@@ -211,9 +216,7 @@ impl Allocator {
                 }
                 Ok(())
             }
-            Err(error) => {
-                Err((Self { inner: Arc::new(ManuallyDrop::into_inner(inner)) }, error))
-            }
+            Err(error) => Err((Self { inner: Arc::new(ManuallyDrop::into_inner(inner)) }, error)),
         }
     }
 
@@ -523,6 +526,25 @@ impl fmt::Debug for Allocator {
             .field("release", &self.release())
             .field("backend", &self.backend())
             .finish()
+    }
+}
+
+/// An allocator that this does not keep alive ([`Allocator::downgrade`]).
+#[derive(Clone)]
+pub struct WeakAllocator {
+    inner: Weak<Inner>,
+}
+
+impl WeakAllocator {
+    /// The allocator, if it has not ended.
+    pub fn upgrade(&self) -> Option<Allocator> {
+        self.inner.upgrade().map(|inner| Allocator { inner })
+    }
+}
+
+impl fmt::Debug for WeakAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakAllocator")
     }
 }
 

@@ -142,13 +142,7 @@ macro_rules! block_methods {
             let (stream, current) = (stream.into(), current.into());
             // SAFETY: the allocator and the block are live.
             self.allocator().call(|raw, error| unsafe {
-                sys::cachalot_record_stream_on_stream(
-                    raw,
-                    self.address,
-                    stream.0,
-                    current.0,
-                    error,
-                )
+                sys::cachalot_record_stream_on_stream(raw, self.address, stream.0, current.0, error)
             })
         }
 

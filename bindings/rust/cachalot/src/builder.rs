@@ -283,7 +283,8 @@ impl AllocatorBuilder {
             Some(driver) => driver,
             None => Driver::from_env()?,
         };
-        let config = self.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
+        let config =
+            self.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
         let mut options = ffi::sized::<sys::cachalot_allocator_options>();
         options.driver = driver.as_raw();
         options.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
@@ -330,7 +331,8 @@ impl From<Config> for String {
 
 unsafe extern "C" fn log(user_data: *mut c_void, level: i32, message: *const c_char) {
     // SAFETY: the library gives back what `build` gave it, and a text that ends in a NUL.
-    let (remarks, message) = unsafe { (callback::user::<Remarks>(user_data), ffi::str_of(message)) };
+    let (remarks, message) =
+        unsafe { (callback::user::<Remarks>(user_data), ffi::str_of(message)) };
     remarks.log(LogLevel::of_c(level), &message);
 }
 

@@ -244,6 +244,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Config>().unwrap().to_string(), text);
         }
-        assert_eq!("nonsense".parse::<Config>().unwrap_err().to_string(), "'nonsense' is no NAME:VALUE");
+        assert_eq!(
+            "nonsense".parse::<Config>().unwrap_err().to_string(),
+            "'nonsense' is no NAME:VALUE"
+        );
     }
 }

@@ -11,7 +11,8 @@ use crate::ffi;
 use crate::sys;
 
 /// A source of device memory: NVIDIA GPUs (`cuda`), ordinary memory (`host`), accounting only
-/// (`sim`, see [`Sim`](crate::Sim)), or the caller's own ([`custom`](crate::custom)).
+/// (`sim`, see [`Sim`](crate::Sim)), or one that was made in C of the caller's own functions
+/// ([`Driver::from_raw`]).
 ///
 /// Counted: clones are the same driver, and each allocator keeps its driver alive, so drivers and
 /// allocators may be dropped in any order.
@@ -112,7 +113,8 @@ impl Driver {
         Self { inner: Arc::new(Inner { raw, owner: Owner::Borrowed(keeper) }) }
     }
 
-    /// Takes over a reference that was made through the C interface.
+    /// Takes over a reference that was made through the C interface: the way for a driver of the
+    /// caller's own functions, which `sys::cachalot_driver_create_custom` makes.
     ///
     /// # Safety
     /// `raw` is a live driver of the library that this crate is linked to, and the caller's

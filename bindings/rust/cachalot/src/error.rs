@@ -91,7 +91,11 @@ impl fmt::Display for OutOfMemory {
         if !self.message.is_empty() {
             return f.write_str(&self.message);
         }
-        write!(f, "device {} has no {} bytes for stream {}", self.device, self.requested, self.stream)
+        write!(
+            f,
+            "device {} has no {} bytes for stream {}",
+            self.device, self.requested, self.stream
+        )
     }
 }
 

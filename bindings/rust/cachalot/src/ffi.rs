@@ -19,7 +19,9 @@ pub(crate) fn call(
 ) -> Result<()> {
     let mut record = MaybeUninit::<sys::cachalot_error>::uninit();
     // SAFETY: the pointer is that of a live local; only its first field is written.
-    unsafe { (&raw mut (*record.as_mut_ptr()).struct_size).write(size_of::<sys::cachalot_error>()) };
+    unsafe {
+        (&raw mut (*record.as_mut_ptr()).struct_size).write(size_of::<sys::cachalot_error>())
+    };
     let status = function(record.as_mut_ptr());
     callback::do_deferred();
     if status == sys::CACHALOT_OK {

@@ -302,6 +302,8 @@ impl Allocator {
     pub fn annotate(&self, address: Address, text: &str) -> Result<()> {
         let text = ffi::c_string(text, "the annotation")?;
         // SAFETY: the allocator is live, and the text lives until the call returns.
-        self.call(|raw, error| unsafe { sys::cachalot_annotate(raw, address, text.as_ptr(), error) })
+        self.call(|raw, error| unsafe {
+            sys::cachalot_annotate(raw, address, text.as_ptr(), error)
+        })
     }
 }

@@ -70,9 +70,8 @@ impl Label {
 
 impl Drop for Label {
     fn drop(&mut self) {
-        let ended = LABELS
-            .try_with(|labels| labels.borrow_mut().end(self.number))
-            .unwrap_or_default();
+        let ended =
+            LABELS.try_with(|labels| labels.borrow_mut().end(self.number)).unwrap_or_default();
         for () in ended {
             // SAFETY: the call takes no pointer but the error's.
             let _ = ffi::call(|error| unsafe { sys::cachalot_label_pop(error) });

@@ -25,7 +25,7 @@
 //!
 //! | what | where |
 //! | --- | --- |
-//! | where memory comes from | [`Driver`], [`Sim`], [`custom`] |
+//! | where memory comes from | [`Driver`], [`Sim`] |
 //! | the allocator, its options and limits | [`Allocator`], [`AllocatorBuilder`], [`Config`], [`Settings`] |
 //! | memory that was handed out | [`Block`], [`BorrowedBlock`], [`Request`] |
 //! | private pools and captures | [`Pool`], [`PoolKey`], [`Route`] |
@@ -62,7 +62,6 @@ mod callback;
 mod config;
 #[cfg(feature = "cudarc")]
 pub mod cuda;
-pub mod custom;
 mod driver;
 mod error;
 mod expandable;
@@ -88,7 +87,7 @@ mod trace;
 mod trim;
 mod types;
 
-pub use allocator::{Allocator, EmptyCacheGuard};
+pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
 pub use block::{Block, BlockInfo, BorrowedBlock, Request};
 pub use builder::{AllocatorBuilder, ContextSource, DebugOptions, LogLevel, Mend};
 pub use config::{Backend, Config, ConfigError, Reserve};
@@ -99,18 +98,14 @@ pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
 pub use label::{Label, set_metadata};
 pub use later::{Checkpoint, PinnedBlock};
 pub use observer::{Observer, Rejection};
-pub use pool::{
-    CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route,
-};
+pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
 pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
 pub use report::{
     Holder, Outcome, Reason, Report, ReportData, ReportNumbers, ReportOptions, ReportReason,
 };
 pub use settings::{DeviceTotals, Settings};
 pub use sim::{Sim, SimCalls, SimFailure, SimLog, SimOptions};
-pub use snapshot::{
-    BlockState, Segment, SegmentBlock, Snapshot, SnapshotData, SnapshotOptions,
-};
+pub use snapshot::{BlockState, Segment, SegmentBlock, Snapshot, SnapshotData, SnapshotOptions};
 pub use stats::{LabelStats, PoolStats, Stat, StatArray, Stats};
 pub use status::{
     StatusDescription, library_version, library_version_number, status_descriptions, status_name,

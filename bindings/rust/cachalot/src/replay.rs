@@ -148,7 +148,8 @@ struct Given<'a> {
 }
 
 fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
-    let config = options.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
+    let config =
+        options.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
     let mut progress = options.progress.map(Box::new);
     let mut out = ffi::sized::<sys::cachalot_replay_options>();
     out.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());

@@ -214,9 +214,7 @@ impl Allocator {
     pub fn set_memory_limit(&self, device: i32, bytes: Option<u64>) -> Result<()> {
         let bytes = bytes.unwrap_or(u64::MAX);
         // SAFETY: the allocator is live.
-        self.call(|raw, error| unsafe {
-            sys::cachalot_set_memory_limit(raw, device, bytes, error)
-        })
+        self.call(|raw, error| unsafe { sys::cachalot_set_memory_limit(raw, device, bytes, error) })
     }
 
     /// The limit in force in bytes; `None`: none. Stands for `cachalot_memory_limit`.

@@ -252,7 +252,8 @@ impl Snapshot {
     pub fn entry(&self, device: i32, index: usize) -> Option<TraceEntry> {
         let mut row = ffi::sized::<sys::cachalot_trace_entry>();
         // SAFETY: the snapshot is live, and the row is a local of the size that it says.
-        let status = unsafe { sys::cachalot_snapshot_entry(self.as_raw(), device, index, &mut row) };
+        let status =
+            unsafe { sys::cachalot_snapshot_entry(self.as_raw(), device, index, &mut row) };
         ffi::check(status).ok()?;
         // SAFETY: the texts live as long as the snapshot.
         Some(unsafe { TraceEntry::of_c(&row) })

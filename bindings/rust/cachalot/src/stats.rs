@@ -229,9 +229,7 @@ impl Allocator {
     pub fn stats(&self, device: i32) -> Result<Stats> {
         let mut stats = ffi::sized::<sys::cachalot_stats>();
         // SAFETY: the allocator is live, and the row is a local of the size that it says.
-        self.call(|raw, error| unsafe {
-            sys::cachalot_get_stats(raw, device, &mut stats, error)
-        })?;
+        self.call(|raw, error| unsafe { sys::cachalot_get_stats(raw, device, &mut stats, error) })?;
         Ok(Stats::of_c(&stats))
     }
 
@@ -251,9 +249,7 @@ impl Allocator {
     /// As [`Allocator::stats`].
     pub fn reset_accumulated_stats(&self, device: i32) -> Result<()> {
         // SAFETY: the allocator is live.
-        self.call(|raw, error| unsafe {
-            sys::cachalot_reset_accumulated_stats(raw, device, error)
-        })
+        self.call(|raw, error| unsafe { sys::cachalot_reset_accumulated_stats(raw, device, error) })
     }
 
     common_numbers! {

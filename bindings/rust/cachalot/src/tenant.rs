@@ -239,8 +239,7 @@ thread_local! {
 
 unsafe extern "C" fn ask(user_data: *mut c_void, pressure: *const sys::cachalot_pressure) -> u64 {
     // SAFETY: the library gives back the box, and a record that lives as long as this call.
-    let (closure, pressure) =
-        unsafe { (callback::user::<Box<PressureFn>>(user_data), &*pressure) };
+    let (closure, pressure) = unsafe { (callback::user::<Box<PressureFn>>(user_data), &*pressure) };
     let pressure = Pressure {
         reason: match pressure.reason {
             sys::CACHALOT_PRESSURE_LIMIT => PressureReason::Limit,
@@ -364,7 +363,10 @@ impl Tenant {
     /// within its own closure: then it comes back.
     pub fn close(self) -> Result<(), (Self, Error)> {
         if callback::is_locked() {
-            return Err((self, Error::state("a tenant can not end within a callback under a lock")));
+            return Err((
+                self,
+                Error::state("a tenant can not end within a callback under a lock"),
+            ));
         }
         let inner = match Arc::try_unwrap(self.inner) {
             Ok(inner) => std::mem::ManuallyDrop::new(inner),
@@ -404,9 +406,8 @@ impl Drop for TenantScope {
     fn drop(&mut self) {
         let number = self.number;
         let leave = move || {
-            let ended = TENANTS
-                .try_with(|scopes| scopes.borrow_mut().end(number))
-                .unwrap_or_default();
+            let ended =
+                TENANTS.try_with(|scopes| scopes.borrow_mut().end(number)).unwrap_or_default();
             for tenant in ended {
                 // SAFETY: the tenant is live.
                 let _ = tenant.call(|raw, error| unsafe { sys::cachalot_tenant_end(raw, error) });

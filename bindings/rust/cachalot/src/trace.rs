@@ -222,7 +222,8 @@ impl Trace {
 
     /// All events, in order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
-        (0..self.info.event_count).map(|index| self.event(index).expect("the index is below the count"))
+        (0..self.info.event_count)
+            .map(|index| self.event(index).expect("the index is below the count"))
     }
 
     /// The statistics that were recorded at the end, by name. Stands for `cachalot_trace_get_stat`.

@@ -48,12 +48,7 @@ impl Allocator {
     /// # Errors
     /// `InvalidArgument` for a device that the driver does not have; `NotSupported` for a `min_idle`
     /// under `backend:cudaMallocAsync`; `Driver` where the driver refused: the rest stays cached.
-    pub fn trim(
-        &self,
-        device: i32,
-        keep_bytes: u64,
-        min_idle: Duration,
-    ) -> Result<u64, TrimError> {
+    pub fn trim(&self, device: i32, keep_bytes: u64, min_idle: Duration) -> Result<u64, TrimError> {
         let mut released = 0;
         // SAFETY: the allocator is live, and the pointer is that of a local.
         let result = self.call(|raw, error| unsafe {

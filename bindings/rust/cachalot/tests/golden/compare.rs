@@ -61,7 +61,8 @@ impl Comparison {
                     return false;
                 }
                 let left_out = expected.1.checked_sub(actual.1);
-                left_out.is_some() && *self.left_out.get_or_insert(left_out.unwrap()) == left_out.unwrap()
+                left_out.is_some()
+                    && *self.left_out.get_or_insert(left_out.unwrap()) == left_out.unwrap()
             }
             _ => false,
         }
@@ -90,7 +91,9 @@ fn accepts(kind: &str, text: &str, error: &Error) -> bool {
         "not_implemented" => matches!(error, Error::NotSupported(_)),
         "value" | "index" | "type" | "invalid_argument" | "out_of_range" => is_argument,
         "error" if text.starts_with(DRIVER_ERROR) => matches!(error, Error::Driver(_)),
-        "error" if text.contains("does not yet support") || text.starts_with("Calling snapshot") => {
+        "error"
+            if text.contains("does not yet support") || text.starts_with("Calling snapshot") =>
+        {
             matches!(error, Error::NotSupported(_))
         }
         "error" => is_argument || matches!(error, Error::InvalidState(_)),

@@ -15,8 +15,8 @@ pub struct Operation<'a> {
 }
 
 pub fn read(path: &Path) -> String {
-    let file = std::fs::File::open(path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file =
+        std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();
     flate2::read::GzDecoder::new(file)
         .read_to_string(&mut text)

@@ -44,6 +44,8 @@ pub struct Shared {
     /// What the free-memory closure is to free.
     pub armed: Vec<i64>,
     pub release: Option<Release>,
+    /// A defect of PyTorch that the library mends has just changed a decision.
+    mended: bool,
 }
 
 pub struct Script {
@@ -111,6 +113,9 @@ impl Script {
             .release(self.release)
             .caching(true)
             .log(move |level, message| {
+                if level == LogLevel::Difference {
+                    log.lock().unwrap().mended = true;
+                }
                 if level == LogLevel::Warning {
                     let first = message.split('\n').next().unwrap_or("");
                     add(&log, &sim, format!("W {first}"));
@@ -147,22 +152,16 @@ impl Script {
                 add(&shared, &sim, format!("T {}{marks}", entry_text(entry)));
             })?
             .keep();
-        allocator
-            .record_history(&HistoryOptions::recording(1).clear(true))?;
+        allocator.record_history(&HistoryOptions::recording(1).clear(true))?;
         let (shared, sim) = (self.shared.clone(), self.sim.clone());
-        // The closure must not keep its own allocator alive.
-        let asked = std::sync::OnceLock::new();
-        let limits = Arc::new(asked);
-        let limit_of = limits.clone();
+        let weak = allocator.downgrade();
         allocator
             .observe_out_of_memory(move |numbers| {
                 if !shared.lock().unwrap().log.observer {
                     return;
                 }
-                let limit: Option<u64> = limit_of
-                    .get()
-                    .and_then(WeakAllocator::get)
-                    .and_then(|allocator| allocator.memory_limit(numbers.device).unwrap());
+                let allocator = weak.upgrade().expect("a call is under way");
+                let limit = allocator.memory_limit(numbers.device).unwrap();
                 let line = format!(
                     "O {} {} {} {}",
                     numbers.device,
@@ -201,5 +200,168 @@ impl Script {
             })?
             .keep();
         Ok(())
+    }
+}
+
+// ---- Lines --------------------------------------------------------------------------------------
+
+/// Moves the device's calls since the last time into the lines.
+fn take_calls(shared: &Mutex<Shared>, sim: &Sim) {
+    let calls = sim.read_calls().unwrap();
+    let lines = calls.lines().map(|call| Line::Text(format!("D {call}")));
+    shared.lock().unwrap().lines.extend(lines);
+}
+
+pub fn add(shared: &Mutex<Shared>, sim: &Sim, line: String) {
+    take_calls(shared, sim);
+    shared.lock().unwrap().lines.push(Line::Text(line));
+}
+
+fn fail(shared: &Mutex<Shared>, sim: &Sim, error: Error, at_init: bool) {
+    take_calls(shared, sim);
+    shared.lock().unwrap().lines.push(Line::Failure { error, at_init });
+}
+
+fn free_live(shared: &Mutex<Shared>, sim: &Sim, id: i64) {
+    let (block, current) = {
+        let mut shared = shared.lock().unwrap();
+        (shared.live.remove(&id), shared.current_stream)
+    };
+    let Some(block) = block else { return };
+    if let Err(error) = block.free_on_stream(current) {
+        fail(shared, sim, error, false);
+    }
+}
+
+pub fn entry_text(entry: &TraceEntry) -> String {
+    let action: Action = entry.action;
+    format!("{} {:x} {} {:x}", action, entry.address, entry.size, entry.stream.0)
+}
+
+/// The texts behind a history entry that `log metadata` asks for.
+pub fn metadata_marks(shared: &Shared, entry: &TraceEntry) -> String {
+    if !shared.log.metadata {
+        return String::new();
+    }
+    let mut marks = format!(" metadata \"{}\"", entry.metadata);
+    if shared.release == Some(Release::V2_15) {
+        marks += &format!(" internal \"{}\"", entry.internal_metadata);
+    }
+    marks + &format!(" pool {},{}", entry.pool.first, entry.pool.second)
+}
+
+// ---- Replaying ----------------------------------------------------------------------------------
+
+/// The addresses at the ends of lines such as "D malloc 512 7f0000000000".
+pub fn recorded_addresses(expected: &[&str], starts: &[&str]) -> Vec<Address> {
+    expected
+        .iter()
+        .filter(|line| starts.iter().any(|start| line.starts_with(start)))
+        .filter(|line| !line.contains(" error "))
+        .filter_map(|line| Address::from_str_radix(line.rsplit(' ').next()?, 16).ok())
+        .collect()
+}
+
+fn setup(file: &[Operation<'_>], release: Release) -> Script {
+    let (mut config, mut capacity, mut devices) = (String::new(), 80 << 30, 1);
+    for operation in file {
+        match operation.word {
+            "config" => config = operation.line.get("config ".len()..).unwrap_or("").to_owned(),
+            "device" => {
+                let mut words = operation.line.split(' ').skip(1);
+                capacity = words.next().unwrap().parse().unwrap();
+                devices = words.nth(1).map_or(1, |word| word.parse().unwrap());
+            }
+            _ => {}
+        }
+    }
+    let options = SimOptions::new().capacity(capacity).device_count(devices);
+    let sim = Sim::new(options).unwrap();
+    sim.log_calls(SimLog::CALLS).unwrap();
+    Script {
+        sim,
+        devices,
+        release,
+        config,
+        allocator: None,
+        shared: Arc::new(Mutex::new(Shared { release: Some(release), ..Shared::default() })),
+        last: HashMap::new(),
+        caching: true,
+        sim_log: SimLog::CALLS,
+        exempt_operation: false,
+        exempt_text: false,
+        exempt_rest: false,
+        started: false,
+    }
+}
+
+pub fn replay(file: &[Operation<'_>], release: Release) -> Verdict {
+    if let Some(operation) = file.iter().find(|operation| operations::is_unbuilt(operation.word)) {
+        return Verdict::NotComparable(format!("operation '{}'", operation.word));
+    }
+    operations::reset();
+    let mut script = setup(file, release);
+    let mut comparison = Comparison::default();
+    let mut lines = 0;
+    for (index, operation) in file.iter().enumerate() {
+        script.begin(index as u64 + 1, operation);
+        if operations::needs_no_allocator(operation.word) || script.start() {
+            operations::run(&mut script, operation);
+        }
+        let actual = script.end();
+        if script.exempt_rest || script.shared().mended {
+            break;
+        }
+        if script.exempt_operation {
+            continue;
+        }
+        let rules = ErrorRules {
+            whole_text: script.shared().log.whole_text,
+            kind_only: script.exempt_text,
+        };
+        if let Some(first) = comparison.first_difference(&operation.expected, &actual, rules) {
+            return Verdict::Different(format!(
+                "line {}: {}\n  expected {:?}\n  actual   {:?}",
+                operation.number,
+                operation.line,
+                operation.expected.get(first),
+                actual.get(first)
+            ));
+        }
+        lines += actual.len();
+    }
+    script.finish();
+    Verdict::Equal { lines }
+}
+
+impl Script {
+    fn begin(&mut self, number: u64, operation: &Operation<'_>) {
+        let mut shared = self.shared();
+        shared.operation = number;
+        shared.lines.clear();
+        drop(shared);
+        (self.exempt_operation, self.exempt_text) = (false, false);
+        let starts = ["D malloc ", "D reserve ", "D malloc_async "];
+        let addresses = recorded_addresses(&operation.expected, &starts);
+        self.sim.give_addresses(0, &addresses).unwrap();
+    }
+
+    fn end(&mut self) -> Vec<Line> {
+        take_calls(&self.shared, &self.sim);
+        let mut shared = self.shared();
+        let rejections = std::mem::take(&mut shared.rejections);
+        shared.lines.extend(rejections.into_iter().map(Line::Text));
+        std::mem::take(&mut shared.lines)
+    }
+
+    /// Drops everything: blocks first, then the allocator, which must end.
+    fn finish(mut self) {
+        let live = std::mem::take(&mut self.shared().live);
+        let raw = std::mem::take(&mut self.shared().raw);
+        self.sim.set_pending_error(0).unwrap();
+        drop((live, raw));
+        if let Some(allocator) = self.allocator.take() {
+            allocator.close_all().expect("nothing else has a share of it");
+        }
     }
 }
