@@ -151,11 +151,11 @@ pub struct PoolKey {
 
 /// A call with the handle, the device and the id.
 macro_rules! call {
-    ($self:ident, $function:ident $(, $argument:expr)*) => {
+    ($self:ident, $function:path $(, $argument:expr)*) => {
         // SAFETY: the allocator is live; any device and id may be given, and pointers among the other
         // arguments are those of locals.
         $self.allocator.call(|raw, error| unsafe {
-            sys::$function(raw, $self.device, $self.id.to_c(), $($argument,)* error)
+            $function(raw, $self.device, $self.id.to_c(), $($argument,)* error)
         })
     };
 }
@@ -187,7 +187,7 @@ impl PoolKey {
         let mut source = ffi::sized::<sys::cachalot_pool_source>();
         if let Some(own) = options.source {
             if callback::is_locked() {
-                return call!(self, cachalot_pool_create, &out); // Which says why not.
+                return call!(self, sys::cachalot_pool_create, &out); // Which says why not.
             }
             self.allocator.note_source();
             source.allocate = Some(source_allocate);
@@ -197,7 +197,7 @@ impl PoolKey {
             source.user_data = Box::into_raw(Box::new(own)).cast();
             out.source = &source;
         }
-        call!(self, cachalot_pool_create, &out)
+        call!(self, sys::cachalot_pool_create, &out)
     }
 
     /// Creates or joins the pool and routes requests to it from now on. Of several routings the newest
@@ -229,7 +229,7 @@ impl PoolKey {
                 sys::CACHALOT_ROUTE_PREDICATE
             }
         };
-        call!(self, cachalot_pool_begin, &out)
+        call!(self, sys::cachalot_pool_begin, &out)
     }
 
     /// Ends the routing to the pool. Its use count stays: call [`PoolKey::release`] for the beginning
@@ -238,7 +238,7 @@ impl PoolKey {
     /// # Errors
     /// `InvalidState` for a pool that is not routed to.
     pub fn end(&self) -> Result<()> {
-        call!(self, cachalot_pool_end)
+        call!(self, sys::cachalot_pool_end)
     }
 
     /// The same, made while `current` is the thread's current stream. Stands for
@@ -248,7 +248,7 @@ impl PoolKey {
     /// As [`PoolKey::end`].
     pub fn end_on_stream(&self, current: impl Into<Stream>) -> Result<()> {
         let current = current.into();
-        call!(self, cachalot_pool_end_on_stream, current.0)
+        call!(self, sys::cachalot_pool_end_on_stream, current.0)
     }
 
     /// Lowers the use count. Stands for `cachalot_pool_release`.
@@ -256,7 +256,7 @@ impl PoolKey {
     /// # Errors
     /// `InvalidState` for an unknown pool or a count below 0.
     pub fn release(&self) -> Result<()> {
-        call!(self, cachalot_pool_release)
+        call!(self, sys::cachalot_pool_release)
     }
 
     /// Gives the cached memory of a pool with use count 0 back; for any other nothing happens. Stands
@@ -265,7 +265,7 @@ impl PoolKey {
     /// # Errors
     /// `Driver`.
     pub fn empty(&self) -> Result<()> {
-        call!(self, cachalot_pool_empty)
+        call!(self, sys::cachalot_pool_empty)
     }
 
     /// The same, made while `current` is the thread's current stream. Stands for
@@ -275,7 +275,7 @@ impl PoolKey {
     /// As [`PoolKey::empty`].
     pub fn empty_on_stream(&self, current: impl Into<Stream>) -> Result<()> {
         let current = current.into();
-        call!(self, cachalot_pool_empty_on_stream, current.0)
+        call!(self, sys::cachalot_pool_empty_on_stream, current.0)
     }
 
     /// Lets the pool's cached blocks serve requests that would fail, or not. The pool need not exist.
@@ -284,7 +284,7 @@ impl PoolKey {
     /// # Errors
     /// `NotSupported` under `backend:cudaMallocAsync`.
     pub fn set_use_on_oom(&self, use_on_oom: bool) -> Result<()> {
-        call!(self, cachalot_pool_set_use_on_oom, use_on_oom.into())
+        call!(self, sys::cachalot_pool_set_use_on_oom, use_on_oom.into())
     }
 
     /// Blocks of the pool are not split from now on. The pool need not exist. Stands for
@@ -293,7 +293,7 @@ impl PoolKey {
     /// # Errors
     /// As [`PoolKey::set_use_on_oom`].
     pub fn set_no_split(&self) -> Result<()> {
-        call!(self, cachalot_pool_set_no_split)
+        call!(self, sys::cachalot_pool_set_no_split)
     }
 
     /// The use count. Stands for `cachalot_pool_use_count`.
@@ -302,7 +302,7 @@ impl PoolKey {
     /// `InvalidState` for a pool that does not exist.
     pub fn use_count(&self) -> Result<i32> {
         let mut count = 0;
-        call!(self, cachalot_pool_use_count, &mut count)?;
+        call!(self, sys::cachalot_pool_use_count, &mut count)?;
         Ok(count)
     }
 
@@ -313,7 +313,7 @@ impl PoolKey {
     /// `InvalidArgument` for an unknown pool.
     pub fn has_live(&self, addresses: &[Address]) -> Result<bool> {
         let mut equal = 0;
-        call!(self, cachalot_pool_has_live, addresses.as_ptr(), addresses.len(), &mut equal)?;
+        call!(self, sys::cachalot_pool_has_live, addresses.as_ptr(), addresses.len(), &mut equal)?;
         Ok(equal != 0)
     }
 }

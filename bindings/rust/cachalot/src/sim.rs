@@ -178,10 +178,10 @@ pub struct Sim {
 
 /// A call with the driver.
 macro_rules! call {
-    ($self:ident, $function:ident $(, $argument:expr)*) => {
+    ($self:ident, $function:path $(, $argument:expr)*) => {
         // SAFETY: the driver is live; any numbers may be given, and pointers among the arguments live
         // until the call returns.
-        ffi::call(|error| unsafe { sys::$function($self.as_raw(), $($argument,)* error) })
+        ffi::call(|error| unsafe { $function($self.as_raw(), $($argument,)* error) })
     };
 }
 
@@ -213,7 +213,7 @@ impl Sim {
     /// # Errors
     /// `InvalidArgument` for an address that is 0.
     pub fn give_addresses(&self, device: i32, addresses: &[Address]) -> Result<()> {
-        call!(self, cachalot_sim_give_addresses, device, addresses.as_ptr(), addresses.len())
+        call!(self, sys::cachalot_sim_give_addresses, device, addresses.as_ptr(), addresses.len())
     }
 
     /// Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
@@ -223,7 +223,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn queue_work(&self, device: i32, stream: impl Into<Stream>) -> Result<()> {
         let stream = stream.into();
-        call!(self, cachalot_sim_queue_work, device, stream.0)
+        call!(self, sys::cachalot_sim_queue_work, device, stream.0)
     }
 
     /// Finishes the oldest unfinished piece of work of a stream. Stands for
@@ -233,7 +233,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn finish_oldest(&self, device: i32, stream: impl Into<Stream>) -> Result<()> {
         let stream = stream.into();
-        call!(self, cachalot_sim_finish_oldest, device, stream.0)
+        call!(self, sys::cachalot_sim_finish_oldest, device, stream.0)
     }
 
     /// Finishes all work of a stream. Stands for `cachalot_sim_finish_stream`.
@@ -242,7 +242,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn finish_stream(&self, device: i32, stream: impl Into<Stream>) -> Result<()> {
         let stream = stream.into();
-        call!(self, cachalot_sim_finish_stream, device, stream.0)
+        call!(self, sys::cachalot_sim_finish_stream, device, stream.0)
     }
 
     /// Finishes all work of a device. Stands for `cachalot_sim_finish_device`.
@@ -250,7 +250,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn finish_device(&self, device: i32) -> Result<()> {
-        call!(self, cachalot_sim_finish_device, device)
+        call!(self, sys::cachalot_sim_finish_device, device)
     }
 
     /// Lets driver calls fail. Failures of other kinds or codes that were ordered before stay; one of
@@ -264,7 +264,7 @@ impl Sim {
         out.code = failure.code;
         out.after = failure.after;
         out.count = failure.count;
-        call!(self, cachalot_sim_fail, &out)
+        call!(self, sys::cachalot_sim_fail, &out)
     }
 
     /// Leaves an error pending, as earlier work of the thread would; 0 clears it. Stands for
@@ -273,7 +273,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn set_pending_error(&self, code: i32) -> Result<()> {
-        call!(self, cachalot_sim_set_pending_error, code)
+        call!(self, sys::cachalot_sim_set_pending_error, code)
     }
 
     /// From now on each call of these kinds takes so long; zero ends it. Stands for
@@ -283,7 +283,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn set_latency(&self, calls: SimCalls, latency: Duration) -> Result<()> {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        call!(self, cachalot_sim_set_latency, calls.bits(), nanoseconds)
+        call!(self, sys::cachalot_sim_set_latency, calls.bits(), nanoseconds)
     }
 
     /// Adds a process to the list of those that use the device, with its bytes; 0: this process.
@@ -292,7 +292,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn add_process(&self, device: i32, pid: u64, used: u64) -> Result<()> {
-        call!(self, cachalot_sim_add_process, device, pid, used)
+        call!(self, sys::cachalot_sim_add_process, device, pid, used)
     }
 
     /// What the device says of fabric handles: whether it is part of a fabric (`None`: the question
@@ -303,7 +303,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn set_fabric(&self, device: i32, state: Option<bool>, create_code: i32) -> Result<()> {
         let state = state.map_or(-1, i32::from);
-        call!(self, cachalot_sim_set_fabric, device, state, create_code)
+        call!(self, sys::cachalot_sim_set_fabric, device, state, create_code)
     }
 
     /// A stream is captured from now on, under an id that is not 0. Stands for
@@ -313,7 +313,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn begin_capture(&self, device: i32, stream: impl Into<Stream>, id: u64) -> Result<()> {
         let stream = stream.into();
-        call!(self, cachalot_sim_begin_capture, device, stream.0, id)
+        call!(self, sys::cachalot_sim_begin_capture, device, stream.0, id)
     }
 
     /// A capture ends, for every stream in it. Stands for `cachalot_sim_end_capture`.
@@ -321,7 +321,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn end_capture(&self, device: i32, id: u64) -> Result<()> {
-        call!(self, cachalot_sim_end_capture, device, id)
+        call!(self, sys::cachalot_sim_end_capture, device, id)
     }
 
     /// Adds a graph node behind the stream's end nodes. Stands for `cachalot_sim_add_node`.
@@ -330,7 +330,7 @@ impl Sim {
     /// See [`Sim`].
     pub fn add_node(&self, device: i32, stream: impl Into<Stream>) -> Result<()> {
         let stream = stream.into();
-        call!(self, cachalot_sim_add_node, device, stream.0)
+        call!(self, sys::cachalot_sim_add_node, device, stream.0)
     }
 
     /// `to` joins the capture of `from`, behind its present end nodes. Stands for
@@ -345,7 +345,7 @@ impl Sim {
         to: impl Into<Stream>,
     ) -> Result<()> {
         let (from, to) = (from.into(), to.into());
-        call!(self, cachalot_sim_fork_capture, device, from.0, to.0)
+        call!(self, sys::cachalot_sim_fork_capture, device, from.0, to.0)
     }
 
     /// `into` waits for `other`: it gets the end nodes of both. Stands for
@@ -360,7 +360,7 @@ impl Sim {
         other: impl Into<Stream>,
     ) -> Result<()> {
         let (into, other) = (into.into(), other.into());
-        call!(self, cachalot_sim_join_capture, device, into.0, other.0)
+        call!(self, sys::cachalot_sim_join_capture, device, into.0, other.0)
     }
 
     /// What the device says of the memory of captured graphs, in bytes. Stands for
@@ -369,7 +369,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn set_graph_memory(&self, device: i32, used: u64, reserved: u64) -> Result<()> {
-        call!(self, cachalot_sim_set_graph_memory, device, used, reserved)
+        call!(self, sys::cachalot_sim_set_graph_memory, device, used, reserved)
     }
 
     /// Starts keeping the driver's calls as text, or stops ([`SimLog::NONE`]). Stands for
@@ -378,7 +378,7 @@ impl Sim {
     /// # Errors
     /// See [`Sim`].
     pub fn log_calls(&self, words: SimLog) -> Result<()> {
-        call!(self, cachalot_sim_log_calls, words.bits())
+        call!(self, sys::cachalot_sim_log_calls, words.bits())
     }
 
     /// Takes the calls that were kept since the last time, oldest first, one a line. Stands for
@@ -388,14 +388,14 @@ impl Sim {
     /// See [`Sim`].
     pub fn read_calls(&self) -> Result<String> {
         let mut waiting = 0;
-        call!(self, cachalot_sim_read_calls, ptr::null_mut(), 0, &mut waiting)?;
+        call!(self, sys::cachalot_sim_read_calls, ptr::null_mut(), 0, &mut waiting)?;
         if waiting == 0 {
             return Ok(String::new());
         }
         let mut buffer = vec![0u8; waiting + 1];
         call!(
             self,
-            cachalot_sim_read_calls,
+            sys::cachalot_sim_read_calls,
             buffer.as_mut_ptr().cast(),
             buffer.len(),
             &mut waiting

@@ -206,7 +206,7 @@ pub struct LabelStats {
 
 /// The functions that give one number of a device.
 macro_rules! common_numbers {
-    ($($(#[$meta:meta])* $name:ident = $function:ident,)*) => { $(
+    ($($(#[$meta:meta])* $name:ident = $function:path,)*) => { $(
         $(#[$meta])*
         ///
         /// 0 for a device that the driver does not have, and from within a callback that runs under a
@@ -216,7 +216,7 @@ macro_rules! common_numbers {
                 return 0;
             }
             // SAFETY: the allocator is live.
-            unsafe { sys::$function(self.as_raw(), device) }
+            unsafe { $function(self.as_raw(), device) }
         }
     )* };
 }
@@ -254,17 +254,17 @@ impl Allocator {
 
     common_numbers! {
         /// Bytes handed out on a device. Stands for `cachalot_memory_allocated`.
-        memory_allocated = cachalot_memory_allocated,
+        memory_allocated = sys::cachalot_memory_allocated,
         /// The most since the peaks were reset. Stands for `cachalot_max_memory_allocated`.
-        max_memory_allocated = cachalot_max_memory_allocated,
+        max_memory_allocated = sys::cachalot_max_memory_allocated,
         /// Bytes obtained from the driver. Stands for `cachalot_memory_reserved`.
-        memory_reserved = cachalot_memory_reserved,
+        memory_reserved = sys::cachalot_memory_reserved,
         /// The most since the peaks were reset. Stands for `cachalot_max_memory_reserved`.
-        max_memory_reserved = cachalot_max_memory_reserved,
+        max_memory_reserved = sys::cachalot_max_memory_reserved,
         /// Bytes handed out or waiting for streams. Stands for `cachalot_memory_active`.
-        memory_active = cachalot_memory_active,
+        memory_active = sys::cachalot_memory_active,
         /// The most since the peaks were reset. Stands for `cachalot_max_memory_active`.
-        max_memory_active = cachalot_max_memory_active,
+        max_memory_active = sys::cachalot_max_memory_active,
     }
 
     /// The table of `torch.cuda.memory_summary`, byte for byte; `abbreviated` leaves the rows by kind

@@ -73,11 +73,11 @@ pub const LEFT_OUT_2_11: [(&str, &str); 7] = [
     ("errors", "checkpoints are not built"),
     (
         "rough-14-everything-110",
-        "a failure that was ordered before is replaced by another kind, which sim keeps beside it",
+        "failures that were ordered are called off or replaced by another kind, which sim can not do",
     ),
     (
         "rough-20-faults-108",
-        "a failure that was ordered before is replaced by another kind, which sim keeps beside it",
+        "failures that were ordered are called off or replaced by another kind, which sim can not do",
     ),
 ];
 
@@ -92,6 +92,6 @@ pub const LEFT_OUT_2_15: [(&str, &str); 8] = [
     ("r60-fabric-trial-fails", "sharing between processes is not built"),
     (
         "rough-16-faults-108",
-        "a failure that was ordered before is replaced by another kind, which sim keeps beside it",
+        "failures that were ordered are called off or replaced by another kind, which sim can not do",
     ),
 ];
