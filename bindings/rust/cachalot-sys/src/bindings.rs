@@ -19,8 +19,9 @@ pub type cachalot_log_fn = ::core::option::Option<
 >;
 /// Gives the context of the calling thread as a number that the caller can resolve later; 0: none.
 /// No lock is held.
-pub type cachalot_context_fn =
-    ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void) -> u64>;
+pub type cachalot_context_fn = ::core::option::Option<
+    unsafe extern "C" fn(user_data: *mut core::ffi::c_void) -> u64,
+>;
 /// Writes what a context means, one frame a line, innermost first, like snprintf; returns the full
 /// length.
 pub type cachalot_context_text_fn = ::core::option::Option<
@@ -36,15 +37,24 @@ pub type cachalot_action = core::ffi::c_uint;
 /// Sees each event as it happens, recorded or not. The device's lock is held: it must not call
 /// back.
 pub type cachalot_trace_observer_fn = ::core::option::Option<
-    unsafe extern "C" fn(user_data: *mut core::ffi::c_void, entry: *const cachalot_trace_entry),
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        entry: *const cachalot_trace_entry,
+    ),
 >;
 /// Sees each out-of-memory error before the caller gets it. No lock is held; it may call back.
 pub type cachalot_out_of_memory_observer_fn = ::core::option::Option<
-    unsafe extern "C" fn(user_data: *mut core::ffi::c_void, numbers: *const cachalot_out_of_memory),
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        numbers: *const cachalot_out_of_memory,
+    ),
 >;
 /// Sees each rejection before the caller gets it. No lock is held; it may call back.
 pub type cachalot_rejection_observer_fn = ::core::option::Option<
-    unsafe extern "C" fn(user_data: *mut core::ffi::c_void, numbers: *const cachalot_rejection),
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        numbers: *const cachalot_rejection,
+    ),
 >;
 /// Is asked to free memory when a request finds no cached block, before anything else is tried. No
 /// lock is held; it may free blocks and call anything else. A request of its own that finds no block
@@ -52,7 +62,11 @@ pub type cachalot_rejection_observer_fn = ::core::option::Option<
 ///
 /// @return Not 0 if it freed something: then the cache is searched again.
 pub type cachalot_free_memory_fn = ::core::option::Option<
-    unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, size: u64) -> i32,
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        device: i32,
+        size: u64,
+    ) -> i32,
 >;
 /// Asks a tenant to free memory of its own. See the rules above.
 ///
@@ -276,7 +290,11 @@ pub struct cachalot_device_ops {
         ) -> i32,
     >,
     pub release: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, handle: u64) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            handle: u64,
+        ) -> i32,
     >,
     pub map: ::core::option::Option<
         unsafe extern "C" fn(
@@ -321,7 +339,11 @@ pub struct cachalot_device_ops {
         ) -> i32,
     >,
     pub event_destroy: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, event: u64) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            event: u64,
+        ) -> i32,
     >,
     pub event_record: ::core::option::Option<
         unsafe extern "C" fn(
@@ -333,10 +355,18 @@ pub struct cachalot_device_ops {
     >,
     /// 0 once all work before the event is done, CACHALOT_DRIVER_NOT_READY until then.
     pub event_query: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, event: u64) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            event: u64,
+        ) -> i32,
     >,
     pub event_synchronize: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, event: u64) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            event: u64,
+        ) -> i32,
     >,
     /// @}
     pub stream_synchronize: ::core::option::Option<
@@ -378,7 +408,11 @@ pub struct cachalot_device_ops {
     >,
     /// Lets device use the memory of peer; "already enabled" is success. May be NULL.
     pub enable_peer: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, device: i32, peer: i32) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            peer: i32,
+        ) -> i32,
     >,
     /// Copies up to capacity rows and says how many there are. May be NULL.
     pub processes: ::core::option::Option<
@@ -739,7 +773,9 @@ pub struct cachalot_pool_source {
     /// Called once with user_data when the pool is gone, or at once if creating it fails; like the
     /// others it must not call back. May be
     /// NULL.
-    pub destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+    pub destroy: ::core::option::Option<
+        unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+    >,
 }
 /// How a pool is made. Zero means default in every field.
 #[repr(C)]
@@ -766,11 +802,16 @@ pub struct cachalot_pool_route {
     pub capture_id: u64,
     /// Not 0: takes the stream. Called with the device's lock held; it must not call back.
     pub predicate: ::core::option::Option<
-        unsafe extern "C" fn(user_data: *mut core::ffi::c_void, stream: cachalot_stream) -> i32,
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            stream: cachalot_stream,
+        ) -> i32,
     >,
     pub user_data: *mut core::ffi::c_void,
     /// Called once with user_data when the routing ends. May be NULL.
-    pub destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+    pub destroy: ::core::option::Option<
+        unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+    >,
 }
 /// One expandable segment.
 #[repr(C)]
@@ -1093,8 +1134,8 @@ pub struct cachalot_pressure {
 pub struct cachalot_tenant_options {
     /// sizeof(cachalot_tenant_options), set by the caller.
     pub struct_size: usize,
-    /// For messages and statistics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes. NULL or "":
-    /// "tenant N". Two tenants may have the same.
+    /// For messages, statistics and metrics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes.
+    /// NULL or "": "tenant N". Two tenants may have the same.
     pub name: *const core::ffi::c_char,
     /// Bytes on each device.
     pub guaranteed_bytes: u64,
@@ -1108,8 +1149,9 @@ pub struct cachalot_tenant_options {
     pub pressure_user_data: *mut core::ffi::c_void,
     /// Called once with pressure_user_data when the tenant has been destroyed and no callback of it is
     /// under way, or its allocator has ended and the handle is gone, or making it fails. May be NULL.
-    pub pressure_destroy:
-        ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+    pub pressure_destroy: ::core::option::Option<
+        unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+    >,
 }
 /// What one tenant has on one device.
 #[repr(C)]
@@ -1418,333 +1460,496 @@ pub const CACHALOT_ERROR_INTERNAL: cachalot_status = 90;
 const _: () = {
     ["Size of cachalot_error"][::core::mem::size_of::<cachalot_error>() - 4200usize];
     ["Alignment of cachalot_error"][::core::mem::align_of::<cachalot_error>() - 8usize];
-    ["Offset of field: cachalot_error::struct_size"]
-        [::core::mem::offset_of!(cachalot_error, struct_size) - 0usize];
-    ["Offset of field: cachalot_error::status"]
-        [::core::mem::offset_of!(cachalot_error, status) - 8usize];
-    ["Offset of field: cachalot_error::driver_code"]
-        [::core::mem::offset_of!(cachalot_error, driver_code) - 12usize];
-    ["Offset of field: cachalot_error::requested"]
-        [::core::mem::offset_of!(cachalot_error, requested) - 16usize];
-    ["Offset of field: cachalot_error::segment_size"]
-        [::core::mem::offset_of!(cachalot_error, segment_size) - 24usize];
-    ["Offset of field: cachalot_error::device_free"]
-        [::core::mem::offset_of!(cachalot_error, device_free) - 32usize];
-    ["Offset of field: cachalot_error::device_total"]
-        [::core::mem::offset_of!(cachalot_error, device_total) - 40usize];
-    ["Offset of field: cachalot_error::limit"]
-        [::core::mem::offset_of!(cachalot_error, limit) - 48usize];
-    ["Offset of field: cachalot_error::allocated"]
-        [::core::mem::offset_of!(cachalot_error, allocated) - 56usize];
-    ["Offset of field: cachalot_error::reserved"]
-        [::core::mem::offset_of!(cachalot_error, reserved) - 64usize];
-    ["Offset of field: cachalot_error::private_pools_free"]
-        [::core::mem::offset_of!(cachalot_error, private_pools_free) - 72usize];
-    ["Offset of field: cachalot_error::largest_free_block"]
-        [::core::mem::offset_of!(cachalot_error, largest_free_block) - 80usize];
-    ["Offset of field: cachalot_error::stream"]
-        [::core::mem::offset_of!(cachalot_error, stream) - 88usize];
-    ["Offset of field: cachalot_error::device"]
-        [::core::mem::offset_of!(cachalot_error, device) - 96usize];
-    ["Offset of field: cachalot_error::reserved_0"]
-        [::core::mem::offset_of!(cachalot_error, reserved_0) - 100usize];
-    ["Offset of field: cachalot_error::message"]
-        [::core::mem::offset_of!(cachalot_error, message) - 104usize];
+    [
+        "Offset of field: cachalot_error::struct_size",
+    ][::core::mem::offset_of!(cachalot_error, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_error::status",
+    ][::core::mem::offset_of!(cachalot_error, status) - 8usize];
+    [
+        "Offset of field: cachalot_error::driver_code",
+    ][::core::mem::offset_of!(cachalot_error, driver_code) - 12usize];
+    [
+        "Offset of field: cachalot_error::requested",
+    ][::core::mem::offset_of!(cachalot_error, requested) - 16usize];
+    [
+        "Offset of field: cachalot_error::segment_size",
+    ][::core::mem::offset_of!(cachalot_error, segment_size) - 24usize];
+    [
+        "Offset of field: cachalot_error::device_free",
+    ][::core::mem::offset_of!(cachalot_error, device_free) - 32usize];
+    [
+        "Offset of field: cachalot_error::device_total",
+    ][::core::mem::offset_of!(cachalot_error, device_total) - 40usize];
+    [
+        "Offset of field: cachalot_error::limit",
+    ][::core::mem::offset_of!(cachalot_error, limit) - 48usize];
+    [
+        "Offset of field: cachalot_error::allocated",
+    ][::core::mem::offset_of!(cachalot_error, allocated) - 56usize];
+    [
+        "Offset of field: cachalot_error::reserved",
+    ][::core::mem::offset_of!(cachalot_error, reserved) - 64usize];
+    [
+        "Offset of field: cachalot_error::private_pools_free",
+    ][::core::mem::offset_of!(cachalot_error, private_pools_free) - 72usize];
+    [
+        "Offset of field: cachalot_error::largest_free_block",
+    ][::core::mem::offset_of!(cachalot_error, largest_free_block) - 80usize];
+    [
+        "Offset of field: cachalot_error::stream",
+    ][::core::mem::offset_of!(cachalot_error, stream) - 88usize];
+    [
+        "Offset of field: cachalot_error::device",
+    ][::core::mem::offset_of!(cachalot_error, device) - 96usize];
+    [
+        "Offset of field: cachalot_error::reserved_0",
+    ][::core::mem::offset_of!(cachalot_error, reserved_0) - 100usize];
+    [
+        "Offset of field: cachalot_error::message",
+    ][::core::mem::offset_of!(cachalot_error, message) - 104usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_status_description"]
-        [::core::mem::size_of::<cachalot_status_description>() - 32usize];
-    ["Alignment of cachalot_status_description"]
-        [::core::mem::align_of::<cachalot_status_description>() - 8usize];
-    ["Offset of field: cachalot_status_description::struct_size"]
-        [::core::mem::offset_of!(cachalot_status_description, struct_size) - 0usize];
-    ["Offset of field: cachalot_status_description::status"]
-        [::core::mem::offset_of!(cachalot_status_description, status) - 8usize];
-    ["Offset of field: cachalot_status_description::reserved_0"]
-        [::core::mem::offset_of!(cachalot_status_description, reserved_0) - 12usize];
-    ["Offset of field: cachalot_status_description::name"]
-        [::core::mem::offset_of!(cachalot_status_description, name) - 16usize];
-    ["Offset of field: cachalot_status_description::text"]
-        [::core::mem::offset_of!(cachalot_status_description, text) - 24usize];
+    [
+        "Size of cachalot_status_description",
+    ][::core::mem::size_of::<cachalot_status_description>() - 32usize];
+    [
+        "Alignment of cachalot_status_description",
+    ][::core::mem::align_of::<cachalot_status_description>() - 8usize];
+    [
+        "Offset of field: cachalot_status_description::struct_size",
+    ][::core::mem::offset_of!(cachalot_status_description, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_status_description::status",
+    ][::core::mem::offset_of!(cachalot_status_description, status) - 8usize];
+    [
+        "Offset of field: cachalot_status_description::reserved_0",
+    ][::core::mem::offset_of!(cachalot_status_description, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_status_description::name",
+    ][::core::mem::offset_of!(cachalot_status_description, name) - 16usize];
+    [
+        "Offset of field: cachalot_status_description::text",
+    ][::core::mem::offset_of!(cachalot_status_description, text) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_capture_info"][::core::mem::size_of::<cachalot_capture_info>() - 48usize];
-    ["Alignment of cachalot_capture_info"]
-        [::core::mem::align_of::<cachalot_capture_info>() - 8usize];
-    ["Offset of field: cachalot_capture_info::struct_size"]
-        [::core::mem::offset_of!(cachalot_capture_info, struct_size) - 0usize];
-    ["Offset of field: cachalot_capture_info::capturing"]
-        [::core::mem::offset_of!(cachalot_capture_info, capturing) - 8usize];
-    ["Offset of field: cachalot_capture_info::reserved_0"]
-        [::core::mem::offset_of!(cachalot_capture_info, reserved_0) - 12usize];
-    ["Offset of field: cachalot_capture_info::capture_id"]
-        [::core::mem::offset_of!(cachalot_capture_info, capture_id) - 16usize];
-    ["Offset of field: cachalot_capture_info::graph"]
-        [::core::mem::offset_of!(cachalot_capture_info, graph) - 24usize];
-    ["Offset of field: cachalot_capture_info::nodes"]
-        [::core::mem::offset_of!(cachalot_capture_info, nodes) - 32usize];
-    ["Offset of field: cachalot_capture_info::node_count"]
-        [::core::mem::offset_of!(cachalot_capture_info, node_count) - 40usize];
+    [
+        "Size of cachalot_capture_info",
+    ][::core::mem::size_of::<cachalot_capture_info>() - 48usize];
+    [
+        "Alignment of cachalot_capture_info",
+    ][::core::mem::align_of::<cachalot_capture_info>() - 8usize];
+    [
+        "Offset of field: cachalot_capture_info::struct_size",
+    ][::core::mem::offset_of!(cachalot_capture_info, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_capture_info::capturing",
+    ][::core::mem::offset_of!(cachalot_capture_info, capturing) - 8usize];
+    [
+        "Offset of field: cachalot_capture_info::reserved_0",
+    ][::core::mem::offset_of!(cachalot_capture_info, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_capture_info::capture_id",
+    ][::core::mem::offset_of!(cachalot_capture_info, capture_id) - 16usize];
+    [
+        "Offset of field: cachalot_capture_info::graph",
+    ][::core::mem::offset_of!(cachalot_capture_info, graph) - 24usize];
+    [
+        "Offset of field: cachalot_capture_info::nodes",
+    ][::core::mem::offset_of!(cachalot_capture_info, nodes) - 32usize];
+    [
+        "Offset of field: cachalot_capture_info::node_count",
+    ][::core::mem::offset_of!(cachalot_capture_info, node_count) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_device_process"]
-        [::core::mem::size_of::<cachalot_device_process>() - 16usize];
-    ["Alignment of cachalot_device_process"]
-        [::core::mem::align_of::<cachalot_device_process>() - 8usize];
-    ["Offset of field: cachalot_device_process::pid"]
-        [::core::mem::offset_of!(cachalot_device_process, pid) - 0usize];
-    ["Offset of field: cachalot_device_process::used"]
-        [::core::mem::offset_of!(cachalot_device_process, used) - 8usize];
+    [
+        "Size of cachalot_device_process",
+    ][::core::mem::size_of::<cachalot_device_process>() - 16usize];
+    [
+        "Alignment of cachalot_device_process",
+    ][::core::mem::align_of::<cachalot_device_process>() - 8usize];
+    [
+        "Offset of field: cachalot_device_process::pid",
+    ][::core::mem::offset_of!(cachalot_device_process, pid) - 0usize];
+    [
+        "Offset of field: cachalot_device_process::used",
+    ][::core::mem::offset_of!(cachalot_device_process, used) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_shareable_handle"]
-        [::core::mem::size_of::<cachalot_shareable_handle>() - 64usize];
-    ["Alignment of cachalot_shareable_handle"]
-        [::core::mem::align_of::<cachalot_shareable_handle>() - 1usize];
-    ["Offset of field: cachalot_shareable_handle::bytes"]
-        [::core::mem::offset_of!(cachalot_shareable_handle, bytes) - 0usize];
+    [
+        "Size of cachalot_shareable_handle",
+    ][::core::mem::size_of::<cachalot_shareable_handle>() - 64usize];
+    [
+        "Alignment of cachalot_shareable_handle",
+    ][::core::mem::align_of::<cachalot_shareable_handle>() - 1usize];
+    [
+        "Offset of field: cachalot_shareable_handle::bytes",
+    ][::core::mem::offset_of!(cachalot_shareable_handle, bytes) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_device_ops"][::core::mem::size_of::<cachalot_device_ops>() - 312usize];
-    ["Alignment of cachalot_device_ops"][::core::mem::align_of::<cachalot_device_ops>() - 8usize];
-    ["Offset of field: cachalot_device_ops::struct_size"]
-        [::core::mem::offset_of!(cachalot_device_ops, struct_size) - 0usize];
-    ["Offset of field: cachalot_device_ops::memory_info"]
-        [::core::mem::offset_of!(cachalot_device_ops, memory_info) - 8usize];
-    ["Offset of field: cachalot_device_ops::allocate"]
-        [::core::mem::offset_of!(cachalot_device_ops, allocate) - 16usize];
-    ["Offset of field: cachalot_device_ops::free"]
-        [::core::mem::offset_of!(cachalot_device_ops, free) - 24usize];
-    ["Offset of field: cachalot_device_ops::reserve"]
-        [::core::mem::offset_of!(cachalot_device_ops, reserve) - 32usize];
-    ["Offset of field: cachalot_device_ops::unreserve"]
-        [::core::mem::offset_of!(cachalot_device_ops, unreserve) - 40usize];
-    ["Offset of field: cachalot_device_ops::granularity"]
-        [::core::mem::offset_of!(cachalot_device_ops, granularity) - 48usize];
-    ["Offset of field: cachalot_device_ops::create"]
-        [::core::mem::offset_of!(cachalot_device_ops, create) - 56usize];
-    ["Offset of field: cachalot_device_ops::export_handle"]
-        [::core::mem::offset_of!(cachalot_device_ops, export_handle) - 64usize];
-    ["Offset of field: cachalot_device_ops::import_handle"]
-        [::core::mem::offset_of!(cachalot_device_ops, import_handle) - 72usize];
-    ["Offset of field: cachalot_device_ops::release"]
-        [::core::mem::offset_of!(cachalot_device_ops, release) - 80usize];
-    ["Offset of field: cachalot_device_ops::map"]
-        [::core::mem::offset_of!(cachalot_device_ops, map) - 88usize];
-    ["Offset of field: cachalot_device_ops::unmap"]
-        [::core::mem::offset_of!(cachalot_device_ops, unmap) - 96usize];
-    ["Offset of field: cachalot_device_ops::set_access"]
-        [::core::mem::offset_of!(cachalot_device_ops, set_access) - 104usize];
-    ["Offset of field: cachalot_device_ops::fabric_state"]
-        [::core::mem::offset_of!(cachalot_device_ops, fabric_state) - 112usize];
-    ["Offset of field: cachalot_device_ops::event_create"]
-        [::core::mem::offset_of!(cachalot_device_ops, event_create) - 120usize];
-    ["Offset of field: cachalot_device_ops::event_destroy"]
-        [::core::mem::offset_of!(cachalot_device_ops, event_destroy) - 128usize];
-    ["Offset of field: cachalot_device_ops::event_record"]
-        [::core::mem::offset_of!(cachalot_device_ops, event_record) - 136usize];
-    ["Offset of field: cachalot_device_ops::event_query"]
-        [::core::mem::offset_of!(cachalot_device_ops, event_query) - 144usize];
-    ["Offset of field: cachalot_device_ops::event_synchronize"]
-        [::core::mem::offset_of!(cachalot_device_ops, event_synchronize) - 152usize];
-    ["Offset of field: cachalot_device_ops::stream_synchronize"]
-        [::core::mem::offset_of!(cachalot_device_ops, stream_synchronize) - 160usize];
-    ["Offset of field: cachalot_device_ops::device_synchronize"]
-        [::core::mem::offset_of!(cachalot_device_ops, device_synchronize) - 168usize];
-    ["Offset of field: cachalot_device_ops::capture_info"]
-        [::core::mem::offset_of!(cachalot_device_ops, capture_info) - 176usize];
-    ["Offset of field: cachalot_device_ops::node_dependencies"]
-        [::core::mem::offset_of!(cachalot_device_ops, node_dependencies) - 184usize];
-    ["Offset of field: cachalot_device_ops::exchange_capture_mode"]
-        [::core::mem::offset_of!(cachalot_device_ops, exchange_capture_mode) - 192usize];
-    ["Offset of field: cachalot_device_ops::enable_peer"]
-        [::core::mem::offset_of!(cachalot_device_ops, enable_peer) - 200usize];
-    ["Offset of field: cachalot_device_ops::processes"]
-        [::core::mem::offset_of!(cachalot_device_ops, processes) - 208usize];
-    ["Offset of field: cachalot_device_ops::take_pending_error"]
-        [::core::mem::offset_of!(cachalot_device_ops, take_pending_error) - 216usize];
-    ["Offset of field: cachalot_device_ops::error_text"]
-        [::core::mem::offset_of!(cachalot_device_ops, error_text) - 224usize];
-    ["Offset of field: cachalot_device_ops::pool_allocate"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_allocate) - 232usize];
-    ["Offset of field: cachalot_device_ops::pool_free"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_free) - 240usize];
-    ["Offset of field: cachalot_device_ops::pool_trim"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_trim) - 248usize];
-    ["Offset of field: cachalot_device_ops::pool_get_attribute"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_get_attribute) - 256usize];
-    ["Offset of field: cachalot_device_ops::pool_set_attribute"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_set_attribute) - 264usize];
-    ["Offset of field: cachalot_device_ops::pool_set_access"]
-        [::core::mem::offset_of!(cachalot_device_ops, pool_set_access) - 272usize];
-    ["Offset of field: cachalot_device_ops::graph_get_attribute"]
-        [::core::mem::offset_of!(cachalot_device_ops, graph_get_attribute) - 280usize];
-    ["Offset of field: cachalot_device_ops::graph_set_attribute"]
-        [::core::mem::offset_of!(cachalot_device_ops, graph_set_attribute) - 288usize];
-    ["Offset of field: cachalot_device_ops::stream_create"]
-        [::core::mem::offset_of!(cachalot_device_ops, stream_create) - 296usize];
-    ["Offset of field: cachalot_device_ops::stream_wait_event"]
-        [::core::mem::offset_of!(cachalot_device_ops, stream_wait_event) - 304usize];
+    [
+        "Size of cachalot_device_ops",
+    ][::core::mem::size_of::<cachalot_device_ops>() - 312usize];
+    [
+        "Alignment of cachalot_device_ops",
+    ][::core::mem::align_of::<cachalot_device_ops>() - 8usize];
+    [
+        "Offset of field: cachalot_device_ops::struct_size",
+    ][::core::mem::offset_of!(cachalot_device_ops, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_device_ops::memory_info",
+    ][::core::mem::offset_of!(cachalot_device_ops, memory_info) - 8usize];
+    [
+        "Offset of field: cachalot_device_ops::allocate",
+    ][::core::mem::offset_of!(cachalot_device_ops, allocate) - 16usize];
+    [
+        "Offset of field: cachalot_device_ops::free",
+    ][::core::mem::offset_of!(cachalot_device_ops, free) - 24usize];
+    [
+        "Offset of field: cachalot_device_ops::reserve",
+    ][::core::mem::offset_of!(cachalot_device_ops, reserve) - 32usize];
+    [
+        "Offset of field: cachalot_device_ops::unreserve",
+    ][::core::mem::offset_of!(cachalot_device_ops, unreserve) - 40usize];
+    [
+        "Offset of field: cachalot_device_ops::granularity",
+    ][::core::mem::offset_of!(cachalot_device_ops, granularity) - 48usize];
+    [
+        "Offset of field: cachalot_device_ops::create",
+    ][::core::mem::offset_of!(cachalot_device_ops, create) - 56usize];
+    [
+        "Offset of field: cachalot_device_ops::export_handle",
+    ][::core::mem::offset_of!(cachalot_device_ops, export_handle) - 64usize];
+    [
+        "Offset of field: cachalot_device_ops::import_handle",
+    ][::core::mem::offset_of!(cachalot_device_ops, import_handle) - 72usize];
+    [
+        "Offset of field: cachalot_device_ops::release",
+    ][::core::mem::offset_of!(cachalot_device_ops, release) - 80usize];
+    [
+        "Offset of field: cachalot_device_ops::map",
+    ][::core::mem::offset_of!(cachalot_device_ops, map) - 88usize];
+    [
+        "Offset of field: cachalot_device_ops::unmap",
+    ][::core::mem::offset_of!(cachalot_device_ops, unmap) - 96usize];
+    [
+        "Offset of field: cachalot_device_ops::set_access",
+    ][::core::mem::offset_of!(cachalot_device_ops, set_access) - 104usize];
+    [
+        "Offset of field: cachalot_device_ops::fabric_state",
+    ][::core::mem::offset_of!(cachalot_device_ops, fabric_state) - 112usize];
+    [
+        "Offset of field: cachalot_device_ops::event_create",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_create) - 120usize];
+    [
+        "Offset of field: cachalot_device_ops::event_destroy",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_destroy) - 128usize];
+    [
+        "Offset of field: cachalot_device_ops::event_record",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_record) - 136usize];
+    [
+        "Offset of field: cachalot_device_ops::event_query",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_query) - 144usize];
+    [
+        "Offset of field: cachalot_device_ops::event_synchronize",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_synchronize) - 152usize];
+    [
+        "Offset of field: cachalot_device_ops::stream_synchronize",
+    ][::core::mem::offset_of!(cachalot_device_ops, stream_synchronize) - 160usize];
+    [
+        "Offset of field: cachalot_device_ops::device_synchronize",
+    ][::core::mem::offset_of!(cachalot_device_ops, device_synchronize) - 168usize];
+    [
+        "Offset of field: cachalot_device_ops::capture_info",
+    ][::core::mem::offset_of!(cachalot_device_ops, capture_info) - 176usize];
+    [
+        "Offset of field: cachalot_device_ops::node_dependencies",
+    ][::core::mem::offset_of!(cachalot_device_ops, node_dependencies) - 184usize];
+    [
+        "Offset of field: cachalot_device_ops::exchange_capture_mode",
+    ][::core::mem::offset_of!(cachalot_device_ops, exchange_capture_mode) - 192usize];
+    [
+        "Offset of field: cachalot_device_ops::enable_peer",
+    ][::core::mem::offset_of!(cachalot_device_ops, enable_peer) - 200usize];
+    [
+        "Offset of field: cachalot_device_ops::processes",
+    ][::core::mem::offset_of!(cachalot_device_ops, processes) - 208usize];
+    [
+        "Offset of field: cachalot_device_ops::take_pending_error",
+    ][::core::mem::offset_of!(cachalot_device_ops, take_pending_error) - 216usize];
+    [
+        "Offset of field: cachalot_device_ops::error_text",
+    ][::core::mem::offset_of!(cachalot_device_ops, error_text) - 224usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_allocate",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_allocate) - 232usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_free",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_free) - 240usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_trim",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_trim) - 248usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_get_attribute",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_get_attribute) - 256usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_set_attribute",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_set_attribute) - 264usize];
+    [
+        "Offset of field: cachalot_device_ops::pool_set_access",
+    ][::core::mem::offset_of!(cachalot_device_ops, pool_set_access) - 272usize];
+    [
+        "Offset of field: cachalot_device_ops::graph_get_attribute",
+    ][::core::mem::offset_of!(cachalot_device_ops, graph_get_attribute) - 280usize];
+    [
+        "Offset of field: cachalot_device_ops::graph_set_attribute",
+    ][::core::mem::offset_of!(cachalot_device_ops, graph_set_attribute) - 288usize];
+    [
+        "Offset of field: cachalot_device_ops::stream_create",
+    ][::core::mem::offset_of!(cachalot_device_ops, stream_create) - 296usize];
+    [
+        "Offset of field: cachalot_device_ops::stream_wait_event",
+    ][::core::mem::offset_of!(cachalot_device_ops, stream_wait_event) - 304usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_pool_id"][::core::mem::size_of::<cachalot_pool_id>() - 16usize];
-    ["Alignment of cachalot_pool_id"][::core::mem::align_of::<cachalot_pool_id>() - 8usize];
-    ["Offset of field: cachalot_pool_id::first"]
-        [::core::mem::offset_of!(cachalot_pool_id, first) - 0usize];
-    ["Offset of field: cachalot_pool_id::second"]
-        [::core::mem::offset_of!(cachalot_pool_id, second) - 8usize];
+    [
+        "Alignment of cachalot_pool_id",
+    ][::core::mem::align_of::<cachalot_pool_id>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_id::first",
+    ][::core::mem::offset_of!(cachalot_pool_id, first) - 0usize];
+    [
+        "Offset of field: cachalot_pool_id::second",
+    ][::core::mem::offset_of!(cachalot_pool_id, second) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_allocator_options"]
-        [::core::mem::size_of::<cachalot_allocator_options>() - 104usize];
-    ["Alignment of cachalot_allocator_options"]
-        [::core::mem::align_of::<cachalot_allocator_options>() - 8usize];
-    ["Offset of field: cachalot_allocator_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_allocator_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_allocator_options::driver"]
-        [::core::mem::offset_of!(cachalot_allocator_options, driver) - 8usize];
-    ["Offset of field: cachalot_allocator_options::config"]
-        [::core::mem::offset_of!(cachalot_allocator_options, config) - 16usize];
-    ["Offset of field: cachalot_allocator_options::release"]
-        [::core::mem::offset_of!(cachalot_allocator_options, release) - 24usize];
-    ["Offset of field: cachalot_allocator_options::context_source"]
-        [::core::mem::offset_of!(cachalot_allocator_options, context_source) - 28usize];
-    ["Offset of field: cachalot_allocator_options::mend"]
-        [::core::mem::offset_of!(cachalot_allocator_options, mend) - 32usize];
-    ["Offset of field: cachalot_allocator_options::no_caching"]
-        [::core::mem::offset_of!(cachalot_allocator_options, no_caching) - 36usize];
-    ["Offset of field: cachalot_allocator_options::shareable_pages"]
-        [::core::mem::offset_of!(cachalot_allocator_options, shareable_pages) - 40usize];
-    ["Offset of field: cachalot_allocator_options::check_every_call"]
-        [::core::mem::offset_of!(cachalot_allocator_options, check_every_call) - 44usize];
-    ["Offset of field: cachalot_allocator_options::track_labels"]
-        [::core::mem::offset_of!(cachalot_allocator_options, track_labels) - 48usize];
-    ["Offset of field: cachalot_allocator_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_allocator_options, reserved_0) - 52usize];
-    ["Offset of field: cachalot_allocator_options::log"]
-        [::core::mem::offset_of!(cachalot_allocator_options, log) - 56usize];
-    ["Offset of field: cachalot_allocator_options::log_user_data"]
-        [::core::mem::offset_of!(cachalot_allocator_options, log_user_data) - 64usize];
-    ["Offset of field: cachalot_allocator_options::context_capture"]
-        [::core::mem::offset_of!(cachalot_allocator_options, context_capture) - 72usize];
-    ["Offset of field: cachalot_allocator_options::context_text"]
-        [::core::mem::offset_of!(cachalot_allocator_options, context_text) - 80usize];
-    ["Offset of field: cachalot_allocator_options::context_user_data"]
-        [::core::mem::offset_of!(cachalot_allocator_options, context_user_data) - 88usize];
-    ["Offset of field: cachalot_allocator_options::debug"]
-        [::core::mem::offset_of!(cachalot_allocator_options, debug) - 96usize];
-    ["Offset of field: cachalot_allocator_options::reserved_1"]
-        [::core::mem::offset_of!(cachalot_allocator_options, reserved_1) - 100usize];
+    [
+        "Size of cachalot_allocator_options",
+    ][::core::mem::size_of::<cachalot_allocator_options>() - 104usize];
+    [
+        "Alignment of cachalot_allocator_options",
+    ][::core::mem::align_of::<cachalot_allocator_options>() - 8usize];
+    [
+        "Offset of field: cachalot_allocator_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_allocator_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_allocator_options::driver",
+    ][::core::mem::offset_of!(cachalot_allocator_options, driver) - 8usize];
+    [
+        "Offset of field: cachalot_allocator_options::config",
+    ][::core::mem::offset_of!(cachalot_allocator_options, config) - 16usize];
+    [
+        "Offset of field: cachalot_allocator_options::release",
+    ][::core::mem::offset_of!(cachalot_allocator_options, release) - 24usize];
+    [
+        "Offset of field: cachalot_allocator_options::context_source",
+    ][::core::mem::offset_of!(cachalot_allocator_options, context_source) - 28usize];
+    [
+        "Offset of field: cachalot_allocator_options::mend",
+    ][::core::mem::offset_of!(cachalot_allocator_options, mend) - 32usize];
+    [
+        "Offset of field: cachalot_allocator_options::no_caching",
+    ][::core::mem::offset_of!(cachalot_allocator_options, no_caching) - 36usize];
+    [
+        "Offset of field: cachalot_allocator_options::shareable_pages",
+    ][::core::mem::offset_of!(cachalot_allocator_options, shareable_pages) - 40usize];
+    [
+        "Offset of field: cachalot_allocator_options::check_every_call",
+    ][::core::mem::offset_of!(cachalot_allocator_options, check_every_call) - 44usize];
+    [
+        "Offset of field: cachalot_allocator_options::track_labels",
+    ][::core::mem::offset_of!(cachalot_allocator_options, track_labels) - 48usize];
+    [
+        "Offset of field: cachalot_allocator_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_allocator_options, reserved_0) - 52usize];
+    [
+        "Offset of field: cachalot_allocator_options::log",
+    ][::core::mem::offset_of!(cachalot_allocator_options, log) - 56usize];
+    [
+        "Offset of field: cachalot_allocator_options::log_user_data",
+    ][::core::mem::offset_of!(cachalot_allocator_options, log_user_data) - 64usize];
+    [
+        "Offset of field: cachalot_allocator_options::context_capture",
+    ][::core::mem::offset_of!(cachalot_allocator_options, context_capture) - 72usize];
+    [
+        "Offset of field: cachalot_allocator_options::context_text",
+    ][::core::mem::offset_of!(cachalot_allocator_options, context_text) - 80usize];
+    [
+        "Offset of field: cachalot_allocator_options::context_user_data",
+    ][::core::mem::offset_of!(cachalot_allocator_options, context_user_data) - 88usize];
+    [
+        "Offset of field: cachalot_allocator_options::debug",
+    ][::core::mem::offset_of!(cachalot_allocator_options, debug) - 96usize];
+    [
+        "Offset of field: cachalot_allocator_options::reserved_1",
+    ][::core::mem::offset_of!(cachalot_allocator_options, reserved_1) - 100usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_request"][::core::mem::size_of::<cachalot_request>() - 48usize];
-    ["Alignment of cachalot_request"][::core::mem::align_of::<cachalot_request>() - 8usize];
-    ["Offset of field: cachalot_request::struct_size"]
-        [::core::mem::offset_of!(cachalot_request, struct_size) - 0usize];
-    ["Offset of field: cachalot_request::size"]
-        [::core::mem::offset_of!(cachalot_request, size) - 8usize];
-    ["Offset of field: cachalot_request::stream"]
-        [::core::mem::offset_of!(cachalot_request, stream) - 16usize];
-    ["Offset of field: cachalot_request::current_stream"]
-        [::core::mem::offset_of!(cachalot_request, current_stream) - 24usize];
-    ["Offset of field: cachalot_request::device"]
-        [::core::mem::offset_of!(cachalot_request, device) - 32usize];
-    ["Offset of field: cachalot_request::has_current_stream"]
-        [::core::mem::offset_of!(cachalot_request, has_current_stream) - 36usize];
-    ["Offset of field: cachalot_request::at"]
-        [::core::mem::offset_of!(cachalot_request, at) - 40usize];
+    [
+        "Alignment of cachalot_request",
+    ][::core::mem::align_of::<cachalot_request>() - 8usize];
+    [
+        "Offset of field: cachalot_request::struct_size",
+    ][::core::mem::offset_of!(cachalot_request, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_request::size",
+    ][::core::mem::offset_of!(cachalot_request, size) - 8usize];
+    [
+        "Offset of field: cachalot_request::stream",
+    ][::core::mem::offset_of!(cachalot_request, stream) - 16usize];
+    [
+        "Offset of field: cachalot_request::current_stream",
+    ][::core::mem::offset_of!(cachalot_request, current_stream) - 24usize];
+    [
+        "Offset of field: cachalot_request::device",
+    ][::core::mem::offset_of!(cachalot_request, device) - 32usize];
+    [
+        "Offset of field: cachalot_request::has_current_stream",
+    ][::core::mem::offset_of!(cachalot_request, has_current_stream) - 36usize];
+    [
+        "Offset of field: cachalot_request::at",
+    ][::core::mem::offset_of!(cachalot_request, at) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_block"][::core::mem::size_of::<cachalot_block>() - 64usize];
     ["Alignment of cachalot_block"][::core::mem::align_of::<cachalot_block>() - 8usize];
-    ["Offset of field: cachalot_block::struct_size"]
-        [::core::mem::offset_of!(cachalot_block, struct_size) - 0usize];
-    ["Offset of field: cachalot_block::address"]
-        [::core::mem::offset_of!(cachalot_block, address) - 8usize];
-    ["Offset of field: cachalot_block::size"]
-        [::core::mem::offset_of!(cachalot_block, size) - 16usize];
-    ["Offset of field: cachalot_block::requested"]
-        [::core::mem::offset_of!(cachalot_block, requested) - 24usize];
-    ["Offset of field: cachalot_block::stream"]
-        [::core::mem::offset_of!(cachalot_block, stream) - 32usize];
-    ["Offset of field: cachalot_block::pool"]
-        [::core::mem::offset_of!(cachalot_block, pool) - 40usize];
-    ["Offset of field: cachalot_block::device"]
-        [::core::mem::offset_of!(cachalot_block, device) - 56usize];
-    ["Offset of field: cachalot_block::uncached"]
-        [::core::mem::offset_of!(cachalot_block, uncached) - 60usize];
+    [
+        "Offset of field: cachalot_block::struct_size",
+    ][::core::mem::offset_of!(cachalot_block, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_block::address",
+    ][::core::mem::offset_of!(cachalot_block, address) - 8usize];
+    [
+        "Offset of field: cachalot_block::size",
+    ][::core::mem::offset_of!(cachalot_block, size) - 16usize];
+    [
+        "Offset of field: cachalot_block::requested",
+    ][::core::mem::offset_of!(cachalot_block, requested) - 24usize];
+    [
+        "Offset of field: cachalot_block::stream",
+    ][::core::mem::offset_of!(cachalot_block, stream) - 32usize];
+    [
+        "Offset of field: cachalot_block::pool",
+    ][::core::mem::offset_of!(cachalot_block, pool) - 40usize];
+    [
+        "Offset of field: cachalot_block::device",
+    ][::core::mem::offset_of!(cachalot_block, device) - 56usize];
+    [
+        "Offset of field: cachalot_block::uncached",
+    ][::core::mem::offset_of!(cachalot_block, uncached) - 60usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_device_totals"][::core::mem::size_of::<cachalot_device_totals>() - 48usize];
-    ["Alignment of cachalot_device_totals"]
-        [::core::mem::align_of::<cachalot_device_totals>() - 8usize];
-    ["Offset of field: cachalot_device_totals::struct_size"]
-        [::core::mem::offset_of!(cachalot_device_totals, struct_size) - 0usize];
-    ["Offset of field: cachalot_device_totals::total"]
-        [::core::mem::offset_of!(cachalot_device_totals, total) - 8usize];
-    ["Offset of field: cachalot_device_totals::used"]
-        [::core::mem::offset_of!(cachalot_device_totals, used) - 16usize];
-    ["Offset of field: cachalot_device_totals::used_by_process"]
-        [::core::mem::offset_of!(cachalot_device_totals, used_by_process) - 24usize];
-    ["Offset of field: cachalot_device_totals::reserved"]
-        [::core::mem::offset_of!(cachalot_device_totals, reserved) - 32usize];
-    ["Offset of field: cachalot_device_totals::outside"]
-        [::core::mem::offset_of!(cachalot_device_totals, outside) - 40usize];
+    [
+        "Size of cachalot_device_totals",
+    ][::core::mem::size_of::<cachalot_device_totals>() - 48usize];
+    [
+        "Alignment of cachalot_device_totals",
+    ][::core::mem::align_of::<cachalot_device_totals>() - 8usize];
+    [
+        "Offset of field: cachalot_device_totals::struct_size",
+    ][::core::mem::offset_of!(cachalot_device_totals, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_device_totals::total",
+    ][::core::mem::offset_of!(cachalot_device_totals, total) - 8usize];
+    [
+        "Offset of field: cachalot_device_totals::used",
+    ][::core::mem::offset_of!(cachalot_device_totals, used) - 16usize];
+    [
+        "Offset of field: cachalot_device_totals::used_by_process",
+    ][::core::mem::offset_of!(cachalot_device_totals, used_by_process) - 24usize];
+    [
+        "Offset of field: cachalot_device_totals::reserved",
+    ][::core::mem::offset_of!(cachalot_device_totals, reserved) - 32usize];
+    [
+        "Offset of field: cachalot_device_totals::outside",
+    ][::core::mem::offset_of!(cachalot_device_totals, outside) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_settings"][::core::mem::size_of::<cachalot_settings>() - 248usize];
-    ["Alignment of cachalot_settings"][::core::mem::align_of::<cachalot_settings>() - 8usize];
-    ["Offset of field: cachalot_settings::struct_size"]
-        [::core::mem::offset_of!(cachalot_settings, struct_size) - 0usize];
-    ["Offset of field: cachalot_settings::max_split_size"]
-        [::core::mem::offset_of!(cachalot_settings, max_split_size) - 8usize];
-    ["Offset of field: cachalot_settings::max_non_split_rounding_size"]
-        [::core::mem::offset_of!(cachalot_settings, max_non_split_rounding_size) - 16usize];
-    ["Offset of field: cachalot_settings::large_segment_size"]
-        [::core::mem::offset_of!(cachalot_settings, large_segment_size) - 24usize];
-    ["Offset of field: cachalot_settings::garbage_collection_threshold"]
-        [::core::mem::offset_of!(cachalot_settings, garbage_collection_threshold) - 32usize];
-    ["Offset of field: cachalot_settings::per_process_memory_fraction"]
-        [::core::mem::offset_of!(cachalot_settings, per_process_memory_fraction) - 40usize];
-    ["Offset of field: cachalot_settings::roundup_power2_divisions"]
-        [::core::mem::offset_of!(cachalot_settings, roundup_power2_divisions) - 48usize];
-    ["Offset of field: cachalot_settings::roundup_bypass_threshold"]
-        [::core::mem::offset_of!(cachalot_settings, roundup_bypass_threshold) - 176usize];
-    ["Offset of field: cachalot_settings::expandable_segments"]
-        [::core::mem::offset_of!(cachalot_settings, expandable_segments) - 184usize];
-    ["Offset of field: cachalot_settings::release_lock_on_cudamalloc"]
-        [::core::mem::offset_of!(cachalot_settings, release_lock_on_cudamalloc) - 188usize];
-    ["Offset of field: cachalot_settings::graph_capture_record_stream_reuse"]
-        [::core::mem::offset_of!(cachalot_settings, graph_capture_record_stream_reuse) - 192usize];
-    ["Offset of field: cachalot_settings::throw_on_cudamalloc_oom"]
-        [::core::mem::offset_of!(cachalot_settings, throw_on_cudamalloc_oom) - 196usize];
-    ["Offset of field: cachalot_settings::pinned_use_background_threads"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_use_background_threads) - 200usize];
-    ["Offset of field: cachalot_settings::pinned_use_cuda_host_register"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_use_cuda_host_register) - 204usize];
-    ["Offset of field: cachalot_settings::pinned_free_catch_all"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_free_catch_all) - 208usize];
-    ["Offset of field: cachalot_settings::reserved_0"]
-        [::core::mem::offset_of!(cachalot_settings, reserved_0) - 212usize];
-    ["Offset of field: cachalot_settings::pinned_num_register_threads"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_num_register_threads) - 216usize];
-    ["Offset of field: cachalot_settings::pinned_reserve_segment_size_mb"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_reserve_segment_size_mb) - 224usize];
-    ["Offset of field: cachalot_settings::pinned_max_round_threshold"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_max_round_threshold) - 232usize];
-    ["Offset of field: cachalot_settings::pinned_max_cached_size"]
-        [::core::mem::offset_of!(cachalot_settings, pinned_max_cached_size) - 240usize];
+    [
+        "Size of cachalot_settings",
+    ][::core::mem::size_of::<cachalot_settings>() - 248usize];
+    [
+        "Alignment of cachalot_settings",
+    ][::core::mem::align_of::<cachalot_settings>() - 8usize];
+    [
+        "Offset of field: cachalot_settings::struct_size",
+    ][::core::mem::offset_of!(cachalot_settings, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_settings::max_split_size",
+    ][::core::mem::offset_of!(cachalot_settings, max_split_size) - 8usize];
+    [
+        "Offset of field: cachalot_settings::max_non_split_rounding_size",
+    ][::core::mem::offset_of!(cachalot_settings, max_non_split_rounding_size) - 16usize];
+    [
+        "Offset of field: cachalot_settings::large_segment_size",
+    ][::core::mem::offset_of!(cachalot_settings, large_segment_size) - 24usize];
+    [
+        "Offset of field: cachalot_settings::garbage_collection_threshold",
+    ][::core::mem::offset_of!(cachalot_settings, garbage_collection_threshold)
+        - 32usize];
+    [
+        "Offset of field: cachalot_settings::per_process_memory_fraction",
+    ][::core::mem::offset_of!(cachalot_settings, per_process_memory_fraction) - 40usize];
+    [
+        "Offset of field: cachalot_settings::roundup_power2_divisions",
+    ][::core::mem::offset_of!(cachalot_settings, roundup_power2_divisions) - 48usize];
+    [
+        "Offset of field: cachalot_settings::roundup_bypass_threshold",
+    ][::core::mem::offset_of!(cachalot_settings, roundup_bypass_threshold) - 176usize];
+    [
+        "Offset of field: cachalot_settings::expandable_segments",
+    ][::core::mem::offset_of!(cachalot_settings, expandable_segments) - 184usize];
+    [
+        "Offset of field: cachalot_settings::release_lock_on_cudamalloc",
+    ][::core::mem::offset_of!(cachalot_settings, release_lock_on_cudamalloc) - 188usize];
+    [
+        "Offset of field: cachalot_settings::graph_capture_record_stream_reuse",
+    ][::core::mem::offset_of!(cachalot_settings, graph_capture_record_stream_reuse)
+        - 192usize];
+    [
+        "Offset of field: cachalot_settings::throw_on_cudamalloc_oom",
+    ][::core::mem::offset_of!(cachalot_settings, throw_on_cudamalloc_oom) - 196usize];
+    [
+        "Offset of field: cachalot_settings::pinned_use_background_threads",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_use_background_threads)
+        - 200usize];
+    [
+        "Offset of field: cachalot_settings::pinned_use_cuda_host_register",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_use_cuda_host_register)
+        - 204usize];
+    [
+        "Offset of field: cachalot_settings::pinned_free_catch_all",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_free_catch_all) - 208usize];
+    [
+        "Offset of field: cachalot_settings::reserved_0",
+    ][::core::mem::offset_of!(cachalot_settings, reserved_0) - 212usize];
+    [
+        "Offset of field: cachalot_settings::pinned_num_register_threads",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_num_register_threads)
+        - 216usize];
+    [
+        "Offset of field: cachalot_settings::pinned_reserve_segment_size_mb",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_reserve_segment_size_mb)
+        - 224usize];
+    [
+        "Offset of field: cachalot_settings::pinned_max_round_threshold",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_max_round_threshold) - 232usize];
+    [
+        "Offset of field: cachalot_settings::pinned_max_cached_size",
+    ][::core::mem::offset_of!(cachalot_settings, pinned_max_cached_size) - 240usize];
 };
 /// A block was handed out; size is what was requested.
 pub const CACHALOT_ACTION_ALLOC: cachalot_action = 0;
@@ -1768,664 +1973,999 @@ pub const CACHALOT_ACTION_OOM: cachalot_action = 8;
 pub const CACHALOT_ACTION_ANNOTATE: cachalot_action = 9;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_trace_entry"][::core::mem::size_of::<cachalot_trace_entry>() - 88usize];
-    ["Alignment of cachalot_trace_entry"][::core::mem::align_of::<cachalot_trace_entry>() - 8usize];
-    ["Offset of field: cachalot_trace_entry::struct_size"]
-        [::core::mem::offset_of!(cachalot_trace_entry, struct_size) - 0usize];
-    ["Offset of field: cachalot_trace_entry::action"]
-        [::core::mem::offset_of!(cachalot_trace_entry, action) - 8usize];
-    ["Offset of field: cachalot_trace_entry::device"]
-        [::core::mem::offset_of!(cachalot_trace_entry, device) - 12usize];
-    ["Offset of field: cachalot_trace_entry::address"]
-        [::core::mem::offset_of!(cachalot_trace_entry, address) - 16usize];
-    ["Offset of field: cachalot_trace_entry::size"]
-        [::core::mem::offset_of!(cachalot_trace_entry, size) - 24usize];
-    ["Offset of field: cachalot_trace_entry::stream"]
-        [::core::mem::offset_of!(cachalot_trace_entry, stream) - 32usize];
-    ["Offset of field: cachalot_trace_entry::pool"]
-        [::core::mem::offset_of!(cachalot_trace_entry, pool) - 40usize];
-    ["Offset of field: cachalot_trace_entry::context"]
-        [::core::mem::offset_of!(cachalot_trace_entry, context) - 56usize];
-    ["Offset of field: cachalot_trace_entry::time_us"]
-        [::core::mem::offset_of!(cachalot_trace_entry, time_us) - 64usize];
-    ["Offset of field: cachalot_trace_entry::metadata"]
-        [::core::mem::offset_of!(cachalot_trace_entry, metadata) - 72usize];
-    ["Offset of field: cachalot_trace_entry::internal_metadata"]
-        [::core::mem::offset_of!(cachalot_trace_entry, internal_metadata) - 80usize];
+    [
+        "Size of cachalot_trace_entry",
+    ][::core::mem::size_of::<cachalot_trace_entry>() - 88usize];
+    [
+        "Alignment of cachalot_trace_entry",
+    ][::core::mem::align_of::<cachalot_trace_entry>() - 8usize];
+    [
+        "Offset of field: cachalot_trace_entry::struct_size",
+    ][::core::mem::offset_of!(cachalot_trace_entry, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_trace_entry::action",
+    ][::core::mem::offset_of!(cachalot_trace_entry, action) - 8usize];
+    [
+        "Offset of field: cachalot_trace_entry::device",
+    ][::core::mem::offset_of!(cachalot_trace_entry, device) - 12usize];
+    [
+        "Offset of field: cachalot_trace_entry::address",
+    ][::core::mem::offset_of!(cachalot_trace_entry, address) - 16usize];
+    [
+        "Offset of field: cachalot_trace_entry::size",
+    ][::core::mem::offset_of!(cachalot_trace_entry, size) - 24usize];
+    [
+        "Offset of field: cachalot_trace_entry::stream",
+    ][::core::mem::offset_of!(cachalot_trace_entry, stream) - 32usize];
+    [
+        "Offset of field: cachalot_trace_entry::pool",
+    ][::core::mem::offset_of!(cachalot_trace_entry, pool) - 40usize];
+    [
+        "Offset of field: cachalot_trace_entry::context",
+    ][::core::mem::offset_of!(cachalot_trace_entry, context) - 56usize];
+    [
+        "Offset of field: cachalot_trace_entry::time_us",
+    ][::core::mem::offset_of!(cachalot_trace_entry, time_us) - 64usize];
+    [
+        "Offset of field: cachalot_trace_entry::metadata",
+    ][::core::mem::offset_of!(cachalot_trace_entry, metadata) - 72usize];
+    [
+        "Offset of field: cachalot_trace_entry::internal_metadata",
+    ][::core::mem::offset_of!(cachalot_trace_entry, internal_metadata) - 80usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_history_options"]
-        [::core::mem::size_of::<cachalot_history_options>() - 40usize];
-    ["Alignment of cachalot_history_options"]
-        [::core::mem::align_of::<cachalot_history_options>() - 8usize];
-    ["Offset of field: cachalot_history_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_history_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_history_options::enabled"]
-        [::core::mem::offset_of!(cachalot_history_options, enabled) - 8usize];
-    ["Offset of field: cachalot_history_options::context"]
-        [::core::mem::offset_of!(cachalot_history_options, context) - 12usize];
-    ["Offset of field: cachalot_history_options::max_entries"]
-        [::core::mem::offset_of!(cachalot_history_options, max_entries) - 16usize];
-    ["Offset of field: cachalot_history_options::clear"]
-        [::core::mem::offset_of!(cachalot_history_options, clear) - 24usize];
-    ["Offset of field: cachalot_history_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_history_options, reserved_0) - 28usize];
-    ["Offset of field: cachalot_history_options::skip_actions"]
-        [::core::mem::offset_of!(cachalot_history_options, skip_actions) - 32usize];
+    [
+        "Size of cachalot_history_options",
+    ][::core::mem::size_of::<cachalot_history_options>() - 40usize];
+    [
+        "Alignment of cachalot_history_options",
+    ][::core::mem::align_of::<cachalot_history_options>() - 8usize];
+    [
+        "Offset of field: cachalot_history_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_history_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_history_options::enabled",
+    ][::core::mem::offset_of!(cachalot_history_options, enabled) - 8usize];
+    [
+        "Offset of field: cachalot_history_options::context",
+    ][::core::mem::offset_of!(cachalot_history_options, context) - 12usize];
+    [
+        "Offset of field: cachalot_history_options::max_entries",
+    ][::core::mem::offset_of!(cachalot_history_options, max_entries) - 16usize];
+    [
+        "Offset of field: cachalot_history_options::clear",
+    ][::core::mem::offset_of!(cachalot_history_options, clear) - 24usize];
+    [
+        "Offset of field: cachalot_history_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_history_options, reserved_0) - 28usize];
+    [
+        "Offset of field: cachalot_history_options::skip_actions",
+    ][::core::mem::offset_of!(cachalot_history_options, skip_actions) - 32usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_out_of_memory"][::core::mem::size_of::<cachalot_out_of_memory>() - 96usize];
-    ["Alignment of cachalot_out_of_memory"]
-        [::core::mem::align_of::<cachalot_out_of_memory>() - 8usize];
-    ["Offset of field: cachalot_out_of_memory::struct_size"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, struct_size) - 0usize];
-    ["Offset of field: cachalot_out_of_memory::device"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, device) - 8usize];
-    ["Offset of field: cachalot_out_of_memory::reserved_0"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, reserved_0) - 12usize];
-    ["Offset of field: cachalot_out_of_memory::stream"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, stream) - 16usize];
-    ["Offset of field: cachalot_out_of_memory::requested"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, requested) - 24usize];
-    ["Offset of field: cachalot_out_of_memory::segment_size"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, segment_size) - 32usize];
-    ["Offset of field: cachalot_out_of_memory::device_free"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, device_free) - 40usize];
-    ["Offset of field: cachalot_out_of_memory::device_total"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, device_total) - 48usize];
-    ["Offset of field: cachalot_out_of_memory::limit"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, limit) - 56usize];
-    ["Offset of field: cachalot_out_of_memory::allocated"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, allocated) - 64usize];
-    ["Offset of field: cachalot_out_of_memory::reserved"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, reserved) - 72usize];
-    ["Offset of field: cachalot_out_of_memory::private_pools_free"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, private_pools_free) - 80usize];
-    ["Offset of field: cachalot_out_of_memory::largest_free_block"]
-        [::core::mem::offset_of!(cachalot_out_of_memory, largest_free_block) - 88usize];
+    [
+        "Size of cachalot_out_of_memory",
+    ][::core::mem::size_of::<cachalot_out_of_memory>() - 96usize];
+    [
+        "Alignment of cachalot_out_of_memory",
+    ][::core::mem::align_of::<cachalot_out_of_memory>() - 8usize];
+    [
+        "Offset of field: cachalot_out_of_memory::struct_size",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_out_of_memory::device",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, device) - 8usize];
+    [
+        "Offset of field: cachalot_out_of_memory::reserved_0",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_out_of_memory::stream",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, stream) - 16usize];
+    [
+        "Offset of field: cachalot_out_of_memory::requested",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, requested) - 24usize];
+    [
+        "Offset of field: cachalot_out_of_memory::segment_size",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, segment_size) - 32usize];
+    [
+        "Offset of field: cachalot_out_of_memory::device_free",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, device_free) - 40usize];
+    [
+        "Offset of field: cachalot_out_of_memory::device_total",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, device_total) - 48usize];
+    [
+        "Offset of field: cachalot_out_of_memory::limit",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, limit) - 56usize];
+    [
+        "Offset of field: cachalot_out_of_memory::allocated",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, allocated) - 64usize];
+    [
+        "Offset of field: cachalot_out_of_memory::reserved",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, reserved) - 72usize];
+    [
+        "Offset of field: cachalot_out_of_memory::private_pools_free",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, private_pools_free) - 80usize];
+    [
+        "Offset of field: cachalot_out_of_memory::largest_free_block",
+    ][::core::mem::offset_of!(cachalot_out_of_memory, largest_free_block) - 88usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_rejection"][::core::mem::size_of::<cachalot_rejection>() - 40usize];
-    ["Alignment of cachalot_rejection"][::core::mem::align_of::<cachalot_rejection>() - 8usize];
-    ["Offset of field: cachalot_rejection::struct_size"]
-        [::core::mem::offset_of!(cachalot_rejection, struct_size) - 0usize];
-    ["Offset of field: cachalot_rejection::device"]
-        [::core::mem::offset_of!(cachalot_rejection, device) - 8usize];
-    ["Offset of field: cachalot_rejection::reserved_0"]
-        [::core::mem::offset_of!(cachalot_rejection, reserved_0) - 12usize];
-    ["Offset of field: cachalot_rejection::segment_size"]
-        [::core::mem::offset_of!(cachalot_rejection, segment_size) - 16usize];
-    ["Offset of field: cachalot_rejection::reserved"]
-        [::core::mem::offset_of!(cachalot_rejection, reserved) - 24usize];
-    ["Offset of field: cachalot_rejection::device_total"]
-        [::core::mem::offset_of!(cachalot_rejection, device_total) - 32usize];
+    [
+        "Size of cachalot_rejection",
+    ][::core::mem::size_of::<cachalot_rejection>() - 40usize];
+    [
+        "Alignment of cachalot_rejection",
+    ][::core::mem::align_of::<cachalot_rejection>() - 8usize];
+    [
+        "Offset of field: cachalot_rejection::struct_size",
+    ][::core::mem::offset_of!(cachalot_rejection, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_rejection::device",
+    ][::core::mem::offset_of!(cachalot_rejection, device) - 8usize];
+    [
+        "Offset of field: cachalot_rejection::reserved_0",
+    ][::core::mem::offset_of!(cachalot_rejection, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_rejection::segment_size",
+    ][::core::mem::offset_of!(cachalot_rejection, segment_size) - 16usize];
+    [
+        "Offset of field: cachalot_rejection::reserved",
+    ][::core::mem::offset_of!(cachalot_rejection, reserved) - 24usize];
+    [
+        "Offset of field: cachalot_rejection::device_total",
+    ][::core::mem::offset_of!(cachalot_rejection, device_total) - 32usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_pool_source"][::core::mem::size_of::<cachalot_pool_source>() - 40usize];
-    ["Alignment of cachalot_pool_source"][::core::mem::align_of::<cachalot_pool_source>() - 8usize];
-    ["Offset of field: cachalot_pool_source::struct_size"]
-        [::core::mem::offset_of!(cachalot_pool_source, struct_size) - 0usize];
-    ["Offset of field: cachalot_pool_source::allocate"]
-        [::core::mem::offset_of!(cachalot_pool_source, allocate) - 8usize];
-    ["Offset of field: cachalot_pool_source::free"]
-        [::core::mem::offset_of!(cachalot_pool_source, free) - 16usize];
-    ["Offset of field: cachalot_pool_source::user_data"]
-        [::core::mem::offset_of!(cachalot_pool_source, user_data) - 24usize];
-    ["Offset of field: cachalot_pool_source::destroy"]
-        [::core::mem::offset_of!(cachalot_pool_source, destroy) - 32usize];
+    [
+        "Size of cachalot_pool_source",
+    ][::core::mem::size_of::<cachalot_pool_source>() - 40usize];
+    [
+        "Alignment of cachalot_pool_source",
+    ][::core::mem::align_of::<cachalot_pool_source>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_source::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_source, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_source::allocate",
+    ][::core::mem::offset_of!(cachalot_pool_source, allocate) - 8usize];
+    [
+        "Offset of field: cachalot_pool_source::free",
+    ][::core::mem::offset_of!(cachalot_pool_source, free) - 16usize];
+    [
+        "Offset of field: cachalot_pool_source::user_data",
+    ][::core::mem::offset_of!(cachalot_pool_source, user_data) - 24usize];
+    [
+        "Offset of field: cachalot_pool_source::destroy",
+    ][::core::mem::offset_of!(cachalot_pool_source, destroy) - 32usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_pool_options"][::core::mem::size_of::<cachalot_pool_options>() - 24usize];
-    ["Alignment of cachalot_pool_options"]
-        [::core::mem::align_of::<cachalot_pool_options>() - 8usize];
-    ["Offset of field: cachalot_pool_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_pool_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_pool_options::flags"]
-        [::core::mem::offset_of!(cachalot_pool_options, flags) - 8usize];
-    ["Offset of field: cachalot_pool_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_pool_options, reserved_0) - 12usize];
-    ["Offset of field: cachalot_pool_options::source"]
-        [::core::mem::offset_of!(cachalot_pool_options, source) - 16usize];
+    [
+        "Size of cachalot_pool_options",
+    ][::core::mem::size_of::<cachalot_pool_options>() - 24usize];
+    [
+        "Alignment of cachalot_pool_options",
+    ][::core::mem::align_of::<cachalot_pool_options>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_options::flags",
+    ][::core::mem::offset_of!(cachalot_pool_options, flags) - 8usize];
+    [
+        "Offset of field: cachalot_pool_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_pool_options, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_pool_options::source",
+    ][::core::mem::offset_of!(cachalot_pool_options, source) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_pool_route"][::core::mem::size_of::<cachalot_pool_route>() - 56usize];
-    ["Alignment of cachalot_pool_route"][::core::mem::align_of::<cachalot_pool_route>() - 8usize];
-    ["Offset of field: cachalot_pool_route::struct_size"]
-        [::core::mem::offset_of!(cachalot_pool_route, struct_size) - 0usize];
-    ["Offset of field: cachalot_pool_route::kind"]
-        [::core::mem::offset_of!(cachalot_pool_route, kind) - 8usize];
-    ["Offset of field: cachalot_pool_route::reserved_0"]
-        [::core::mem::offset_of!(cachalot_pool_route, reserved_0) - 12usize];
-    ["Offset of field: cachalot_pool_route::stream"]
-        [::core::mem::offset_of!(cachalot_pool_route, stream) - 16usize];
-    ["Offset of field: cachalot_pool_route::capture_id"]
-        [::core::mem::offset_of!(cachalot_pool_route, capture_id) - 24usize];
-    ["Offset of field: cachalot_pool_route::predicate"]
-        [::core::mem::offset_of!(cachalot_pool_route, predicate) - 32usize];
-    ["Offset of field: cachalot_pool_route::user_data"]
-        [::core::mem::offset_of!(cachalot_pool_route, user_data) - 40usize];
-    ["Offset of field: cachalot_pool_route::destroy"]
-        [::core::mem::offset_of!(cachalot_pool_route, destroy) - 48usize];
+    [
+        "Size of cachalot_pool_route",
+    ][::core::mem::size_of::<cachalot_pool_route>() - 56usize];
+    [
+        "Alignment of cachalot_pool_route",
+    ][::core::mem::align_of::<cachalot_pool_route>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_route::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_route, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_route::kind",
+    ][::core::mem::offset_of!(cachalot_pool_route, kind) - 8usize];
+    [
+        "Offset of field: cachalot_pool_route::reserved_0",
+    ][::core::mem::offset_of!(cachalot_pool_route, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_pool_route::stream",
+    ][::core::mem::offset_of!(cachalot_pool_route, stream) - 16usize];
+    [
+        "Offset of field: cachalot_pool_route::capture_id",
+    ][::core::mem::offset_of!(cachalot_pool_route, capture_id) - 24usize];
+    [
+        "Offset of field: cachalot_pool_route::predicate",
+    ][::core::mem::offset_of!(cachalot_pool_route, predicate) - 32usize];
+    [
+        "Offset of field: cachalot_pool_route::user_data",
+    ][::core::mem::offset_of!(cachalot_pool_route, user_data) - 40usize];
+    [
+        "Offset of field: cachalot_pool_route::destroy",
+    ][::core::mem::offset_of!(cachalot_pool_route, destroy) - 48usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_expandable_segment"]
-        [::core::mem::size_of::<cachalot_expandable_segment>() - 24usize];
-    ["Alignment of cachalot_expandable_segment"]
-        [::core::mem::align_of::<cachalot_expandable_segment>() - 8usize];
-    ["Offset of field: cachalot_expandable_segment::stream"]
-        [::core::mem::offset_of!(cachalot_expandable_segment, stream) - 0usize];
-    ["Offset of field: cachalot_expandable_segment::mapped_size"]
-        [::core::mem::offset_of!(cachalot_expandable_segment, mapped_size) - 8usize];
-    ["Offset of field: cachalot_expandable_segment::is_small"]
-        [::core::mem::offset_of!(cachalot_expandable_segment, is_small) - 16usize];
-    ["Offset of field: cachalot_expandable_segment::reserved_0"]
-        [::core::mem::offset_of!(cachalot_expandable_segment, reserved_0) - 20usize];
+    [
+        "Size of cachalot_expandable_segment",
+    ][::core::mem::size_of::<cachalot_expandable_segment>() - 24usize];
+    [
+        "Alignment of cachalot_expandable_segment",
+    ][::core::mem::align_of::<cachalot_expandable_segment>() - 8usize];
+    [
+        "Offset of field: cachalot_expandable_segment::stream",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, stream) - 0usize];
+    [
+        "Offset of field: cachalot_expandable_segment::mapped_size",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, mapped_size) - 8usize];
+    [
+        "Offset of field: cachalot_expandable_segment::is_small",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, is_small) - 16usize];
+    [
+        "Offset of field: cachalot_expandable_segment::reserved_0",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, reserved_0) - 20usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_reserve"][::core::mem::size_of::<cachalot_reserve>() - 32usize];
-    ["Alignment of cachalot_reserve"][::core::mem::align_of::<cachalot_reserve>() - 8usize];
-    ["Offset of field: cachalot_reserve::struct_size"]
-        [::core::mem::offset_of!(cachalot_reserve, struct_size) - 0usize];
-    ["Offset of field: cachalot_reserve::has_reserve"]
-        [::core::mem::offset_of!(cachalot_reserve, has_reserve) - 8usize];
-    ["Offset of field: cachalot_reserve::is_class_known"]
-        [::core::mem::offset_of!(cachalot_reserve, is_class_known) - 12usize];
-    ["Offset of field: cachalot_reserve::reserve_bytes"]
-        [::core::mem::offset_of!(cachalot_reserve, reserve_bytes) - 16usize];
-    ["Offset of field: cachalot_reserve::segment_bytes"]
-        [::core::mem::offset_of!(cachalot_reserve, segment_bytes) - 24usize];
+    [
+        "Alignment of cachalot_reserve",
+    ][::core::mem::align_of::<cachalot_reserve>() - 8usize];
+    [
+        "Offset of field: cachalot_reserve::struct_size",
+    ][::core::mem::offset_of!(cachalot_reserve, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_reserve::has_reserve",
+    ][::core::mem::offset_of!(cachalot_reserve, has_reserve) - 8usize];
+    [
+        "Offset of field: cachalot_reserve::is_class_known",
+    ][::core::mem::offset_of!(cachalot_reserve, is_class_known) - 12usize];
+    [
+        "Offset of field: cachalot_reserve::reserve_bytes",
+    ][::core::mem::offset_of!(cachalot_reserve, reserve_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_reserve::segment_bytes",
+    ][::core::mem::offset_of!(cachalot_reserve, segment_bytes) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_report_options"]
-        [::core::mem::size_of::<cachalot_report_options>() - 32usize];
-    ["Alignment of cachalot_report_options"]
-        [::core::mem::align_of::<cachalot_report_options>() - 8usize];
-    ["Offset of field: cachalot_report_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_report_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_report_options::device"]
-        [::core::mem::offset_of!(cachalot_report_options, device) - 8usize];
-    ["Offset of field: cachalot_report_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_report_options, reserved_0) - 12usize];
-    ["Offset of field: cachalot_report_options::size"]
-        [::core::mem::offset_of!(cachalot_report_options, size) - 16usize];
-    ["Offset of field: cachalot_report_options::stream"]
-        [::core::mem::offset_of!(cachalot_report_options, stream) - 24usize];
+    [
+        "Size of cachalot_report_options",
+    ][::core::mem::size_of::<cachalot_report_options>() - 32usize];
+    [
+        "Alignment of cachalot_report_options",
+    ][::core::mem::align_of::<cachalot_report_options>() - 8usize];
+    [
+        "Offset of field: cachalot_report_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_report_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_report_options::device",
+    ][::core::mem::offset_of!(cachalot_report_options, device) - 8usize];
+    [
+        "Offset of field: cachalot_report_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_report_options, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_report_options::size",
+    ][::core::mem::offset_of!(cachalot_report_options, size) - 16usize];
+    [
+        "Offset of field: cachalot_report_options::stream",
+    ][::core::mem::offset_of!(cachalot_report_options, stream) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_report_numbers"]
-        [::core::mem::size_of::<cachalot_report_numbers>() - 144usize];
-    ["Alignment of cachalot_report_numbers"]
-        [::core::mem::align_of::<cachalot_report_numbers>() - 8usize];
-    ["Offset of field: cachalot_report_numbers::struct_size"]
-        [::core::mem::offset_of!(cachalot_report_numbers, struct_size) - 0usize];
-    ["Offset of field: cachalot_report_numbers::device"]
-        [::core::mem::offset_of!(cachalot_report_numbers, device) - 8usize];
-    ["Offset of field: cachalot_report_numbers::outcome"]
-        [::core::mem::offset_of!(cachalot_report_numbers, outcome) - 12usize];
-    ["Offset of field: cachalot_report_numbers::requested"]
-        [::core::mem::offset_of!(cachalot_report_numbers, requested) - 16usize];
-    ["Offset of field: cachalot_report_numbers::size"]
-        [::core::mem::offset_of!(cachalot_report_numbers, size) - 24usize];
-    ["Offset of field: cachalot_report_numbers::segment_size"]
-        [::core::mem::offset_of!(cachalot_report_numbers, segment_size) - 32usize];
-    ["Offset of field: cachalot_report_numbers::stream"]
-        [::core::mem::offset_of!(cachalot_report_numbers, stream) - 40usize];
-    ["Offset of field: cachalot_report_numbers::pool"]
-        [::core::mem::offset_of!(cachalot_report_numbers, pool) - 48usize];
-    ["Offset of field: cachalot_report_numbers::is_small"]
-        [::core::mem::offset_of!(cachalot_report_numbers, is_small) - 64usize];
-    ["Offset of field: cachalot_report_numbers::reserved_0"]
-        [::core::mem::offset_of!(cachalot_report_numbers, reserved_0) - 68usize];
-    ["Offset of field: cachalot_report_numbers::device_total"]
-        [::core::mem::offset_of!(cachalot_report_numbers, device_total) - 72usize];
-    ["Offset of field: cachalot_report_numbers::device_free"]
-        [::core::mem::offset_of!(cachalot_report_numbers, device_free) - 80usize];
-    ["Offset of field: cachalot_report_numbers::limit"]
-        [::core::mem::offset_of!(cachalot_report_numbers, limit) - 88usize];
-    ["Offset of field: cachalot_report_numbers::reserved"]
-        [::core::mem::offset_of!(cachalot_report_numbers, reserved) - 96usize];
-    ["Offset of field: cachalot_report_numbers::allocated"]
-        [::core::mem::offset_of!(cachalot_report_numbers, allocated) - 104usize];
-    ["Offset of field: cachalot_report_numbers::pending"]
-        [::core::mem::offset_of!(cachalot_report_numbers, pending) - 112usize];
-    ["Offset of field: cachalot_report_numbers::cached"]
-        [::core::mem::offset_of!(cachalot_report_numbers, cached) - 120usize];
-    ["Offset of field: cachalot_report_numbers::largest_free_block"]
-        [::core::mem::offset_of!(cachalot_report_numbers, largest_free_block) - 128usize];
-    ["Offset of field: cachalot_report_numbers::releasable"]
-        [::core::mem::offset_of!(cachalot_report_numbers, releasable) - 136usize];
+    [
+        "Size of cachalot_report_numbers",
+    ][::core::mem::size_of::<cachalot_report_numbers>() - 144usize];
+    [
+        "Alignment of cachalot_report_numbers",
+    ][::core::mem::align_of::<cachalot_report_numbers>() - 8usize];
+    [
+        "Offset of field: cachalot_report_numbers::struct_size",
+    ][::core::mem::offset_of!(cachalot_report_numbers, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_report_numbers::device",
+    ][::core::mem::offset_of!(cachalot_report_numbers, device) - 8usize];
+    [
+        "Offset of field: cachalot_report_numbers::outcome",
+    ][::core::mem::offset_of!(cachalot_report_numbers, outcome) - 12usize];
+    [
+        "Offset of field: cachalot_report_numbers::requested",
+    ][::core::mem::offset_of!(cachalot_report_numbers, requested) - 16usize];
+    [
+        "Offset of field: cachalot_report_numbers::size",
+    ][::core::mem::offset_of!(cachalot_report_numbers, size) - 24usize];
+    [
+        "Offset of field: cachalot_report_numbers::segment_size",
+    ][::core::mem::offset_of!(cachalot_report_numbers, segment_size) - 32usize];
+    [
+        "Offset of field: cachalot_report_numbers::stream",
+    ][::core::mem::offset_of!(cachalot_report_numbers, stream) - 40usize];
+    [
+        "Offset of field: cachalot_report_numbers::pool",
+    ][::core::mem::offset_of!(cachalot_report_numbers, pool) - 48usize];
+    [
+        "Offset of field: cachalot_report_numbers::is_small",
+    ][::core::mem::offset_of!(cachalot_report_numbers, is_small) - 64usize];
+    [
+        "Offset of field: cachalot_report_numbers::reserved_0",
+    ][::core::mem::offset_of!(cachalot_report_numbers, reserved_0) - 68usize];
+    [
+        "Offset of field: cachalot_report_numbers::device_total",
+    ][::core::mem::offset_of!(cachalot_report_numbers, device_total) - 72usize];
+    [
+        "Offset of field: cachalot_report_numbers::device_free",
+    ][::core::mem::offset_of!(cachalot_report_numbers, device_free) - 80usize];
+    [
+        "Offset of field: cachalot_report_numbers::limit",
+    ][::core::mem::offset_of!(cachalot_report_numbers, limit) - 88usize];
+    [
+        "Offset of field: cachalot_report_numbers::reserved",
+    ][::core::mem::offset_of!(cachalot_report_numbers, reserved) - 96usize];
+    [
+        "Offset of field: cachalot_report_numbers::allocated",
+    ][::core::mem::offset_of!(cachalot_report_numbers, allocated) - 104usize];
+    [
+        "Offset of field: cachalot_report_numbers::pending",
+    ][::core::mem::offset_of!(cachalot_report_numbers, pending) - 112usize];
+    [
+        "Offset of field: cachalot_report_numbers::cached",
+    ][::core::mem::offset_of!(cachalot_report_numbers, cached) - 120usize];
+    [
+        "Offset of field: cachalot_report_numbers::largest_free_block",
+    ][::core::mem::offset_of!(cachalot_report_numbers, largest_free_block) - 128usize];
+    [
+        "Offset of field: cachalot_report_numbers::releasable",
+    ][::core::mem::offset_of!(cachalot_report_numbers, releasable) - 136usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_report_holder"][::core::mem::size_of::<cachalot_report_holder>() - 72usize];
-    ["Alignment of cachalot_report_holder"]
-        [::core::mem::align_of::<cachalot_report_holder>() - 8usize];
-    ["Offset of field: cachalot_report_holder::struct_size"]
-        [::core::mem::offset_of!(cachalot_report_holder, struct_size) - 0usize];
-    ["Offset of field: cachalot_report_holder::label"]
-        [::core::mem::offset_of!(cachalot_report_holder, label) - 8usize];
-    ["Offset of field: cachalot_report_holder::stream"]
-        [::core::mem::offset_of!(cachalot_report_holder, stream) - 16usize];
-    ["Offset of field: cachalot_report_holder::pool"]
-        [::core::mem::offset_of!(cachalot_report_holder, pool) - 24usize];
-    ["Offset of field: cachalot_report_holder::blocks"]
-        [::core::mem::offset_of!(cachalot_report_holder, blocks) - 40usize];
-    ["Offset of field: cachalot_report_holder::bytes"]
-        [::core::mem::offset_of!(cachalot_report_holder, bytes) - 48usize];
-    ["Offset of field: cachalot_report_holder::requested"]
-        [::core::mem::offset_of!(cachalot_report_holder, requested) - 56usize];
-    ["Offset of field: cachalot_report_holder::tenant"]
-        [::core::mem::offset_of!(cachalot_report_holder, tenant) - 64usize];
-    ["Offset of field: cachalot_report_holder::reserved_0"]
-        [::core::mem::offset_of!(cachalot_report_holder, reserved_0) - 68usize];
+    [
+        "Size of cachalot_report_holder",
+    ][::core::mem::size_of::<cachalot_report_holder>() - 72usize];
+    [
+        "Alignment of cachalot_report_holder",
+    ][::core::mem::align_of::<cachalot_report_holder>() - 8usize];
+    [
+        "Offset of field: cachalot_report_holder::struct_size",
+    ][::core::mem::offset_of!(cachalot_report_holder, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_report_holder::label",
+    ][::core::mem::offset_of!(cachalot_report_holder, label) - 8usize];
+    [
+        "Offset of field: cachalot_report_holder::stream",
+    ][::core::mem::offset_of!(cachalot_report_holder, stream) - 16usize];
+    [
+        "Offset of field: cachalot_report_holder::pool",
+    ][::core::mem::offset_of!(cachalot_report_holder, pool) - 24usize];
+    [
+        "Offset of field: cachalot_report_holder::blocks",
+    ][::core::mem::offset_of!(cachalot_report_holder, blocks) - 40usize];
+    [
+        "Offset of field: cachalot_report_holder::bytes",
+    ][::core::mem::offset_of!(cachalot_report_holder, bytes) - 48usize];
+    [
+        "Offset of field: cachalot_report_holder::requested",
+    ][::core::mem::offset_of!(cachalot_report_holder, requested) - 56usize];
+    [
+        "Offset of field: cachalot_report_holder::tenant",
+    ][::core::mem::offset_of!(cachalot_report_holder, tenant) - 64usize];
+    [
+        "Offset of field: cachalot_report_holder::reserved_0",
+    ][::core::mem::offset_of!(cachalot_report_holder, reserved_0) - 68usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_report_reason"][::core::mem::size_of::<cachalot_report_reason>() - 48usize];
-    ["Alignment of cachalot_report_reason"]
-        [::core::mem::align_of::<cachalot_report_reason>() - 8usize];
-    ["Offset of field: cachalot_report_reason::struct_size"]
-        [::core::mem::offset_of!(cachalot_report_reason, struct_size) - 0usize];
-    ["Offset of field: cachalot_report_reason::reason"]
-        [::core::mem::offset_of!(cachalot_report_reason, reason) - 8usize];
-    ["Offset of field: cachalot_report_reason::reserved_0"]
-        [::core::mem::offset_of!(cachalot_report_reason, reserved_0) - 12usize];
-    ["Offset of field: cachalot_report_reason::blocks"]
-        [::core::mem::offset_of!(cachalot_report_reason, blocks) - 16usize];
-    ["Offset of field: cachalot_report_reason::bytes"]
-        [::core::mem::offset_of!(cachalot_report_reason, bytes) - 24usize];
-    ["Offset of field: cachalot_report_reason::largest"]
-        [::core::mem::offset_of!(cachalot_report_reason, largest) - 32usize];
-    ["Offset of field: cachalot_report_reason::releasable"]
-        [::core::mem::offset_of!(cachalot_report_reason, releasable) - 40usize];
+    [
+        "Size of cachalot_report_reason",
+    ][::core::mem::size_of::<cachalot_report_reason>() - 48usize];
+    [
+        "Alignment of cachalot_report_reason",
+    ][::core::mem::align_of::<cachalot_report_reason>() - 8usize];
+    [
+        "Offset of field: cachalot_report_reason::struct_size",
+    ][::core::mem::offset_of!(cachalot_report_reason, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_report_reason::reason",
+    ][::core::mem::offset_of!(cachalot_report_reason, reason) - 8usize];
+    [
+        "Offset of field: cachalot_report_reason::reserved_0",
+    ][::core::mem::offset_of!(cachalot_report_reason, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_report_reason::blocks",
+    ][::core::mem::offset_of!(cachalot_report_reason, blocks) - 16usize];
+    [
+        "Offset of field: cachalot_report_reason::bytes",
+    ][::core::mem::offset_of!(cachalot_report_reason, bytes) - 24usize];
+    [
+        "Offset of field: cachalot_report_reason::largest",
+    ][::core::mem::offset_of!(cachalot_report_reason, largest) - 32usize];
+    [
+        "Offset of field: cachalot_report_reason::releasable",
+    ][::core::mem::offset_of!(cachalot_report_reason, releasable) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_sim_options"][::core::mem::size_of::<cachalot_sim_options>() - 24usize];
-    ["Alignment of cachalot_sim_options"][::core::mem::align_of::<cachalot_sim_options>() - 8usize];
-    ["Offset of field: cachalot_sim_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_sim_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_sim_options::capacity"]
-        [::core::mem::offset_of!(cachalot_sim_options, capacity) - 8usize];
-    ["Offset of field: cachalot_sim_options::device_count"]
-        [::core::mem::offset_of!(cachalot_sim_options, device_count) - 16usize];
-    ["Offset of field: cachalot_sim_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_sim_options, reserved_0) - 20usize];
+    [
+        "Size of cachalot_sim_options",
+    ][::core::mem::size_of::<cachalot_sim_options>() - 24usize];
+    [
+        "Alignment of cachalot_sim_options",
+    ][::core::mem::align_of::<cachalot_sim_options>() - 8usize];
+    [
+        "Offset of field: cachalot_sim_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_sim_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_sim_options::capacity",
+    ][::core::mem::offset_of!(cachalot_sim_options, capacity) - 8usize];
+    [
+        "Offset of field: cachalot_sim_options::device_count",
+    ][::core::mem::offset_of!(cachalot_sim_options, device_count) - 16usize];
+    [
+        "Offset of field: cachalot_sim_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_sim_options, reserved_0) - 20usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_sim_failure"][::core::mem::size_of::<cachalot_sim_failure>() - 32usize];
-    ["Alignment of cachalot_sim_failure"][::core::mem::align_of::<cachalot_sim_failure>() - 8usize];
-    ["Offset of field: cachalot_sim_failure::struct_size"]
-        [::core::mem::offset_of!(cachalot_sim_failure, struct_size) - 0usize];
-    ["Offset of field: cachalot_sim_failure::calls"]
-        [::core::mem::offset_of!(cachalot_sim_failure, calls) - 8usize];
-    ["Offset of field: cachalot_sim_failure::code"]
-        [::core::mem::offset_of!(cachalot_sim_failure, code) - 12usize];
-    ["Offset of field: cachalot_sim_failure::after"]
-        [::core::mem::offset_of!(cachalot_sim_failure, after) - 16usize];
-    ["Offset of field: cachalot_sim_failure::count"]
-        [::core::mem::offset_of!(cachalot_sim_failure, count) - 24usize];
+    [
+        "Size of cachalot_sim_failure",
+    ][::core::mem::size_of::<cachalot_sim_failure>() - 32usize];
+    [
+        "Alignment of cachalot_sim_failure",
+    ][::core::mem::align_of::<cachalot_sim_failure>() - 8usize];
+    [
+        "Offset of field: cachalot_sim_failure::struct_size",
+    ][::core::mem::offset_of!(cachalot_sim_failure, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_sim_failure::calls",
+    ][::core::mem::offset_of!(cachalot_sim_failure, calls) - 8usize];
+    [
+        "Offset of field: cachalot_sim_failure::code",
+    ][::core::mem::offset_of!(cachalot_sim_failure, code) - 12usize];
+    [
+        "Offset of field: cachalot_sim_failure::after",
+    ][::core::mem::offset_of!(cachalot_sim_failure, after) - 16usize];
+    [
+        "Offset of field: cachalot_sim_failure::count",
+    ][::core::mem::offset_of!(cachalot_sim_failure, count) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_snapshot_options"]
-        [::core::mem::size_of::<cachalot_snapshot_options>() - 32usize];
-    ["Alignment of cachalot_snapshot_options"]
-        [::core::mem::align_of::<cachalot_snapshot_options>() - 8usize];
-    ["Offset of field: cachalot_snapshot_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_snapshot_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_snapshot_options::pool"]
-        [::core::mem::offset_of!(cachalot_snapshot_options, pool) - 8usize];
-    ["Offset of field: cachalot_snapshot_options::without_history"]
-        [::core::mem::offset_of!(cachalot_snapshot_options, without_history) - 24usize];
-    ["Offset of field: cachalot_snapshot_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_snapshot_options, reserved_0) - 28usize];
+    [
+        "Size of cachalot_snapshot_options",
+    ][::core::mem::size_of::<cachalot_snapshot_options>() - 32usize];
+    [
+        "Alignment of cachalot_snapshot_options",
+    ][::core::mem::align_of::<cachalot_snapshot_options>() - 8usize];
+    [
+        "Offset of field: cachalot_snapshot_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_snapshot_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_snapshot_options::pool",
+    ][::core::mem::offset_of!(cachalot_snapshot_options, pool) - 8usize];
+    [
+        "Offset of field: cachalot_snapshot_options::without_history",
+    ][::core::mem::offset_of!(cachalot_snapshot_options, without_history) - 24usize];
+    [
+        "Offset of field: cachalot_snapshot_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_snapshot_options, reserved_0) - 28usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_segment_row"][::core::mem::size_of::<cachalot_segment_row>() - 120usize];
-    ["Alignment of cachalot_segment_row"][::core::mem::align_of::<cachalot_segment_row>() - 8usize];
-    ["Offset of field: cachalot_segment_row::struct_size"]
-        [::core::mem::offset_of!(cachalot_segment_row, struct_size) - 0usize];
-    ["Offset of field: cachalot_segment_row::device"]
-        [::core::mem::offset_of!(cachalot_segment_row, device) - 8usize];
-    ["Offset of field: cachalot_segment_row::is_large"]
-        [::core::mem::offset_of!(cachalot_segment_row, is_large) - 12usize];
-    ["Offset of field: cachalot_segment_row::address"]
-        [::core::mem::offset_of!(cachalot_segment_row, address) - 16usize];
-    ["Offset of field: cachalot_segment_row::total_size"]
-        [::core::mem::offset_of!(cachalot_segment_row, total_size) - 24usize];
-    ["Offset of field: cachalot_segment_row::allocated_size"]
-        [::core::mem::offset_of!(cachalot_segment_row, allocated_size) - 32usize];
-    ["Offset of field: cachalot_segment_row::active_size"]
-        [::core::mem::offset_of!(cachalot_segment_row, active_size) - 40usize];
-    ["Offset of field: cachalot_segment_row::requested_size"]
-        [::core::mem::offset_of!(cachalot_segment_row, requested_size) - 48usize];
-    ["Offset of field: cachalot_segment_row::stream"]
-        [::core::mem::offset_of!(cachalot_segment_row, stream) - 56usize];
-    ["Offset of field: cachalot_segment_row::pool"]
-        [::core::mem::offset_of!(cachalot_segment_row, pool) - 64usize];
-    ["Offset of field: cachalot_segment_row::is_expandable"]
-        [::core::mem::offset_of!(cachalot_segment_row, is_expandable) - 80usize];
-    ["Offset of field: cachalot_segment_row::reserved_0"]
-        [::core::mem::offset_of!(cachalot_segment_row, reserved_0) - 84usize];
-    ["Offset of field: cachalot_segment_row::number"]
-        [::core::mem::offset_of!(cachalot_segment_row, number) - 88usize];
-    ["Offset of field: cachalot_segment_row::context"]
-        [::core::mem::offset_of!(cachalot_segment_row, context) - 96usize];
-    ["Offset of field: cachalot_segment_row::first_block"]
-        [::core::mem::offset_of!(cachalot_segment_row, first_block) - 104usize];
-    ["Offset of field: cachalot_segment_row::block_count"]
-        [::core::mem::offset_of!(cachalot_segment_row, block_count) - 112usize];
+    [
+        "Size of cachalot_segment_row",
+    ][::core::mem::size_of::<cachalot_segment_row>() - 120usize];
+    [
+        "Alignment of cachalot_segment_row",
+    ][::core::mem::align_of::<cachalot_segment_row>() - 8usize];
+    [
+        "Offset of field: cachalot_segment_row::struct_size",
+    ][::core::mem::offset_of!(cachalot_segment_row, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_segment_row::device",
+    ][::core::mem::offset_of!(cachalot_segment_row, device) - 8usize];
+    [
+        "Offset of field: cachalot_segment_row::is_large",
+    ][::core::mem::offset_of!(cachalot_segment_row, is_large) - 12usize];
+    [
+        "Offset of field: cachalot_segment_row::address",
+    ][::core::mem::offset_of!(cachalot_segment_row, address) - 16usize];
+    [
+        "Offset of field: cachalot_segment_row::total_size",
+    ][::core::mem::offset_of!(cachalot_segment_row, total_size) - 24usize];
+    [
+        "Offset of field: cachalot_segment_row::allocated_size",
+    ][::core::mem::offset_of!(cachalot_segment_row, allocated_size) - 32usize];
+    [
+        "Offset of field: cachalot_segment_row::active_size",
+    ][::core::mem::offset_of!(cachalot_segment_row, active_size) - 40usize];
+    [
+        "Offset of field: cachalot_segment_row::requested_size",
+    ][::core::mem::offset_of!(cachalot_segment_row, requested_size) - 48usize];
+    [
+        "Offset of field: cachalot_segment_row::stream",
+    ][::core::mem::offset_of!(cachalot_segment_row, stream) - 56usize];
+    [
+        "Offset of field: cachalot_segment_row::pool",
+    ][::core::mem::offset_of!(cachalot_segment_row, pool) - 64usize];
+    [
+        "Offset of field: cachalot_segment_row::is_expandable",
+    ][::core::mem::offset_of!(cachalot_segment_row, is_expandable) - 80usize];
+    [
+        "Offset of field: cachalot_segment_row::reserved_0",
+    ][::core::mem::offset_of!(cachalot_segment_row, reserved_0) - 84usize];
+    [
+        "Offset of field: cachalot_segment_row::number",
+    ][::core::mem::offset_of!(cachalot_segment_row, number) - 88usize];
+    [
+        "Offset of field: cachalot_segment_row::context",
+    ][::core::mem::offset_of!(cachalot_segment_row, context) - 96usize];
+    [
+        "Offset of field: cachalot_segment_row::first_block",
+    ][::core::mem::offset_of!(cachalot_segment_row, first_block) - 104usize];
+    [
+        "Offset of field: cachalot_segment_row::block_count",
+    ][::core::mem::offset_of!(cachalot_segment_row, block_count) - 112usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_block_row"][::core::mem::size_of::<cachalot_block_row>() - 48usize];
-    ["Alignment of cachalot_block_row"][::core::mem::align_of::<cachalot_block_row>() - 8usize];
-    ["Offset of field: cachalot_block_row::struct_size"]
-        [::core::mem::offset_of!(cachalot_block_row, struct_size) - 0usize];
-    ["Offset of field: cachalot_block_row::address"]
-        [::core::mem::offset_of!(cachalot_block_row, address) - 8usize];
-    ["Offset of field: cachalot_block_row::size"]
-        [::core::mem::offset_of!(cachalot_block_row, size) - 16usize];
-    ["Offset of field: cachalot_block_row::requested_size"]
-        [::core::mem::offset_of!(cachalot_block_row, requested_size) - 24usize];
-    ["Offset of field: cachalot_block_row::state"]
-        [::core::mem::offset_of!(cachalot_block_row, state) - 32usize];
-    ["Offset of field: cachalot_block_row::reserved_0"]
-        [::core::mem::offset_of!(cachalot_block_row, reserved_0) - 36usize];
-    ["Offset of field: cachalot_block_row::context"]
-        [::core::mem::offset_of!(cachalot_block_row, context) - 40usize];
+    [
+        "Size of cachalot_block_row",
+    ][::core::mem::size_of::<cachalot_block_row>() - 48usize];
+    [
+        "Alignment of cachalot_block_row",
+    ][::core::mem::align_of::<cachalot_block_row>() - 8usize];
+    [
+        "Offset of field: cachalot_block_row::struct_size",
+    ][::core::mem::offset_of!(cachalot_block_row, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_block_row::address",
+    ][::core::mem::offset_of!(cachalot_block_row, address) - 8usize];
+    [
+        "Offset of field: cachalot_block_row::size",
+    ][::core::mem::offset_of!(cachalot_block_row, size) - 16usize];
+    [
+        "Offset of field: cachalot_block_row::requested_size",
+    ][::core::mem::offset_of!(cachalot_block_row, requested_size) - 24usize];
+    [
+        "Offset of field: cachalot_block_row::state",
+    ][::core::mem::offset_of!(cachalot_block_row, state) - 32usize];
+    [
+        "Offset of field: cachalot_block_row::reserved_0",
+    ][::core::mem::offset_of!(cachalot_block_row, reserved_0) - 36usize];
+    [
+        "Offset of field: cachalot_block_row::context",
+    ][::core::mem::offset_of!(cachalot_block_row, context) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_stat"][::core::mem::size_of::<cachalot_stat>() - 32usize];
     ["Alignment of cachalot_stat"][::core::mem::align_of::<cachalot_stat>() - 8usize];
-    ["Offset of field: cachalot_stat::current"]
-        [::core::mem::offset_of!(cachalot_stat, current) - 0usize];
-    ["Offset of field: cachalot_stat::peak"][::core::mem::offset_of!(cachalot_stat, peak) - 8usize];
-    ["Offset of field: cachalot_stat::allocated"]
-        [::core::mem::offset_of!(cachalot_stat, allocated) - 16usize];
-    ["Offset of field: cachalot_stat::freed"]
-        [::core::mem::offset_of!(cachalot_stat, freed) - 24usize];
+    [
+        "Offset of field: cachalot_stat::current",
+    ][::core::mem::offset_of!(cachalot_stat, current) - 0usize];
+    [
+        "Offset of field: cachalot_stat::peak",
+    ][::core::mem::offset_of!(cachalot_stat, peak) - 8usize];
+    [
+        "Offset of field: cachalot_stat::allocated",
+    ][::core::mem::offset_of!(cachalot_stat, allocated) - 16usize];
+    [
+        "Offset of field: cachalot_stat::freed",
+    ][::core::mem::offset_of!(cachalot_stat, freed) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_stat_array"][::core::mem::size_of::<cachalot_stat_array>() - 96usize];
-    ["Alignment of cachalot_stat_array"][::core::mem::align_of::<cachalot_stat_array>() - 8usize];
-    ["Offset of field: cachalot_stat_array::all"]
-        [::core::mem::offset_of!(cachalot_stat_array, all) - 0usize];
-    ["Offset of field: cachalot_stat_array::small_pool"]
-        [::core::mem::offset_of!(cachalot_stat_array, small_pool) - 32usize];
-    ["Offset of field: cachalot_stat_array::large_pool"]
-        [::core::mem::offset_of!(cachalot_stat_array, large_pool) - 64usize];
+    [
+        "Size of cachalot_stat_array",
+    ][::core::mem::size_of::<cachalot_stat_array>() - 96usize];
+    [
+        "Alignment of cachalot_stat_array",
+    ][::core::mem::align_of::<cachalot_stat_array>() - 8usize];
+    [
+        "Offset of field: cachalot_stat_array::all",
+    ][::core::mem::offset_of!(cachalot_stat_array, all) - 0usize];
+    [
+        "Offset of field: cachalot_stat_array::small_pool",
+    ][::core::mem::offset_of!(cachalot_stat_array, small_pool) - 32usize];
+    [
+        "Offset of field: cachalot_stat_array::large_pool",
+    ][::core::mem::offset_of!(cachalot_stat_array, large_pool) - 64usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_stats"][::core::mem::size_of::<cachalot_stats>() - 992usize];
     ["Alignment of cachalot_stats"][::core::mem::align_of::<cachalot_stats>() - 8usize];
-    ["Offset of field: cachalot_stats::struct_size"]
-        [::core::mem::offset_of!(cachalot_stats, struct_size) - 0usize];
-    ["Offset of field: cachalot_stats::allocation"]
-        [::core::mem::offset_of!(cachalot_stats, allocation) - 8usize];
-    ["Offset of field: cachalot_stats::segment"]
-        [::core::mem::offset_of!(cachalot_stats, segment) - 104usize];
-    ["Offset of field: cachalot_stats::active"]
-        [::core::mem::offset_of!(cachalot_stats, active) - 200usize];
-    ["Offset of field: cachalot_stats::inactive_split"]
-        [::core::mem::offset_of!(cachalot_stats, inactive_split) - 296usize];
-    ["Offset of field: cachalot_stats::allocated_bytes"]
-        [::core::mem::offset_of!(cachalot_stats, allocated_bytes) - 392usize];
-    ["Offset of field: cachalot_stats::reserved_bytes"]
-        [::core::mem::offset_of!(cachalot_stats, reserved_bytes) - 488usize];
-    ["Offset of field: cachalot_stats::active_bytes"]
-        [::core::mem::offset_of!(cachalot_stats, active_bytes) - 584usize];
-    ["Offset of field: cachalot_stats::inactive_split_bytes"]
-        [::core::mem::offset_of!(cachalot_stats, inactive_split_bytes) - 680usize];
-    ["Offset of field: cachalot_stats::requested_bytes"]
-        [::core::mem::offset_of!(cachalot_stats, requested_bytes) - 776usize];
-    ["Offset of field: cachalot_stats::oversize_allocations"]
-        [::core::mem::offset_of!(cachalot_stats, oversize_allocations) - 872usize];
-    ["Offset of field: cachalot_stats::oversize_segments"]
-        [::core::mem::offset_of!(cachalot_stats, oversize_segments) - 904usize];
-    ["Offset of field: cachalot_stats::num_alloc_retries"]
-        [::core::mem::offset_of!(cachalot_stats, num_alloc_retries) - 936usize];
-    ["Offset of field: cachalot_stats::num_ooms"]
-        [::core::mem::offset_of!(cachalot_stats, num_ooms) - 944usize];
-    ["Offset of field: cachalot_stats::num_sync_all_streams"]
-        [::core::mem::offset_of!(cachalot_stats, num_sync_all_streams) - 952usize];
-    ["Offset of field: cachalot_stats::num_device_alloc"]
-        [::core::mem::offset_of!(cachalot_stats, num_device_alloc) - 960usize];
-    ["Offset of field: cachalot_stats::num_device_free"]
-        [::core::mem::offset_of!(cachalot_stats, num_device_free) - 968usize];
-    ["Offset of field: cachalot_stats::max_split_size"]
-        [::core::mem::offset_of!(cachalot_stats, max_split_size) - 976usize];
-    ["Offset of field: cachalot_stats::num_oom_rejections"]
-        [::core::mem::offset_of!(cachalot_stats, num_oom_rejections) - 984usize];
+    [
+        "Offset of field: cachalot_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_stats, allocation) - 8usize];
+    [
+        "Offset of field: cachalot_stats::segment",
+    ][::core::mem::offset_of!(cachalot_stats, segment) - 104usize];
+    [
+        "Offset of field: cachalot_stats::active",
+    ][::core::mem::offset_of!(cachalot_stats, active) - 200usize];
+    [
+        "Offset of field: cachalot_stats::inactive_split",
+    ][::core::mem::offset_of!(cachalot_stats, inactive_split) - 296usize];
+    [
+        "Offset of field: cachalot_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, allocated_bytes) - 392usize];
+    [
+        "Offset of field: cachalot_stats::reserved_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, reserved_bytes) - 488usize];
+    [
+        "Offset of field: cachalot_stats::active_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, active_bytes) - 584usize];
+    [
+        "Offset of field: cachalot_stats::inactive_split_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, inactive_split_bytes) - 680usize];
+    [
+        "Offset of field: cachalot_stats::requested_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, requested_bytes) - 776usize];
+    [
+        "Offset of field: cachalot_stats::oversize_allocations",
+    ][::core::mem::offset_of!(cachalot_stats, oversize_allocations) - 872usize];
+    [
+        "Offset of field: cachalot_stats::oversize_segments",
+    ][::core::mem::offset_of!(cachalot_stats, oversize_segments) - 904usize];
+    [
+        "Offset of field: cachalot_stats::num_alloc_retries",
+    ][::core::mem::offset_of!(cachalot_stats, num_alloc_retries) - 936usize];
+    [
+        "Offset of field: cachalot_stats::num_ooms",
+    ][::core::mem::offset_of!(cachalot_stats, num_ooms) - 944usize];
+    [
+        "Offset of field: cachalot_stats::num_sync_all_streams",
+    ][::core::mem::offset_of!(cachalot_stats, num_sync_all_streams) - 952usize];
+    [
+        "Offset of field: cachalot_stats::num_device_alloc",
+    ][::core::mem::offset_of!(cachalot_stats, num_device_alloc) - 960usize];
+    [
+        "Offset of field: cachalot_stats::num_device_free",
+    ][::core::mem::offset_of!(cachalot_stats, num_device_free) - 968usize];
+    [
+        "Offset of field: cachalot_stats::max_split_size",
+    ][::core::mem::offset_of!(cachalot_stats, max_split_size) - 976usize];
+    [
+        "Offset of field: cachalot_stats::num_oom_rejections",
+    ][::core::mem::offset_of!(cachalot_stats, num_oom_rejections) - 984usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_pool_stats"][::core::mem::size_of::<cachalot_pool_stats>() - 120usize];
-    ["Alignment of cachalot_pool_stats"][::core::mem::align_of::<cachalot_pool_stats>() - 8usize];
-    ["Offset of field: cachalot_pool_stats::struct_size"]
-        [::core::mem::offset_of!(cachalot_pool_stats, struct_size) - 0usize];
-    ["Offset of field: cachalot_pool_stats::pool"]
-        [::core::mem::offset_of!(cachalot_pool_stats, pool) - 8usize];
-    ["Offset of field: cachalot_pool_stats::reserved_bytes"]
-        [::core::mem::offset_of!(cachalot_pool_stats, reserved_bytes) - 24usize];
+    [
+        "Size of cachalot_pool_stats",
+    ][::core::mem::size_of::<cachalot_pool_stats>() - 120usize];
+    [
+        "Alignment of cachalot_pool_stats",
+    ][::core::mem::align_of::<cachalot_pool_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_stats::pool",
+    ][::core::mem::offset_of!(cachalot_pool_stats, pool) - 8usize];
+    [
+        "Offset of field: cachalot_pool_stats::reserved_bytes",
+    ][::core::mem::offset_of!(cachalot_pool_stats, reserved_bytes) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_label_stats"][::core::mem::size_of::<cachalot_label_stats>() - 80usize];
-    ["Alignment of cachalot_label_stats"][::core::mem::align_of::<cachalot_label_stats>() - 8usize];
-    ["Offset of field: cachalot_label_stats::struct_size"]
-        [::core::mem::offset_of!(cachalot_label_stats, struct_size) - 0usize];
-    ["Offset of field: cachalot_label_stats::label"]
-        [::core::mem::offset_of!(cachalot_label_stats, label) - 8usize];
-    ["Offset of field: cachalot_label_stats::allocation"]
-        [::core::mem::offset_of!(cachalot_label_stats, allocation) - 16usize];
-    ["Offset of field: cachalot_label_stats::allocated_bytes"]
-        [::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 48usize];
+    [
+        "Size of cachalot_label_stats",
+    ][::core::mem::size_of::<cachalot_label_stats>() - 80usize];
+    [
+        "Alignment of cachalot_label_stats",
+    ][::core::mem::align_of::<cachalot_label_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_label_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_label_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_label_stats::label",
+    ][::core::mem::offset_of!(cachalot_label_stats, label) - 8usize];
+    [
+        "Offset of field: cachalot_label_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_label_stats, allocation) - 16usize];
+    [
+        "Offset of field: cachalot_label_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 48usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of cachalot_pressure"][::core::mem::size_of::<cachalot_pressure>() - 64usize];
-    ["Alignment of cachalot_pressure"][::core::mem::align_of::<cachalot_pressure>() - 8usize];
-    ["Offset of field: cachalot_pressure::struct_size"]
-        [::core::mem::offset_of!(cachalot_pressure, struct_size) - 0usize];
-    ["Offset of field: cachalot_pressure::reason"]
-        [::core::mem::offset_of!(cachalot_pressure, reason) - 8usize];
-    ["Offset of field: cachalot_pressure::device"]
-        [::core::mem::offset_of!(cachalot_pressure, device) - 12usize];
-    ["Offset of field: cachalot_pressure::missing_bytes"]
-        [::core::mem::offset_of!(cachalot_pressure, missing_bytes) - 16usize];
-    ["Offset of field: cachalot_pressure::allocated_bytes"]
-        [::core::mem::offset_of!(cachalot_pressure, allocated_bytes) - 24usize];
-    ["Offset of field: cachalot_pressure::guaranteed_bytes"]
-        [::core::mem::offset_of!(cachalot_pressure, guaranteed_bytes) - 32usize];
-    ["Offset of field: cachalot_pressure::requester"]
-        [::core::mem::offset_of!(cachalot_pressure, requester) - 40usize];
-    ["Offset of field: cachalot_pressure::requester_name"]
-        [::core::mem::offset_of!(cachalot_pressure, requester_name) - 48usize];
-    ["Offset of field: cachalot_pressure::requester_priority"]
-        [::core::mem::offset_of!(cachalot_pressure, requester_priority) - 56usize];
-    ["Offset of field: cachalot_pressure::is_guaranteed"]
-        [::core::mem::offset_of!(cachalot_pressure, is_guaranteed) - 60usize];
+    [
+        "Alignment of cachalot_pressure",
+    ][::core::mem::align_of::<cachalot_pressure>() - 8usize];
+    [
+        "Offset of field: cachalot_pressure::struct_size",
+    ][::core::mem::offset_of!(cachalot_pressure, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pressure::reason",
+    ][::core::mem::offset_of!(cachalot_pressure, reason) - 8usize];
+    [
+        "Offset of field: cachalot_pressure::device",
+    ][::core::mem::offset_of!(cachalot_pressure, device) - 12usize];
+    [
+        "Offset of field: cachalot_pressure::missing_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, missing_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_pressure::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, allocated_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_pressure::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, guaranteed_bytes) - 32usize];
+    [
+        "Offset of field: cachalot_pressure::requester",
+    ][::core::mem::offset_of!(cachalot_pressure, requester) - 40usize];
+    [
+        "Offset of field: cachalot_pressure::requester_name",
+    ][::core::mem::offset_of!(cachalot_pressure, requester_name) - 48usize];
+    [
+        "Offset of field: cachalot_pressure::requester_priority",
+    ][::core::mem::offset_of!(cachalot_pressure, requester_priority) - 56usize];
+    [
+        "Offset of field: cachalot_pressure::is_guaranteed",
+    ][::core::mem::offset_of!(cachalot_pressure, is_guaranteed) - 60usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_tenant_options"]
-        [::core::mem::size_of::<cachalot_tenant_options>() - 64usize];
-    ["Alignment of cachalot_tenant_options"]
-        [::core::mem::align_of::<cachalot_tenant_options>() - 8usize];
-    ["Offset of field: cachalot_tenant_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_tenant_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_tenant_options::name"]
-        [::core::mem::offset_of!(cachalot_tenant_options, name) - 8usize];
-    ["Offset of field: cachalot_tenant_options::guaranteed_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_options, guaranteed_bytes) - 16usize];
-    ["Offset of field: cachalot_tenant_options::limit_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_options, limit_bytes) - 24usize];
-    ["Offset of field: cachalot_tenant_options::priority"]
-        [::core::mem::offset_of!(cachalot_tenant_options, priority) - 32usize];
-    ["Offset of field: cachalot_tenant_options::reserved_0"]
-        [::core::mem::offset_of!(cachalot_tenant_options, reserved_0) - 36usize];
-    ["Offset of field: cachalot_tenant_options::pressure"]
-        [::core::mem::offset_of!(cachalot_tenant_options, pressure) - 40usize];
-    ["Offset of field: cachalot_tenant_options::pressure_user_data"]
-        [::core::mem::offset_of!(cachalot_tenant_options, pressure_user_data) - 48usize];
-    ["Offset of field: cachalot_tenant_options::pressure_destroy"]
-        [::core::mem::offset_of!(cachalot_tenant_options, pressure_destroy) - 56usize];
+    [
+        "Size of cachalot_tenant_options",
+    ][::core::mem::size_of::<cachalot_tenant_options>() - 64usize];
+    [
+        "Alignment of cachalot_tenant_options",
+    ][::core::mem::align_of::<cachalot_tenant_options>() - 8usize];
+    [
+        "Offset of field: cachalot_tenant_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_tenant_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_tenant_options::name",
+    ][::core::mem::offset_of!(cachalot_tenant_options, name) - 8usize];
+    [
+        "Offset of field: cachalot_tenant_options::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_options, guaranteed_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_tenant_options::limit_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_options, limit_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_tenant_options::priority",
+    ][::core::mem::offset_of!(cachalot_tenant_options, priority) - 32usize];
+    [
+        "Offset of field: cachalot_tenant_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_tenant_options, reserved_0) - 36usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure) - 40usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure_user_data",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_user_data) - 48usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure_destroy",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_destroy) - 56usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_tenant_stats"][::core::mem::size_of::<cachalot_tenant_stats>() - 224usize];
-    ["Alignment of cachalot_tenant_stats"]
-        [::core::mem::align_of::<cachalot_tenant_stats>() - 8usize];
-    ["Offset of field: cachalot_tenant_stats::struct_size"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, struct_size) - 0usize];
-    ["Offset of field: cachalot_tenant_stats::id"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, id) - 8usize];
-    ["Offset of field: cachalot_tenant_stats::device"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, device) - 16usize];
-    ["Offset of field: cachalot_tenant_stats::priority"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, priority) - 20usize];
-    ["Offset of field: cachalot_tenant_stats::guaranteed_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, guaranteed_bytes) - 24usize];
-    ["Offset of field: cachalot_tenant_stats::limit_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, limit_bytes) - 32usize];
-    ["Offset of field: cachalot_tenant_stats::allocation"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, allocation) - 40usize];
-    ["Offset of field: cachalot_tenant_stats::allocated_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, allocated_bytes) - 72usize];
-    ["Offset of field: cachalot_tenant_stats::requested_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, requested_bytes) - 104usize];
-    ["Offset of field: cachalot_tenant_stats::num_ooms"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, num_ooms) - 136usize];
-    ["Offset of field: cachalot_tenant_stats::num_pressure_calls"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, num_pressure_calls) - 144usize];
-    ["Offset of field: cachalot_tenant_stats::pressure_freed_bytes"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, pressure_freed_bytes) - 152usize];
-    ["Offset of field: cachalot_tenant_stats::name"]
-        [::core::mem::offset_of!(cachalot_tenant_stats, name) - 160usize];
+    [
+        "Size of cachalot_tenant_stats",
+    ][::core::mem::size_of::<cachalot_tenant_stats>() - 224usize];
+    [
+        "Alignment of cachalot_tenant_stats",
+    ][::core::mem::align_of::<cachalot_tenant_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_tenant_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_tenant_stats::id",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, id) - 8usize];
+    [
+        "Offset of field: cachalot_tenant_stats::device",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, device) - 16usize];
+    [
+        "Offset of field: cachalot_tenant_stats::priority",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, priority) - 20usize];
+    [
+        "Offset of field: cachalot_tenant_stats::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, guaranteed_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_tenant_stats::limit_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, limit_bytes) - 32usize];
+    [
+        "Offset of field: cachalot_tenant_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, allocation) - 40usize];
+    [
+        "Offset of field: cachalot_tenant_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, allocated_bytes) - 72usize];
+    [
+        "Offset of field: cachalot_tenant_stats::requested_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, requested_bytes) - 104usize];
+    [
+        "Offset of field: cachalot_tenant_stats::num_ooms",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, num_ooms) - 136usize];
+    [
+        "Offset of field: cachalot_tenant_stats::num_pressure_calls",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, num_pressure_calls) - 144usize];
+    [
+        "Offset of field: cachalot_tenant_stats::pressure_freed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, pressure_freed_bytes) - 152usize];
+    [
+        "Offset of field: cachalot_tenant_stats::name",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, name) - 160usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_trace_info"][::core::mem::size_of::<cachalot_trace_info>() - 72usize];
-    ["Alignment of cachalot_trace_info"][::core::mem::align_of::<cachalot_trace_info>() - 8usize];
-    ["Offset of field: cachalot_trace_info::struct_size"]
-        [::core::mem::offset_of!(cachalot_trace_info, struct_size) - 0usize];
-    ["Offset of field: cachalot_trace_info::workload"]
-        [::core::mem::offset_of!(cachalot_trace_info, workload) - 8usize];
-    ["Offset of field: cachalot_trace_info::torch"]
-        [::core::mem::offset_of!(cachalot_trace_info, torch) - 16usize];
-    ["Offset of field: cachalot_trace_info::config"]
-        [::core::mem::offset_of!(cachalot_trace_info, config) - 24usize];
-    ["Offset of field: cachalot_trace_info::device_total"]
-        [::core::mem::offset_of!(cachalot_trace_info, device_total) - 32usize];
-    ["Offset of field: cachalot_trace_info::event_count"]
-        [::core::mem::offset_of!(cachalot_trace_info, event_count) - 40usize];
-    ["Offset of field: cachalot_trace_info::stat_count"]
-        [::core::mem::offset_of!(cachalot_trace_info, stat_count) - 48usize];
-    ["Offset of field: cachalot_trace_info::release"]
-        [::core::mem::offset_of!(cachalot_trace_info, release) - 56usize];
-    ["Offset of field: cachalot_trace_info::device_count"]
-        [::core::mem::offset_of!(cachalot_trace_info, device_count) - 60usize];
-    ["Offset of field: cachalot_trace_info::recorder"]
-        [::core::mem::offset_of!(cachalot_trace_info, recorder) - 64usize];
+    [
+        "Size of cachalot_trace_info",
+    ][::core::mem::size_of::<cachalot_trace_info>() - 72usize];
+    [
+        "Alignment of cachalot_trace_info",
+    ][::core::mem::align_of::<cachalot_trace_info>() - 8usize];
+    [
+        "Offset of field: cachalot_trace_info::struct_size",
+    ][::core::mem::offset_of!(cachalot_trace_info, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_trace_info::workload",
+    ][::core::mem::offset_of!(cachalot_trace_info, workload) - 8usize];
+    [
+        "Offset of field: cachalot_trace_info::torch",
+    ][::core::mem::offset_of!(cachalot_trace_info, torch) - 16usize];
+    [
+        "Offset of field: cachalot_trace_info::config",
+    ][::core::mem::offset_of!(cachalot_trace_info, config) - 24usize];
+    [
+        "Offset of field: cachalot_trace_info::device_total",
+    ][::core::mem::offset_of!(cachalot_trace_info, device_total) - 32usize];
+    [
+        "Offset of field: cachalot_trace_info::event_count",
+    ][::core::mem::offset_of!(cachalot_trace_info, event_count) - 40usize];
+    [
+        "Offset of field: cachalot_trace_info::stat_count",
+    ][::core::mem::offset_of!(cachalot_trace_info, stat_count) - 48usize];
+    [
+        "Offset of field: cachalot_trace_info::release",
+    ][::core::mem::offset_of!(cachalot_trace_info, release) - 56usize];
+    [
+        "Offset of field: cachalot_trace_info::device_count",
+    ][::core::mem::offset_of!(cachalot_trace_info, device_count) - 60usize];
+    [
+        "Offset of field: cachalot_trace_info::recorder",
+    ][::core::mem::offset_of!(cachalot_trace_info, recorder) - 64usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_trace_event"][::core::mem::size_of::<cachalot_trace_event>() - 72usize];
-    ["Alignment of cachalot_trace_event"][::core::mem::align_of::<cachalot_trace_event>() - 8usize];
-    ["Offset of field: cachalot_trace_event::struct_size"]
-        [::core::mem::offset_of!(cachalot_trace_event, struct_size) - 0usize];
-    ["Offset of field: cachalot_trace_event::action"]
-        [::core::mem::offset_of!(cachalot_trace_event, action) - 8usize];
-    ["Offset of field: cachalot_trace_event::device"]
-        [::core::mem::offset_of!(cachalot_trace_event, device) - 12usize];
-    ["Offset of field: cachalot_trace_event::address"]
-        [::core::mem::offset_of!(cachalot_trace_event, address) - 16usize];
-    ["Offset of field: cachalot_trace_event::size"]
-        [::core::mem::offset_of!(cachalot_trace_event, size) - 24usize];
-    ["Offset of field: cachalot_trace_event::stream"]
-        [::core::mem::offset_of!(cachalot_trace_event, stream) - 32usize];
-    ["Offset of field: cachalot_trace_event::pool"]
-        [::core::mem::offset_of!(cachalot_trace_event, pool) - 40usize];
-    ["Offset of field: cachalot_trace_event::time_us"]
-        [::core::mem::offset_of!(cachalot_trace_event, time_us) - 56usize];
-    ["Offset of field: cachalot_trace_event::context"]
-        [::core::mem::offset_of!(cachalot_trace_event, context) - 64usize];
+    [
+        "Size of cachalot_trace_event",
+    ][::core::mem::size_of::<cachalot_trace_event>() - 72usize];
+    [
+        "Alignment of cachalot_trace_event",
+    ][::core::mem::align_of::<cachalot_trace_event>() - 8usize];
+    [
+        "Offset of field: cachalot_trace_event::struct_size",
+    ][::core::mem::offset_of!(cachalot_trace_event, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_trace_event::action",
+    ][::core::mem::offset_of!(cachalot_trace_event, action) - 8usize];
+    [
+        "Offset of field: cachalot_trace_event::device",
+    ][::core::mem::offset_of!(cachalot_trace_event, device) - 12usize];
+    [
+        "Offset of field: cachalot_trace_event::address",
+    ][::core::mem::offset_of!(cachalot_trace_event, address) - 16usize];
+    [
+        "Offset of field: cachalot_trace_event::size",
+    ][::core::mem::offset_of!(cachalot_trace_event, size) - 24usize];
+    [
+        "Offset of field: cachalot_trace_event::stream",
+    ][::core::mem::offset_of!(cachalot_trace_event, stream) - 32usize];
+    [
+        "Offset of field: cachalot_trace_event::pool",
+    ][::core::mem::offset_of!(cachalot_trace_event, pool) - 40usize];
+    [
+        "Offset of field: cachalot_trace_event::time_us",
+    ][::core::mem::offset_of!(cachalot_trace_event, time_us) - 56usize];
+    [
+        "Offset of field: cachalot_trace_event::context",
+    ][::core::mem::offset_of!(cachalot_trace_event, context) - 64usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_replay_options"]
-        [::core::mem::size_of::<cachalot_replay_options>() - 56usize];
-    ["Alignment of cachalot_replay_options"]
-        [::core::mem::align_of::<cachalot_replay_options>() - 8usize];
-    ["Offset of field: cachalot_replay_options::struct_size"]
-        [::core::mem::offset_of!(cachalot_replay_options, struct_size) - 0usize];
-    ["Offset of field: cachalot_replay_options::config"]
-        [::core::mem::offset_of!(cachalot_replay_options, config) - 8usize];
-    ["Offset of field: cachalot_replay_options::release"]
-        [::core::mem::offset_of!(cachalot_replay_options, release) - 16usize];
-    ["Offset of field: cachalot_replay_options::expect"]
-        [::core::mem::offset_of!(cachalot_replay_options, expect) - 20usize];
-    ["Offset of field: cachalot_replay_options::capacity"]
-        [::core::mem::offset_of!(cachalot_replay_options, capacity) - 24usize];
-    ["Offset of field: cachalot_replay_options::fraction"]
-        [::core::mem::offset_of!(cachalot_replay_options, fraction) - 32usize];
-    ["Offset of field: cachalot_replay_options::progress"]
-        [::core::mem::offset_of!(cachalot_replay_options, progress) - 40usize];
-    ["Offset of field: cachalot_replay_options::progress_user_data"]
-        [::core::mem::offset_of!(cachalot_replay_options, progress_user_data) - 48usize];
+    [
+        "Size of cachalot_replay_options",
+    ][::core::mem::size_of::<cachalot_replay_options>() - 56usize];
+    [
+        "Alignment of cachalot_replay_options",
+    ][::core::mem::align_of::<cachalot_replay_options>() - 8usize];
+    [
+        "Offset of field: cachalot_replay_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_replay_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_replay_options::config",
+    ][::core::mem::offset_of!(cachalot_replay_options, config) - 8usize];
+    [
+        "Offset of field: cachalot_replay_options::release",
+    ][::core::mem::offset_of!(cachalot_replay_options, release) - 16usize];
+    [
+        "Offset of field: cachalot_replay_options::expect",
+    ][::core::mem::offset_of!(cachalot_replay_options, expect) - 20usize];
+    [
+        "Offset of field: cachalot_replay_options::capacity",
+    ][::core::mem::offset_of!(cachalot_replay_options, capacity) - 24usize];
+    [
+        "Offset of field: cachalot_replay_options::fraction",
+    ][::core::mem::offset_of!(cachalot_replay_options, fraction) - 32usize];
+    [
+        "Offset of field: cachalot_replay_options::progress",
+    ][::core::mem::offset_of!(cachalot_replay_options, progress) - 40usize];
+    [
+        "Offset of field: cachalot_replay_options::progress_user_data",
+    ][::core::mem::offset_of!(cachalot_replay_options, progress_user_data) - 48usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_replay_result"][::core::mem::size_of::<cachalot_replay_result>() - 120usize];
-    ["Alignment of cachalot_replay_result"]
-        [::core::mem::align_of::<cachalot_replay_result>() - 8usize];
-    ["Offset of field: cachalot_replay_result::struct_size"]
-        [::core::mem::offset_of!(cachalot_replay_result, struct_size) - 0usize];
-    ["Offset of field: cachalot_replay_result::events"]
-        [::core::mem::offset_of!(cachalot_replay_result, events) - 8usize];
-    ["Offset of field: cachalot_replay_result::allocations"]
-        [::core::mem::offset_of!(cachalot_replay_result, allocations) - 16usize];
-    ["Offset of field: cachalot_replay_result::out_of_memory"]
-        [::core::mem::offset_of!(cachalot_replay_result, out_of_memory) - 24usize];
-    ["Offset of field: cachalot_replay_result::driver_allocations"]
-        [::core::mem::offset_of!(cachalot_replay_result, driver_allocations) - 32usize];
-    ["Offset of field: cachalot_replay_result::driver_frees"]
-        [::core::mem::offset_of!(cachalot_replay_result, driver_frees) - 40usize];
-    ["Offset of field: cachalot_replay_result::segments"]
-        [::core::mem::offset_of!(cachalot_replay_result, segments) - 48usize];
-    ["Offset of field: cachalot_replay_result::segments_peak"]
-        [::core::mem::offset_of!(cachalot_replay_result, segments_peak) - 56usize];
-    ["Offset of field: cachalot_replay_result::peak_requested"]
-        [::core::mem::offset_of!(cachalot_replay_result, peak_requested) - 64usize];
-    ["Offset of field: cachalot_replay_result::peak_allocated"]
-        [::core::mem::offset_of!(cachalot_replay_result, peak_allocated) - 72usize];
-    ["Offset of field: cachalot_replay_result::peak_reserved"]
-        [::core::mem::offset_of!(cachalot_replay_result, peak_reserved) - 80usize];
-    ["Offset of field: cachalot_replay_result::differing_events"]
-        [::core::mem::offset_of!(cachalot_replay_result, differing_events) - 88usize];
-    ["Offset of field: cachalot_replay_result::first_difference"]
-        [::core::mem::offset_of!(cachalot_replay_result, first_difference) - 96usize];
-    ["Offset of field: cachalot_replay_result::expected"]
-        [::core::mem::offset_of!(cachalot_replay_result, expected) - 104usize];
-    ["Offset of field: cachalot_replay_result::actual"]
-        [::core::mem::offset_of!(cachalot_replay_result, actual) - 112usize];
+    [
+        "Size of cachalot_replay_result",
+    ][::core::mem::size_of::<cachalot_replay_result>() - 120usize];
+    [
+        "Alignment of cachalot_replay_result",
+    ][::core::mem::align_of::<cachalot_replay_result>() - 8usize];
+    [
+        "Offset of field: cachalot_replay_result::struct_size",
+    ][::core::mem::offset_of!(cachalot_replay_result, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_replay_result::events",
+    ][::core::mem::offset_of!(cachalot_replay_result, events) - 8usize];
+    [
+        "Offset of field: cachalot_replay_result::allocations",
+    ][::core::mem::offset_of!(cachalot_replay_result, allocations) - 16usize];
+    [
+        "Offset of field: cachalot_replay_result::out_of_memory",
+    ][::core::mem::offset_of!(cachalot_replay_result, out_of_memory) - 24usize];
+    [
+        "Offset of field: cachalot_replay_result::driver_allocations",
+    ][::core::mem::offset_of!(cachalot_replay_result, driver_allocations) - 32usize];
+    [
+        "Offset of field: cachalot_replay_result::driver_frees",
+    ][::core::mem::offset_of!(cachalot_replay_result, driver_frees) - 40usize];
+    [
+        "Offset of field: cachalot_replay_result::segments",
+    ][::core::mem::offset_of!(cachalot_replay_result, segments) - 48usize];
+    [
+        "Offset of field: cachalot_replay_result::segments_peak",
+    ][::core::mem::offset_of!(cachalot_replay_result, segments_peak) - 56usize];
+    [
+        "Offset of field: cachalot_replay_result::peak_requested",
+    ][::core::mem::offset_of!(cachalot_replay_result, peak_requested) - 64usize];
+    [
+        "Offset of field: cachalot_replay_result::peak_allocated",
+    ][::core::mem::offset_of!(cachalot_replay_result, peak_allocated) - 72usize];
+    [
+        "Offset of field: cachalot_replay_result::peak_reserved",
+    ][::core::mem::offset_of!(cachalot_replay_result, peak_reserved) - 80usize];
+    [
+        "Offset of field: cachalot_replay_result::differing_events",
+    ][::core::mem::offset_of!(cachalot_replay_result, differing_events) - 88usize];
+    [
+        "Offset of field: cachalot_replay_result::first_difference",
+    ][::core::mem::offset_of!(cachalot_replay_result, first_difference) - 96usize];
+    [
+        "Offset of field: cachalot_replay_result::expected",
+    ][::core::mem::offset_of!(cachalot_replay_result, expected) - 104usize];
+    [
+        "Offset of field: cachalot_replay_result::actual",
+    ][::core::mem::offset_of!(cachalot_replay_result, actual) - 112usize];
 };
 impl Default for cachalot_error {
     fn default() -> Self {
@@ -2651,7 +3191,9 @@ unsafe extern "C" {
         ops: *const cachalot_device_ops,
         device_count: i32,
         user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
         out_driver: *mut *mut cachalot_driver,
         error: *mut cachalot_error,
     ) -> cachalot_status;
@@ -2659,7 +3201,9 @@ unsafe extern "C" {
     /// nothing. Any thread.
     pub fn cachalot_driver_destroy(driver: *mut cachalot_driver);
     /// "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread.
-    pub fn cachalot_driver_name(driver: *const cachalot_driver) -> *const core::ffi::c_char;
+    pub fn cachalot_driver_name(
+        driver: *const cachalot_driver,
+    ) -> *const core::ffi::c_char;
     /// How many devices the driver has; 0 for NULL. Any thread.
     pub fn cachalot_driver_device_count(driver: *const cachalot_driver) -> i32;
     /// Makes an allocator. Nothing is obtained from the driver yet.
@@ -2689,7 +3233,9 @@ unsafe extern "C" {
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// The allocator's driver; borrowed. NULL gives NULL.
-    pub fn cachalot_allocator_driver(allocator: *const cachalot_allocator) -> *mut cachalot_driver;
+    pub fn cachalot_allocator_driver(
+        allocator: *const cachalot_allocator,
+    ) -> *mut cachalot_driver;
     /// CACHALOT_RELEASE_2_11 or CACHALOT_RELEASE_2_15; 0 for NULL.
     pub fn cachalot_allocator_release(allocator: *const cachalot_allocator) -> i32;
     /// "native" or "cudaMallocAsync", as the option `backend` chose; lives as long as the library. NULL
@@ -2978,7 +3524,9 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         observer: cachalot_trace_observer_fn,
         user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
         out_id: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
@@ -2986,7 +3534,9 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         observer: cachalot_out_of_memory_observer_fn,
         user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
         out_id: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
@@ -2994,7 +3544,9 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         observer: cachalot_rejection_observer_fn,
         user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
         out_id: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
@@ -3002,7 +3554,9 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         callback: cachalot_free_memory_fn,
         user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<unsafe extern "C" fn(user_data: *mut core::ffi::c_void)>,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
         out_id: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
@@ -3254,6 +3808,7 @@ unsafe extern "C" {
     /// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
     ///
     /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+    /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
     /// Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
     /// driver nothing.
     ///
@@ -3314,7 +3869,9 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// For a request that fails: the line of its error that says which options would have made room;
     /// else "". Lives as long as the report. "" for NULL.
-    pub fn cachalot_report_advice(report: *const cachalot_report) -> *const core::ffi::c_char;
+    pub fn cachalot_report_advice(
+        report: *const cachalot_report,
+    ) -> *const core::ffi::c_char;
     /// The report as a table of one screen, for logs. Text like snprintf.
     pub fn cachalot_report_text(
         report: *const cachalot_report,
@@ -3526,7 +4083,10 @@ unsafe extern "C" {
         out_row: *mut cachalot_block_row,
     ) -> cachalot_status;
     /// Entries of a device's history, oldest first. 0 for NULL or without history.
-    pub fn cachalot_snapshot_entry_count(snapshot: *const cachalot_snapshot, device: i32) -> usize;
+    pub fn cachalot_snapshot_entry_count(
+        snapshot: *const cachalot_snapshot,
+        device: i32,
+    ) -> usize;
     /// One of them; its texts live as long as the snapshot. CACHALOT_ERROR_INVALID_ARGUMENT past the
     /// last.
     pub fn cachalot_snapshot_entry(
@@ -3541,8 +4101,9 @@ unsafe extern "C" {
         out_settings: *mut cachalot_settings,
     ) -> cachalot_status;
     /// The last option string then; lives as long as the snapshot. "" for NULL.
-    pub fn cachalot_snapshot_config(snapshot: *const cachalot_snapshot)
-    -> *const core::ffi::c_char;
+    pub fn cachalot_snapshot_config(
+        snapshot: *const cachalot_snapshot,
+    ) -> *const core::ffi::c_char;
     /// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
     /// not have.
     pub fn cachalot_get_stats(
@@ -3565,12 +4126,30 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
     /// and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
-    pub fn cachalot_memory_allocated(allocator: *mut cachalot_allocator, device: i32) -> u64;
-    pub fn cachalot_max_memory_allocated(allocator: *mut cachalot_allocator, device: i32) -> u64;
-    pub fn cachalot_memory_reserved(allocator: *mut cachalot_allocator, device: i32) -> u64;
-    pub fn cachalot_max_memory_reserved(allocator: *mut cachalot_allocator, device: i32) -> u64;
-    pub fn cachalot_memory_active(allocator: *mut cachalot_allocator, device: i32) -> u64;
-    pub fn cachalot_max_memory_active(allocator: *mut cachalot_allocator, device: i32) -> u64;
+    pub fn cachalot_memory_allocated(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_allocated(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_memory_reserved(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_reserved(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_memory_active(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_active(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
     /// The table of torch.cuda.memory_summary, byte for byte.
     ///
     /// @param abbreviated  1: without the rows by kind of pool.
@@ -3783,7 +4362,9 @@ unsafe extern "C" {
         out_result: *mut cachalot_replay_result,
     ) -> cachalot_status;
     /// The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
-    pub fn cachalot_replay_allocator(replay: *const cachalot_replay) -> *mut cachalot_allocator;
+    pub fn cachalot_replay_allocator(
+        replay: *const cachalot_replay,
+    ) -> *mut cachalot_allocator;
     /// Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
     /// cachalot_replay_run.
     pub fn cachalot_replay_write_script(

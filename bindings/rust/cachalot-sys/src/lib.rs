@@ -26,6 +26,9 @@
 #![allow(non_camel_case_types, clippy::doc_lazy_continuation, clippy::doc_overindented_list_items)]
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, rustdoc::bare_urls)]
 
+// Generated: as the generator writes it.
+#[rustfmt::skip]
+#[allow(clippy::undocumented_unsafe_blocks)]
 mod bindings;
 
 pub use bindings::*;
