@@ -16,10 +16,18 @@ fetch_toolkit() {
   echo "The CUDA Toolkit could not be fetched: what needs it is not tested" >&2
 }
 
+# Likewise what reads the public header for the bindings.
+fetch_generator() {
+  bindings/generate/fetch.sh && return
+  [ -z "${CI+set}" ] || exit 1
+  echo "libclang could not be fetched: the bindings' generated files are not compared" >&2
+}
+
 # `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
-# consumer and the checks of the tree; the sanitizers then repeat what concerns them.
+# consumer, the bindings and the checks of the tree; the sanitizers then repeat what concerns them.
 stage_release() {
   fetch_toolkit
+  fetch_generator
   cmake --workflow --preset release
 }
 
@@ -69,7 +77,7 @@ done
 
 need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev \
   abigail-tools python3 python3-prometheus-client xz-utils pkgconf locales clang-format clang-tidy \
-  clang-14 libclang-rt-14-dev
+  clang-14 libclang-rt-14-dev default-jdk-headless
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8

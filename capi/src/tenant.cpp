@@ -66,10 +66,9 @@ cachalot_stat write_stat(const Stat& stat) {
   return {stat.current, stat.peak, stat.allocated, stat.freed};
 }
 
-cachalot_tenant_stats write_tenant_stats(Tenants& tenants, const Tenant& tenant, int32_t device) {
-  tenants.require_device(device);
-  const TenantTerms terms = tenants.book(device).terms(tenant.slot);
-  const TenantUse use = tenants.book(device).use(tenant.slot);
+cachalot_tenant_stats write_tenant_stats(const TenantRow& tenant, int32_t device) {
+  const TenantTerms& terms = tenant.terms;
+  const TenantUse& use = tenant.use;
   cachalot_tenant_stats out = {.struct_size = sizeof out,
                                .id = tenant.id,
                                .device = device,
@@ -159,7 +158,8 @@ cachalot_status cachalot_get_tenant_stats(cachalot_tenant* tenant, int32_t devic
                                           cachalot_tenant_stats* out_stats, cachalot_error* error) {
   return guard(error, [&] {
     const cachalot_tenant& handle = require(tenant, "tenant");
-    write_struct(out_stats, write_tenant_stats(*handle.tenants, *handle.core, device), "out_stats");
+    const TenantRow row = handle.tenants->row(*handle.core, device);
+    write_struct(out_stats, write_tenant_stats(row, device), "out_stats");
   });
 }
 
@@ -167,7 +167,7 @@ cachalot_status cachalot_tenant_count(cachalot_allocator* allocator, size_t* out
                                       cachalot_error* error) {
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
-    require(out_count, "out_count") = core.tenants()->list().size();
+    require(out_count, "out_count") = core.tenants()->count();
   });
 }
 
@@ -175,9 +175,8 @@ cachalot_status cachalot_tenant_stats_at(cachalot_allocator* allocator, int32_t 
                                          size_t index, cachalot_tenant_stats* out_stats,
                                          cachalot_error* error) {
   return guard(error, [&] {
-    Tenants& tenants = *core_of(allocator).tenants();
-    const auto list = tenants.list();
-    const Tenant& tenant = *row_at(list, index, "tenant");
-    write_struct(out_stats, write_tenant_stats(tenants, tenant, device), "out_stats");
+    const std::vector<TenantRow> rows = core_of(allocator).tenants()->rows(device);
+    const TenantRow& row = row_at(rows, index, "tenant");
+    write_struct(out_stats, write_tenant_stats(row, device), "out_stats");
   });
 }

@@ -4,12 +4,11 @@
 // Two levels: a directory with an entry for each GiB of a 47-bit address space, leaves with an
 // entry for each MiB. Blocks of large pools are larger than 1 MiB, so at most one begins in a MiB
 // and the entry names it; where small pools are, and where a MiB is not all of one segment, the
-// entry is a table of 2048 granules of 512 bytes. So a plain entry is written under one device's
-// lock only. The leaves of higher addresses are
-// in a map.
+// entry is a table of 2048 granules of 512 bytes. So a plain entry is written under one shard's
+// lock only. The leaves of higher addresses are in a map.
 //
 // Reading needs no lock. Entries are not cleared when a block is freed or its segment is given
-// back: a reader takes what it finds as a guess, and checks under the device's lock that this block
+// back: a reader takes what it finds as a guess, and checks under its shard's lock that this block
 // is used and has exactly this address. That check also finds double frees.
 #pragma once
 

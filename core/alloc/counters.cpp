@@ -34,15 +34,6 @@ bool Counters::move(bool is_small, const Move& move) {
   return true;
 }
 
-void Counters::reset_limits() {
-  for (Row& row : rows_) {
-    for (int counter = 0; counter < kCounters; counter++) {
-      row.limit[counter] -= row.head[counter];
-      row.head[counter] = 0;
-    }
-  }
-}
-
 bool Counters::is_sound() const {
   for (const Row& row : rows_) {
     for (const int64_t head : row.head) {

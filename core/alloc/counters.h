@@ -75,7 +75,6 @@ class Counters {
 
   const Rows& rows() const { return rows_; }
   Row& row(size_t name) { return rows_[name]; }
-  void reset_limits();  // to what is current
   void reset_accumulated();
   bool is_sound() const;  // no limit is passed
   static RowName kind_of(bool is_small) { return is_small ? kSmall : kLarge; }

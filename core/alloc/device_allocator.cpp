@@ -187,24 +187,21 @@ inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::
 
 Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
-  for (bool is_refused = request.at == 0; is_refused;) {
-    is_refused = false;
-    if (!duties_.wait_while_held()) break;
+  while (request.at == 0 && duties_.wait_while_held()) {
     const uint64_t collection = peaks_.collection();
     Shard* const shard = shards_.find(request.stream);
     if (!shard) break;
     {
       const std::lock_guard guard(shard->lock);
       if (shard->stream.load(std::memory_order_relaxed) != request.stream) break;
-      if (has(kWholeDevice)) {
-        is_refused = true;
-        continue;
-      }
+      if (has(kWholeDevice)) continue;
       begin_at(*shard);
+      bool is_refused = false;
       const Address address = allocate_from_cache(*shard, request, context, &is_refused);
       if (address != 0) return address;
+      if (!is_refused) break;
     }
-    if (is_refused) collect(collection);
+    collect(collection);
   }
   return allocate_on_device(request, context);
 }
@@ -625,10 +622,7 @@ Stats DeviceAllocator::stats() {
   const std::lock_guard collecting(collecting_);
   peaks_.begin_reading();
   Peaks::Sums pictures{};
-  for (const auto& shard : shards_.all()) {
-    const std::lock_guard shard_guard(shard->lock);
-    begin_at(*shard);
-  }
+  for (const auto& shard : shards_.all()) const auto visit = lock_at(*shard);
   peaks_.end_reading();
   for (const auto& shard : shards_.all()) pictures.add(shard->account.picture);
   peaks_.write(pictures, true, &stats);
@@ -644,7 +638,7 @@ Peaks::Sums DeviceAllocator::sums() const {
 void DeviceAllocator::reset_peak_stats() {
   const Hold hold(*this);
   const auto reset = [](Stat& stat) { stat.reset_peak(); };
-  for (const auto& shard : shards_.all()) shard->account.counters.reset_limits();
+  for (const auto& shard : shards_.all()) peaks_.enter(shard->account);
   peaks_.reset_peak();
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
@@ -703,8 +697,12 @@ DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
   return totals;
 }
 
+// A pool has a row from its first bytes on, also when they are given back.
 void DeviceAllocator::reserve_pool_count(const BlockPool& pool) {
-  if (pool.owner && rules_.counts_private_pool_bytes) pool_reserved_.try_emplace(pool.owner->id);
+  if (!counts_bytes_of(pool) || pool_reserved_.contains(pool.owner->id)) return;
+  std::map<PoolId, StatArray> made;
+  made.try_emplace(pool.owner->id);
+  next_pool_row_ = made.extract(made.begin());
 }
 
 void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
@@ -716,7 +714,12 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
     }
   };
   count(stats_.reserved_bytes);
-  if (pool.owner && rules_.counts_private_pool_bytes) count(pool_reserved_[pool.owner->id]);
+  if (counts_bytes_of(pool)) {
+    auto row = pool_reserved_.find(pool.owner->id);
+    if (row == pool_reserved_.end())
+      row = pool_reserved_.insert(std::move(next_pool_row_)).position;
+    count(row->second);
+  }
   obtained_ += static_cast<uint64_t>(bytes);
 }
 

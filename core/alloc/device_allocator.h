@@ -196,6 +196,7 @@ class DeviceAllocator : private Duty {
   void go_on();
   void visit_shards();
   void begin_at(Shard& shard);
+  std::unique_lock<Lock> lock_at(Shard& shard);
   Shard& shard_for(Stream stream);
   template <class Look>
   auto look_at(Shard& shard, Look look);
@@ -296,6 +297,7 @@ class DeviceAllocator : private Duty {
   void release_block(Block* block, ContextId context);
   void announce_release(const Block* block, ContextId context);
   DriverCode give_segment_to_driver(const Block* block);
+  static uint64_t releasable_bytes(const Block* free_block);
   void forget_segment(Block* only_block);
   void release_private_pool(PoolId id, ContextId context);
   void destroy_if_unused(PoolId id);
@@ -317,6 +319,10 @@ class DeviceAllocator : private Duty {
   // pending_frees.cpp
   // R10. No stream: one that is not captured.
   bool is_capture_context(std::optional<Stream> current_stream);
+  // Without asking the driver.
+  bool may_be_captured() const {
+    return has(rules_.captures_are_marked ? kMarkedCapture : kRouting);
+  }
   bool is_capturing(Stream stream);
   void process_events(ContextId context);
   void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
@@ -378,6 +384,9 @@ class DeviceAllocator : private Duty {
 
   Peaks::Sums sums() const;  // of the whole device
   // Statistics that only slow paths move.
+  bool counts_bytes_of(const BlockPool& pool) const {
+    return pool.owner && rules_.counts_private_pool_bytes;
+  }
   void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
   void count_reserved(const BlockPool& pool, int64_t bytes);
 
@@ -424,6 +433,7 @@ class DeviceAllocator : private Duty {
 
   Stats stats_;  // those that the shards do not count
   std::map<PoolId, StatArray> pool_reserved_;
+  std::map<PoolId, StatArray>::node_type next_pool_row_;
   std::map<uint32_t, LabelStats> label_stats_;
 
   std::atomic<ContextLevel> context_level_{ContextLevel::kNever};

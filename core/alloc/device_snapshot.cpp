@@ -117,8 +117,7 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
   for (SegmentPicture& picture : pictures) {
     Shard& shard = *picture.segment->shelf->shard;
     for (bool goes_on = true; goes_on; pause_briefly(kPauses)) {
-      const std::lock_guard guard(shard.lock);
-      begin_at(shard);
+      const auto guard = lock_at(shard);
       const bool may_be_changed = shard.changed_for == picture_number_;
       goes_on = picture.copy(kSlice, may_be_changed ? picture_number_ : 0);
     }

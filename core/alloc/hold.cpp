@@ -84,6 +84,12 @@ void DeviceAllocator::begin_at(Shard& shard) {
   shard.keeps_for = has(kPicturing) ? picture_number_ : 0;
 }
 
+std::unique_lock<Lock> DeviceAllocator::lock_at(Shard& shard) {
+  std::unique_lock guard(shard.lock);
+  begin_at(shard);
+  return guard;
+}
+
 // pre: collecting_.
 void DeviceAllocator::visit_shards() {
   for (const auto& shard : shards_.all()) {

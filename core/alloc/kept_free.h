@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The free of a device that is not carried out yet.
+// The free of a shard that is not carried out yet.
 //
 // Note [Kept free]
 // Rationale: programs free a block and ask for the same size again and again. Then the free merges
 // the block with its neighbour and files it, and the request finds, unfiles and splits it: the
 // state before is restored.
-// Approach: a free of the block that was handed out last, with nothing else done on the device
+// Approach: a free of the block that was handed out last, with nothing else done at the shard
 // since, only notes that (`kept`). If the next request is for the same pool, stream and number of
 // bytes it gets the block again, and only a count of such rounds goes up (`rounds`). Anything else,
 // a look at the statistics too, settles first: the rounds are accounted for, and the free is

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -103,15 +104,16 @@ constexpr NumberFamily kNumbers[] = {
      &Stats::num_device_free},
 };
 
+template <typename Row>
 struct RowFamily {
   const char* name;
   const char* help;
   Kind kind;
-  Stat LabelStats::*statistic;
+  Stat Row::*statistic;
   int64_t Stat::*value;
 };
 
-constexpr RowFamily kByLabel[] = {
+constexpr RowFamily<LabelStats> kByLabel[] = {
     {"cachalot_label_allocated_bytes", "Bytes handed out under a label.", Kind::kGauge,
      &LabelStats::allocated_bytes, &Stat::current},
     {"cachalot_label_allocated_peak_bytes",
@@ -123,6 +125,45 @@ constexpr RowFamily kByLabel[] = {
      &LabelStats::allocation, &Stat::allocated},
     {"cachalot_label_frees_total", "Blocks freed that were handed out under a label.",
      Kind::kCounter, &LabelStats::allocation, &Stat::freed},
+};
+
+constexpr RowFamily<TenantUse> kByTenant[] = {
+    {"cachalot_tenant_allocated_bytes", "Bytes of blocks that a tenant has.", Kind::kGauge,
+     &TenantUse::allocated_bytes, &Stat::current},
+    {"cachalot_tenant_requested_bytes", "Bytes that were asked for, of the blocks of a tenant.",
+     Kind::kGauge, &TenantUse::requested_bytes, &Stat::current},
+    {"cachalot_tenant_allocated_peak_bytes",
+     "The highest cachalot_tenant_allocated_bytes since the last reset.", Kind::kGauge,
+     &TenantUse::allocated_bytes, &Stat::peak},
+    {"cachalot_tenant_requested_peak_bytes",
+     "The highest cachalot_tenant_requested_bytes since the last reset.", Kind::kGauge,
+     &TenantUse::requested_bytes, &Stat::peak},
+    {"cachalot_tenant_allocated_blocks", "Blocks that a tenant has.", Kind::kGauge,
+     &TenantUse::allocation, &Stat::current},
+    {"cachalot_tenant_allocations_total", "Blocks handed out to a tenant.", Kind::kCounter,
+     &TenantUse::allocation, &Stat::allocated},
+    {"cachalot_tenant_frees_total", "Blocks of a tenant freed by their callers.", Kind::kCounter,
+     &TenantUse::allocation, &Stat::freed},
+    {"cachalot_tenant_handed_out_bytes_total", "Bytes of blocks handed out to a tenant.",
+     Kind::kCounter, &TenantUse::allocated_bytes, &Stat::allocated},
+    {"cachalot_tenant_freed_bytes_total", "Bytes of blocks of a tenant freed by their callers.",
+     Kind::kCounter, &TenantUse::allocated_bytes, &Stat::freed},
+};
+
+struct TenantSumFamily {
+  const char* name;
+  const char* help;
+  int64_t TenantUse::*value;
+};
+
+constexpr TenantSumFamily kTenantSums[] = {
+    {"cachalot_tenant_ooms_total", "Requests of a tenant that ended as out of memory.",
+     &TenantUse::num_ooms},
+    {"cachalot_tenant_pressure_calls_total", "Calls of a tenant's callback for memory.",
+     &TenantUse::num_pressure_calls},
+    {"cachalot_tenant_pressure_freed_bytes_total",
+     "Bytes by which what a tenant has sank while its callback ran.",
+     &TenantUse::pressure_freed_bytes},
 };
 
 // ---- Lines
@@ -144,6 +185,21 @@ std::string device_label(const DeviceMetrics& device) {
   return format("device=\"%d\"", device.device);
 }
 
+// Two tenants may have the same name.
+std::string tenant_labels(const TenantRow& tenant) {
+  return ",tenant=\"" + label_value(tenant.name) + format("\",id=\"%" PRIu64 "\"", tenant.id);
+}
+
+int64_t bytes_value(uint64_t bytes) {
+  return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
+}
+
+// None: not limited.
+std::optional<int64_t> limit_value(uint64_t limit) {
+  if (limit == kUnlimited) return {};
+  return bytes_value(limit);
+}
+
 class MetricsWriter {
  public:
   explicit MetricsWriter(const Metrics& metrics) : metrics_(metrics) {}
@@ -157,8 +213,8 @@ class MetricsWriter {
     for (const NumberFamily& family : kNumbers) write_number(family);
     write_private_pools("cachalot_private_pool_reserved_bytes",
                         "Bytes of cachalot_reserved_bytes that belong to a private pool.");
-    for (const RowFamily& family : kByLabel) write_by_label(family);
-    // Families by tenant follow here.
+    for (const RowFamily<LabelStats>& family : kByLabel) write_by_label(family);
+    if (has_tenants()) write_tenants();
     return std::move(text_);
   }
 
@@ -186,9 +242,7 @@ class MetricsWriter {
   void write_limits() {
     begin("cachalot_limit_bytes", "The most that may be reserved.", Kind::kGauge);
     for (const DeviceMetrics& device : metrics_.devices) {
-      if (device.limit != kUnlimited)
-        add(device_label(device),
-            static_cast<int64_t>(std::min<uint64_t>(device.limit, INT64_MAX)));
+      if (const auto limit = limit_value(device.limit)) add(device_label(device), *limit);
     }
   }
 
@@ -234,7 +288,7 @@ class MetricsWriter {
     }
   }
 
-  void write_by_label(const RowFamily& family) {
+  void write_by_label(const RowFamily<LabelStats>& family) {
     begin(family.name, family.help, family.kind);
     for (const DeviceMetrics& device : metrics_.devices) {
       // A series must not come twice, so labels that differ in bytes that are no UTF-8 are one.
@@ -243,6 +297,49 @@ class MetricsWriter {
         sums[label_value(row.label)] += (row.*family.statistic).*family.value;
       for (const auto& [label, sum] : sums)
         add(device_label(device) + ",label=\"" + label + "\"", sum);
+    }
+  }
+
+  bool has_tenants() const {
+    return std::any_of(metrics_.devices.begin(), metrics_.devices.end(),
+                       [](const DeviceMetrics& device) { return !device.tenants.empty(); });
+  }
+
+  void write_tenants() {
+    for (const RowFamily<TenantUse>& family : kByTenant) {
+      write_by_tenant(family.name, family.help, family.kind, [&](const TenantRow& tenant) {
+        return std::optional((tenant.use.*family.statistic).*family.value);
+      });
+    }
+    write_tenant_terms();
+    for (const TenantSumFamily& family : kTenantSums) {
+      write_by_tenant(family.name, family.help, Kind::kCounter, [&](const TenantRow& tenant) {
+        return std::optional(tenant.use.*family.value);
+      });
+    }
+  }
+
+  void write_tenant_terms() {
+    write_by_tenant("cachalot_tenant_guaranteed_bytes", "What a tenant can have at any time.",
+                    Kind::kGauge, [](const TenantRow& tenant) {
+                      return std::optional(bytes_value(tenant.terms.guaranteed));
+                    });
+    write_by_tenant("cachalot_tenant_limit_bytes", "The most that a tenant may have.", Kind::kGauge,
+                    [](const TenantRow& tenant) { return limit_value(tenant.terms.limit); });
+    write_by_tenant(
+        "cachalot_tenant_priority", "Tenants of lower priority give first.", Kind::kGauge,
+        [](const TenantRow& tenant) { return std::optional<int64_t>(tenant.terms.priority); });
+  }
+
+  // A tenant without a value has no series.
+  template <typename ValueOf>
+  void write_by_tenant(const char* name, const char* help, Kind kind, ValueOf value_of) {
+    begin(name, help, kind);
+    for (const DeviceMetrics& device : metrics_.devices) {
+      for (const TenantRow& tenant : device.tenants) {
+        if (const auto value = value_of(tenant))
+          add(device_label(device) + tenant_labels(tenant), *value);
+      }
     }
   }
 

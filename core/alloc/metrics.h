@@ -14,6 +14,7 @@
 #include "alloc/allocator.h"
 #include "alloc/pool_id.h"
 #include "alloc/stats.h"
+#include "alloc/tenants.h"
 
 namespace cachalot {
 
@@ -23,6 +24,7 @@ struct DeviceMetrics {
   Stats stats;
   std::vector<std::pair<PoolId, StatArray>> pools;
   std::vector<LabelStats> labels;
+  std::vector<TenantRow> tenants;
 };
 
 struct Metrics {

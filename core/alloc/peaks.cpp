@@ -154,7 +154,8 @@ void Peaks::lend() {
   period_++;
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
-      share_[name][counter] = reserve_[name][counter] * 2 / (3 * expected_active_);
+      share_[name][counter] =
+          std::min(reserve_[name][counter] * 2 / (3 * expected_active_), largest_share);
   }
 }
 

@@ -56,7 +56,11 @@ class Peaks : private Duty {
  public:
   explicit Peaks(Duties& duties) : duties_(duties) {}
 
-  // Moves what the shard can not by itself. False: nothing has changed; collect first. pre (here and below): the lock of the account's shard, or the whole device.
+  // What a shard is lent at a time; less of it, and calls come here more often. Only tests set it.
+  inline static int64_t largest_share = INT64_MAX;
+
+  // Moves what the shard can not by itself. False: nothing has changed; collect first.
+  // pre (here and below): the lock of the account's shard, or the whole device.
   bool move(Account& account, bool is_small, const Counters::Move& move);
   // Whether its moves have to come here while kScarce is set.
   bool has_joined(const Account& account) const { return account.joined == collection(); }
@@ -69,7 +73,7 @@ class Peaks : private Duty {
   void end_collection();
   // pre: the whole device, which is let go next; the caller drops kScarce.
   void lend_again();
-  // Its slack is given back: where it is new, or the device's only shard no longer.
+  // Its slack is given back: where it is new, or the device's only shard no longer, or all start anew.
   void enter(Account& account);
   // Its lock is about to be held for long, so it is not visited meanwhile.
   void leave(Account& account);
@@ -89,9 +93,9 @@ class Peaks : private Duty {
   void write(const Sums& shards, bool from_picture, Stats* stats) const;
   bool is_sound() const;  // the auditor: no reserve is below 0
 
-  // The shards do their part themselves. pre: the whole device.
-  void reset_peak();
-  void reset_accumulated(const Sums& shards);
+  // pre: the whole device.
+  void reset_peak();                           // all accounts have been entered anew
+  void reset_accumulated(const Sums& shards);  // the shards do their part themselves
 
  private:
   static constexpr size_t kCounters = Counters::kCounters;

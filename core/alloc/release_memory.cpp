@@ -69,6 +69,14 @@ DriverCode DeviceAllocator::give_segment_to_driver(const Block* block) {
   return give_to_driver(*segment.pool, block->address, block->size, segment.source_stream);
 }
 
+// What the driver can have of it: the whole segment, or some pages.
+uint64_t DeviceAllocator::releasable_bytes(const Block* free_block) {
+  if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
+  const auto [begin, end] =
+      free_block->segment()->pages->whole_pages(free_block->address, free_block->size);
+  return end - begin;
+}
+
 // pre: a block that covers its segment, in no set; the driver has the memory back.
 void DeviceAllocator::forget_segment(Block* only_block) {
   BlockPool& pool = *only_block->segment()->pool;
@@ -183,7 +191,11 @@ void DeviceAllocator::destroy_if_unused(PoolId id) {
   if (reference_destroys && !pool.is_empty()) {
     shared_.differ("U4", "kept a pool whose blocks are still in use");
   }
-  if (!pool.is_empty() || pool.requests_under_way > 0) return;
+  if (!pool.is_empty()) return;
+  if (pool.requests_under_way > 0) {
+    if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
+    return;
+  }
   if (!reference_destroys) outlived_.insert(id);
   pools_.erase(id);
   releasable_.erase(id, id.hash());

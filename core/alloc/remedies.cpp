@@ -33,12 +33,6 @@ std::string DeviceAllocator::Remedies::largest_free_block() const {
 
 // ---- What the state says
 
-bool DeviceAllocator::Remedies::may_release() const {
-  const bool may_be_captured =
-      device_.rules_.captures_are_marked ? device_.has(kMarkedCapture) : device_.has(kRouting);
-  return !may_be_captured;
-}
-
 uint64_t DeviceAllocator::Remedies::page_size(const BlockPool& pool) const {
   return pool.is_small ? kSmallSegment : settings_.large_segment_size;
 }
@@ -84,14 +78,8 @@ uint64_t DeviceAllocator::Remedies::releasable_bytes() const {
 uint64_t DeviceAllocator::Remedies::releasable_bytes(const BlockPool& pool) const {
   uint64_t bytes = 0;
   for (const Shelf* shelf : pool.shelves) {
-    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b)) {
-      if (!b->is(Block::kExpandable)) {
-        bytes += b->is_split() ? 0 : b->size;
-        continue;
-      }
-      const auto [begin, end] = b->segment()->pages->whole_pages(b->address, b->size);
-      bytes += end - begin;
-    }
+    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b))
+      bytes += DeviceAllocator::releasable_bytes(b);
   }
   return bytes;
 }
@@ -164,7 +152,8 @@ std::string DeviceAllocator::Remedies::without_rounding() {
 
 // R31.
 std::string DeviceAllocator::Remedies::without_rejection() const {
-  if (!params_.rejected || !may_release() || has_own_source() || is_reserve_too_small()) return "";
+  if (!params_.rejected || device_.may_be_captured() || has_own_source() || is_reserve_too_small())
+    return "";
   const uint64_t released = releasable_bytes();
   const uint64_t reserved = device_.obtained_ - released;
   if (released == 0 || bytes_to_obtain(params_) > device_free_ + released) return "";
@@ -186,7 +175,7 @@ std::string DeviceAllocator::Remedies::with_larger_reserve() const {
 
 std::string DeviceAllocator::Remedies::with_expandable_segments() const {
   if (settings_.expandable_segments || !device_.driver_.supports_virtual_memory()) return "";
-  if (has_own_source() || settings_.throw_on_cudamalloc_oom || !may_release()) return "";
+  if (has_own_source() || settings_.throw_on_cudamalloc_oom || device_.may_be_captured()) return "";
   int64_t gain = 0;
   for (const auto& [address, segment] : device_.segments_) gain += gain_from_pages(*segment);
   if (gain <= 0) return "";

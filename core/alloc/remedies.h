@@ -40,7 +40,6 @@ class DeviceAllocator::Remedies {
   std::string with_larger_reserve() const;
   std::string with_expandable_segments() const;
 
-  bool may_release() const;
   uint64_t page_size(const BlockPool& pool) const;
   bool would_reserve_be_too_small() const;  // if the segment were expandable
   uint64_t releasable_bytes() const;

@@ -31,7 +31,7 @@ class DeviceAllocator::ReportTaker {
   Reason reason_for(const Block* block) const;
   Reason reason_in_cache(const Block* block) const;
   bool serves_when_nothing_else_does(const PrivatePool* pool) const;
-  uint64_t releasable_bytes(const Block* block) const;
+  uint64_t bytes_to_trim(const Block* block) const;
   Outcome outcome(const Remedies& remedies) const;
   bool has_room_after_release(const Remedies& remedies) const;
   void sort_rows();
@@ -46,8 +46,7 @@ class DeviceAllocator::ReportTaker {
 };
 
 DeviceAllocator::ReportTaker::ReportTaker(DeviceAllocator& device)
-    : device_(device),
-      may_release_(!device.has(device.rules_.captures_are_marked ? kMarkedCapture : kRouting)) {
+    : device_(device), may_release_(!device.may_be_captured()) {
   for (const DeferredFree& free : device.deferred_) deferred_.insert(free.block);
   report_.device = device.device_;
 }
@@ -102,7 +101,7 @@ void DeviceAllocator::ReportTaker::add(const Block* block) {
   }
   report_.cached += block->size;
   report_.largest_free_block = std::max(report_.largest_free_block, block->size);
-  report_.releasable += releasable_bytes(block);
+  report_.releasable += bytes_to_trim(block);
 }
 
 void DeviceAllocator::ReportTaker::add_holder(const Block* block) {
@@ -129,7 +128,7 @@ void DeviceAllocator::ReportTaker::add_cached(const Block* block) {
   row.blocks++;
   row.bytes += block->size;
   row.largest = std::max(row.largest, block->size);
-  row.releasable += releasable_bytes(block);
+  row.releasable += bytes_to_trim(block);
 }
 
 Reason DeviceAllocator::ReportTaker::reason_for(const Block* block) const {
@@ -161,13 +160,10 @@ bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePo
 }
 
 // As Trim finds it.
-uint64_t DeviceAllocator::ReportTaker::releasable_bytes(const Block* block) const {
+uint64_t DeviceAllocator::ReportTaker::bytes_to_trim(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
   const bool is_kept = pool.owner && pool.owner->use_count != 0;
-  if (!may_release_ || is_kept || !block->is_free()) return 0;
-  if (!block->is(Block::kExpandable)) return block->is_split() ? 0 : block->size;
-  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
-  return end - begin;
+  return may_release_ && !is_kept && block->is_free() ? releasable_bytes(block) : 0;
 }
 
 Outcome DeviceAllocator::ReportTaker::outcome(const Remedies& remedies) const {

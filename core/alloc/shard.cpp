@@ -14,7 +14,7 @@ ShardTable::~ShardTable() = default;
 Shard* ShardTable::add(std::unique_ptr<Shard> shard) {
   all_.reserve(all_.size() + 1);
   reserve_slot();
-  enter(shard.get());
+  enter(*slots_, shard.get());
   all_.push_back(std::move(shard));
   return all_.back().get();
 }
@@ -22,7 +22,7 @@ Shard* ShardTable::add(std::unique_ptr<Shard> shard) {
 void ShardTable::give(Shard* shard, Stream stream) {
   reserve_slot();
   shard->stream.store(stream);
-  enter(shard);
+  enter(*slots_, shard);
 }
 
 // At most half of the slots are used. A table that is full of earlier streams is made anew.
@@ -35,17 +35,11 @@ void ShardTable::reserve_slot() {
   Slots* const made = next.get();
   all_slots_.push_back(std::move(next));
   entered_ = 0;
-  for (const auto& shard : all_) {
-    uint64_t at = hash(shard->stream);
-    while ((*made)[at].load()) at++;
-    (*made)[at].store(shard.get());
-    entered_++;
-  }
+  for (const auto& shard : all_) enter(*made, shard.get());
   slots_.store(made, std::memory_order_release);
 }
 
-void ShardTable::enter(Shard* shard) {
-  Slots& slots = *slots_.load();
+void ShardTable::enter(Slots& slots, Shard* shard) {
   uint64_t at = hash(shard->stream);
   while (slots[at].load()) at++;
   slots[at].store(shard, std::memory_order_release);

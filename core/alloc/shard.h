@@ -85,7 +85,7 @@ class ShardTable {
   // Handles are small numbers or addresses.
   static uint64_t hash(Stream stream) { return (stream * 0x9E3779B97F4A7C15u) >> 32; }
   void reserve_slot();
-  void enter(Shard* shard);
+  void enter(Slots& slots, Shard* shard);
 
   std::atomic<Slots*> slots_;
   uint64_t entered_ = 0;                           // slots in use

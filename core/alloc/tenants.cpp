@@ -105,17 +105,26 @@ void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
   }
 }
 
-std::vector<std::shared_ptr<const Tenant>> Tenants::list() const {
+size_t Tenants::count() const {
   const std::lock_guard guard(lock_);
-  if (last_id_ == 0) return {};
-  auto first = std::make_shared<Tenant>();
-  first->owner = this;
-  first->id = 0;
-  first->slot = 0;
-  first->name = kDefaultName;
-  std::vector<std::shared_ptr<const Tenant>> all{std::move(first)};
-  all.insert(all.end(), tenants_.begin(), tenants_.end());
-  return all;
+  return last_id_ == 0 ? 0 : tenants_.size() + 1;
+}
+
+TenantRow Tenants::row(const Tenant& tenant, int device) const {
+  require_device(device);
+  const TenantBook& book = books_[static_cast<size_t>(device)];
+  return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};
+}
+
+std::vector<TenantRow> Tenants::rows(int device) const {
+  require_device(device);
+  const TenantBook& book = books_[static_cast<size_t>(device)];
+  std::vector<TenantRow> rows;
+  const std::lock_guard guard(lock_);  // so that no slot gets another tenant meanwhile
+  if (last_id_ == 0) return rows;
+  rows.push_back({0, kDefaultName, book.terms(0), book.use(0)});
+  for (const auto& tenant : tenants_) rows.push_back(row(*tenant, device));
+  return rows;
 }
 
 std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {

@@ -53,6 +53,14 @@ struct Tenant {
   std::atomic<int> scopes{0};  // open ones, on all threads
 };
 
+// A tenant on one device.
+struct TenantRow {
+  uint64_t id;
+  std::string name;
+  TenantTerms terms;
+  TenantUse use;
+};
+
 class Tenants {
  public:
   static constexpr int kAllDevices = -1;
@@ -71,7 +79,9 @@ class Tenants {
   void set_priority(const Tenant& tenant, int32_t priority);
 
   // In the order of their creation, the default tenant first; empty before the first was made.
-  std::vector<std::shared_ptr<const Tenant>> list() const;
+  std::vector<TenantRow> rows(int device) const;
+  size_t count() const;
+  TenantRow row(const Tenant& tenant, int device) const;
   std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
   std::pair<uint64_t, std::string> id_and_name(TenantBook::Slot slot) const;
   // "Tenant 'a' is out of memory. ..."

@@ -24,12 +24,13 @@ class DeviceAllocator::Trim {
   struct Candidate {
     Shard* shard;
     Block* block;
+    // As they were; the block may have changed since.
     Address address;
+    int64_t segment_number;
     uint64_t idle_since;
   };
 
   std::vector<BlockPool*> pools();
-  std::unique_lock<Lock> at(Shard& shard);
   std::vector<Candidate> collect(const std::vector<BlockPool*>& pools);
   void mark(Block* block) const;
   bool has_idled_enough(const Block* block) const;
@@ -47,17 +48,6 @@ class DeviceAllocator::Trim {
   const ContextId context_;
 };
 
-namespace {
-
-// Whether the driver can have it, or some pages of it.
-bool can_be_given_back(const Block* block) {
-  if (!block->is(Block::kExpandable)) return !block->is_split();
-  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
-  return begin != end;
-}
-
-}  // namespace
-
 void DeviceAllocator::Trim::run(uint64_t* released) {
   const std::vector<BlockPool*> trimmed = pools();
   for (const Candidate& candidate : collect(trimmed)) {
@@ -67,12 +57,6 @@ void DeviceAllocator::Trim::run(uint64_t* released) {
     *released += before - device_.obtained_;
   }
   drop_what_is_empty(trimmed);
-}
-
-std::unique_lock<Lock> DeviceAllocator::Trim::at(Shard& shard) {
-  std::unique_lock guard(shard.lock);
-  device_.begin_at(shard);
-  return guard;
 }
 
 // Graphs rely on the addresses of their pools, so a pool in use keeps its memory.
@@ -93,13 +77,14 @@ std::vector<DeviceAllocator::Trim::Candidate> DeviceAllocator::Trim::collect(
   std::vector<Candidate> found;
   for (const BlockPool* pool : pools) {
     for (const Shelf* shelf : pool->shelves) {
-      const auto guard = at(*shelf->shard);
+      const auto guard = device_.lock_at(*shelf->shard);
       Block* block = shelf->free.first_at_least(kSmallSegment);
       for (; block; block = shelf->free.next(block)) {
-        if (!can_be_given_back(block)) continue;
+        if (releasable_bytes(block) == 0) continue;
         mark(block);
         if (has_idled_enough(block))
-          found.push_back({shelf->shard, block, block->address, block->detail().idle_since});
+          found.push_back({shelf->shard, block, block->address, block->segment()->number,
+                           block->detail().idle_since});
       }
     }
   }
@@ -122,8 +107,7 @@ bool DeviceAllocator::Trim::has_idled_enough(const Block* block) const {
 // Ties as among free blocks of one size (R2).
 bool DeviceAllocator::Trim::is_before(const Candidate& a, const Candidate& b) const {
   const auto order = [&](const Candidate& c) {
-    const int64_t number =
-        device_.rules_.ties_by_segment_number ? c.block->segment()->number : int64_t{0};
+    const int64_t number = device_.rules_.ties_by_segment_number ? c.segment_number : 0;
     return std::tuple(c.idle_since, number, c.address);
   };
   return order(a) < order(b);
@@ -132,12 +116,12 @@ bool DeviceAllocator::Trim::is_before(const Candidate& a, const Candidate& b) co
 bool DeviceAllocator::Trim::is_still_idle(const Candidate& candidate) const {
   const Block* block = candidate.block;
   return block->address == candidate.address && block->is_free() && block->is(Block::kIdle) &&
-         block->detail().idle_since == candidate.idle_since && can_be_given_back(block);
+         block->detail().idle_since == candidate.idle_since && releasable_bytes(block) != 0;
 }
 
 // The shard stays: shards go with their device.
 void DeviceAllocator::Trim::release(const Candidate& candidate) {
-  auto guard = at(*candidate.shard);
+  auto guard = device_.lock_at(*candidate.shard);
   if (!is_still_idle(candidate)) return;
   if (candidate.block->is(Block::kExpandable)) {
     release_pages(candidate.block);
@@ -191,15 +175,12 @@ void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& po
 // While a capture may be under way nothing is done: what the driver is asked could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  const auto is_capturing = [&] {
-    return has(rules_.captures_are_marked ? kMarkedCapture : kRouting);
-  };
   if (has(kPendingFrees)) {
     const Hold hold(*this);
-    if (!is_capturing()) process_events(context);
+    if (!may_be_captured()) process_events(context);
   }
   const std::lock_guard guard(lock_);
-  if (!is_capturing()) Trim(*this, goal, context).run(released);
+  if (!may_be_captured()) Trim(*this, goal, context).run(released);
 }
 
 }  // namespace cachalot

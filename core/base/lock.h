@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The lock of a device: one word, taken with one exchange, given back with a plain store.
+// The lock of a shard, or of a device: one word, taken with one exchange, given back with a plain store.
 //
 // Note [Plain unlock]
 // Rationale: an unlock by exchange costs as much as the lock, and the hit path is a pair of both.

@@ -185,6 +185,37 @@ TEST(U4, UnmappingMorePiecesThanThereWereGrowthsDoesNotFail) {
   }
 }
 
+// A pool that was released while this thread's requests are still routed to it.
+void release_under_routing(SimAllocator& with) {
+  with.create_pool(kPool);
+  with.begin_pool(kPool);
+  with.release_pool(kPool);
+  with.release_pool(kPool);
+}
+
+TEST(U21, APoolIsNotDestroyedUnderItsOwnRequest) {
+  SimAllocator with(SimSetup{.capacity = 100 * MiB});
+  with.cache({60});
+  release_under_routing(with);
+  const cachalot_address block = with.allocate(80 * MiB);
+  EXPECT_TRUE(remarks(with, "U21"));
+  EXPECT_EQ(with.block(block).pool.second, 1u);
+  with.ok(cachalot_check(with.get(), with.error()));
+  with.end_pool(kPool);
+}
+
+TEST(U21, APoolThatWasKeptGoesWithTheNextRelease) {
+  SimAllocator with(SimSetup{.capacity = 100 * MiB});
+  release_under_routing(with);
+  EXPECT_EQ(with.try_allocate(120 * MiB).status, CACHALOT_ERROR_OUT_OF_MEMORY);
+  EXPECT_TRUE(remarks(with, "U21"));
+  with.end_pool(kPool);
+  with.empty_cache();
+  EXPECT_EQ(with.take_log(), "");
+  with.create_pool(kPool);
+  EXPECT_EQ(with.use_count(kPool), 1) << "a new one";
+}
+
 TEST(U7, AMalformedStringIsAnErrorOfTheCreation) {
   SimAllocator with;
   for (const char* config :

@@ -16,6 +16,8 @@ import subprocess
 import sys
 
 LABELS = {"plain", 'quote " backslash \\ newline \n end', "\ufffd", "\U0001f40b {a=\"b\"} 1\r\t"}
+TENANTS = {("default", "0"), ("chat", "1"), ('batch " \\ \n \ufffd', "2"), ("twin", "3"), ("twin", "4")}
+SIGNED = {"cachalot_tenant_priority"}
 
 
 def load_parser():
@@ -49,13 +51,34 @@ def findings(text, parser):
         for sample in family.samples:
             if (family.type == "counter") != sample.name.endswith("_total"):
                 yield f"{sample.name} is a {family.type}"
-            if not sample.name.startswith("cachalot_") or sample.value < 0:
+            if not sample.name.startswith("cachalot_") or (sample.value < 0 and sample.name not in SIGNED):
                 yield f"{sample.name} is {sample.value}"
     seen = {s.labels["label"] for s in samples if s.name == "cachalot_label_allocated_bytes"}
     if seen != LABELS:
         yield f"the labels are {sorted(seen)}"
     if {s.labels.get("device") for s in samples} != {None, "0", "1"}:
         yield "there are other devices than two"
+    yield from findings_of_tenants(families, samples)
+
+
+def findings_of_tenants(families, samples):
+    for family in families:
+        if family.name.startswith("cachalot_tenant_") and family.name != "cachalot_tenant_limit_bytes":
+            seen = [(s.labels["device"], (s.labels["tenant"], s.labels["id"])) for s in family.samples]
+            if set(seen) != {(device, tenant) for device in ("0", "1") for tenant in TENANTS}:
+                yield f"{family.name} has {seen}"
+    for name in ("allocated_bytes", "requested_bytes", "allocated_blocks"):
+        by_tenant, by_pool = (by_device(samples, prefix + name) for prefix in ("cachalot_tenant_", "cachalot_"))
+        if by_tenant != by_pool or not by_pool:
+            yield f"tenants have {name} {by_tenant}, the devices {by_pool}"
+
+
+def by_device(samples, name):
+    sums = collections.Counter()
+    for sample in samples:
+        if sample.name == name:
+            sums[sample.labels["device"]] += sample.value
+    return dict(sums)
 
 
 def self_test(text, parser):
@@ -69,6 +92,8 @@ def self_test(text, parser):
         "a sum that is a gauge": text.replace("# TYPE cachalot_ooms_total counter",
                                               "# TYPE cachalot_ooms_total gauge"),
         "a label lost": text.replace('label="plain"', 'label="plan"'),
+        "a tenant lost": text.replace('tenant="chat"', 'tenant="chap"'),
+        "a block of no tenant": re.sub(r"^(cachalot_tenant_allocated_blocks.*) 1$", r"\1 2", text, flags=re.MULTILINE),
     }
     for what, page in defects.items():
         if page == text or not list(findings(page, parser)):

@@ -41,6 +41,58 @@ static void close_busy(fixture with) {
   cachalot_driver_destroy(with.driver);
 }
 
+typedef struct busy_tenants {
+  fixture with;
+  cachalot_tenant* all[4];
+  cachalot_address blocks[7];
+  int given;
+} busy_tenants;
+
+static uint64_t give_one_block(void* user_data, const cachalot_pressure* pressure) {
+  busy_tenants* const tenants = user_data;
+  (void)pressure;
+  free_block(tenants->with, tenants->blocks[tenants->given++]);
+  return 100 * MIB;
+}
+
+static void allocate_for(busy_tenants* tenants, int tenant, uint64_t size,
+                         cachalot_address* address) {
+  CHECK_OK(cachalot_allocate_for(tenants->with.allocator, tenants->all[tenant], size, 0, 0, address,
+                                 &last_error));
+}
+
+/* One that reaches its limit, one that is asked for a block, and two of one name. The device of
+ * 1 GiB is full. */
+static void open_tenants(busy_tenants* tenants) {
+  cachalot_tenant_options options[4] = {
+      {.name = "chat", .guaranteed_bytes = 200 * MIB, .limit_bytes = 200 * MIB, .priority = 2},
+      {.name = "batch \" \\ \n \xFF", .priority = -1, .pressure = give_one_block},
+      {.name = "twin"},
+      {.name = "twin"}};
+  cachalot_address address = 0;
+  int i;
+  memset(tenants, 0, sizeof *tenants);
+  tenants->with = open_busy();
+  options[1].pressure_user_data = tenants;
+  for (i = 0; i < 4; i++) {
+    options[i].struct_size = sizeof options[i];
+    CHECK_OK(cachalot_tenant_create(tenants->with.allocator, &options[i], &tenants->all[i],
+                                    &last_error));
+  }
+  for (i = 0; i < 7; i++) allocate_for(tenants, 1, 100 * MIB, &tenants->blocks[i]);
+  allocate_for(tenants, 0, 150 * MIB - 1000, &address);
+  CHECK_FAILS(cachalot_allocate_for(tenants->with.allocator, tenants->all[0], 60 * MIB, 0, 0,
+                                    &address, &last_error),
+              CACHALOT_ERROR_OUT_OF_MEMORY);
+  allocate_for(tenants, 3, 200 * MIB, &address);
+}
+
+static void close_tenants(busy_tenants* tenants) {
+  int i;
+  close_busy(tenants->with);
+  for (i = 0; i < 4; i++) CHECK_OK(cachalot_tenant_destroy(tenants->all[i], &last_error));
+}
+
 /* The caller frees it. */
 static char* page_of(fixture with) {
   size_t length = 0;
@@ -65,6 +117,14 @@ static int has_line(const char* page, const char* line) {
 }
 
 #define CHECK_LINE(page, line) check_true(has_line(page, line), line, __LINE__)
+
+/* Of the tenants of open_tenants on the first device. The name of the second has all that is to be
+ * escaped. */
+#define CHECK_CHAT(page, family, value) \
+  CHECK_LINE(page, "cachalot_tenant_" family "{device=\"0\",tenant=\"chat\",id=\"1\"} " value)
+#define CHECK_BATCH(page, family, value)     \
+  CHECK_LINE(page, "cachalot_tenant_" family \
+                   "{device=\"0\",tenant=\"batch \\\" \\\\ \\n \xEF\xBF\xBD\",id=\"2\"} " value)
 
 static void every_device_has_its_series(void) {
   fixture with = open_busy();
@@ -126,6 +186,121 @@ static void labels_that_are_no_utf8_are_one_series(void) {
   close_busy(with);
 }
 
+static void a_page_without_tenants_does_not_name_them(void) {
+  fixture with = open_busy();
+  char* const page = page_of(with);
+  CHECK(strstr(page, "tenant") == NULL);
+  free(page);
+  close_busy(with);
+}
+
+static void every_tenant_has_its_series_on_every_device(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
+  CHECK_LINE(page, "# HELP cachalot_tenant_allocated_bytes Bytes of blocks that a tenant has.");
+  CHECK_LINE(page, "# TYPE cachalot_tenant_allocated_bytes gauge");
+  CHECK_CHAT(page, "allocated_bytes", "157286400");
+  CHECK_CHAT(page, "requested_bytes", "157285400");
+  CHECK_CHAT(page, "allocated_blocks", "1");
+  CHECK_CHAT(page, "guaranteed_bytes", "209715200");
+  CHECK_CHAT(page, "limit_bytes", "209715200");
+  CHECK_CHAT(page, "priority", "2");
+  CHECK_LINE(page, "cachalot_tenant_allocated_bytes{device=\"1\",tenant=\"chat\",id=\"1\"} 0");
+  CHECK_LINE(page, "cachalot_tenant_priority{device=\"1\",tenant=\"chat\",id=\"1\"} 2");
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void the_default_tenant_has_what_names_no_other(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
+  CHECK_LINE(page,
+             "cachalot_tenant_allocated_bytes{device=\"0\",tenant=\"default\",id=\"0\"} 12582912");
+  CHECK_LINE(page, "cachalot_tenant_guaranteed_bytes{device=\"0\",tenant=\"default\",id=\"0\"} 0");
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void only_a_tenant_with_a_limit_shows_one(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  CHECK_OK(cachalot_tenant_set_bytes(tenants.all[0], 1, 200 * MIB, 0, &last_error));
+  page = page_of(tenants.with);
+  CHECK_CHAT(page, "limit_bytes", "209715200");
+  CHECK(strstr(page, "cachalot_tenant_limit_bytes{device=\"1\"") == NULL);
+  CHECK(strstr(page, "cachalot_tenant_limit_bytes{device=\"0\",tenant=\"twin\"") == NULL);
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void tenants_of_one_name_are_told_apart_by_their_ids(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
+  CHECK_LINE(page, "cachalot_tenant_allocated_bytes{device=\"0\",tenant=\"twin\",id=\"3\"} 0");
+  CHECK_LINE(page,
+             "cachalot_tenant_allocated_bytes{device=\"0\",tenant=\"twin\",id=\"4\"} 209715200");
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void refusals_and_pressure_are_counted_by_tenant(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
+  CHECK_LINE(page, "# TYPE cachalot_tenant_ooms_total counter");
+  CHECK_CHAT(page, "ooms_total", "1");
+  CHECK_CHAT(page, "pressure_calls_total", "0");
+  CHECK_BATCH(page, "ooms_total", "0");
+  CHECK_BATCH(page, "pressure_calls_total", "1");
+  CHECK_BATCH(page, "pressure_freed_bytes_total", "104857600");
+  CHECK_BATCH(page, "allocations_total", "7");
+  CHECK_BATCH(page, "frees_total", "1");
+  CHECK_BATCH(page, "handed_out_bytes_total", "734003200");
+  CHECK_BATCH(page, "freed_bytes_total", "104857600");
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void peaks_and_sums_of_tenants_are_reset_with_the_devices(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
+  CHECK_BATCH(page, "allocated_peak_bytes", "734003200");
+  CHECK_BATCH(page, "requested_peak_bytes", "734003200");
+  free(page);
+  CHECK_OK(cachalot_reset_peak_stats(tenants.with.allocator, 0, &last_error));
+  CHECK_OK(cachalot_reset_accumulated_stats(tenants.with.allocator, 0, &last_error));
+  page = page_of(tenants.with);
+  CHECK_BATCH(page, "allocated_peak_bytes", "629145600");
+  CHECK_BATCH(page, "allocations_total", "0");
+  CHECK_BATCH(page, "pressure_calls_total", "0");
+  CHECK_BATCH(page, "allocated_bytes", "629145600");
+  free(page);
+  close_tenants(&tenants);
+}
+
+static void a_tenant_that_was_destroyed_has_no_series(void) {
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  CHECK_OK(cachalot_tenant_destroy(tenants.all[2], &last_error));
+  tenants.all[2] = NULL;
+  page = page_of(tenants.with);
+  CHECK(strstr(page, "tenant=\"twin\",id=\"3\"") == NULL);
+  CHECK(strstr(page, "tenant=\"twin\",id=\"4\"") != NULL);
+  free(page);
+  close_tenants(&tenants);
+}
+
 static void sums_fall_back_to_0_by_a_reset(void) {
   fixture with = open_busy();
   char* page = NULL;
@@ -167,11 +342,13 @@ static void a_text_that_does_not_fit_is_cut(void) {
 }
 
 static int print_page(void) {
-  fixture with = open_busy();
-  char* const page = page_of(with);
+  busy_tenants tenants;
+  char* page = NULL;
+  open_tenants(&tenants);
+  page = page_of(tenants.with);
   fputs(page, stdout);
   free(page);
-  close_busy(with);
+  close_tenants(&tenants);
   return failed_checks > 0;
 }
 
@@ -182,6 +359,14 @@ int main(int argc, char** argv) {
   RUN(private_pools_have_families_of_their_own);
   RUN(labels_are_escaped);
   RUN(labels_that_are_no_utf8_are_one_series);
+  RUN(a_page_without_tenants_does_not_name_them);
+  RUN(every_tenant_has_its_series_on_every_device);
+  RUN(the_default_tenant_has_what_names_no_other);
+  RUN(only_a_tenant_with_a_limit_shows_one);
+  RUN(tenants_of_one_name_are_told_apart_by_their_ids);
+  RUN(refusals_and_pressure_are_counted_by_tenant);
+  RUN(peaks_and_sums_of_tenants_are_reset_with_the_devices);
+  RUN(a_tenant_that_was_destroyed_has_no_series);
   RUN(sums_fall_back_to_0_by_a_reset);
   RUN(the_drivers_pool_is_one_pool);
   RUN(a_text_that_does_not_fit_is_cut);

@@ -561,6 +561,20 @@ TEST(PoolStats, FollowTheReservedBytesOfEachPool) {
       << "a new pool of the same id goes on with it";
 }
 
+TEST(PoolStats, ComeWithTheFirstBytesThatAreReallyObtained) {
+  for (const char* config : {"", "expandable_segments:True"}) {
+    SimAllocator with(config);
+    with.create_pool(kPool);
+    with.begin_pool(kPool);
+    with.fail_allocations(2);  // and after the cache was given back
+    EXPECT_EQ(with.try_allocate(20 * MiB).status, CACHALOT_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(pool_rows(with), "") << config;
+    with.cache({20});
+    EXPECT_EQ(pool_rows(with), "0,1: 20M/20M/20M/0") << config;
+    with.leave_pool(kPool);
+  }
+}
+
 TEST(PoolStats, AreResetLikeTheReservedBytes) {
   SimAllocator with("expandable_segments:True");
   with.cache_in_pool(kPool, {40});

@@ -56,6 +56,36 @@ TEST(Tenant, HasItsBlocksUntilTheCallersFreeAlsoWhereTheyWaitForAStream) {
   with.finish_work(0x10);
 }
 
+// Gives one range, which is none of the device's.
+cachalot_pool_source one_range() {
+  cachalot_pool_source source = {};
+  source.struct_size = sizeof source;
+  source.allocate = [](void*, uint64_t, int32_t, cachalot_stream) { return 2 * kFirstAddress; };
+  source.free = [](void*, cachalot_address, uint64_t, int32_t, cachalot_stream) {};
+  return source;
+}
+
+TEST(Tenant, HasItsBlocksOfAPoolWithASourceOfItsOwnToo) {
+  constexpr cachalot_pool_id kPool = SimAllocator::user_pool(1);
+  SimAllocator with(kHundred);
+  const cachalot_pool_source source = one_range();
+  cachalot_pool_options options = {};
+  options.struct_size = sizeof options;
+  options.source = &source;
+  with.ok(cachalot_pool_create(with.get(), 0, kPool, &options, with.error()));
+  with.begin_pool(kPool);
+  const cachalot_address early = with.allocate(20 * MiB);
+  TestTenant a(with, {.name = "a", .limit = 50 * MiB, .can_be_asked = false});
+  EXPECT_EQ(tenant_stats_at(with, 0).allocated_bytes.current, static_cast<int64_t>(20 * MiB));
+  with.free(early);
+  a.allocate(20 * MiB);
+  EXPECT_EQ(a.has(), static_cast<int64_t>(20 * MiB));
+  EXPECT_EQ(a.outcome_of(40 * MiB), "OUT_OF_MEMORY") << "beyond its limit";
+  EXPECT_EQ(tenant_stats_at(with, 0).allocated_bytes.current, 0);
+  with.leave_pool(kPool);
+  with.ok(cachalot_check(with.get(), with.error()));
+}
+
 TEST(Tenant, LeavesAllOtherBlocksToTheDefaultTenant) {
   SimAllocator with;
   const cachalot_address early = with.allocate(20 * MiB);

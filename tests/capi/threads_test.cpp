@@ -202,7 +202,11 @@ TEST(ThreadsInPhases, ReachExactlyThePeakOfTheirSums) {
       if (thread == 0) {
         const cachalot_stats stats = allocator.stats();
         const auto bytes = static_cast<int64_t>(size);
+        const bool is_small = phase % 3 == 0;
+        const cachalot_stat& kind =
+            is_small ? stats.allocation.small_pool : stats.allocation.large_pool;
         EXPECT_EQ(stats.allocation.all.peak, kThreads * kBlocks);
+        EXPECT_EQ(kind.peak, kThreads * kBlocks);
         EXPECT_EQ(stats.allocated_bytes.all.peak, kThreads * kBlocks * bytes);
         EXPECT_EQ(stats.active_bytes.all.peak, kThreads * kBlocks * bytes);
         EXPECT_EQ(stats.requested_bytes.all.peak, kThreads * kBlocks * (bytes - 9));
@@ -233,6 +237,7 @@ TEST(ThreadsThatSignalEachOther, KeepTheOrderOfRealTimeInThePeak) {
     EXPECT_EQ(stats.requested_bytes.all.peak, static_cast<int64_t>(GiB));
     EXPECT_EQ(stats.allocation.all.peak, 1);
     EXPECT_EQ(stats.allocation.all.allocated, 400);
+    EXPECT_EQ(stats.reserved_bytes.all.current, static_cast<int64_t>(same_stream ? GiB : 2 * GiB));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <tuple>
 #include <vector>
 
 #include "../test_seed.h"
@@ -212,7 +213,7 @@ class PeaksRun {
   // As calls that have the whole device.
   void reset_peak() {
     collect();
-    for (Account& account : accounts_) account.counters.reset_limits();
+    for (Account& account : accounts_) peaks_.enter(account);
     peaks_.reset_peak();
     go_on();
     plain_.for_each([](Stat& stat) { stat.reset_peak(); });
@@ -239,12 +240,17 @@ class PeaksRun {
   std::vector<LiveBlock> waiting_;
 };
 
-class PeaksOf : public testing::TestWithParam<int> {};
+// Of so many shards, which are lent so much at a time.
+class PeaksOf : public testing::TestWithParam<std::tuple<int, int64_t>> {
+ protected:
+  PeaksOf() { Peaks::largest_share = std::get<1>(GetParam()); }
+  ~PeaksOf() override { Peaks::largest_share = INT64_MAX; }
+};
 
 TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
   const uint64_t seed = test_seed();
   for (uint64_t run = 0; run < 20; run++) {
-    PeaksRun calls(seed * 1000 + run, GetParam());
+    PeaksRun calls(seed * 1000 + run, std::get<0>(GetParam()));
     for (int step = 0; step < 1000; step++) {
       calls.step();
       calls.expect_equal();
@@ -254,7 +260,9 @@ TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, PeaksOf, testing::Values(1, 2, 3, 16));
+INSTANTIATE_TEST_SUITE_P(Shards, PeaksOf,
+                         testing::Combine(testing::Values(1, 2, 3, 16),
+                                          testing::Values(0, 1, INT64_MAX)));
 
 }  // namespace
 }  // namespace cachalot

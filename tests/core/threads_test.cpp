@@ -5,8 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <barrier>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -406,84 +404,6 @@ TEST_F(Crowd, ThreadsThatInterfereBreakNothing) {
   });
   EXPECT_EQ(allocator_->check(), "");
   expect_exact_sums(&exchange);
-}
-
-TEST_F(Threads, ThatFreeTheSameBlockAreToldApart) {
-  open("");
-  for (int round = 0; round < 50; round++) {
-    const Address address = allocate(MiB, 0);
-    std::atomic<int> freed{0};
-    std::atomic<int> refused{0};
-    run_threads(4, [&](int) {
-      try {
-        allocator_->free(address);
-        freed++;
-      } catch (const Error& error) {
-        EXPECT_EQ(error.status(), Status::kInvalidArgument);
-        refused++;
-      }
-    });
-    ASSERT_EQ(freed, 1);
-    ASSERT_EQ(refused, 3);
-  }
-}
-
-// ---- Peaks
-
-// All rise, meet, and all fall: the peak is where they meet, whoever was first.
-TEST_F(Threads, KnowThePeakOfEveryPhaseExactly) {
-  constexpr int64_t kBlocks = 20;
-  constexpr int kPhases = 30;
-  open("");
-  std::barrier together(kThreads);
-  run_threads(kThreads, [&](int thread) {
-    std::vector<Address> blocks;
-    for (int phase = 0; phase < kPhases; phase++) {
-      const bool small = phase % 2 == 0;
-      const uint64_t size = (small ? 512 : 2 * MiB) * static_cast<uint64_t>(phase % 3 + 1);
-      for (int i = 0; i < kBlocks; i++) {
-        blocks.push_back(allocate(size - 100, static_cast<Stream>(thread)));
-      }
-      together.arrive_and_wait();
-      for (const Address address : blocks) allocator_->free(address);
-      blocks.clear();
-      together.arrive_and_wait();
-      if (thread == 0) {
-        const Stats stats = allocator_->stats(0);
-        const auto bytes = static_cast<int64_t>(size);
-        EXPECT_EQ(stats.allocation.all.peak, kThreads * kBlocks);
-        EXPECT_EQ(stats.allocated_bytes.all.peak, kThreads * kBlocks * bytes);
-        EXPECT_EQ(stats.active_bytes.all.peak, kThreads * kBlocks * bytes);
-        EXPECT_EQ(stats.requested_bytes.all.peak, kThreads * kBlocks * (bytes - 100));
-        const StatArray& allocation = stats.allocation;
-        EXPECT_EQ((small ? allocation.small_pool : allocation.large_pool).peak, kThreads * kBlocks);
-        EXPECT_EQ(allocation.all.current, 0);
-        allocator_->reset_peak_stats(0);
-      }
-      together.arrive_and_wait();
-    }
-  });
-  EXPECT_EQ(allocator_->check(), "");
-}
-
-// What was freed before another thread was told to go on never adds to that thread's blocks.
-TEST_F(Threads, KeepTheOrderOfRealTimeInThePeak) {
-  open("");
-  std::barrier turn(2);
-  run_threads(2, [&](int thread) {
-    for (int round = 0; round < 200; round++) {
-      if (round % 2 == thread) {
-        allocator_->free(allocate(GiB, static_cast<Stream>(thread)));
-      }
-      turn.arrive_and_wait();
-    }
-  });
-  const Stats stats = allocator_->stats(0);
-  EXPECT_EQ(stats.allocated_bytes.all.peak, static_cast<int64_t>(GiB));
-  EXPECT_EQ(stats.requested_bytes.all.peak, static_cast<int64_t>(GiB));
-  EXPECT_EQ(stats.allocation.all.peak, 1);
-  EXPECT_EQ(stats.allocation.all.allocated, 200);
-  EXPECT_EQ(stats.reserved_bytes.all.current, static_cast<int64_t>(2 * GiB));
 }
 
 }  // namespace

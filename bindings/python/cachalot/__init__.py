@@ -18,10 +18,12 @@ from .statistics import (
     memory_allocated,
     memory_reserved,
     memory_summary,
+    metrics,
     nested_stats,
     reset_accumulated_stats,
     reset_peak_stats,
     stats,
+    trim,
 )
 
 __all__ = [
@@ -39,12 +41,14 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_summary",
+    "metrics",
     "nested_stats",
     "record_history",
     "reset_accumulated_stats",
     "reset_peak_stats",
     "snapshot",
     "stats",
+    "trim",
 ]
 
 

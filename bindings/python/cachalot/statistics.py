@@ -6,6 +6,7 @@ import ctypes
 import sys
 
 from . import _c, _library
+from .errors import InvalidArgumentError
 
 
 def device_index(device=None):
@@ -55,6 +56,12 @@ def memory_summary(device=None, abbreviated=False):
     return _library.text("memory_summary", _library.allocator(), device_index(device), int(abbreviated))
 
 
+def metrics():
+    """The statistics of all devices as a page for Prometheus: what a server answers to GET /metrics, with
+    the content type `text/plain; version=0.0.4; charset=utf-8`."""
+    return _library.text("metrics_text", _library.allocator())
+
+
 def memory_allocated(device=None):
     """Bytes handed out."""
     return _stats(device).allocated_bytes.all.current
@@ -88,3 +95,27 @@ def reset_accumulated_stats(device=None):
 def empty_cache():
     """Gives all cached memory of all devices back to the driver."""
     _library.call("empty_cache", _library.allocator())
+
+
+def trim(device=None, keep_bytes=0, min_idle=0.0):
+    """Gives cached memory of a device back to the driver, longest idle first, and waits for no stream.
+
+    Args:
+        keep_bytes: may stay reserved on the device, what is handed out included.
+        min_idle: seconds. Memory counts as idle from the first trim on that sees it free, so that the
+            first one with a min_idle above 0 gives nothing back.
+
+    Returns:
+        How many bytes were given back.
+    """
+    released = ctypes.c_uint64()
+    _library.call("trim", _library.allocator(), device_index(device), _unsigned("keep_bytes", keep_bytes),
+                  _unsigned("min_idle", min_idle * 1e9), ctypes.byref(released))
+    return released.value
+
+
+def _unsigned(name, value):
+    """ctypes would wrap what is below 0 or too large."""
+    if not value >= 0:
+        raise InvalidArgumentError(f"expected {name} to be 0 or more", _c.ERROR_INVALID_ARGUMENT)
+    return int(min(value, _c.UNLIMITED))

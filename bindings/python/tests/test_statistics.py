@@ -2,6 +2,7 @@
 """Statistics and the summary against what PyTorch 2.11 gave on a GPU for the same program."""
 
 import json
+import time
 import unittest
 
 from support import DATA, MIB, allocate, free, run
@@ -82,6 +83,46 @@ class OneDevice(unittest.TestCase):
         self.assertLessEqual(cachalot.memory_reserved(), reserved - 100 * MIB)
         self.assertGreaterEqual(cachalot.max_memory_reserved(), reserved)
 
+    def test_trimming_gives_idle_segments_back_and_says_how_much(self):
+        cachalot.empty_cache()
+        free(allocate(100 * MIB))
+        reserved = cachalot.memory_reserved()
+        self.assertEqual(cachalot.trim(), 100 * MIB)
+        self.assertEqual(cachalot.memory_reserved(), reserved - 100 * MIB)
+        self.assertEqual(cachalot.trim(), 0)
+
+    def test_trimming_leaves_what_may_stay(self):
+        cachalot.empty_cache()
+        free(allocate(100 * MIB))
+        self.assertEqual(cachalot.trim(keep_bytes=cachalot.memory_reserved()), 0)
+        self.assertEqual(cachalot.trim("cuda:0", keep_bytes=cachalot.memory_reserved() - 1), 100 * MIB)
+
+    def test_trimming_takes_what_has_been_idle_long_enough(self):
+        cachalot.empty_cache()
+        free(allocate(100 * MIB))
+        self.assertEqual(cachalot.trim(min_idle=0.01), 0, "the first one only looks")
+        time.sleep(0.02)
+        self.assertEqual(cachalot.trim(min_idle=float("inf")), 0)
+        self.assertEqual(cachalot.trim(min_idle=1000), 0)
+        self.assertEqual(cachalot.trim(min_idle=0.01), 100 * MIB)
+
+    def test_trimming_refuses_what_is_below_0(self):
+        for wrong in ({"keep_bytes": -1}, {"min_idle": -0.5}, {"min_idle": float("nan")}):
+            with self.assertRaisesRegex(cachalot.InvalidArgumentError, next(iter(wrong))):
+                cachalot.trim(**wrong)
+
+    def test_metrics_are_a_page_with_the_same_numbers(self):
+        block = allocate(3 * MIB)
+        lines = cachalot.metrics().splitlines()
+        current = cachalot.stats()["allocated_bytes.large_pool.current"]
+        self.assertIn("# TYPE cachalot_allocated_bytes gauge", lines)
+        self.assertIn(f'cachalot_allocated_bytes{{device="0",pool="large"}} {current}', lines)
+        free(block)
+
+    def test_metrics_are_read_whole(self):
+        self.assertGreater(len(cachalot.metrics()), 4096)
+        self.assertTrue(cachalot.metrics().endswith("\n"))
+
     def test_sums_can_be_reset(self):
         free(allocate(1000))
         cachalot.reset_accumulated_stats()
@@ -99,7 +140,7 @@ class OneDevice(unittest.TestCase):
             self.assertEqual(cachalot.memory_summary(device), cachalot.memory_summary(0))
 
     def test_a_device_that_there_is_not_is_an_error_with_its_number(self):
-        for function in (cachalot.stats, cachalot.memory_summary, cachalot.reset_peak_stats):
+        for function in (cachalot.stats, cachalot.memory_summary, cachalot.reset_peak_stats, cachalot.trim):
             with self.assertRaisesRegex(cachalot.InvalidArgumentError, "7"):
                 function(7)
 

@@ -17,6 +17,7 @@ extern "C" {
  * `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
  *
  * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+ * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
  * Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
  * driver nothing.
  *

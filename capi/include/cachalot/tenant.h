@@ -33,8 +33,9 @@
  * not worth splitting off (up to 1 MiB, more with max_split_size_mb), so a tenant can come to have
  * that much more than its limit. Blocks that wait for other streams after their free count no
  * longer, but their memory comes back only then. What others have above their guarantees when a
- * guarantee is raised is asked of them when it is needed. Blocks of private pools count too; blocks
- * made while caching is off do not.
+ * guarantee is raised is asked of them when it is needed. Blocks of private pools count too, those
+ * of a pool with a source of its own (cachalot_pool_source) like all others, although their bytes
+ * may not be the device's; blocks made while caching is off do not.
  *
  * Callbacks run on the thread of the request with no lock held, maybe on several threads at the same
  * time. They may free, allocate (such a request asks no callbacks: it is served or refused), read
@@ -101,8 +102,8 @@ typedef uint64_t (*cachalot_pressure_fn)(void* user_data, const cachalot_pressur
 typedef struct cachalot_tenant_options {
   /** sizeof(cachalot_tenant_options), set by the caller. */
   size_t struct_size;
-  /** For messages and statistics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes. NULL or "":
-   * "tenant N". Two tenants may have the same. */
+  /** For messages, statistics and metrics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes.
+   * NULL or "": "tenant N". Two tenants may have the same. */
   const char* name;
   /** Bytes on each device. */
   uint64_t guaranteed_bytes;

@@ -1,0 +1,3 @@
+module cachalot.io/go
+
+go 1.24
