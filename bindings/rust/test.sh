@@ -56,10 +56,11 @@ run_tests() {
 # What `cargo package` packs builds alone: both crates in an empty folder, with a program that uses
 # them, from the sources in them and against an installed library.
 package() {
+  folder=$(mktemp -d)
+  # The copy goes again: it is no part of the source tree.
+  trap 'rm -rf "$folder" "$here"/cachalot-sys/source "$here"/cachalot*/LICENSE-*' EXIT
   cmake -P sources.cmake
   "$cargo" package --quiet --locked --allow-dirty --no-verify -p cachalot-sys -p cachalot
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
   for name in cachalot-sys cachalot; do
     tar -xzf "$(ls -t target/package/$name-[0-9]*.crate | head -n 1)" -C "$folder"
     mv "$folder"/$name-[0-9]* "$folder/$name"
