@@ -24,6 +24,12 @@ if [ -z "$found" ] || [ "$(printf '%s\n%s\n' "$least" "$found" | sort -V | head 
 fi
 
 lint() {
+  version=$(cat ../../VERSION)
+  if ! grep -qx "version = \"$version\"" Cargo.toml ||
+    ! grep -q "^cachalot-sys = .*version = \"$version\"" cachalot/Cargo.toml; then
+    echo "Cargo.toml and cachalot/Cargo.toml have another version than VERSION: $version"
+    return 1
+  fi
   "$cargo" fmt --all --check
   "$cargo" clippy --quiet --locked --all-targets --features "$features" -- -D warnings
 }
