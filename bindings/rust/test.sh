@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The checks of the Rust crates.
 #
-#   test.sh [PART...]    lint doc test package asan; all of them without a PART
+#   test.sh [PART...]    lint doc test package asan fuzz; all of them without a PART
 #
 # CACHALOT_LIB_DIR       a built library to test against (else each part builds it from the sources)
 # CACHALOT_ASAN_LIB_DIR  the same, built with -fsanitize=address; without it the part asan is skipped
@@ -119,10 +119,21 @@ asan() {
   done
 }
 
-for part in "${@:-all}"; do
+# The calls of the test `fuzz`, guided by coverage, for some seconds. What cargo-fuzz asks the compiler
+# for, but for the sanitizer, which needs nightly.
+fuzz() {
+  host=$(rustc -vV | sed -n "s/^host: //p")  # a target of its own, or what builds it is changed too
+  RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing" \
+    "$cargo" run --quiet --locked --manifest-path fuzz/Cargo.toml --target "$host" --bin calls -- \
+    -max_total_time="${CACHALOT_FUZZ_SECONDS:-4}" -print_final_stats=1
+}
+
+[ $# -gt 0 ] || set -- lint doc test package asan fuzz
+for part; do
   case $part in
-    all) lint && doc && run_tests && package && asan ;;
-    lint | doc | package | asan) "$part" ;;
+    lint | doc | package | asan | fuzz) "$part" ;;
     test) run_tests ;;
     *)
       echo "no part: $part" >&2
