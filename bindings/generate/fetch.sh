@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Fetches what the generator needs: libclang from PyPI into build/libclang (24 MB, pinned in
-# requirements.txt), and bindgen from crates.io into build/tools, which Cargo compiles (some minutes).
+# requirements.txt), and bindgen from crates.io into build/tools, which Cargo compiles (a minute).
 # Does nothing where both are there. Without Cargo bindgen is left out, with a line that says so; with CI
 # set that is an error.
 set -eu
@@ -28,8 +28,8 @@ fi
 
 if [ "$("$bindgen" --version 2>/dev/null)" != "bindgen $bindgen_version" ]; then
   if command -v cargo >/dev/null; then
-    echo "bindgen: fetching it from crates.io" >&2
-    cargo install -q --locked --force --root build/tools "bindgen-cli@$bindgen_version"
+    echo "bindgen: fetching it from crates.io" >&2  # unoptimized: quick to build, and quick enough
+    cargo install -q --debug --locked --force --root build/tools "bindgen-cli@$bindgen_version"
   elif [ -n "${CI+set}" ]; then
     echo "Cargo is missing (rustup.rs), and CI is set" >&2
     exit 1

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Raw bindings to the C interface of cachalot, as `bindgen` writes them.
+//!
+//! Every function, type and constant of `cachalot/cachalot.h` has the name that it has there, with
+//! the header's own text. The crate `cachalot` is the safe interface; this one is for other
+//! bindings, and for programs that mix both.
+//!
+//! # Where the library comes from
+//!
+//! 1. The folder that the environment variable `CACHALOT_LIB_DIR` names, if it is set.
+//! 2. What `pkg-config` finds, if the version fits. Not with the feature `bundled`.
+//! 3. The C++ sources inside of this crate, which are built with CMake 3.25 and a C++20 compiler.
+//!
+//! A library that is found is linked as the shared one, and one that is built here statically; the
+//! features `static` and `shared` say it for both. `DEP_CACHALOT_LIB_DIR` tells the build scripts of
+//! crates that depend on this one directly where the library lies.
+//!
+//! # Example
+//!
+//! ```
+//! // SAFETY: the function takes nothing, and may be called at any time.
+//! let number = unsafe { cachalot_sys::cachalot_version_number() };
+//! assert_eq!(number / 100, cachalot_sys::CACHALOT_VERSION_NUMBER / 100);
+//! ```
+#![no_std]
+#![allow(non_camel_case_types, clippy::doc_lazy_continuation, clippy::doc_overindented_list_items)]
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, rustdoc::bare_urls)]
+
+// Generated: as the generator writes it.
+#[rustfmt::skip]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod bindings;
+
+pub use bindings::*;

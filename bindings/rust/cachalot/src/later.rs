@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What PyTorch has and this version of the library does not: every function checks its arguments,
+//! changes nothing and answers `NotSupported`.
+
+use std::ptr::{self, NonNull};
+
+use crate::allocator::Allocator;
+use crate::error::Result;
+use crate::pool::PoolKey;
+use crate::sys;
+use crate::types::{Address, Stream};
+
+/// The blocks of a private pool at one moment, to be put back later. Stands for
+/// `cachalot_checkpoint`.
+#[derive(Debug)]
+pub struct Checkpoint {
+    raw: NonNull<sys::cachalot_checkpoint>,
+}
+
+impl PoolKey {
+    /// Takes a checkpoint. Stands for `cachalot_checkpoint_take`.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        let (device, id) = (self.device(), self.id().to_c());
+        let mut raw = ptr::null_mut();
+        // SAFETY: the allocator is live, and the pointer is that of a local.
+        self.allocator().call(|allocator, error| unsafe {
+            sys::cachalot_checkpoint_take(allocator, device, id, &mut raw, error)
+        })?;
+        Ok(Checkpoint { raw: NonNull::new(raw).expect("a call that worked gave a checkpoint") })
+    }
+}
+
+impl Allocator {
+    /// Puts a private pool back to a checkpoint. Stands for `cachalot_checkpoint_apply`.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn apply_checkpoint(&self, device: i32, checkpoint: &Checkpoint) -> Result<()> {
+        // SAFETY: allocator and checkpoint are live.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_checkpoint_apply(raw, device, checkpoint.raw.as_ptr(), error)
+        })
+    }
+
+    /// What another process needs to open a block, and where in it the block lies. Stands for
+    /// `cachalot_share`.
+    ///
+    /// # Errors
+    /// `NotSupported`; `InvalidArgument` for an address that is no live block.
+    pub fn share(&self, address: Address) -> Result<(Vec<u8>, u64)> {
+        let mut buffer = vec![0u8; 256];
+        loop {
+            let (mut size, mut offset) = (0, 0);
+            // SAFETY: the allocator is live, and the buffer has room for as many bytes as it is told.
+            self.call(|raw, error| unsafe {
+                let (bytes, room) = (buffer.as_mut_ptr().cast(), buffer.len());
+                sys::cachalot_share(raw, address, bytes, room, &mut size, &mut offset, error)
+            })?;
+            if size <= buffer.len() {
+                buffer.truncate(size);
+                return Ok((buffer, offset));
+            }
+            buffer.resize(size, 0);
+        }
+    }
+
+    /// Opens memory that another process shares. Stands for `cachalot_open_shared`.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn open_shared(&self, device: i32, shared: &[u8]) -> Result<Address> {
+        let mut address = 0;
+        // SAFETY: the allocator is live, and the bytes live until the call returns.
+        self.call(|raw, error| unsafe {
+            let bytes = shared.as_ptr().cast();
+            sys::cachalot_open_shared(raw, device, bytes, shared.len(), &mut address, error)
+        })?;
+        Ok(address)
+    }
+
+    /// Copies between devices on a stream: from and to an address of a device each, `size` bytes.
+    /// Stands for `cachalot_copy`.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn copy(
+        &self,
+        (to, to_device): (Address, i32),
+        (from, from_device): (Address, i32),
+        size: u64,
+        stream: impl Into<Stream>,
+    ) -> Result<()> {
+        let stream = stream.into();
+        // SAFETY: the allocator is live; addresses are numbers to it.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_copy(raw, to, to_device, from, from_device, size, stream.0, error)
+        })
+    }
+
+    /// Hands out pinned host memory, which is freed when the owner is dropped. Stands for
+    /// `cachalot_pinned_allocate`, and dropping for `cachalot_pinned_free`.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn allocate_pinned(&self, size: u64) -> Result<PinnedBlock> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the allocator is live, and the pointer is that of a local.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_pinned_allocate(raw, size, &mut memory, error)
+        })?;
+        Ok(PinnedBlock { allocator: self.clone(), memory: memory as usize })
+    }
+}
+
+/// Pinned host memory ([`Allocator::allocate_pinned`]).
+#[derive(Debug)]
+#[must_use = "the memory is freed when this is dropped"]
+pub struct PinnedBlock {
+    allocator: Allocator,
+    memory: usize,
+}
+
+impl PinnedBlock {
+    /// Its first byte.
+    pub fn address(&self) -> usize {
+        self.memory
+    }
+}
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        // SAFETY: the allocator is live, and the memory is ours and not used afterwards.
+        let _ = self.allocator.call(|raw, error| unsafe {
+            sys::cachalot_pinned_free(raw, self.memory as *mut _, error)
+        });
+    }
+}

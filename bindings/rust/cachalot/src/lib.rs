@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! PyTorch's CUDA caching allocator, for every program that is not PyTorch.
+//!
+//! Given the same addresses by the driver, cachalot hands out the same addresses, makes the same
+//! driver calls, counts the same statistics, and writes the same history and messages as PyTorch 2.11
+//! or 2.15. It needs no PyTorch, no Python and no CUDA Toolkit: NVIDIA's driver is opened when it is
+//! asked for, and without one memory comes from the host, or from a simulated device.
+//!
+//! ```
+//! use cachalot::{Allocator, Driver};
+//!
+//! # fn main() -> cachalot::Result<()> {
+//! # let allocator = Allocator::builder().driver(Driver::open("host:1GiB")?).build()?;
+//! # if false {
+//! let allocator = Allocator::new()?; // the GPUs if there are any, else host memory
+//! # }
+//! let block = allocator.allocate(1 << 20, 0, 0)?; // 1 MiB on device 0 for the default stream
+//! println!("{:#x}, {} bytes", block.address(), block.info()?.size);
+//! drop(block); // back to the cache
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The parts
+//!
+//! | what | where |
+//! | --- | --- |
+//! | where memory comes from | [`Driver`], [`Sim`] |
+//! | the allocator, its options and limits | [`Allocator`], [`AllocatorBuilder`], [`Config`], [`Settings`] |
+//! | memory that was handed out | [`Block`], [`BorrowedBlock`], [`Request`] |
+//! | private pools and captures | [`Pool`], [`PoolKey`], [`Route`] |
+//! | several users of one allocator | [`Tenant`] |
+//! | idle memory given back | [`Allocator::trim`], [`Allocator::empty_cache_on_drop`] |
+//! | statistics, metrics | [`Stats`], [`Allocator::metrics`] |
+//! | segments and blocks at one moment | [`Snapshot`] |
+//! | who holds what, and what is in the way | [`Report`] |
+//! | history, contexts, labels, observers | [`Allocator::record_history`], [`Label`], [`Observer`] |
+//! | recorded runs and their replay | [`Trace`], [`Replay`] |
+//!
+//! # Features
+//!
+//! - `serde`: statistics, snapshots, reports and the like can be written and read.
+//! - `cudarc`: device slices of the crate `cudarc` in memory of an allocator: the module `cuda`.
+//! - `allocator-api2`: collections in memory of the host driver: the module `host`.
+//! - `static`, `shared`, `bundled`: how the library is linked, and whether it is built from the sources
+//!   in the crate `cachalot-sys`, which tells where it looks for an installed one.
+//!
+//! # Safety
+//!
+//! Addresses are numbers; nothing here reads or writes the memory behind them, but for the two modules
+//! that own it. No program needs `unsafe` for anything here; what is marked so is for programs that mix
+//! this crate with calls of the C interface.
+#![warn(missing_docs, missing_debug_implementations)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub use cachalot_sys as sys;
+
+mod allocator;
+mod block;
+mod builder;
+mod callback;
+mod config;
+#[cfg(feature = "cudarc")]
+pub mod cuda;
+mod driver;
+mod error;
+mod expandable;
+mod ffi;
+mod history;
+#[cfg(feature = "allocator-api2")]
+pub mod host;
+mod label;
+mod later;
+mod metrics;
+mod observer;
+mod pool;
+mod replay;
+mod report;
+mod scope;
+mod settings;
+mod sim;
+mod snapshot;
+mod stats;
+mod status;
+mod tenant;
+mod trace;
+mod trim;
+mod types;
+
+pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
+pub use block::{Block, BlockInfo, BorrowedBlock, Request};
+pub use builder::{AllocatorBuilder, ContextSource, DebugOptions, LogLevel, Mend};
+pub use config::{Backend, Config, ConfigError, Reserve};
+pub use driver::Driver;
+pub use error::{CallbackError, DriverError, Error, OutOfMemory, Result};
+pub use expandable::{ExpandableSegment, ExpandableTotals, ReserveInfo};
+pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
+pub use label::{Label, set_metadata};
+pub use later::{Checkpoint, PinnedBlock};
+pub use observer::{Observer, Rejection};
+pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
+pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
+pub use report::{
+    Holder, Outcome, Reason, Report, ReportData, ReportNumbers, ReportOptions, ReportReason,
+};
+pub use settings::{DeviceTotals, Settings};
+pub use sim::{Sim, SimCalls, SimFailure, SimLog, SimOptions};
+pub use snapshot::{BlockState, Segment, SegmentBlock, Snapshot, SnapshotData, SnapshotOptions};
+pub use stats::{LabelStats, PoolStats, Stat, StatArray, Stats};
+pub use status::{
+    StatusDescription, library_version, library_version_number, status_descriptions, status_name,
+};
+pub use tenant::{Pressure, PressureReason, Tenant, TenantOptions, TenantScope, TenantStats};
+pub use trace::{Trace, TraceEvent, TraceInfo};
+pub use trim::TrimError;
+pub use types::{Address, PoolId, Release, Stream};

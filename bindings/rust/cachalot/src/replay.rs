@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Replays: recorded runs, driven through an allocator over the `sim` driver.
+
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::io::Write;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::allocator::{Allocator, Owner};
+use crate::callback;
+use crate::driver::Driver;
+use crate::error::{Error, Result};
+use crate::ffi;
+use crate::sys;
+use crate::trace::{Channel, Trace, write};
+use crate::types::Release;
+
+/// How a trace is replayed. Stands for `cachalot_replay_options`.
+#[derive(Default)]
+#[must_use]
+pub struct ReplayOptions<'a> {
+    config: Option<String>,
+    release: Option<Release>,
+    expect: bool,
+    capacity: u64,
+    fraction: f64,
+    progress: Option<Box<ProgressFn<'a>>>,
+}
+
+type ProgressFn<'a> = dyn FnMut(u64, u64) -> bool + 'a;
+
+impl<'a> ReplayOptions<'a> {
+    /// As it was recorded.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The option string, or a [`Config`](crate::Config); without it the recorded one.
+    pub fn config(mut self, config: impl Into<String>) -> Self {
+        self.config = Some(config.into());
+        self
+    }
+
+    /// Whose decisions are made; without it those of the recorded release, else of the default.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = Some(release);
+        self
+    }
+
+    /// The recorded addresses are handed out and every event is compared; needs the recorded options
+    /// and release.
+    pub fn expect(mut self, expect: bool) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    /// Bytes of a device; 0: the recorded number, else 80 GiB.
+    pub fn capacity(mut self, bytes: u64) -> Self {
+        self.capacity = bytes;
+        self
+    }
+
+    /// The memory fraction; 0: no limit.
+    pub fn fraction(mut self, fraction: f64) -> Self {
+        self.fraction = fraction;
+        self
+    }
+
+    /// Is called now and then with the events that are done and their number; `false` stops the
+    /// replay with [`Error::Callback`].
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'a) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+}
+
+/// What came of a replay. Stands for `cachalot_replay_result`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ReplayResult {
+    /// Events of the trace that were replayed or compared.
+    pub events: u64,
+    /// Requests made.
+    pub allocations: u64,
+    /// Those of them that failed as out of memory.
+    pub out_of_memory: u64,
+    /// Driver calls that obtained memory.
+    pub driver_allocations: u64,
+    /// Driver calls that gave it back.
+    pub driver_frees: u64,
+    /// Segments at the end, expandable ones included.
+    pub segments: u64,
+    /// The most there were at a time.
+    pub segments_peak: u64,
+    /// The most bytes requested, of all devices.
+    pub peak_requested: u64,
+    /// The most bytes handed out, of all devices.
+    pub peak_allocated: u64,
+    /// The most bytes reserved, of all devices.
+    pub peak_reserved: u64,
+    /// With [`ReplayOptions::expect`]: events that differ.
+    pub differing_events: u64,
+    /// The first of them, if there is one.
+    pub first_difference: Option<ReplayDifference>,
+}
+
+/// The first event of a replay that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ReplayDifference {
+    /// Its index in the trace.
+    pub index: usize,
+    /// What was expected there.
+    pub expected: String,
+    /// What came.
+    pub actual: String,
+}
+
+/// A replay that has ended, with its allocator. Stands for `cachalot_replay`.
+pub struct Replay {
+    result: ReplayResult,
+    allocator: Allocator,
+}
+
+struct Handle(NonNull<sys::cachalot_replay>);
+
+// SAFETY: after the run the handle is only destroyed, by the last owner.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours and not used afterwards, nor is its allocator.
+        unsafe { sys::cachalot_replay_destroy(self.0.as_ptr()) };
+        callback::do_deferred();
+    }
+}
+
+/// The options as the library takes them, with what they point to.
+struct Given<'a> {
+    out: sys::cachalot_replay_options,
+    _config: Option<CString>,
+    _progress: Option<Box<Box<ProgressFn<'a>>>>,
+}
+
+fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
+    let config =
+        options.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
+    let mut progress = options.progress.map(Box::new);
+    let mut out = ffi::sized::<sys::cachalot_replay_options>();
+    out.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+    out.release = Release::to_c_or_default(options.release);
+    out.expect = options.expect.into();
+    out.capacity = options.capacity;
+    out.fraction = options.fraction;
+    if let Some(progress) = &mut progress {
+        out.progress = Some(report_progress);
+        out.progress_user_data = ptr::from_mut::<Box<ProgressFn<'_>>>(progress).cast();
+    }
+    Ok(Given { out, _config: config, _progress: progress })
+}
+
+unsafe extern "C" fn report_progress(user_data: *mut c_void, done: u64, total: u64) -> i32 {
+    // SAFETY: the library gives back the box, which lives until its call returns, and calls one at a
+    // time.
+    let progress = unsafe { &mut *user_data.cast::<Box<ProgressFn<'_>>>() };
+    (!callback::run(|| progress(done, total)).unwrap_or(false)).into()
+}
+
+impl Trace {
+    /// Replays the trace over a simulated device. Stands for `cachalot_replay_run`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that do not fit; `Io` for a trace that can not have happened;
+    /// `Callback` where the progress closure said so. Events that differ are no error.
+    pub fn replay(&self, options: ReplayOptions<'_>) -> Result<Replay> {
+        let given = give(options)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the trace is live, and all pointers live until the call returns.
+        ffi::call(|error| unsafe {
+            sys::cachalot_replay_run(self.as_raw(), &given.out, &mut raw, error)
+        })?;
+        Replay::of_raw(NonNull::new(raw).expect("a call that worked gave a replay"))
+    }
+
+    /// Writes a run as a script for the oracle (`tests/oracle/FORMAT.md`). Stands for
+    /// `cachalot_replay_write_script`.
+    ///
+    /// # Errors
+    /// As [`Trace::replay`]; `Callback` with the writer's error as its source.
+    pub fn write_script(&self, options: ReplayOptions<'_>, writer: impl Write) -> Result<()> {
+        fn write_to<W: Write>(
+            trace: &Trace,
+            options: &sys::cachalot_replay_options,
+            writer: W,
+        ) -> Result<()> {
+            let mut channel = Channel::new(writer);
+            let user_data = channel.user_data();
+            // SAFETY: the trace is live, and all pointers live until the call returns.
+            let result = ffi::call(|error| unsafe {
+                sys::cachalot_replay_write_script(
+                    trace.as_raw(),
+                    options,
+                    Some(write::<W>),
+                    user_data,
+                    error,
+                )
+            });
+            channel.finish(result)
+        }
+        let given = give(options)?;
+        write_to(self, &given.out, writer)
+    }
+}
+
+impl Replay {
+    fn of_raw(raw: NonNull<sys::cachalot_replay>) -> Result<Self> {
+        let handle = Arc::new(Handle(raw));
+        let mut row = ffi::sized::<sys::cachalot_replay_result>();
+        // SAFETY: the replay is live, and the row is a local of the size that it says.
+        ffi::check(unsafe { sys::cachalot_replay_get_result(raw.as_ptr(), &mut row) })?;
+        // SAFETY: the replay is live.
+        let allocator = unsafe { sys::cachalot_replay_allocator(raw.as_ptr()) };
+        let missing = || Error::Internal("the replay has no allocator".into());
+        let allocator = NonNull::new(allocator).ok_or_else(missing)?;
+        // SAFETY: the allocator is live as long as the replay.
+        let driver = unsafe { sys::cachalot_allocator_driver(allocator.as_ptr()) };
+        let driver = Driver::borrowed(NonNull::new(driver).ok_or_else(missing)?, handle.clone());
+        Ok(Self {
+            result: result_of(&row),
+            allocator: Allocator::of_raw(allocator, driver, Owner::Replay(handle)),
+        })
+    }
+
+    /// What came of it. Stands for `cachalot_replay_get_result`.
+    pub fn result(&self) -> &ReplayResult {
+        &self.result
+    }
+
+    /// The allocator at the end of the run, to be asked for statistics, summary and snapshot. It ends
+    /// with the replay and with its last clone. Stands for `cachalot_replay_allocator`.
+    pub fn allocator(&self) -> &Allocator {
+        &self.allocator
+    }
+}
+
+fn result_of(row: &sys::cachalot_replay_result) -> ReplayResult {
+    // SAFETY: the texts live as long as the replay.
+    let text = |text| unsafe { ffi::string_of(text) };
+    ReplayResult {
+        events: row.events,
+        allocations: row.allocations,
+        out_of_memory: row.out_of_memory,
+        driver_allocations: row.driver_allocations,
+        driver_frees: row.driver_frees,
+        segments: row.segments,
+        segments_peak: row.segments_peak,
+        peak_requested: row.peak_requested,
+        peak_allocated: row.peak_allocated,
+        peak_reserved: row.peak_reserved,
+        differing_events: row.differing_events,
+        first_difference: (row.first_difference != usize::MAX).then(|| ReplayDifference {
+            index: row.first_difference,
+            expected: text(row.expected),
+            actual: text(row.actual),
+        }),
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.result.fmt(f)
+    }
+}
+
+impl fmt::Debug for ReplayOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplayOptions")
+            .field("config", &self.config)
+            .field("release", &self.release)
+            .field("expect", &self.expect)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Limits and options of a live allocator.
+
+use crate::allocator::Allocator;
+use crate::error::Result;
+use crate::ffi;
+use crate::sys;
+
+/// The options in force, as numbers. Stands for `cachalot_settings`. Read, change and write back to
+/// set options without a string.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Settings {
+    /// Bytes; `u64::MAX`: unlimited.
+    pub max_split_size: u64,
+    /// Bytes.
+    pub max_non_split_rounding_size: u64,
+    /// Bytes.
+    pub large_segment_size: u64,
+    /// 0: off; else between 0 and 1.
+    pub garbage_collection_threshold: f64,
+    /// What the option says; the limit in force is [`Allocator::memory_fraction`].
+    pub per_process_memory_fraction: f64,
+    /// Divisions for sizes from 2^i MiB to below 2^(i+1) MiB; the first and last slot are open. 0:
+    /// off.
+    pub roundup_power2_divisions: [u64; 16],
+    /// Requests of more bytes are not rounded by divisions; `u64::MAX`: all are.
+    pub roundup_bypass_threshold: u64,
+    /// Segments that grow in reserved address space.
+    pub expandable_segments: bool,
+    /// Other threads go on while the driver allocates.
+    pub release_lock_on_cudamalloc: bool,
+    /// Blocks freed during a capture are reused in it.
+    pub graph_capture_record_stream_reuse: bool,
+    /// Refuses what would exceed the fraction before asking the driver.
+    pub throw_on_cudamalloc_oom: bool,
+    /// Kept for the pinned-memory allocator, like all that begins so.
+    pub pinned_use_background_threads: bool,
+    /// See `pinned_use_background_threads`.
+    pub pinned_use_cuda_host_register: bool,
+    /// See `pinned_use_background_threads`.
+    pub pinned_free_catch_all: bool,
+    /// See `pinned_use_background_threads`.
+    pub pinned_num_register_threads: u64,
+    /// MiB.
+    pub pinned_reserve_segment_size_mb: u64,
+    /// Bytes; `u64::MAX`: unset.
+    pub pinned_max_round_threshold: u64,
+    /// Bytes.
+    pub pinned_max_cached_size: u64,
+}
+
+impl Settings {
+    pub(crate) fn of_c(settings: &sys::cachalot_settings) -> Self {
+        Self {
+            max_split_size: settings.max_split_size,
+            max_non_split_rounding_size: settings.max_non_split_rounding_size,
+            large_segment_size: settings.large_segment_size,
+            garbage_collection_threshold: settings.garbage_collection_threshold,
+            per_process_memory_fraction: settings.per_process_memory_fraction,
+            roundup_power2_divisions: settings.roundup_power2_divisions,
+            roundup_bypass_threshold: settings.roundup_bypass_threshold,
+            expandable_segments: settings.expandable_segments != 0,
+            release_lock_on_cudamalloc: settings.release_lock_on_cudamalloc != 0,
+            graph_capture_record_stream_reuse: settings.graph_capture_record_stream_reuse != 0,
+            throw_on_cudamalloc_oom: settings.throw_on_cudamalloc_oom != 0,
+            pinned_use_background_threads: settings.pinned_use_background_threads != 0,
+            pinned_use_cuda_host_register: settings.pinned_use_cuda_host_register != 0,
+            pinned_free_catch_all: settings.pinned_free_catch_all != 0,
+            pinned_num_register_threads: settings.pinned_num_register_threads,
+            pinned_reserve_segment_size_mb: settings.pinned_reserve_segment_size_mb,
+            pinned_max_round_threshold: settings.pinned_max_round_threshold,
+            pinned_max_cached_size: settings.pinned_max_cached_size,
+        }
+    }
+
+    fn to_c(&self) -> sys::cachalot_settings {
+        let mut out = ffi::sized::<sys::cachalot_settings>();
+        out.max_split_size = self.max_split_size;
+        out.max_non_split_rounding_size = self.max_non_split_rounding_size;
+        out.large_segment_size = self.large_segment_size;
+        out.garbage_collection_threshold = self.garbage_collection_threshold;
+        out.per_process_memory_fraction = self.per_process_memory_fraction;
+        out.roundup_power2_divisions = self.roundup_power2_divisions;
+        out.roundup_bypass_threshold = self.roundup_bypass_threshold;
+        out.expandable_segments = self.expandable_segments.into();
+        out.release_lock_on_cudamalloc = self.release_lock_on_cudamalloc.into();
+        out.graph_capture_record_stream_reuse = self.graph_capture_record_stream_reuse.into();
+        out.throw_on_cudamalloc_oom = self.throw_on_cudamalloc_oom.into();
+        out.pinned_use_background_threads = self.pinned_use_background_threads.into();
+        out.pinned_use_cuda_host_register = self.pinned_use_cuda_host_register.into();
+        out.pinned_free_catch_all = self.pinned_free_catch_all.into();
+        out.pinned_num_register_threads = self.pinned_num_register_threads;
+        out.pinned_reserve_segment_size_mb = self.pinned_reserve_segment_size_mb;
+        out.pinned_max_round_threshold = self.pinned_max_round_threshold;
+        out.pinned_max_cached_size = self.pinned_max_cached_size;
+        out
+    }
+}
+
+/// Where a device's memory is, in bytes. Stands for `cachalot_device_totals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct DeviceTotals {
+    /// What the device has.
+    pub total: u64,
+    /// What of it is in use, by whomever.
+    pub used: u64,
+    /// What the management library says of this process; 0 where it does not know.
+    pub used_by_process: u64,
+    /// What this allocator has obtained.
+    pub reserved: u64,
+    /// `used - reserved`: other processes, contexts, libraries, other allocators.
+    pub outside: u64,
+}
+
+impl Allocator {
+    /// Changes options at run time, by string or [`Config`](crate::Config). As in PyTorch, options
+    /// that the string does not name are kept or reset (`docs/config.md`), and the change applies to
+    /// the next request. Stands for `cachalot_configure`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: what stands before the error has been applied.
+    pub fn configure(&self, config: impl Into<String>) -> Result<()> {
+        let config = ffi::c_string(&config.into(), "the option string")?;
+        // SAFETY: the allocator is live, and the text lives until the call returns.
+        self.call(|raw, error| unsafe { sys::cachalot_configure(raw, config.as_ptr(), error) })
+    }
+
+    /// The last option string, word for word. Stands for `cachalot_get_config`.
+    ///
+    /// # Errors
+    /// `InvalidState` from within a callback under a lock.
+    pub fn config(&self) -> Result<String> {
+        ffi::text(|buffer, capacity, length| {
+            // SAFETY: the allocator is live, and the buffer has room for capacity bytes.
+            self.call(|raw, error| unsafe {
+                sys::cachalot_get_config(raw, buffer, capacity, length, error)
+            })
+        })
+    }
+
+    /// The options in force. Stands for `cachalot_get_settings`.
+    ///
+    /// # Errors
+    /// `InvalidState` from within a callback under a lock.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = ffi::sized::<sys::cachalot_settings>();
+        // SAFETY: the allocator is live, and the row is a local of the size that it says.
+        self.call(|raw, error| unsafe { sys::cachalot_get_settings(raw, &mut settings, error) })?;
+        Ok(Settings::of_c(&settings))
+    }
+
+    /// Sets all options at once. Stands for `cachalot_set_settings`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a value out of its range: nothing has changed.
+    pub fn set_settings(&self, settings: &Settings) -> Result<()> {
+        let settings = settings.to_c();
+        // SAFETY: the allocator is live, and the row is a local of the size that it says.
+        self.call(|raw, error| unsafe { sys::cachalot_set_settings(raw, &settings, error) })
+    }
+
+    /// Switches caching off or on for later requests. A block is freed the way it was made. Stands
+    /// for `cachalot_set_caching_enabled`.
+    ///
+    /// # Errors
+    /// `InvalidState` from within a callback under a lock.
+    pub fn set_caching_enabled(&self, enabled: bool) -> Result<()> {
+        // SAFETY: the allocator is live.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_set_caching_enabled(raw, enabled.into(), error)
+        })
+    }
+
+    /// Whether requests are cached. Stands for `cachalot_is_caching_enabled`.
+    pub fn is_caching_enabled(&self) -> bool {
+        // SAFETY: the allocator is live; the function takes no lock.
+        unsafe { sys::cachalot_is_caching_enabled(self.as_raw()) != 0 }
+    }
+
+    /// Limits what the allocator may obtain from a device: a share of its total memory, 0 to 1; 1: no
+    /// limit. Releases nothing. Stands for `cachalot_set_memory_fraction`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another number or a device that the driver does not have.
+    pub fn set_memory_fraction(&self, device: i32, fraction: f64) -> Result<()> {
+        // SAFETY: the allocator is live.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_set_memory_fraction(raw, device, fraction, error)
+        })
+    }
+
+    /// The fraction in force: limit over total; 1 without a limit. Stands for
+    /// `cachalot_memory_fraction`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that the driver does not have; `Driver`.
+    pub fn memory_fraction(&self, device: i32) -> Result<f64> {
+        let mut fraction = 0.0;
+        // SAFETY: the allocator is live, and the pointer is that of a local.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_memory_fraction(raw, device, &mut fraction, error)
+        })?;
+        Ok(fraction)
+    }
+
+    /// The same limit in bytes; `None`: none. Stands for `cachalot_set_memory_limit`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that the driver does not have.
+    pub fn set_memory_limit(&self, device: i32, bytes: Option<u64>) -> Result<()> {
+        let bytes = bytes.unwrap_or(u64::MAX);
+        // SAFETY: the allocator is live.
+        self.call(|raw, error| unsafe { sys::cachalot_set_memory_limit(raw, device, bytes, error) })
+    }
+
+    /// The limit in force in bytes; `None`: none. Stands for `cachalot_memory_limit`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that the driver does not have.
+    pub fn memory_limit(&self, device: i32) -> Result<Option<u64>> {
+        let mut bytes = u64::MAX;
+        // SAFETY: the allocator is live, and the pointer is that of a local.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_memory_limit(raw, device, &mut bytes, error)
+        })?;
+        Ok((bytes != u64::MAX).then_some(bytes))
+    }
+
+    /// Lets `device` use the memory of `peer`, that of its expandable segments included, present and
+    /// future. Stands for `cachalot_enable_peer_access`.
+    ///
+    /// # Errors
+    /// `Driver`; `InvalidArgument` for a device that the driver does not have.
+    pub fn enable_peer_access(&self, device: i32, peer: i32) -> Result<()> {
+        // SAFETY: the allocator is live.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_enable_peer_access(raw, device, peer, error)
+        })
+    }
+
+    /// Where a device's memory is. Stands for `cachalot_get_device_totals`.
+    ///
+    /// # Errors
+    /// `Driver`; `InvalidArgument` for a device that the driver does not have.
+    pub fn device_totals(&self, device: i32) -> Result<DeviceTotals> {
+        let mut totals = ffi::sized::<sys::cachalot_device_totals>();
+        // SAFETY: the allocator is live, and the row is a local of the size that it says.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_get_device_totals(raw, device, &mut totals, error)
+        })?;
+        Ok(DeviceTotals {
+            total: totals.total,
+            used: totals.used,
+            used_by_process: totals.used_by_process,
+            reserved: totals.reserved,
+            outside: totals.outside,
+        })
+    }
+}

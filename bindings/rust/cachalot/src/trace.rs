@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces: recorded runs, read from a file.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::callback;
+use crate::error::{CallbackError, Error, Result};
+use crate::ffi;
+use crate::history::Action;
+use crate::snapshot::Snapshot;
+use crate::stats::Stats;
+use crate::sys;
+use crate::types::{Address, PoolId, Release, Stream};
+
+/// A recorded run. Immutable: any thread may read it at any time; clones are the same trace. Stands
+/// for `cachalot_trace`; `docs/trace-format.md` describes the file.
+#[derive(Clone)]
+pub struct Trace {
+    handle: Arc<Handle>,
+    info: TraceInfo,
+}
+
+struct Handle(NonNull<sys::cachalot_trace>);
+
+// SAFETY: a trace never changes, and any thread may read and destroy it.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours and not used afterwards.
+        unsafe { sys::cachalot_trace_destroy(self.0.as_ptr()) }
+    }
+}
+
+/// What a trace says of itself; `""` where it says nothing. Stands for `cachalot_trace_info`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TraceInfo {
+    /// What ran.
+    pub workload: String,
+    /// The version of PyTorch that recorded it.
+    pub torch: String,
+    /// Its option string.
+    pub config: String,
+    /// Bytes of the device, if it is said.
+    pub device_total: Option<u64>,
+    /// How many events it has.
+    pub event_count: usize,
+    /// How many statistics were recorded at the end.
+    pub stat_count: usize,
+    /// The release that fits `torch`; `None` for any other version.
+    pub release: Option<Release>,
+    /// How many devices it has.
+    pub device_count: i32,
+    /// The program that wrote the file.
+    pub recorder: String,
+}
+
+/// One event of a trace. Stands for `cachalot_trace_event`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TraceEvent {
+    /// What happened.
+    pub action: Action,
+    /// On which device.
+    pub device: i32,
+    /// Where.
+    pub address: Address,
+    /// Bytes.
+    pub size: u64,
+    /// For which stream.
+    pub stream: Stream,
+    /// In which private pool.
+    pub pool: PoolId,
+    /// Microseconds since 1970, where the file says it.
+    pub time_us: Option<i64>,
+    /// The context; 0 where the file does not say it.
+    pub context: u64,
+}
+
+/// A reader or writer, and what it said when it failed.
+pub(crate) struct Channel<T> {
+    inner: T,
+    failure: Option<io::Error>,
+}
+
+impl<T> Channel<T> {
+    pub(crate) fn new(inner: T) -> Self {
+        Self { inner, failure: None }
+    }
+
+    pub(crate) fn user_data(&mut self) -> *mut c_void {
+        ptr::from_mut(self).cast()
+    }
+
+    /// The result of the call, with what the reader or writer said.
+    pub(crate) fn finish(self, result: Result<()>) -> Result<()> {
+        result.map_err(|error| error.with_source(self.failure))
+    }
+}
+
+unsafe extern "C" fn read<R: Read>(
+    user_data: *mut c_void,
+    buffer: *mut c_void,
+    capacity: usize,
+) -> i64 {
+    // SAFETY: the library gives back the channel, which nobody else uses, and a buffer with room for
+    // capacity bytes, which are made valid first.
+    let (channel, buffer) = unsafe {
+        buffer.cast::<u8>().write_bytes(0, capacity);
+        let buffer = std::slice::from_raw_parts_mut(buffer.cast::<u8>(), capacity);
+        (&mut *user_data.cast::<Channel<R>>(), buffer)
+    };
+    loop {
+        match callback::run(|| channel.inner.read(buffer)) {
+            Some(Ok(length)) => return length.min(capacity) as i64,
+            Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Some(Err(error)) => {
+                channel.failure = Some(error);
+                return -1;
+            }
+            None => return -1,
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn write<W: Write>(
+    user_data: *mut c_void,
+    data: *const c_void,
+    size: usize,
+) -> i32 {
+    // SAFETY: the library gives back the channel, which nobody else uses, and size bytes of data.
+    let channel = unsafe { &mut *user_data.cast::<Channel<W>>() };
+    let data: &[u8] = if size == 0 {
+        &[]
+    } else {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(data.cast(), size) }
+    };
+    match callback::run(|| channel.inner.write_all(data)) {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => {
+            channel.failure = Some(error);
+            1
+        }
+        None => 1,
+    }
+}
+
+impl Trace {
+    /// Reads a trace to its end. Compressed files are unpacked by the caller. Stands for
+    /// `cachalot_trace_read`.
+    ///
+    /// # Errors
+    /// `Io` with the number of the line for input that is no trace; `Callback` with the reader's error
+    /// as its source.
+    pub fn read(reader: impl Read) -> Result<Self> {
+        fn read_from<R: Read>(reader: R) -> Result<Trace> {
+            let mut channel = Channel::new(reader);
+            let user_data = channel.user_data();
+            let mut raw = ptr::null_mut();
+            // SAFETY: the channel lives until the call returns, and the pointer is that of a local.
+            let result = ffi::call(|error| unsafe {
+                sys::cachalot_trace_read(Some(read::<R>), user_data, &mut raw, error)
+            });
+            channel.finish(result)?;
+            let handle = Handle(NonNull::new(raw).expect("a call that worked gave a trace"));
+            Ok(Trace { info: info(&handle)?, handle: Arc::new(handle) })
+        }
+        ffi::check_library()?;
+        read_from(reader)
+    }
+
+    /// Reads a file, which is not compressed.
+    ///
+    /// # Errors
+    /// As [`Trace::read`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let file = std::fs::File::open(&path).map_err(|source| {
+            let message = format!("{} can not be opened", path.as_ref().display());
+            Error::Callback(Box::new(CallbackError { message, source: Some(source) }))
+        })?;
+        Self::read(file)
+    }
+
+    /// The handle, for calls of `cachalot-sys`. It lives as long as this trace.
+    pub fn as_raw(&self) -> *const sys::cachalot_trace {
+        self.handle.0.as_ptr()
+    }
+
+    /// What it says of itself. Stands for `cachalot_trace_get_info`.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// One event; `None` past the last. Stands for `cachalot_trace_get_event`.
+    pub fn event(&self, index: usize) -> Option<TraceEvent> {
+        let mut row = ffi::sized::<sys::cachalot_trace_event>();
+        // SAFETY: the trace is live, and the row is a local of the size that it says.
+        let status = unsafe { sys::cachalot_trace_get_event(self.as_raw(), index, &mut row) };
+        ffi::check(status).ok()?;
+        Some(TraceEvent {
+            action: Action::of_c(row.action),
+            device: row.device,
+            address: row.address,
+            size: row.size,
+            stream: Stream(row.stream),
+            pool: PoolId::of_c(row.pool),
+            time_us: (row.time_us >= 0).then_some(row.time_us),
+            context: row.context,
+        })
+    }
+
+    /// All events, in order.
+    pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
+        (0..self.info.event_count)
+            .map(|index| self.event(index).expect("the index is below the count"))
+    }
+
+    /// The statistics that were recorded at the end, by name. Stands for `cachalot_trace_get_stat`.
+    pub fn stats(&self) -> impl Iterator<Item = (String, i64)> + '_ {
+        (0..self.info.stat_count).filter_map(|index| {
+            let (mut name, mut value) = (ptr::null(), 0);
+            // SAFETY: the trace is live, and both pointers are those of locals.
+            let status = unsafe {
+                sys::cachalot_trace_get_stat(self.as_raw(), index, &mut name, &mut value)
+            };
+            ffi::check(status).ok()?;
+            // SAFETY: the text lives as long as the trace.
+            Some((unsafe { ffi::string_of(name) }, value))
+        })
+    }
+}
+
+fn info(handle: &Handle) -> Result<TraceInfo> {
+    let mut row = ffi::sized::<sys::cachalot_trace_info>();
+    // SAFETY: the trace is live, and the row is a local of the size that it says.
+    ffi::check(unsafe { sys::cachalot_trace_get_info(handle.0.as_ptr(), &mut row) })?;
+    // SAFETY: the texts live as long as the trace.
+    let text = |text| unsafe { ffi::string_of(text) };
+    Ok(TraceInfo {
+        workload: text(row.workload),
+        torch: text(row.torch),
+        config: text(row.config),
+        device_total: ffi::some_if_set(row.device_total),
+        event_count: row.event_count,
+        stat_count: row.stat_count,
+        release: Release::of_c(row.release),
+        device_count: row.device_count,
+        recorder: text(row.recorder),
+    })
+}
+
+impl Snapshot {
+    /// Writes the history in the snapshot as a trace, with the statistics as its recorded ones. Stands
+    /// for `cachalot_trace_write`.
+    ///
+    /// # Errors
+    /// `Callback` with the writer's error as its source.
+    pub fn write_trace(
+        &self,
+        writer: impl Write,
+        stats: Option<&Stats>,
+        workload: &str,
+    ) -> Result<()> {
+        fn write_to<W: Write>(
+            snapshot: &Snapshot,
+            writer: W,
+            stats: *const sys::cachalot_stats,
+            workload: &std::ffi::CStr,
+        ) -> Result<()> {
+            let mut channel = Channel::new(writer);
+            let user_data = channel.user_data();
+            // SAFETY: the snapshot is live, and all pointers live until the call returns.
+            let result = ffi::call(|error| unsafe {
+                sys::cachalot_trace_write(
+                    snapshot.as_raw(),
+                    stats,
+                    workload.as_ptr(),
+                    Some(write::<W>),
+                    user_data,
+                    error,
+                )
+            });
+            channel.finish(result)
+        }
+        let workload = ffi::c_string(workload, "the workload")?;
+        let stats = stats.map(|stats| stats.to_c());
+        write_to(self, writer, stats.as_ref().map_or(ptr::null(), ptr::from_ref), &workload)
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info.fmt(f)
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rest of the interface: each part does what it says.
+
+use std::io::{Cursor, Error as IoError, Read};
+use std::time::Duration;
+
+use cachalot::{
+    Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions, Mend,
+    Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve, Sim,
+    SimCalls, SimFailure, SimOptions, TenantOptions, Trace,
+};
+
+fn sim() -> Sim {
+    Sim::new(SimOptions::new().capacity(1 << 30)).unwrap()
+}
+
+fn allocator() -> Allocator {
+    Allocator::builder().driver(sim()).config("").build().unwrap()
+}
+
+#[test]
+fn statuses_have_names_and_errors_know_their_status() {
+    let rows: Vec<_> = cachalot::status_descriptions().collect();
+    assert!(rows.len() >= 11);
+    assert!(rows.windows(2).all(|pair| pair[0].status < pair[1].status));
+    let error = Driver::open("nonsense").unwrap_err();
+    assert_eq!(cachalot::status_name(error.status()), "INVALID_ARGUMENT");
+    assert_eq!(cachalot::status_name(12345), "UNKNOWN");
+    assert_eq!(cachalot::library_version().split('.').count(), 3);
+}
+
+#[test]
+fn options_that_are_not_acceptable_are_errors() {
+    let build = |config: &str| Allocator::builder().driver(sim()).config(config).build();
+    let error = build("max_split_size_mb:1").unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    assert!(matches!(build("a\0b").unwrap_err(), Error::InvalidArgument(_)));
+    assert!(matches!(Driver::host(0, -1).unwrap_err(), Error::InvalidArgument(_)));
+}
+
+#[test]
+fn every_typed_option_is_one_that_the_library_takes() {
+    let config = Config::new()
+        .large_segment_size_mb(32)
+        .max_split_size_mb(128)
+        .max_non_split_rounding_mb(64)
+        .roundup_bypass_threshold_mb(1000)
+        .garbage_collection_threshold(0.8)
+        .per_process_memory_fraction(0.5)
+        .roundup_power2_divisions_by_size(&[(256, 1), (512, 2)], Some(8))
+        .expandable_segments(true)
+        .expandable_segments_reserve(Reserve::GiB(40))
+        .expandable_segments_reserve_by_class(&[("a", Reserve::Fraction(0.5))])
+        .throw_on_cudamalloc_oom(true)
+        .release_lock_on_cudamalloc(true)
+        .graph_capture_record_stream_reuse(true)
+        .pinned_use_background_threads(true)
+        .pinned_use_cuda_host_register(true)
+        .pinned_free_catch_all(true)
+        .pinned_num_register_threads(8)
+        .pinned_reserve_segment_size_mb(16)
+        .pinned_max_round_threshold_mb(4)
+        .pinned_max_cached_size_mb(64)
+        .backend(Backend::Native);
+    let allocator = Allocator::builder()
+        .driver(sim())
+        .config(&config)
+        .release(Release::V2_15)
+        .mend(Mend::ALL)
+        .build()
+        .unwrap();
+    assert_eq!(allocator.config().unwrap(), config.to_string());
+    let mut settings = allocator.settings().unwrap();
+    assert_eq!(settings.max_split_size, 128 << 20);
+    assert_eq!(settings.pinned_num_register_threads, 8);
+    assert_eq!(allocator.memory_fraction(0).unwrap(), 0.5);
+    settings.max_split_size = 256 << 20;
+    allocator.set_settings(&settings).unwrap();
+    assert_eq!(allocator.settings().unwrap(), settings);
+    allocator.configure(Config::new().roundup_power2_divisions(4)).unwrap();
+    assert_eq!(allocator.settings().unwrap().roundup_power2_divisions[3], 4);
+    assert_eq!(allocator.release(), Release::V2_15);
+    assert_eq!(allocator.backend(), "native");
+}
+
+#[test]
+fn debugging_needs_memory_that_can_be_written() {
+    let build = |driver: Driver| {
+        Allocator::builder().driver(driver).config("").debug(DebugOptions::POISON).build()
+    };
+    assert!(matches!(build(sim().driver().clone()), Err(Error::NotSupported(_))));
+    let allocator = build(Driver::host(64 << 20, 1).unwrap()).unwrap();
+    drop(allocator.allocate(512, 0, 0).unwrap());
+    allocator.check().unwrap();
+}
+
+#[test]
+fn limits_totals_and_the_cache() {
+    let allocator = allocator();
+    assert_eq!(allocator.memory_limit(0).unwrap(), None);
+    allocator.set_memory_limit(0, Some(64 << 20)).unwrap();
+    assert_eq!(allocator.memory_limit(0).unwrap(), Some(64 << 20));
+    let error = allocator.allocate(100 << 20, 0, 0).unwrap_err();
+    assert_eq!(error.out_of_memory().unwrap().limit, Some(64 << 20));
+    allocator.set_memory_fraction(0, 1.0).unwrap();
+    let block = allocator.allocate(100 << 20, 0, 0).unwrap();
+    let totals = allocator.device_totals(0).unwrap();
+    assert_eq!((totals.total, totals.used, totals.reserved), (1 << 30, 100 << 20, 100 << 20));
+    assert_eq!(allocator.base_allocation(block.address()).unwrap(), (block.address(), 100 << 20));
+    drop(block);
+    assert_eq!(allocator.largest_block(0, 1).unwrap(), 100 << 20);
+    assert_eq!(allocator.max_memory_allocated(0), 100 << 20);
+    allocator.reset_peak_stats(0).unwrap();
+    assert_eq!(allocator.max_memory_allocated(0), 0);
+    allocator.empty_device_cache(0).unwrap();
+    assert_eq!((allocator.memory_reserved(0), allocator.memory_active(0)), (0, 0));
+    assert!(matches!(allocator.stats(7), Err(Error::InvalidArgument(_))));
+    assert!(allocator.is_caching_enabled());
+    allocator.set_caching_enabled(false).unwrap();
+    assert!(allocator.allocate(512, 0, 0).unwrap().info().unwrap().uncached);
+}
+
+#[test]
+fn statistics_by_name_and_as_tables() {
+    let allocator = allocator();
+    let _block = allocator.allocate(1000, 0, 0).unwrap();
+    let stats = allocator.stats(0).unwrap();
+    assert_eq!(stats.rows(Release::V2_11).count(), 122);
+    assert_eq!(stats.rows(Release::V2_15).count(), 123);
+    let row = stats.rows(Release::V2_15).find(|row| row.0 == "allocated_bytes.all.current");
+    assert_eq!(row.unwrap().1, 1024);
+    assert!(allocator.memory_summary(0, true).unwrap().contains("PyTorch CUDA memory summary"));
+    let metrics = allocator.metrics().unwrap();
+    assert!(metrics.contains("cachalot_allocated_bytes{device=\"0\",pool=\"small\"} 1024"));
+    allocator.reset_accumulated_stats(0).unwrap();
+    assert_eq!(allocator.stats(0).unwrap().allocation.all.allocated, 0);
+}
+
+#[test]
+fn requests_at_an_address_and_for_a_stream() {
+    let allocator = allocator();
+    drop(allocator.allocate(1 << 20, 0, 0).unwrap());
+    let first = allocator.allocate(512, 0, 0).unwrap();
+    let at = first.address() + 4096;
+    let request = Request::new(512).device(0).stream(0).current_stream(0).at(at);
+    assert_eq!(allocator.allocate_with(&request).unwrap().address(), at);
+    let elsewhere = allocator.allocate_with(&Request::new(512).at(512)).unwrap_err();
+    assert!(matches!(elsewhere, Error::InvalidState(_)), "{elsewhere}");
+    let empty = allocator.allocate(0, 0, 0).unwrap();
+    assert_eq!(empty.address(), 0);
+    empty.free().unwrap();
+    assert_eq!(allocator.snapshot().unwrap().blocks().next().unwrap().state, BlockState::Allocated);
+}
+
+#[test]
+fn an_error_of_the_driver_keeps_its_code() {
+    let sim = sim();
+    let allocator = Allocator::builder().driver(&sim).config("").build().unwrap();
+    sim.fail(SimFailure::new(SimCalls::ALLOCATE, 700)).unwrap();
+    let error = allocator.allocate(512, 0, 0).unwrap_err();
+    assert_eq!(error.driver_code(), Some(700));
+    assert!(std::error::Error::source(&error).is_some());
+    sim.fail(SimFailure::out_of_memory(SimCalls::FREE).count(1)).unwrap();
+}
+
+#[test]
+fn tenants_count_by_themselves() {
+    let allocator = allocator();
+    assert!(allocator.tenant_stats(0).unwrap().is_empty());
+    let options = TenantOptions::new("chat").guaranteed_bytes(512 << 20).limit_bytes(600 << 20);
+    let chat = allocator.create_tenant(options.priority(2)).unwrap();
+    let batch = allocator.create_tenant(TenantOptions::new("batch")).unwrap();
+    let inside = {
+        let _outer = chat.enter().unwrap();
+        let _inner = batch.enter().unwrap();
+        allocator.allocate(1 << 20, 0, 0).unwrap()
+    };
+    assert_eq!(batch.stats(0).unwrap().allocated_bytes.current, 1 << 20);
+    let error = batch.allocate(600 << 20, 0, 0).unwrap_err();
+    assert!(error.to_string().starts_with("Tenant 'batch' is out of memory."), "{error}");
+    let _guaranteed = chat.allocate(512 << 20, 0, 0).unwrap();
+    chat.set_bytes(None, 0, None).unwrap();
+    chat.set_priority(0).unwrap();
+    assert_eq!(chat.stats(0).unwrap().limit_bytes, None);
+    assert_eq!(allocator.tenant_stats(0).unwrap().len(), 3);
+    let (batch, error) = batch.close().unwrap_err();
+    assert!(matches!(error, Error::InvalidState(_)));
+    drop(batch);
+    drop(inside);
+    let too_much = TenantOptions::new("more").guaranteed_bytes(2 << 30);
+    assert!(matches!(allocator.create_tenant(too_much), Err(Error::InvalidArgument(_))));
+    let third = allocator.create_tenant(TenantOptions::new("")).unwrap();
+    assert_eq!(allocator.tenant_stats(0).unwrap().len(), 3, "the dropped one has ended");
+    third.close().unwrap();
+}
+
+#[test]
+fn trimming_gives_back_what_is_idle() {
+    let allocator = allocator();
+    drop(allocator.allocate(100 << 20, 0, 0).unwrap());
+    let (idle, second) = (Duration::from_secs(30), Duration::from_secs(1));
+    assert_eq!(allocator.trim_at(0, 0, idle, second).unwrap(), 0);
+    assert_eq!(allocator.trim_at(0, 0, idle, second + idle).unwrap(), 100 << 20);
+    drop(allocator.allocate(100 << 20, 0, 0).unwrap());
+    assert_eq!(allocator.trim(0, 0, Duration::ZERO).unwrap(), 100 << 20);
+    let error = allocator.trim(9, 0, Duration::ZERO).unwrap_err();
+    assert_eq!(error.released_bytes, 0);
+    assert!(matches!(Error::from(error), Error::InvalidArgument(_)));
+}
+
+#[test]
+fn a_report_says_who_holds_what() {
+    let allocator = allocator();
+    let _block = allocator.allocate(600 << 20, 0, 0x10).unwrap();
+    drop(allocator.allocate(300 << 20, 0, 0x20).unwrap());
+    let options = ReportOptions::device(0).request(200 << 20, 0x10);
+    let report = allocator.report(&options).unwrap();
+    let data = report.to_data();
+    assert_eq!(data.numbers.outcome, Outcome::AfterRelease);
+    assert_eq!(data.numbers.outcome.name(), "after_release");
+    assert_eq!(data.holders[0].bytes, 600 << 20);
+    assert_eq!(data.reasons[0].reason.name(), "other_stream");
+    assert!(report.json().unwrap().starts_with("{\"version\":"));
+    assert!(report.text().unwrap().contains("another stream"));
+}
+
+#[test]
+fn pools_by_address_and_expandable_segments() {
+    let driver = sim();
+    let allocator =
+        Allocator::builder().driver(driver).config("expandable_segments:True").build().unwrap();
+    let id = allocator.new_pool_id(true).unwrap();
+    assert_ne!(id.first, 0);
+    assert!(matches!(allocator.pool(0, id).use_count(), Err(Error::InvalidState(_))));
+    let pool = allocator.join_pool(0, id, PoolOptions::new()).unwrap();
+    let again = allocator.join_pool(0, id, PoolOptions::new()).unwrap();
+    assert_eq!(pool.use_count().unwrap(), 2);
+    drop(again);
+    assert_eq!(pool.use_count().unwrap(), 1);
+    assert!(matches!(pool.checkpoint(), Err(Error::NotSupported(_))));
+    pool.set_no_split().unwrap();
+    pool.set_use_on_oom(true).unwrap();
+    allocator.set_reserve_class(0x10, "weights").unwrap();
+    assert_eq!(allocator.reserve_class(0x10).unwrap(), "weights");
+    allocator.set_default_reserve("weights", 0.5).unwrap();
+    let reserve = allocator.reserve(0, "weights").unwrap();
+    assert_eq!(reserve.reserve_bytes, Some(1 << 29));
+    let _block = allocator.allocate(30 << 20, 0, 0x10).unwrap();
+    assert_eq!(allocator.expandable_segments(0).unwrap()[0].mapped_size, 40 << 20);
+    assert_eq!(allocator.expandable_totals().unwrap().count, 1);
+    assert!(matches!(
+        allocator.pool(0, PoolId::of_user(99)).release(),
+        Err(Error::InvalidState(_))
+    ));
+}
+
+#[test]
+fn what_is_not_there_yet_says_so() {
+    let allocator = allocator();
+    let block = allocator.allocate(512, 0, 0).unwrap();
+    let is_missing = |error: Error| matches!(error, Error::NotSupported(_));
+    assert!(is_missing(allocator.share(block.address()).unwrap_err()));
+    assert!(is_missing(allocator.open_shared(0, &[0; 64]).unwrap_err()));
+    let place = (block.address(), 0);
+    assert!(is_missing(allocator.copy(place, place, 512, 0).unwrap_err()));
+    assert!(is_missing(allocator.allocate_pinned(512).unwrap_err()));
+}
+
+#[test]
+fn a_recorded_run_is_replayed() {
+    let allocator = allocator();
+    allocator.record_history(&HistoryOptions::recording(1000)).unwrap();
+    for size in [512, 1 << 20, 30 << 20] {
+        drop(allocator.allocate(size, 0, 0).unwrap());
+    }
+    let mut file = Vec::new();
+    let stats = allocator.stats(0).unwrap();
+    allocator.snapshot().unwrap().write_trace(&mut file, Some(&stats), "three blocks").unwrap();
+    let trace = Trace::read(Cursor::new(&file)).unwrap();
+    assert_eq!(trace.info().workload, "three blocks");
+    assert_eq!(trace.events().len(), trace.info().event_count);
+    assert_eq!(trace.stats().count(), trace.info().stat_count);
+    let mut calls = 0;
+    let replay = trace
+        .replay(ReplayOptions::new().expect(true).capacity(1 << 30).progress(|_, _| {
+            calls += 1;
+            true
+        }))
+        .unwrap();
+    assert_eq!((replay.result().allocations, replay.result().differing_events), (3, 0));
+    assert_eq!(replay.result().first_difference, None);
+    assert!(replay.allocator().stats(0).unwrap().allocation.all.allocated >= 3);
+    assert_eq!(replay.allocator().driver().name(), "sim");
+    let kept = replay.allocator().clone();
+    drop(replay);
+    let (kept, _) = kept.close().unwrap_err();
+    drop(kept.allocate(512, 0, 0).unwrap());
+    let stopped = trace.replay(ReplayOptions::new().progress(|_, _| false));
+    assert!(calls == 0 || matches!(stopped, Err(Error::Callback(_))));
+    let mut script = Vec::new();
+    trace.write_script(ReplayOptions::new(), &mut script).unwrap();
+    assert!(String::from_utf8(script).unwrap().contains("device "));
+}
+
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _buffer: &mut [u8]) -> Result<usize, IoError> {
+        Err(IoError::other("the cable is cut"))
+    }
+}
+
+#[test]
+fn a_reader_that_fails_is_the_source_of_the_error() {
+    let error = Trace::read(Broken).unwrap_err();
+    assert!(matches!(error, Error::Callback(_)));
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(source.to_string(), "the cable is cut");
+    assert!(matches!(Trace::read(&b"nonsense"[..]).unwrap_err(), Error::Io(_)));
+    assert!(matches!(Trace::open("/no/such/file").unwrap_err(), Error::Callback(_)));
+}

@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The checks of the Rust crates.
+#
+#   test.sh [PART...]    lint doc test package asan fuzz; all of them without a PART
+#
+# CACHALOT_LIB_DIR       a built library to test against (else each part builds it from the sources)
+# CACHALOT_ASAN_LIB_DIR  the same, built with -fsanitize=address; without it the part asan is skipped
+# CARGO                  the cargo to use; 1.88 or newer
+#
+# Exit status: 0 all is well, 77 there is no cargo (an error where CI is set), else something failed.
+set -eu
+cd "$(dirname "$0")"
+here=$PWD
+cargo=${CARGO:-cargo}
+features=serde,cudarc,allocator-api2
+
+least=1.88  # The crates themselves build with 1.85; what cudarc needs does not.
+found=$("$cargo" --version 2> /dev/null | cut -d ' ' -f 2 || true)
+if [ -z "$found" ] || [ "$(printf '%s\n%s\n' "$least" "$found" | sort -V | head -n 1)" != "$least" ]; then
+  echo "skipped: cargo $least or newer is needed, there is ${found:-none}"
+  [ -z "${CI:-}" ] && exit 77
+  exit 1
+fi
+
+lint() {
+  version=$(cat ../../VERSION)
+  if ! grep -qx "version = \"$version\"" Cargo.toml ||
+    ! grep -q "^cachalot-sys = .*version = \"$version\"" cachalot/Cargo.toml; then
+    echo "Cargo.toml and cachalot/Cargo.toml have another version than VERSION: $version"
+    return 1
+  fi
+  "$cargo" fmt --all --check
+  "$cargo" clippy --quiet --locked --all-targets --features "$features" -- -D warnings
+}
+
+doc() {
+  RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --locked --no-deps -p cachalot-sys -p cachalot \
+    --features "cachalot/serde,cachalot/cudarc,cachalot/allocator-api2"
+  # As docs.rs does it: there is no library.
+  DOCS_RS=1 CACHALOT_LIB_DIR=/nowhere RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --locked \
+    --no-deps -p cachalot --target-dir target/docsrs
+}
+
+# Names of programs and what each prints.
+examples() {
+  for name in first_block streams out_of_memory two_models; do
+    CACHALOT_DRIVER=sim:1GiB "$cargo" run --quiet --locked -p cachalot-examples --bin "$name" \
+      > "target/$name.out"
+    if ! cmp "target/$name.out" "../../examples/rust/expected/$name.txt"; then
+      echo "examples/rust/$name.rs prints something else"
+      return 1
+    fi
+  done
+}
+
+run_tests() {
+  "$cargo" test --quiet --locked --features "$features"
+  examples
+}
+
+# What `cargo package` packs builds alone: both crates in an empty folder, with a program that uses
+# them, from the sources in them and against an installed library.
+package() {
+  folder=$(mktemp -d)
+  # The copy goes again: it is no part of the source tree.
+  trap 'rm -rf "$folder" "$here"/cachalot-sys/source "$here"/cachalot*/LICENSE-*' EXIT
+  cmake -P sources.cmake
+  "$cargo" package --quiet --locked --allow-dirty --no-verify -p cachalot-sys -p cachalot
+  for name in cachalot-sys cachalot; do
+    tar -xzf "$(ls -t target/package/$name-[0-9]*.crate | head -n 1)" -C "$folder"
+    mv "$folder"/$name-[0-9]* "$folder/$name"
+  done
+  cmake -DCOMPARE="$folder/cachalot-sys" -P sources.cmake
+  mkdir -p "$folder/program/src"
+  cat > "$folder/program/Cargo.toml" << END
+[package]
+name = "program"
+version = "1.0.0"
+edition = "2024"
+[features]
+bundled = ["cachalot/bundled"]
+[dependencies]
+cachalot = "*"
+[patch.crates-io]
+cachalot = { path = "../cachalot" }
+cachalot-sys = { path = "../cachalot-sys" }
+END
+  cp ../../examples/rust/first_block.rs "$folder/program/src/main.rs"
+  cd "$folder/program"
+  expected=$(cat "$here/../../examples/rust/expected/first_block.txt")
+  [ "$(CACHALOT_LIB_DIR='' CACHALOT_DRIVER=sim "$cargo" run --quiet --features bundled)" = "$expected" ]
+  echo "built from the sources in the crate"
+  if [ -n "${CACHALOT_LIB_DIR:-}" ]; then
+    [ "$(CACHALOT_DRIVER=sim "$cargo" run --quiet)" = "$expected" ]
+    echo "built against an installed library"
+  fi
+  cd "$here"
+}
+
+# The C++ side under the address sanitizer: what the crate does to the library is what C could do.
+asan() {
+  if [ -z "${CACHALOT_ASAN_LIB_DIR:-}" ]; then
+    echo "the part asan is skipped: CACHALOT_ASAN_LIB_DIR names no library"
+    return 0
+  fi
+  CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR "$cargo" test --quiet --locked -p cachalot \
+    --features serde,allocator-api2 --target-dir target/asan --no-run
+  library=$("${CC:-cc}" -print-file-name=libasan.so)
+  # Allocators that are left behind on purpose are leaks (tests/life.rs), so are closures that own
+  # their allocator: leaks are looked for where there are none of these.
+  for name in life callbacks threads interface features golden fuzz; do
+    leaks=1
+    case $name in life | golden) leaks=0 ;; esac
+    CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR LD_PRELOAD=$library \
+      ASAN_OPTIONS="detect_leaks=$leaks:abort_on_error=0:exitcode=23" \
+      "$cargo" test --quiet --locked -p cachalot --features serde,allocator-api2 \
+      --target-dir target/asan --test "$name"
+  done
+}
+
+# The calls of the test `fuzz`, guided by coverage, for some seconds. What cargo-fuzz asks the compiler
+# for, but for the sanitizer, which needs nightly.
+fuzz() {
+  host=$(rustc -vV | sed -n "s/^host: //p")  # a target of its own, or what builds it is changed too
+  RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing" \
+    "$cargo" run --quiet --locked --manifest-path fuzz/Cargo.toml --target "$host" --bin calls -- \
+    -max_total_time="${CACHALOT_FUZZ_SECONDS:-4}" -print_final_stats=1
+}
+
+[ $# -gt 0 ] || set -- lint doc test package asan fuzz
+for part; do
+  case $part in
+    lint | doc | package | asan | fuzz) "$part" ;;
+    test) run_tests ;;
+    *)
+      echo "no part: $part" >&2
+      exit 2
+      ;;
+  esac
+done
