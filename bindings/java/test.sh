@@ -27,6 +27,12 @@ found=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
 [ "${found:-0}" -ge 17 ] || missing "A JDK of 17 or newer (Debian: default-jdk-headless; found: ${found:-none})"
 command -v mvn >/dev/null || missing "Maven (Debian: maven)"
 
+version=$(cat "$root/VERSION")
+for pom in pom.xml bench/pom.xml; do
+  grep -q "^  <version>$version</version>" $pom || { echo "$pom has another version than VERSION, $version" >&2; exit 1; }
+done
+grep -q "<cachalot.version>$version<" consumer/pom.xml
+
 maven() {
   CACHALOT_LIB_DIR=$build mvn -B -q -Dbuild.folder="$out" "$@"
 }
@@ -58,7 +64,9 @@ run_newest() {
   [ -n "$newest" ] || { echo "There is no JDK that is newer than $found"; return 0; }
   echo "Java $found"
   rm -rf "$out/surefire-reports"
-  maven surefire:test -Djvm="$newest/bin/java" -Dtest.jvm="--enable-native-access=ALL-UNNAMED --illegal-native-access=deny" \
+  access=--enable-native-access=ALL-UNNAMED
+  [ "$found" -lt 24 ] || access="$access --illegal-native-access=deny"
+  maven surefire:test -Djvm="$newest/bin/java" -Dtest.jvm="$access" \
     >"$out/newest.log" 2>&1 || { cat "$out/newest.log"; return 1; }
   say "$out/newest.log"
 }
