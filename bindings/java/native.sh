@@ -17,8 +17,9 @@ if [ -n "${CACHALOT_LIB_DIR-}" ]; then
   [ -e "$from/$core" ] || { echo "CACHALOT_LIB_DIR, $from, has no $core" >&2; exit 1; }
 else
   from=$target/library
-  cmake -S "$root" -B "$from" -DCMAKE_BUILD_TYPE=Release >"$target/library.log" 2>&1 &&
-    cmake --build "$from" --target cachalot --parallel >>"$target/library.log" 2>&1 ||
+  cmake -S "$root" -B "$from" -DCMAKE_BUILD_TYPE=Release -DCACHALOT_BUILD_TOOLS=OFF -DCACHALOT_BUILD_TESTS=OFF \
+    -DCACHALOT_BUILD_EXAMPLES=OFF >"$target/library.log" 2>&1 &&
+    cmake --build "$from" --target cachalot --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-2}" >>"$target/library.log" 2>&1 ||
     { cat "$target/library.log" >&2; exit 1; }
 fi
 

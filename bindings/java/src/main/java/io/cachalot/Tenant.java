@@ -14,6 +14,8 @@ import java.util.OptionalInt;
 public final class Tenant implements AutoCloseable {
   private final Allocator allocator;
   final Core core;
+  /** null: it is never asked. */
+  private final Listeners.Ref<PressureCallback> callback;
 
   /** What is left of a tenant when it has been collected. */
   static final class Core extends Resource {
@@ -40,8 +42,9 @@ public final class Tenant implements AutoCloseable {
     }
   }
 
-  Tenant(Allocator allocator, long address) {
+  private Tenant(Allocator allocator, long address, Listeners.Ref<PressureCallback> callback) {
     this.allocator = allocator;
+    this.callback = callback;
     core = new Core(allocator.core, address);
     Cleaners.register(this, core);
   }
@@ -56,7 +59,16 @@ public final class Tenant implements AutoCloseable {
         Texts.toC(memory, values.name);
       }
       scratch.check(Native.tenantCreate(scratch.handle, values.write(memory), scratch.out, scratch.error));
-      return new Tenant(allocator, scratch.outLong());
+      return new Tenant(allocator, scratch.outLong(), ref);
+    } catch (Throwable thrown) {
+      forget(allocator, ref);
+      throw thrown;
+    }
+  }
+
+  private static void forget(Allocator allocator, Listeners.Ref<PressureCallback> callback) {
+    if (callback != null) {
+      allocator.listeners.remove(callback);
     }
   }
 
@@ -158,5 +170,6 @@ public final class Tenant implements AutoCloseable {
   @Override
   public void close() {
     core.close();
+    forget(allocator, callback);
   }
 }
