@@ -98,9 +98,9 @@ END
 }
 
 mkdir -p "$out"
-for part in "${@:-all}"; do
+[ $# -gt 0 ] || set -- test newest examples consumer
+for part; do
   case $part in
-    all) run_test && run_newest && run_examples && run_consumer ;;
     test | newest | examples | consumer) "run_$part" ;;
     *) echo "There is no part $part" >&2; exit 2 ;;
   esac
