@@ -174,8 +174,8 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard* shard, const Re
 
 // ---- Counting
 
-// False: refused, and nothing has changed: collect() with nothing held, and try again. Never for the
-// whole device. pre: the shard, at which this call has changed nothing yet but through begin_at().
+// False: refused, and nothing has changed: collect(), and try again. Never for the whole device.
+// pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
   Account& account = shard.account;
   const bool may_use_slack = !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));

@@ -28,12 +28,12 @@ class DeviceAllocator::Hold {
   // More than one shard. The shard is let go on the way, so what was found there may have changed.
   void take_all();
   void let_go();
-  // Of the shard alone.
-  void take_shard(Shard* shard);
-  void let_shard_go();
 
  private:
   friend class Unlocked;
+
+  void take_shard(Shard* shard);
+  void let_shard_go();
 
   DeviceAllocator& device_;
   Shard* shard_ = nullptr;
