@@ -44,6 +44,8 @@ pub struct Allocator {
 
 pub(crate) struct Inner {
     raw: NonNull<sys::cachalot_allocator>,
+    /// Whether `Allocator::end` has destroyed the handle.
+    is_destroyed: bool,
     driver: Driver,
     owner: ManuallyDrop<Owner>,
     /// Addresses that `Block::leak` gave away and that nobody has taken back.
@@ -72,10 +74,13 @@ impl Drop for Inner {
             // SAFETY: the field is not used afterwards.
             return unsafe { ManuallyDrop::drop(&mut self.owner) };
         }
-        // SAFETY: this is the only owner, so no other call is under way; if it works the handle is
-        // not used again.
-        let ended =
-            ffi::call(|error| unsafe { sys::cachalot_allocator_destroy(self.raw.as_ptr(), error) });
+        let ended = if self.is_destroyed {
+            Ok(())
+        } else {
+            // SAFETY: this is the only owner, so no other call is under way; if it works the handle
+            // is not used again.
+            ffi::call(|error| unsafe { sys::cachalot_allocator_destroy(self.raw.as_ptr(), error) })
+        };
         match ended {
             Ok(()) => {
                 self.orphans.end();
@@ -124,6 +129,7 @@ impl Allocator {
     ) -> Self {
         let inner = Inner {
             raw,
+            is_destroyed: false,
             driver,
             owner: ManuallyDrop::new(owner),
             leaked: Mutex::default(),
@@ -195,8 +201,8 @@ impl Allocator {
         if let Owner::Replay(_) = &*self.inner.owner {
             return Err((self, Error::state("a replay's allocator ends with the replay")));
         }
-        let inner = match Arc::try_unwrap(self.inner) {
-            Ok(inner) => ManuallyDrop::new(inner),
+        let mut inner = match Arc::try_unwrap(self.inner) {
+            Ok(inner) => inner,
             Err(inner) => {
                 let others = Arc::strong_count(&inner).saturating_sub(1);
                 let message = format!("{others} other owners of this allocator are left");
@@ -205,18 +211,10 @@ impl Allocator {
         };
         match ffi::call(|error| destroy(inner.raw.as_ptr(), error)) {
             Ok(()) => {
-                let mut inner = inner;
-                inner.orphans.end();
-                // SAFETY: the handle is gone, so only the rest is dropped, once and field by field.
-                unsafe {
-                    ManuallyDrop::drop(&mut inner.owner);
-                    std::ptr::drop_in_place(&raw mut inner.driver);
-                    std::ptr::drop_in_place(&raw mut inner.leaked);
-                    std::ptr::drop_in_place(&raw mut inner.orphans);
-                }
+                inner.is_destroyed = true; // What is left goes as always.
                 Ok(())
             }
-            Err(error) => Err((Self { inner: Arc::new(ManuallyDrop::into_inner(inner)) }, error)),
+            Err(error) => Err((Self { inner: Arc::new(inner) }, error)),
         }
     }
 
