@@ -27,7 +27,7 @@ class Binding:
 
 BINDINGS = [
     Binding("Python", "bindings/python", ".py", False, lambda n: rf'\bcachalot_{n}\b|"{n}"', "/_c.py"),
-    Binding("Rust", "bindings/rust", ".rs", True, lambda n: rf"\bcachalot_{n}\b", "/cachalot-sys/"),
+    Binding("Rust", "bindings/rust", ".rs", True, lambda n: rf"\bsys::cachalot_{n}\b", "/cachalot-sys/"),
     Binding("Java", "bindings/java", ".java", True, lambda n: rf"\bNative\s*(?:\.|::)\s*{camel(n)}\b", "/raw/"),
     Binding("Go", "bindings/go", ".go", True, lambda n: rf"\braw\.{pascal(n)}\b", "/internal/raw/"),
 ]
@@ -44,7 +44,7 @@ HEAD = """\
 # Which function has its place where
 
 The file of each binding that uses a function of [the public header](../capi/include/cachalot/cachalot.h) \
-outside of the low layer; one of the tests, where nothing else uses it. {bindings}
+outside of the low layer; of a binding that has not all, one of the tests, where nothing else uses it. {bindings}
 
 """
 
@@ -59,7 +59,7 @@ def sources(binding: Binding, root: pathlib.Path) -> dict[str, str]:
 
 
 def is_test(path: str) -> bool:
-    return re.search(r"/tests?/|/examples/|_test\.go$", path) is not None
+    return re.search(r"/(tests?|examples|bench|fuzz)/|_test\.go$", path) is not None
 
 
 def place(binding: Binding, texts: dict[str, str], function: str) -> str | None:
@@ -77,7 +77,7 @@ def write(interface: Interface, root: pathlib.Path) -> tuple[dict[str, str], lis
         cells = []
         for binding in present:
             path = place(binding, texts[binding], f.name)
-            if path or not binding.is_complete:
+            if not binding.is_complete or (path and not is_test(path)):
                 cells.append(link(path) if path else "")
             else:
                 cells.append(LEFT_OUT.get(f.name, "**missing**"))
