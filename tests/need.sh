@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# To be sourced: need PACKAGE... installs the Debian packages that are missing.
+# To be sourced: what scripts need of the machine.
 
+# need PACKAGE...: installs the Debian packages that are missing.
 need() {
   missing=
   for package in "$@"; do
@@ -19,4 +20,17 @@ need() {
   $as_root apt-get update -qq
   # shellcheck disable=SC2086
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# at_least WANTED FOUND: whether the version FOUND, maybe empty, is no older.
+at_least() {
+  [ -n "$2" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
+}
+
+# leave_out TEXT [STATUS]: says what is missing and what is not done for it, and ends with STATUS (77, which
+# CTest takes for skipped); an error where CI is set.
+leave_out() {
+  echo "$1" >&2
+  [ -z "${CI+set}" ] || exit 1
+  exit "${2:-77}"
 }

@@ -8,16 +8,14 @@
 set -eu
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
+. "$root/tests/need.sh"
 build=$(cd "$root" && cd "${1:-build/release}" && pwd)
 
 needed=$(sed -n 's/^go //p' go.mod)
 export GOTOOLCHAIN=local
 found=$(go env GOVERSION 2>/dev/null | sed 's/^go//' || true)
-if [ -z "$found" ] || [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ]; then
-  echo "Go $needed or newer is missing (go.dev/dl; found: ${found:-none}): its packages are not tested" >&2
-  [ -z "${CI+set}" ] || exit 1
-  exit 77
-fi
+at_least "$needed" "$found" ||
+  leave_out "Go $needed or newer is missing (go.dev/dl; found: ${found:-none}): its packages are not tested"
 
 unformatted=$(gofmt -l .)
 if [ -n "$unformatted" ]; then

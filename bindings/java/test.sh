@@ -13,19 +13,16 @@
 set -eu
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
+. "$root/tests/need.sh"
 build=$(cd "$root" && cd "${1:-build/release}" && pwd)
 [ $# -eq 0 ] || shift
 out=$build/java
 export MAVEN_OPTS="${MAVEN_OPTS-} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-missing() {
-  echo "$1 is missing: Java is not tested" >&2
-  [ -z "${CI+set}" ] || exit 1
-  exit 77
-}
 found=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
-[ "${found:-0}" -ge 17 ] || missing "A JDK of 17 or newer (Debian: default-jdk-headless; found: ${found:-none})"
-command -v mvn >/dev/null || missing "Maven (Debian: maven)"
+at_least 17 "$found" ||
+  leave_out "A JDK of 17 or newer is missing (Debian: default-jdk-headless; found: ${found:-none}): Java is not tested"
+command -v mvn >/dev/null || leave_out "Maven is missing (Debian: maven): Java is not tested"
 
 version=$(cat "$root/VERSION")
 for pom in pom.xml bench/pom.xml; do

@@ -28,7 +28,7 @@ fi
 installed=$(PATH="$PATH:/usr/local/cuda/bin" command -v nvcc || true)
 is_new_enough() {
   release=$("$1" --version | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
-  [ "$(printf '12.3\n%s\n' "$release" | sort -V | head -n 1)" = 12.3 ]
+  at_least 12.3 "$release"
 }
 if [ -n "$installed" ] && [ -z "$always" ] && is_new_enough "$installed"; then
   echo "CUDA Toolkit: $installed"
