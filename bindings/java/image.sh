@@ -7,10 +7,10 @@
 # FOLDER has what Maven has built (bindings/java/target, BUILD/java). OUT gets image (at most 40 MiB), the classes,
 # JUnit's console, the golden files, and run.sh. JAVA_HOME chooses the Java.
 set -eu
-cd "$(dirname "$0")"
 built=$(cd "$1" && pwd)
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
+cd "$(dirname "$0")"
 home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
 junit=$(sed -n 's,.*<junit.version>\(.*\)</junit.version>.*,\1,p' pom.xml)
 

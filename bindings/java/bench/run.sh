@@ -6,9 +6,9 @@
 #
 # FOLDER has the classes that Maven has built (bindings/java/target, BUILD/java); arguments are the JMH's.
 set -eu
-cd "$(dirname "$0")"
 built=$(cd "$1" && pwd)
 shift
+cd "$(dirname "$0")"
 home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
 out=$built/bench
 native=$built/classes/META-INF/native/linux-x86_64
