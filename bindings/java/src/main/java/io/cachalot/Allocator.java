@@ -95,7 +95,13 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws DriverException for an error that the driver reported now or left pending
    */
   public Block allocate(long size, int device, long stream) {
-    return own(allocateUnowned(size, device, stream));
+    boolean isAmbient = Ambient.begin();
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.allocate(scratch.handle, size, device, stream, scratch.out, scratch.error));
+      return own(scratch.outLong(), scratch);
+    } finally {
+      Ambient.end(isAmbient);
+    }
   }
 
   /**
@@ -122,7 +128,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     try (Scratch scratch = Scratch.enter(core)) {
       request.put(scratch);
       scratch.check(Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error));
-      return own(scratch.outLong());
+      return own(scratch.outLong(), scratch);
     } finally {
       Ambient.end(isAmbient);
     }
@@ -149,9 +155,9 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   }
 
   /** An owner for an address; if there can be none it is freed. */
-  Block own(long address) {
+  Block own(long address, Scratch scratch) {
     try {
-      return new Block(this, address);
+      return new Block(this, address, scratch);
     } catch (Throwable thrown) {
       core.freeAbandoned(address);
       throw thrown;
@@ -167,7 +173,9 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    */
   public Block adopt(long address) {
     blockAt(address);
-    return own(address);
+    try (Scratch scratch = Scratch.enter(core)) {
+      return own(address, scratch);
+    }
   }
 
   /**

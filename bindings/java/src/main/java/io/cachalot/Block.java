@@ -2,11 +2,10 @@
 package io.cachalot;
 
 import io.cachalot.raw.Native;
-import java.lang.ref.Cleaner;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
-import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
-import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * Memory that was handed out, with its owner: closing frees it, and so does the collector for a block that nobody
@@ -16,64 +15,35 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * blocks. Where a block of its own costs too much there is {@link Allocator#allocateUnowned}.
  */
 public final class Block implements AutoCloseable {
+  private static final VarHandle STATE;
+
+  static {
+    try {
+      STATE = MethodHandles.lookup().findVarHandle(Block.class, "state", Object.class);
+    } catch (ReflectiveOperationException impossible) {
+      throw new ExceptionInInitializerError(impossible);
+    }
+  }
+
   private final Allocator allocator;
-  private final Memory memory;
-  private final Cleaner.Cleanable cleanable;
-  /** What was lent to code that reads and writes the memory; under this object's lock. */
-  private HostView view;
+  private final long address;
+  /** Its guard; with its view, once there is one ({@link Lent}); null once the block is given up. */
+  private volatile Object state;
 
-  /** What is left of a block when it has been collected. */
-  private static final class Memory implements Runnable {
-    final AllocatorCore core;
-    final long address;
-    final AtomicBoolean isGivenUp = new AtomicBoolean();
-    /** A buffer that does not keep the block. */
-    volatile WeakReference<ByteBuffer> lent;
+  /** The guard of a block that was lent to code which reads and writes its memory. Given up under the block's lock. */
+  private record Lent(Guard guard, HostView view) {}
 
-    Memory(AllocatorCore core, long address) {
-      this.core = core;
-      this.address = address;
-    }
-
-    @Override
-    public void run() {
-      if (isGivenUp.compareAndSet(false, true) && !isLeftToBuffer()) {
-        core.freeAbandoned(address);
-      }
-    }
-
-    /** Whether somebody has such a buffer still; then the memory is freed after it. */
-    boolean isLeftToBuffer() {
-      ByteBuffer buffer = lent == null ? null : lent.get();
-      if (buffer == null) {
-        return false;
-      }
-      core.leaveToBuffer();
-      Cleaners.register(buffer, new Rest(core, address));
-      return true;
-    }
-  }
-
-  /** Memory of a closed block, of which somebody has a buffer. */
-  private static final class Rest implements Runnable {
-    private final AllocatorCore core;
-    private final long address;
-
-    Rest(AllocatorCore core, long address) {
-      this.core = core;
-      this.address = address;
-    }
-
-    @Override
-    public void run() {
-      core.freeAfterBuffer(address);
-    }
-  }
-
-  Block(Allocator allocator, long address) {
+  /** Takes over an address; if this throws, it has not. */
+  Block(Allocator allocator, long address, Scratch scratch) {
     this.allocator = allocator;
-    memory = new Memory(allocator.core, address);
-    cleanable = address == 0 ? null : Cleaners.register(this, memory);
+    this.address = address;
+    if (address == 0) {
+      state = Guard.NONE;
+    } else {
+      Guard guard = Guard.take(scratch);
+      state = guard;
+      guard.watch(allocator.core, address);
+    }
   }
 
   /**
@@ -83,13 +53,13 @@ public final class Block implements AutoCloseable {
    * @throws IllegalStateException if the block is closed
    */
   public long address() {
-    if (memory.isGivenUp.get()) {
+    if (state == null) {
       throw closed();
     }
-    if (memory.core.isClosed()) {
-      throw memory.core.closed();
+    if (allocator.core.isClosed()) {
+      throw allocator.core.closed();
     }
-    return memory.address;
+    return address;
   }
 
   private static IllegalStateException closed() {
@@ -140,9 +110,8 @@ public final class Block implements AutoCloseable {
    * @param current the current stream
    */
   public void recordStream(long stream, long current) {
-    long address = address();
-    try (Scratch scratch = Scratch.enter(memory.core)) {
-      scratch.check(Native.recordStreamOnStream(scratch.handle, address, stream, current, scratch.error));
+    try (Scratch scratch = Scratch.enter(allocator.core)) {
+      scratch.check(Native.recordStreamOnStream(scratch.handle, address(), stream, current, scratch.error));
     } finally {
       Reference.reachabilityFence(this);
     }
@@ -161,22 +130,39 @@ public final class Block implements AutoCloseable {
    * @throws IllegalStateException if the block is closed
    */
   public ByteBuffer asByteBuffer() {
-    long address = address();
+    long open = address();
     if (!allocator.driverName().equals("host")) {
       throw new UnsupportedOperationException("only blocks of the host driver can be read and written");
     }
     synchronized (this) {
-      if (view == null) {
-        long size = address == 0 ? 0 : info().requested();
-        if (size > Integer.MAX_VALUE) {
-          throw new UnsupportedOperationException("a buffer has 2 GiB at most, the block has " + size + " bytes");
-        }
-        view = HostView.of(this, address, (int) size);
-        memory.lent = view.keepsBlock() ? null : new WeakReference<>(view.buffer());
-        memory.core.lent(view);
+      if (!(state instanceof Lent)) {
+        lend(open);
       }
-      return view.buffer();
+      if (state instanceof Lent lent) {
+        return lent.view.buffer();
+      }
+      throw closed();
     }
+  }
+
+  private void lend(long open) {
+    long size = open == 0 ? 0 : info().requested();
+    if (size > Integer.MAX_VALUE) {
+      throw new UnsupportedOperationException("a buffer has 2 GiB at most, the block has " + size + " bytes");
+    }
+    Object guard = state;
+    if (guard == null) {
+      return;
+    }
+    HostView view = HostView.of(this, open, (int) size);
+    if (!STATE.compareAndSet(this, guard, new Lent((Guard) guard, view))) {
+      view.end();
+      return;
+    }
+    if (!view.keepsBlock() && open != 0) {
+      ((Guard) guard).lend(view.buffer());
+    }
+    allocator.core.lent(view);
   }
 
   /**
@@ -187,21 +173,17 @@ public final class Block implements AutoCloseable {
    * @throws IllegalStateException if it is closed, or there is a buffer of it
    */
   public long leak() {
-    synchronized (this) {
-      if (view != null) {
+    try (Scratch scratch = Scratch.enter()) {
+      Object guard = state;
+      if (guard instanceof Lent) {
         throw new IllegalStateException("there is a buffer of the block");
       }
-      if (!memory.isGivenUp.compareAndSet(false, true)) {
+      if (guard == null || !STATE.compareAndSet(this, guard, null)) {
         throw closed();
       }
-    }
-    forget();
-    return memory.address;
-  }
-
-  private void forget() {
-    if (cleanable != null) {
-      cleanable.clean();
+      ((Guard) guard).end();
+      ((Guard) guard).giveBack(scratch);
+      return address;
     }
   }
 
@@ -225,30 +207,54 @@ public final class Block implements AutoCloseable {
     free(true, current);
   }
 
-  private synchronized void free(boolean hasCurrent, long current) {
-    if (memory.isGivenUp.get()) {
+  private void free(boolean hasCurrent, long current) {
+    if (state == null) {
       return;
     }
-    // After closeAll() the memory is gone already.
-    try (Scratch scratch = Scratch.enterIfOpen(memory.core)) {
-      if (view != null) {
-        view.end();
-        view = null;
+    AllocatorCore core = allocator.core;
+    try (Scratch scratch = Scratch.enter()) {
+      // After closeAll() the memory is gone already.
+      boolean isThere = scratch.useIfOpen(core);
+      Guard guard = giveUp();
+      if (guard == null) {
+        return;
       }
-      memory.isGivenUp.set(true);
-      if (scratch != null && !memory.isLeftToBuffer()) {
-        memory.core.free(scratch, memory.address, hasCurrent, current);
-      }
-    } finally {
-      if (memory.isGivenUp.get()) {
-        forget();
+      boolean isLeft = guard.end();
+      try {
+        if (isThere && !isLeft) {
+          core.free(scratch, address, hasCurrent, current);
+        }
+      } finally {
+        guard.giveBack(scratch);
       }
     }
+  }
+
+  /** The guard, for who has ended the block; null for all others. */
+  private Guard giveUp() {
+    for (Object open = state; open != null; open = state) {
+      if (open instanceof Lent lent) {
+        return giveUp(lent);
+      }
+      if (STATE.compareAndSet(this, open, null)) {
+        return (Guard) open;
+      }
+    }
+    return null;
+  }
+
+  private synchronized Guard giveUp(Lent lent) {
+    if (state == null) {
+      return null;
+    }
+    lent.view.end();
+    state = null;
+    return lent.guard;
   }
 
   /** The address, for messages. */
   @Override
   public String toString() {
-    return String.format("Block(%#x%s)", memory.address, memory.isGivenUp.get() ? ", closed" : "");
+    return String.format("Block(%#x%s)", address, state == null ? ", closed" : "");
   }
 }

@@ -50,6 +50,7 @@ final class Scratch extends ScratchFields implements AutoCloseable {
   /** The thread of the call, of one from the pool. */
   private volatile Thread borrower;
   private boolean busy;
+  private WeakReference<Guard.Spare> spareGuards = new WeakReference<>(null);
   /** The address of what the call uses. */
   long handle;
   /** Where a call writes its error. */
@@ -94,18 +95,25 @@ final class Scratch extends ScratchFields implements AutoCloseable {
   /** The same; null if it is closed. */
   static Scratch enterIfOpen(Resource resource) {
     Scratch scratch = enter();
-    if (scratch.owner == null && resource.takesLocks() && LOCKED.get()[0] > 0) {
-      scratch.close();
+    boolean isOpen = false;
+    try {
+      isOpen = scratch.useIfOpen(resource);
+    } finally {
+      if (!isOpen) {
+        scratch.close();
+      }
+    }
+    return isOpen ? scratch : null;
+  }
+
+  /** For a scratch that uses nothing yet: whether it can be used. */
+  boolean useIfOpen(Resource resource) {
+    if (owner == null && resource.takesLocks() && LOCKED.get()[0] > 0) {
       throw new IllegalStateException("this callback runs under a lock of the allocator, and must not call it");
     }
-    USING.setVolatile(scratch, resource);
-    long address = resource.address();
-    if (address == 0) {
-      scratch.close();
-      return null;
-    }
-    scratch.handle = address;
-    return scratch;
+    USING.setVolatile(this, resource);
+    handle = resource.address();
+    return handle != 0;
   }
 
   @Override
@@ -202,6 +210,15 @@ final class Scratch extends ScratchFields implements AutoCloseable {
         own.busy = wasBusy;
       }
     }
+  }
+
+  Guard.Spare spareGuards() {
+    Guard.Spare spare = spareGuards.get();
+    if (spare == null) {
+      spare = new Guard.Spare();
+      spareGuards = new WeakReference<>(spare);
+    }
+    return spare;
   }
 
   // ---- Memory -----------------------------------------------------------------------------------

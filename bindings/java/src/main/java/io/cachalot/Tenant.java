@@ -108,7 +108,7 @@ public final class Tenant implements AutoCloseable {
     try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(allocator.core)) {
       scratch.check(Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out,
           scratch.error));
-      return allocator.own(scratch.outLong());
+      return allocator.own(scratch.outLong(), scratch);
     } finally {
       Ambient.end(isAmbient);
     }

@@ -111,6 +111,45 @@ final class LifeTest {
   }
 
   @Test
+  void aClosedBlockHasNoPartInTheNext() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30); Allocator allocator = Allocator.builder().driver(sim).options("").build()) {
+      Block closed = allocator.allocate(MIB);
+      closed.close();
+      Block next = allocator.allocate(MIB);
+      closed.close();
+      assertThrows(IllegalStateException.class, closed::address);
+      closed = null;
+      System.gc();
+      Thread.sleep(50);
+      assertEquals(MIB, next.info().requested());
+      assertEquals(MIB, allocator.memoryAllocated(0));
+      assertEquals(next.address(), next.leak());
+      Block adopted = allocator.adopt(0x700000000000L);
+      assertThrows(IllegalStateException.class, next::leak);
+      next.close();
+      assertEquals(MIB, allocator.memoryAllocated(0), "the adopted one is there");
+      adopted.close();
+      assertEquals(0, allocator.memoryAllocated(0));
+    }
+  }
+
+  private static void forgetAfterClosing(Allocator allocator) {
+    for (int i = 0; i < 100; i++) {
+      allocator.allocate(MIB).close();
+      allocator.allocate(MIB);
+    }
+  }
+
+  @Test
+  void theCollectorFreesBlocksThatFollowClosedOnes() throws InterruptedException {
+    try (Sim sim = Sim.create(1 << 30); Allocator allocator = Allocator.builder().driver(sim).options("").build()) {
+      forgetAfterClosing(allocator);
+      assertTrue(allocator.memoryAllocated(0) > 0);
+      eventually("all blocks are freed", () -> allocator.memoryAllocated(0) == 0);
+    }
+  }
+
+  @Test
   void aBlockKeepsItsAllocator() throws InterruptedException {
     try (Sim sim = Sim.create(1 << 30)) {
       Block block = Allocator.builder().driver(sim).options("").build().allocate(MIB);
