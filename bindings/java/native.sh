@@ -2,15 +2,32 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the JNI glue, and puts it and the library into the classes, for the jar. Called by Maven.
 #
-#   bindings/java/native.sh TARGET JAVA_HOME
+#   bindings/java/native.sh TARGET JAVA_HOME [tests]
 #
-# The library is that of CACHALOT_LIB_DIR; without it, it is built in TARGET/library.
+# The library is that of CACHALOT_LIB_DIR; without it, it is built in TARGET/library. `tests` builds what the tests
+# have in C, into their classes.
 set -eu
 cd "$(dirname "$0")"
 target=$1 home=$2
 root=$(cd ../.. && pwd)
 interface=$(sed -n 's/.*int INTERFACE = \([0-9]*\);/\1/p' src/main/java/io/cachalot/raw/Constants.java)
 core=libcachalot.so.$((interface / 100)).$((interface % 100))
+out=$target/classes/META-INF/native/linux-x86_64
+
+# To a library from sources, against that in $out.
+compile() {
+  to=$1
+  shift
+  "${CC:-cc}" -std=c99 -O2 -Wall -Wextra -Wconversion -Werror -shared -fPIC -fvisibility=hidden \
+    -I"$home/include" -I"$home/include/linux" -I"$target/headers" -I"$root/capi/include" -I"$target/version" \
+    "$@" -o "$to" "$out/$core" -Wl,-z,defs -Wl,-z,now -s
+}
+
+if [ "${3-}" = tests ]; then
+  mkdir -p "$target/test-classes"
+  compile "$target/test-classes/libforeign_thread.so" src/test/c/foreign_thread.c -pthread
+  exit
+fi
 
 if [ -n "${CACHALOT_LIB_DIR-}" ]; then
   from=$CACHALOT_LIB_DIR
@@ -23,7 +40,6 @@ else
     { cat "$target/library.log" >&2; exit 1; }
 fi
 
-out=$target/classes/META-INF/native/linux-x86_64
 mkdir -p "$out" "$target/version/cachalot"
 IFS=. read -r major minor patch <"$root/VERSION"
 sed "s/@PROJECT_VERSION_MAJOR@/$major/; s/@PROJECT_VERSION_MINOR@/$minor/; s/@PROJECT_VERSION_PATCH@/$patch/
@@ -31,8 +47,5 @@ sed "s/@PROJECT_VERSION_MAJOR@/$major/; s/@PROJECT_VERSION_MINOR@/$minor/; s/@PR
 install -m 755 "$(readlink -f "$from/$core")" "$out/$core"
 strip --strip-unneeded "$out/$core"
 # The library lies beside the glue: that one is taken, whatever LD_LIBRARY_PATH says.
-"${CC:-cc}" -std=c99 -O2 -Wall -Wextra -Wconversion -Werror -shared -fPIC -fvisibility=hidden \
-  -I"$home/include" -I"$home/include/linux" -I"$target/headers" -I"$root/capi/include" -I"$target/version" \
-  src/main/c/*.c -o "$out/libcachalot_jni.so" "$out/$core" \
-  -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN' -Wl,-z,defs -Wl,-z,now -s
+compile "$out/libcachalot_jni.so" src/main/c/*.c -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN'
 (cd "$out" && sha256sum "$core" libcachalot_jni.so >SHA256SUMS)

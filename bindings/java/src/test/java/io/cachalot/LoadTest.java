@@ -40,18 +40,10 @@ final class LoadTest {
 
   /** What a new virtual machine says. */
   private String probe(Map<String, String> environment, String classPath, String... options) throws Exception {
-    List<String> command = new ArrayList<>(before);
-    command.addAll(List.of(System.getProperty("java.home") + "/bin/java",
-        "-Djava.io.tmpdir=" + temporary, "-cp", classPath));
-    command.addAll(List.of(options));
-    command.add(LoadProbe.class.getName());
-    ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
-    builder.environment().remove("CACHALOT_LIB_DIR");
-    builder.environment().putAll(environment);
-    Process process = builder.start();
-    String output = new String(process.getInputStream().readAllBytes());
-    assertEquals(0, process.waitFor(), output);
-    return output;
+    List<String> arguments = new ArrayList<>(List.of("-Djava.io.tmpdir=" + temporary, "-cp", classPath));
+    arguments.addAll(List.of(options));
+    arguments.add(LoadProbe.class.getName());
+    return Jvm.run(before, environment, arguments);
   }
 
   private String all() {
@@ -152,12 +144,33 @@ final class LoadTest {
   /** Mounts a folder for the virtual machine only, where this user may. */
   private static final String MOUNT = "mount -t tmpfs -o noexec none \"$0\" && exec \"$@\"";
 
+  /** Lets nothing be written anywhere. */
+  private static final String READ_ONLY = "while read -r _ place _; do mount -o remount,ro,bind \"$place\"; done "
+      + "</proc/self/mounts 2>/dev/null; ! touch \"$0\" 2>/dev/null && exec \"$@\"";
+
+  /** Starts what follows by a shell that may mount. */
+  private void startBy(String script, Path argument) throws Exception {
+    before = List.of("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, argument.toString());
+    assumeTrue(new ProcessBuilder(Stream.concat(before.stream(), Stream.of("true")).toList()).start().waitFor() == 0,
+        "nothing can be mounted here");
+  }
+
+  @Test
+  void aReadOnlyRootGetsAnAnswerAndHasAWay() throws Exception {
+    Path there = nativeFiles();
+    startBy(READ_ONLY, folder.resolve("written"));
+    String said = probe(Map.of(), all(), "-XX:-UsePerfData");
+    for (String word : List.of("failed:", temporary.toString(), "/dev/shm", "Read-only file system", Library.PROPERTY)) {
+      assertTrue(said.contains(word), said);
+    }
+    assertTrue(probe(Map.of(), all(), "-XX:-UsePerfData", "-D" + Library.PROPERTY + "=" + there)
+        .contains("found: system property"));
+  }
+
   @Test
   void noexecGetsAnAnswer() throws Exception {
     Path noexec = Files.createDirectory(folder.resolve("noexec"));
-    before = List.of("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, noexec.toString());
-    assumeTrue(new ProcessBuilder(Stream.concat(before.stream(), Stream.of("true")).toList()).start().waitFor() == 0,
-        "nothing can be mounted here");
+    startBy(MOUNT, noexec);
     String said = probe(Map.of(), all(), "-D" + Unpacked.PROPERTY + "=" + noexec);
     assertTrue(said.contains("failed:") && said.contains("noexec"), said);
     // Another folder is taken where none is named.

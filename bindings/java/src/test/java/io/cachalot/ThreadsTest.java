@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Exchanger;
@@ -133,6 +134,34 @@ final class ThreadsTest {
         assertEquals(List.of("the allocator is closed"), ends.stream().distinct().toList());
       }
     }
+  }
+
+  @Test
+  void aBlockIsFreedOnceWhoeverClosesIt() throws Exception {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim)) {
+      for (int round = 0; round < 100; round++) {
+        Block shared = allocator.allocate(MIB);
+        ConcurrentLinkedQueue<Block> next = new ConcurrentLinkedQueue<>();
+        CountDownLatch all = new CountDownLatch(4);
+        run(Executors.newFixedThreadPool(4), 4, number -> {
+          all.countDown();
+          all.await();
+          shared.close();
+          next.add(allocator.allocate(MIB));
+        });
+        assertEquals(4, next.stream().map(Block::address).distinct().count());
+        assertEquals(4 * MIB, allocator.memoryAllocated(0));
+        next.forEach(Block::close);
+      }
+    }
+  }
+
+  @Test
+  void callbacksOfThreadsThatAreNoneOfJavas() throws Exception {
+    String said = Jvm.run(List.of(), Map.of(), List.of("-Xcheck:jni", "-cp", System.getProperty("java.class.path"),
+        ForeignThreadProbe.class.getName()));
+    assertEquals("callbacks on other threads: 20 of 20, thrown: 20, calls that failed: 0, threads left: 0, "
+        + "reserved: 0\n", said);
   }
 
   private static ExecutorService virtualThreads() throws ReflectiveOperationException {
