@@ -15,6 +15,9 @@ final class Jvm {
   static String run(List<String> before, Map<String, String> environment, List<String> arguments) throws Exception {
     List<String> command = new ArrayList<>(before);
     command.add(System.getProperty("java.home") + "/bin/java");
+    if (Runtime.version().feature() >= 22) {
+      command.add("--enable-native-access=ALL-UNNAMED");
+    }
     command.addAll(arguments);
     ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     builder.environment().remove("CACHALOT_LIB_DIR");
