@@ -114,7 +114,9 @@ def main():
     prefix = check_find_package(check_components(build, work), work)
     run(prefix / "bin" / "cachalot", "--version")
     check_pkg_config(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
-    build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}")
+    # In bundles and unoptimized: it is about how the projects fit together.
+    build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}", "-DCMAKE_UNITY_BUILD=ON",
+                   "-DCMAKE_BUILD_TYPE=Debug")
     shutil.rmtree(work)
     print("install: as expected")
     return 0
