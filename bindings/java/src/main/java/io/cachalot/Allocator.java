@@ -75,6 +75,13 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   /**
    * The same, but live blocks are freed too: for each device that has some, all its work is waited for first. Their
    * addresses must not be used afterwards. Again: nothing.
+   *
+   * <p>Before Java 22, while somebody may have a buffer of a block, the allocator is closed but its memory goes back
+   * only when the collector has found that nobody has.
+   *
+   * @throws IllegalStateException from within a callback of its own, and on Java 22 and later while another thread
+   *     reads or writes a block's buffer in a call of the JDK's: then the allocator and its blocks are still there,
+   *     but buffers may have ended ({@link Block#asByteBuffer} makes new ones)
    */
   public void closeAll() {
     if (keeper == null) {
@@ -95,12 +102,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws DriverException for an error that the driver reported now or left pending
    */
   public Block allocate(long size, int device, long stream) {
-    boolean isAmbient = Ambient.begin();
     try (Scratch scratch = Scratch.enter(core)) {
-      scratch.check(Native.allocate(scratch.handle, size, device, stream, scratch.out, scratch.error));
-      return own(scratch.outLong(), scratch);
-    } finally {
-      Ambient.end(isAmbient);
+      return own(allocate(scratch, size, device, stream), scratch);
     }
   }
 
@@ -124,13 +127,17 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException for {@link Request#at} under 2.11
    */
   public Block allocate(Request request) {
-    boolean isAmbient = Ambient.begin();
     try (Scratch scratch = Scratch.enter(core)) {
       request.put(scratch);
-      scratch.check(Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error));
+      int status;
+      boolean isTold = Ambient.begin();
+      try {
+        status = Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error);
+      } finally {
+        Ambient.end(isTold);
+      }
+      scratch.check(status);
       return own(scratch.outLong(), scratch);
-    } finally {
-      Ambient.end(isAmbient);
     }
   }
 
@@ -145,13 +152,21 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws DriverException for an error that the driver reported now or left pending
    */
   public long allocateUnowned(long size, int device, long stream) {
-    boolean isAmbient = Ambient.begin();
     try (Scratch scratch = Scratch.enter(core)) {
-      scratch.check(Native.allocate(scratch.handle, size, device, stream, scratch.out, scratch.error));
-      return scratch.outLong();
-    } finally {
-      Ambient.end(isAmbient);
+      return allocate(scratch, size, device, stream);
     }
+  }
+
+  private static long allocate(Scratch scratch, long size, int device, long stream) {
+    int status;
+    boolean isTold = Ambient.begin();
+    try {
+      status = Native.allocate(scratch.handle, size, device, stream, scratch.out, scratch.error);
+    } finally {
+      Ambient.end(isTold);
+    }
+    scratch.check(status);
+    return scratch.outLong();
   }
 
   /** An owner for an address; if there can be none it is freed. */
@@ -159,7 +174,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     try {
       return new Block(this, address, scratch);
     } catch (Throwable thrown) {
-      core.freeAbandoned(address);
+      core.freeAbandoned(address, null);
       throw thrown;
     }
   }

@@ -5,13 +5,15 @@ import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
+import java.lang.ref.Reference;
 import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Deque;
+import java.util.Iterator;
 import java.util.List;
+import java.util.Objects;
+import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
@@ -24,15 +26,17 @@ final class AllocatorCore extends Resource {
   private final Memory.Keep kept;
   private volatile boolean isAbandoned;
   /** Tenants that were collected while they had live blocks. */
-  private final Deque<Resource> orphans = new ArrayDeque<>();
-  /** How many closed blocks are not freed yet, since somebody may use their memory. */
-  private int leftToBuffers;
-  /** Those of them that nobody uses any more. Its lock is that of these three. */
-  private final List<Long> late = new ArrayList<>();
-  /** The allocator, where it has been closed and ends with the last of these; else 0. */
-  private long waiting;
+  private final Queue<Resource> orphans = new ConcurrentLinkedQueue<>();
   /** What was lent of its blocks. */
   private final Collection<WeakReference<HostView>> views = new ConcurrentLinkedQueue<>();
+  /** Guards what follows. */
+  private final Object buffers = new Object();
+  /** How many buffers somebody may have whose blocks are closed: their memory is not freed yet. */
+  private int buffersLeft;
+  /** The allocator, where it has been closed and ends with the last of these; else 0. */
+  private long waiting;
+  /** Whether blocks that are live then are freed, too. */
+  private boolean isWaitingForAll;
 
   AllocatorCore(long address, Memory.Keep kept, boolean isBorrowed) {
     super("allocator", address);
@@ -45,14 +49,35 @@ final class AllocatorCore extends Resource {
     if (isBorrowed) {
       return;
     }
-    synchronized (late) {
-      freeLate(address);
+    synchronized (buffers) {
       int status = Native.allocatorDestroy(address, scratch.error);
-      if (status == Constants.ERROR_INVALID_STATE && leftToBuffers > 0 && liveBlocks(address) == leftToBuffers) {
+      if (status == Constants.ERROR_INVALID_STATE && buffersLeft > 0 && liveBlocks(address) == buffersLeft) {
         waiting = address;
         return;
       }
       scratch.check(status);
+    }
+  }
+
+  void closeAll() {
+    close(this::destroyAll);
+  }
+
+  /** Where a buffer is being used at this moment nothing is freed, but other buffers may have ended. */
+  private void destroyAll(long address, Scratch scratch) {
+    if (isBorrowed) {
+      return;
+    }
+    List<HostView> lent = views.stream().map(WeakReference::get).filter(Objects::nonNull).toList();
+    lent.forEach(HostView::end);
+    synchronized (buffers) {
+      lent.forEach(view -> leaveTo(view.left(), 0));
+      if (buffersLeft > 0) {
+        waiting = address;
+        isWaitingForAll = true;
+      } else {
+        scratch.check(Native.allocatorDestroyAll(address, scratch.error));
+      }
     }
   }
 
@@ -70,79 +95,45 @@ final class AllocatorCore extends Resource {
 
   // ---- Memory of closed blocks that somebody may read and write still (before Java 22) ------------
 
-  /** A closed block is freed later, by {@link #freeAfterBuffer}. */
-  void leaveToBuffer() {
-    synchronized (late) {
-      leftToBuffers++;
+  /** Frees when the buffer has been collected; for a caller that has the allocator in use. Null: nothing. */
+  void leaveTo(ByteBuffer buffer, long address) {
+    if (buffer == null) {
+      return;
     }
+    synchronized (buffers) {
+      Cleaners.register(buffer, () -> freeAfterBuffer(address));
+      buffersLeft++;
+    }
+    Reference.reachabilityFence(buffer);
   }
 
-  void freeAfterBuffer(long address) {
-    synchronized (late) {
-      if (waiting == 0) {
-        late.add(address);
-      } else {
-        Native.free(waiting, address, 0);
-        leftToBuffers--;
-        endWaiting();
-        return;
-      }
-    }
+  private void freeAfterBuffer(long address) {
     try (Scratch scratch = Scratch.enterIfOpen(this)) {
-      if (scratch != null) {
-        synchronized (late) {
-          freeLate(scratch.handle);
+      synchronized (buffers) {
+        Native.free(scratch == null ? waiting : scratch.handle, address, 0);
+        buffersLeft--;
+        if (scratch == null && buffersLeft == 0) {
+          endWaiting();
         }
       }
     }
     endIfAbandoned();
   }
 
-  private void freeLate(long allocator) {
-    for (long address : late) {
-      Native.free(allocator, address, 0);
-      leftToBuffers--;
-    }
-    late.clear();
-  }
-
   private void endWaiting() {
-    if (leftToBuffers == 0) {
+    if (isWaitingForAll) {
+      Native.allocatorDestroyAll(waiting, 0);
+    } else {
       Native.allocatorDestroy(waiting, 0);
-      waiting = 0;
-      keepNothing();
     }
+    waiting = 0;
+    keepNothing();
   }
 
   /** Remembers a buffer of one of its blocks. */
   void lent(HostView view) {
     views.removeIf(each -> each.get() == null);
     views.add(new WeakReference<>(view));
-  }
-
-  void closeAll() {
-    synchronized (late) {
-      if (leftToBuffers > late.size()) {
-        throw new IllegalStateException("somebody may have a buffer of a closed block still");
-      }
-    }
-    for (WeakReference<HostView> each : views) {
-      HostView view = each.get();
-      if (view != null && view.isInUse()) {
-        throw new IllegalStateException("somebody may have a buffer of a block still");
-      }
-    }
-    for (WeakReference<HostView> each : views) {
-      HostView view = each.get();
-      if (view != null) {
-        view.end();
-      }
-    }
-    close((address, scratch) -> {
-      if (!isBorrowed) {
-        scratch.check(Native.allocatorDestroyAll(address, scratch.error));
-      }
-    });
   }
 
   @Override
@@ -152,8 +143,10 @@ final class AllocatorCore extends Resource {
 
   @Override
   void ended() {
-    if (waiting == 0) {
-      keepNothing();
+    synchronized (buffers) {
+      if (waiting == 0) {
+        keepNothing();
+      }
     }
   }
 
@@ -164,35 +157,39 @@ final class AllocatorCore extends Resource {
     endOrphans();
   }
 
+  /** The cleaner's way: the last of its blocks tries again, so that is said first. */
   @Override
-  void abandoned() {
+  public void run() {
     isAbandoned = true;
+    super.run();
   }
 
   /** Frees for a caller that has the allocator in use. */
   void free(Scratch scratch, long address, boolean hasCurrent, long current) {
-    boolean isAmbient = Ambient.begin();
+    int status;
+    boolean isTold = Ambient.begin();
     try {
-      scratch.check(hasCurrent ? Native.freeOnStream(scratch.handle, address, current, scratch.error)
-          : Native.free(scratch.handle, address, scratch.error));
+      status = hasCurrent ? Native.freeOnStream(scratch.handle, address, current, scratch.error)
+          : Native.free(scratch.handle, address, scratch.error);
     } finally {
-      Ambient.end(isAmbient);
+      Ambient.end(isTold);
     }
+    scratch.check(status);
   }
 
-  /** Frees for the cleaner; the last one ends an allocator that nobody has any more. */
-  void freeAbandoned(long address) {
+  /**
+   * Frees for the cleaner, where somebody has a buffer of the block after that; the last one ends an allocator that
+   * nobody has any more.
+   */
+  void freeAbandoned(long address, ByteBuffer lent) {
     try (Scratch scratch = Scratch.enterIfOpen(this)) {
-      if (scratch != null) {
+      if (scratch != null && lent != null) {
+        leaveTo(lent, address);
+      } else if (scratch != null) {
         Native.free(scratch.handle, address, scratch.error);
-      } else {
-        // It is being closed, or has ended; if the former fails the block is freed with the next try.
-        synchronized (late) {
-          late.add(address);
-          leftToBuffers++;
-        }
       }
     }
+    endOrphans();
     endIfAbandoned();
   }
 
@@ -203,27 +200,20 @@ final class AllocatorCore extends Resource {
   }
 
   void adoptOrphan(Resource tenant) {
-    synchronized (orphans) {
-      orphans.add(tenant);
-    }
+    orphans.add(tenant);
     if (isClosed()) {
       endOrphans();
     }
   }
 
-  private void endOrphans() {
-    while (true) {
-      Resource orphan;
-      synchronized (orphans) {
-        orphan = orphans.poll();
-      }
-      if (orphan == null) {
-        return;
-      }
+  /** Ends those of them whose last block has gone, since a tenant that nobody has may keep a guarantee. */
+  void endOrphans() {
+    for (Iterator<Resource> each = orphans.iterator(); each.hasNext(); ) {
       try {
-        orphan.close();
+        each.next().close();
+        each.remove();
       } catch (RuntimeException refused) {
-        return;  // Its thread has not ended its scope; the handle is a few bytes.
+        continue;
       }
     }
   }
@@ -238,7 +228,14 @@ final class AllocatorCore extends Resource {
 
   void call(Call call) {
     try (Scratch scratch = Scratch.enter(this)) {
-      scratch.check(call.call(scratch.handle, scratch.error));
+      int status;
+      boolean isTold = Ambient.begin();
+      try {
+        status = call.call(scratch.handle, scratch.error);
+      } finally {
+        Ambient.end(isTold);
+      }
+      scratch.check(status);
     }
   }
 
@@ -251,7 +248,14 @@ final class AllocatorCore extends Resource {
   long ask(Ask call) {
     try (Scratch scratch = Scratch.enter(this)) {
       scratch.clearOut();
-      scratch.check(call.call(scratch.handle, scratch.out, scratch.error));
+      int status;
+      boolean isTold = Ambient.begin();
+      try {
+        status = call.call(scratch.handle, scratch.out, scratch.error);
+      } finally {
+        Ambient.end(isTold);
+      }
+      scratch.check(status);
       return scratch.outLong();
     }
   }
@@ -300,7 +304,11 @@ final class AllocatorCore extends Resource {
     long rowCount = ask(count);
     try (Scratch scratch = Scratch.enter(this)) {
       for (long i = 0; i < rowCount; i++) {
-        scratch.check(row.ask(scratch.handle, i, scratch.sized(size), scratch.error));
+        int status = row.ask(scratch.handle, i, scratch.sized(size), scratch.error);
+        if (status == Constants.ERROR_INVALID_ARGUMENT) {
+          break;  // There are fewer by now.
+        }
+        scratch.check(status);
         rows.add(row.read(scratch.memory(), Scratch.struct()));
       }
     }

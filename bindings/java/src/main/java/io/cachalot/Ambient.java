@@ -9,14 +9,27 @@ import java.util.List;
 
 /**
  * What virtual threads have said of themselves: labels, tenants, metadata. The library keeps these for the threads
- * that it knows, which are the carriers, so they are told to it around each call. Nothing in between blocks, so the
- * carrier stays the same.
+ * that it knows, which are the carriers, so they are told to the carrier around each call.
+ *
+ * <p>Between {@link #begin} and {@link #end} stands the native call and nothing else: whatever waits, be it for a
+ * lock, may go on on another carrier.
  */
 final class Ambient {
-  private static final ThreadLocal<List<Object>> SCOPES = ThreadLocal.withInitial(ArrayList::new);
-  private static final ThreadLocal<String> METADATA = new ThreadLocal<>();
+  private static final ThreadLocal<Ambient> OF_THREAD = ThreadLocal.withInitial(Ambient::new);
   /** Set by the first virtual thread that says anything; others do not look. */
   private static volatile boolean isUsed;
+
+  private final List<Scope> scopes = new ArrayList<>();
+  private Text metadata;
+  /** During a call, in whose callbacks the carrier is the same. */
+  private boolean isTold;
+
+  /** One thing that was said. Both give a status. */
+  interface Scope {
+    int tell();
+
+    int takeBack();
+  }
 
   private Ambient() {}
 
@@ -24,65 +37,98 @@ final class Ambient {
     return Threads.isVirtual(Thread.currentThread());
   }
 
-  /** A label, or the {@link Resource} of a tenant. */
-  static int push(Object scope) {
+  /** The depth, for {@link #pop}. */
+  static int push(Scope scope) {
+    Library.load();
     isUsed = true;
-    List<Object> scopes = SCOPES.get();
-    scopes.add(scope);
-    return scopes.size();
+    Ambient own = OF_THREAD.get();
+    if (own.isTold && scope.tell() != Constants.OK) {
+      throw new IllegalStateException("the library refuses the scope");
+    }
+    own.scopes.add(scope);
+    return own.scopes.size();
   }
 
   static void pop(int depth, String what) {
-    List<Object> scopes = SCOPES.get();
-    if (scopes.size() != depth) {
+    Ambient own = OF_THREAD.get();
+    if (own.scopes.size() != depth) {
       throw new IllegalStateException(what + " is not the one that this thread began last");
     }
-    scopes.remove(depth - 1);
+    Scope scope = own.scopes.remove(depth - 1);
+    if (own.isTold) {
+      scope.takeBack();
+    }
   }
 
   static void metadata(String text) {
+    Library.load();
     isUsed = true;
-    METADATA.set(text);
+    Ambient own = OF_THREAD.get();
+    own.metadata = text == null || text.isEmpty() ? null : new Text(text);
+    if (own.isTold) {
+      Native.setMetadata(own.metadata == null ? 0 : own.metadata.address, 0);
+    }
   }
 
   /** Tells the carrier; whether {@link #end} has to take it back. */
   static boolean begin() {
-    return isUsed && isNeeded() && tell();
-  }
-
-  private static boolean tell() {
-    List<Object> scopes = SCOPES.get();
-    String metadata = METADATA.get();
-    if (scopes.isEmpty() && metadata == null) {
-      return false;
-    }
-    try (Memory memory = new Memory(); Scratch scratch = Scratch.enter()) {
-      for (Object scope : scopes) {
-        if (scope instanceof String) {
-          scratch.check(Native.labelPush(memory.text((String) scope), scratch.error));
-        } else {
-          scratch.check(Native.tenantBegin(((Resource) scope).address(), scratch.error));
-        }
-      }
-      if (metadata != null) {
-        scratch.check(Native.setMetadata(memory.text(metadata), scratch.error));
-      }
-    }
-    return true;
+    return isUsed && isNeeded() && OF_THREAD.get().tell();
   }
 
   static void end(boolean hasBegun) {
-    if (!hasBegun) {
-      return;
+    if (hasBegun) {
+      OF_THREAD.get().takeBack();
     }
-    List<Object> scopes = SCOPES.get();
-    for (int i = scopes.size() - 1; i >= 0; i--) {
-      int status = scopes.get(i) instanceof String ? Native.labelPop(0)
-          : Native.tenantEnd(((Resource) scopes.get(i)).address(), 0);
-      assert status == Constants.OK;
+  }
+
+  private boolean tell() {
+    if (isTold || scopes.isEmpty() && metadata == null) {
+      return false;
     }
-    if (METADATA.get() != null) {
+    for (int i = 0; i < scopes.size(); i++) {
+      if (scopes.get(i).tell() != Constants.OK) {
+        takeBack(i);
+        throw new IllegalStateException("the library refuses a label or tenant of this thread");
+      }
+    }
+    if (metadata != null) {
+      Native.setMetadata(metadata.address, 0);
+    }
+    isTold = true;
+    return true;
+  }
+
+  private void takeBack() {
+    isTold = false;
+    if (metadata != null) {
       Native.setMetadata(0, 0);
+    }
+    takeBack(scopes.size());
+  }
+
+  private void takeBack(int count) {
+    for (int i = count - 1; i >= 0; i--) {
+      scopes.get(i).takeBack();
+    }
+  }
+
+  /** A label, or metadata. Written once, since writing may wait. */
+  static final class Text implements Scope {
+    private final Memory memory = new Memory();
+    private final long address;
+
+    Text(String text) {
+      address = Texts.toC(memory, text);
+    }
+
+    @Override
+    public int tell() {
+      return Native.labelPush(address, 0);
+    }
+
+    @Override
+    public int takeBack() {
+      return Native.labelPop(0);
     }
   }
 }

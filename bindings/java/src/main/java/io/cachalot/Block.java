@@ -83,7 +83,13 @@ public final class Block implements AutoCloseable {
    */
   public BlockInfo info() {
     try {
-      return allocator.blockAt(address());
+      BlockInfo info = allocator.blockAt(address());
+      if (state == null) {
+        throw closed();  // It may be another block by now.
+      }
+      return info;
+    } catch (IllegalArgumentException unknown) {
+      throw state == null ? closed() : unknown;
     } finally {
       Reference.reachabilityFence(this);
     }
@@ -130,39 +136,43 @@ public final class Block implements AutoCloseable {
    * @throws IllegalStateException if the block is closed
    */
   public ByteBuffer asByteBuffer() {
-    long open = address();
-    if (!allocator.driverName().equals("host")) {
-      throw new UnsupportedOperationException("only blocks of the host driver can be read and written");
-    }
-    synchronized (this) {
-      if (!(state instanceof Lent)) {
-        lend(open);
+    // In use, so that the allocator is not closed between the block's look and the buffer's entry.
+    Scratch inUse = Scratch.enter(allocator.core);
+    try {
+      if (!allocator.driverName().equals("host")) {
+        throw new UnsupportedOperationException("only blocks of the host driver can be read and written");
       }
-      if (state instanceof Lent lent) {
-        return lent.view.buffer();
+      synchronized (this) {
+        Object open = state;
+        if (open instanceof Lent lent && lent.view.isThere()) {
+          return lent.view.buffer();
+        }
+        return lend(open);
       }
-      throw closed();
+    } finally {
+      inUse.close();
     }
   }
 
-  private void lend(long open) {
-    long size = open == 0 ? 0 : info().requested();
+  private ByteBuffer lend(Object open) {
+    if (open == null) {
+      throw closed();
+    }
+    long size = address == 0 ? 0 : info().requested();
     if (size > Integer.MAX_VALUE) {
       throw new UnsupportedOperationException("a buffer has 2 GiB at most, the block has " + size + " bytes");
     }
-    Object guard = state;
-    if (guard == null) {
-      return;
-    }
-    HostView view = HostView.of(this, open, (int) size);
-    if (!STATE.compareAndSet(this, guard, new Lent((Guard) guard, view))) {
-      view.end();
-      return;
-    }
-    if (!view.keepsBlock() && open != 0) {
-      ((Guard) guard).lend(view.buffer());
-    }
+    Guard guard = open instanceof Lent lent ? lent.guard : (Guard) open;
+    HostView view = HostView.of(this, address, (int) size);
     allocator.core.lent(view);
+    if (!STATE.compareAndSet(this, open, new Lent(guard, view))) {
+      view.end();
+      throw closed();
+    }
+    if (address != 0) {
+      guard.lend(view.weak());
+    }
+    return view.buffer();
   }
 
   /**
@@ -192,6 +202,8 @@ public final class Block implements AutoCloseable {
    * there is done. Again: nothing.
    *
    * @throws DriverException the block is given up all the same
+   * @throws IllegalStateException on Java 22 and later, while another thread reads or writes its buffer in a call of
+   *     the JDK's (a channel's, say): then it is still open. Also in a callback under a lock of the allocator
    */
   @Override
   public void close() {
@@ -219,9 +231,11 @@ public final class Block implements AutoCloseable {
       if (guard == null) {
         return;
       }
-      boolean isLeft = guard.end();
+      ByteBuffer lent = guard.end();
       try {
-        if (isThere && !isLeft) {
+        if (isThere && lent != null) {
+          core.leaveTo(lent, address);
+        } else if (isThere) {
           core.free(scratch, address, hasCurrent, current);
         }
       } finally {

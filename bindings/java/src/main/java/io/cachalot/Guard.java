@@ -48,20 +48,20 @@ final class Guard {
   }
 
   /** A buffer of the block, which does not keep it; its memory is freed after the buffer. */
-  void lend(ByteBuffer buffer) {
-    watched.buffer = new WeakReference<>(buffer);
+  void lend(WeakReference<ByteBuffer> buffer) {
+    watched.buffer = buffer;
   }
 
-  /** Ends the watch. True: the block's memory is somebody's still, and is freed when it is not any more. */
-  boolean end() {
+  /** Ends the watch. A buffer that somebody has still; else null. */
+  ByteBuffer end() {
     if (this == NONE) {
-      return false;
+      return null;
     }
-    boolean isLeft = watched.isLeftToBuffer();
+    ByteBuffer lent = watched.lent();
     watched.core = null;
     watched.buffer = null;
     Reference.reachabilityFence(this);
-    return isLeft;
+    return lent;
   }
 
   /** After {@link #end}: for the next block. */
@@ -86,27 +86,13 @@ final class Guard {
 
     @Override
     public void run() {
-      if (core != null && !isLeftToBuffer()) {
-        core.freeAbandoned(address);
+      if (core != null) {
+        core.freeAbandoned(address, lent());
       }
     }
 
-    boolean isLeftToBuffer() {
-      ByteBuffer lent = buffer == null ? null : buffer.get();
-      if (lent == null) {
-        return false;
-      }
-      core.leaveToBuffer();
-      Cleaners.register(lent, new Rest(core, address));
-      return true;
-    }
-  }
-
-  /** Memory of a closed block, of which somebody has a buffer. */
-  private record Rest(AllocatorCore core, long address) implements Runnable {
-    @Override
-    public void run() {
-      core.freeAfterBuffer(address);
+    ByteBuffer lent() {
+      return buffer == null ? null : buffer.get();
     }
   }
 }

@@ -15,8 +15,11 @@ import java.util.function.Consumer;
 abstract class HostView {
   abstract ByteBuffer buffer();
 
-  /** Whether the block can not be collected before the buffer. */
-  abstract boolean keepsBlock();
+  /** Whether the buffer can be used; also after an end that was in vain. */
+  abstract boolean isThere();
+
+  /** The buffer for who frees a block that was collected; null where it is the buffer that keeps the block. */
+  abstract WeakReference<ByteBuffer> weak();
 
   /**
    * Takes the memory away from the buffers.
@@ -25,10 +28,8 @@ abstract class HostView {
    */
   abstract void end();
 
-  /** Whether somebody may have a buffer from which the memory can not be taken away. */
-  boolean isInUse() {
-    return false;
-  }
+  /** After the end: a buffer that somebody may have, from which the memory can not be taken away; else null. */
+  abstract ByteBuffer left();
 
   static HostView of(Block block, long address, int size) {
     return Segments.IS_THERE ? new Ending(block, address, size) : new Collected(address, size);
@@ -58,8 +59,18 @@ abstract class HostView {
     }
 
     @Override
-    boolean keepsBlock() {
-      return true;
+    synchronized boolean isThere() {
+      return !hasEnded;
+    }
+
+    @Override
+    WeakReference<ByteBuffer> weak() {
+      return null;
+    }
+
+    @Override
+    ByteBuffer left() {
+      return null;
     }
 
     @Override
@@ -82,7 +93,7 @@ abstract class HostView {
   private static final class Collected extends HostView {
     private final WeakReference<ByteBuffer> buffer;
     /** As long as the block is open it has the buffer. */
-    private ByteBuffer kept;
+    private volatile ByteBuffer kept;
 
     Collected(long address, int size) {
       kept = address == 0 ? ByteBuffer.allocateDirect(0) : Memory.view(address, size).order(ByteOrder.BIG_ENDIAN);
@@ -95,8 +106,14 @@ abstract class HostView {
     }
 
     @Override
-    boolean keepsBlock() {
-      return false;
+    boolean isThere() {
+      kept = buffer.get();
+      return kept != null;
+    }
+
+    @Override
+    WeakReference<ByteBuffer> weak() {
+      return buffer;
     }
 
     @Override
@@ -105,8 +122,8 @@ abstract class HostView {
     }
 
     @Override
-    boolean isInUse() {
-      return kept != null || buffer.get() != null;
+    ByteBuffer left() {
+      return buffer.get();
     }
   }
 

@@ -24,7 +24,7 @@ public final class Label implements AutoCloseable {
 
   private Label(String text) {
     if (isAmbient) {
-      depth = Ambient.push(text);
+      depth = Ambient.push(new Ambient.Text(text));
       return;
     }
     try (Scratch scratch = Scratch.enter(); Memory memory = new Memory()) {

@@ -30,9 +30,7 @@ public final class PoolKey {
   }
 
   private void call(Call call) {
-    try (Scratch scratch = Scratch.enter(allocator.core)) {
-      scratch.check(call.call(scratch.handle, id.first(), id.second(), scratch.error));
-    }
+    allocator.core.call((owner, error) -> call.call(owner, id.first(), id.second(), error));
   }
 
   /**

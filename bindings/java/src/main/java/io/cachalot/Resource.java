@@ -3,24 +3,34 @@ package io.cachalot;
 
 /**
  * A native object: what is left of a handle when the handle itself has been collected. A call holds it in use
- * ({@link Scratch#enter}), and closing waits until no call does, so that nobody meets memory that is gone.
+ * ({@link Scratch#enter}), and closing waits until no call does, so that nobody meets memory that is gone. Calls that
+ * come while it is being closed wait for how that ends, since closing may be refused; only those from within a call
+ * that closing waits for go on.
  */
 abstract class Resource implements Runnable {
+  /** Addresses are even. */
+  private static final long CLOSING = 1;
+
   private final String name;
-  private volatile long address;
+  /** The native address, with {@link #CLOSING} while it is being closed; 0 once it has ended. */
+  private volatile long state;
 
   Resource(String name, long address) {
     this.name = name;
-    this.address = address;
+    state = address;
   }
 
   /** 0 once it is closed. Only good while a {@link Scratch} holds this. */
   final long address() {
-    return address;
+    return state & ~CLOSING;
+  }
+
+  final boolean isClosing() {
+    return (state & CLOSING) != 0;
   }
 
   final boolean isClosed() {
-    return address == 0;
+    return state == 0;
   }
 
   final IllegalStateException closed() {
@@ -48,26 +58,39 @@ abstract class Resource implements Runnable {
     void end(long address, Scratch scratch);
   }
 
-  final synchronized void close(End end) {
-    long open = address;
-    if (open == 0) {
+  final void close(End end) {
+    if (isClosed()) {
       return;
     }
+    Scratch.refuseUnderLock(this);
+    // Before the monitor: who holds it waits for the calls of this thread.
     if (Scratch.isUsedHere(this)) {
       throw new IllegalStateException("the " + name + " can not be closed from within a call of its own");
     }
-    try (Scratch scratch = Scratch.enter()) {
-      address = 0;
-      Scratch.awaitUnused(this);
-      try {
-        end.end(open, scratch);
-      } catch (Throwable thrown) {
-        address = open;
-        throw thrown;
-      }
+    if (endOnce(end)) {
+      ended();
     }
-    ended();
   }
+
+  private synchronized boolean endOnce(End end) {
+    long open = state;
+    if (open == 0) {
+      return false;
+    }
+    boolean hasEnded = false;
+    try (Scratch scratch = Scratch.enter()) {
+      state = open | CLOSING;
+      Scratch.awaitUnused(this);
+      end.end(open, scratch);
+      hasEnded = true;
+    } finally {
+      state = hasEnded ? 0 : open;
+    }
+    return true;
+  }
+
+  /** Waits until it has been closed, or has not. */
+  final synchronized void awaitOutcome() {}
 
   /** The cleaner's way: nobody is there to whom anything could be thrown. */
   @Override

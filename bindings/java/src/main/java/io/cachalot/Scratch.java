@@ -77,6 +77,7 @@ final class Scratch extends ScratchFields implements AutoCloseable {
       Scratch own = own(thread);
       if (!own.busy) {
         own.busy = true;
+        USING.setOpaque(own, null);  // An overflow of the stack may have left it.
         return own;
       }
     }
@@ -108,12 +109,31 @@ final class Scratch extends ScratchFields implements AutoCloseable {
 
   /** For a scratch that uses nothing yet: whether it can be used. */
   boolean useIfOpen(Resource resource) {
-    if (owner == null && resource.takesLocks() && LOCKED.get()[0] > 0) {
+    if (owner == null) {
+      refuseUnderLock(resource);
+    }
+    while (true) {
+      USING.setVolatile(this, resource);
+      long address = resource.address();
+      if (!resource.isClosing()) {
+        handle = address;
+        return address != 0;
+      }
+      USING.setVolatile(this, null);
+      if (isUsedHere(resource)) {
+        // Closing waits for the call that this one is made from.
+        USING.setVolatile(this, resource);
+        handle = address;
+        return true;
+      }
+      resource.awaitOutcome();
+    }
+  }
+
+  static void refuseUnderLock(Resource resource) {
+    if (resource.takesLocks() && LOCKED.get()[0] > 0) {
       throw new IllegalStateException("this callback runs under a lock of the allocator, and must not call it");
     }
-    USING.setVolatile(this, resource);
-    handle = resource.address();
-    return handle != 0;
   }
 
   @Override
@@ -133,21 +153,37 @@ final class Scratch extends ScratchFields implements AutoCloseable {
     return own != null ? own : adopt(thread);
   }
 
-  /** Takes over that of a thread that has ended, or makes one. */
+  /** How many there are, for tests. */
+  static int count() {
+    return ALL.size();
+  }
+
+  /** Finds its own where its thread locals were erased, takes over that of a thread that has ended, or makes one. */
   private static synchronized Scratch adopt(Thread thread) {
     Scratch adopted = null;
     for (Scratch each : ALL) {
-      Thread former = each.owner == null ? thread : each.owner.get();
-      if (former == null || !former.isAlive()) {
-        each.owner = new WeakReference<>(thread);
-        each.busy = false;
+      WeakReference<Thread> reference = each.owner;
+      if (reference != null && reference.get() == thread) {
         adopted = each;
         break;
       }
+      if (adopted == null && reference != null && hasEnded(reference.get())) {
+        adopted = each;
+      }
     }
-    adopted = adopted != null ? adopted : new Scratch(thread);
+    if (adopted == null) {
+      adopted = new Scratch(thread);
+    } else if (adopted.owner.get() != thread) {
+      USING.setRelease(adopted, null);
+      adopted.busy = false;
+      adopted.owner = new WeakReference<>(thread);
+    }
     LOCAL.set(new WeakReference<>(adopted));
     return adopted;
+  }
+
+  private static boolean hasEnded(Thread thread) {
+    return thread == null || !thread.isAlive();
   }
 
   private static Scratch another(Thread thread) {
@@ -177,10 +213,10 @@ final class Scratch extends ScratchFields implements AutoCloseable {
     return false;
   }
 
-  /** Waits until the last call has returned that uses what has been marked as closed. */
+  /** Waits until the last call has returned that uses what is being closed. */
   static void awaitUnused(Resource resource) {
     for (Scratch each : ALL) {
-      for (int round = 0; USING.getVolatile(each) == resource; round++) {
+      for (int round = 0; USING.getVolatile(each) == resource && !each.isForsaken(); round++) {
         if (round < 100) {
           Thread.onSpinWait();
         } else {
@@ -188,6 +224,13 @@ final class Scratch extends ScratchFields implements AutoCloseable {
         }
       }
     }
+  }
+
+  /** Whether its thread ended within a call, by an overflow of the stack. */
+  private boolean isForsaken() {
+    WeakReference<Thread> reference = owner;
+    Thread user = reference == null ? borrower : reference.get();
+    return hasEnded(user);
   }
 
   // ---- Callbacks under a lock -------------------------------------------------------------------

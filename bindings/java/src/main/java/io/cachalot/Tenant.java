@@ -5,7 +5,9 @@ import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
+import java.lang.ref.WeakReference;
 import java.util.OptionalInt;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A user of an allocator that is counted by itself: a model of a server, say. It has a guarantee, a limit, a
@@ -14,21 +16,65 @@ import java.util.OptionalInt;
 public final class Tenant implements AutoCloseable {
   private final Allocator allocator;
   final Core core;
-  /** null: it is never asked. */
-  private final Listeners.Ref<PressureCallback> callback;
 
   /** What is left of a tenant when it has been collected. */
-  static final class Core extends Resource {
+  static final class Core extends Resource implements Ambient.Scope {
     private final AllocatorCore owner;
+    /** Weakly, since a callback may refer to the allocator. */
+    private final WeakReference<Listeners> listeners;
+    /** null: it is never asked. */
+    private final Listeners.Ref<PressureCallback> callback;
+    /** How many virtual threads it is the tenant of; the library knows of the others. */
+    private final AtomicInteger virtualThreads = new AtomicInteger();
 
-    Core(AllocatorCore owner, long address) {
+    Core(AllocatorCore owner, long address, Listeners listeners, Listeners.Ref<PressureCallback> callback) {
       super("tenant", address);
       this.owner = owner;
+      this.listeners = new WeakReference<>(listeners);
+      this.callback = callback;
+    }
+
+    /** Makes it the tenant of a virtual thread; the depth. */
+    int push() {
+      Scratch inUse = Scratch.enter(this);
+      try {
+        int depth = Ambient.push(this);
+        virtualThreads.incrementAndGet();
+        return depth;
+      } finally {
+        inUse.close();
+      }
+    }
+
+    void pop(int depth) {
+      Ambient.pop(depth, "the tenant");
+      virtualThreads.decrementAndGet();
+    }
+
+    @Override
+    public int tell() {
+      return Native.tenantBegin(address(), 0);
+    }
+
+    @Override
+    public int takeBack() {
+      return Native.tenantEnd(address(), 0);
     }
 
     @Override
     void destroy(long address, Scratch scratch) {
+      if (virtualThreads.get() > 0) {
+        throw new IllegalStateException("the tenant is that of a virtual thread");
+      }
       scratch.check(Native.tenantDestroy(address, scratch.error));
+    }
+
+    @Override
+    void ended() {
+      Listeners open = listeners.get();
+      if (open != null && callback != null) {
+        open.remove(callback);
+      }
     }
 
     @Override
@@ -44,16 +90,16 @@ public final class Tenant implements AutoCloseable {
 
   private Tenant(Allocator allocator, long address, Listeners.Ref<PressureCallback> callback) {
     this.allocator = allocator;
-    this.callback = callback;
-    core = new Core(allocator.core, address);
+    core = new Core(allocator.core, address, allocator.listeners, callback);
     Cleaners.register(this, core);
   }
 
   static Tenant create(Allocator allocator, TenantOptions options) {
     PressureCallback callback = options.callback();
     Listeners.Ref<PressureCallback> ref = callback == null ? null : allocator.listeners.add(callback);
-    Structs.TenantOptions values = options.values;
+    Structs.TenantOptions values = options.toC();
     values.pressure = ref == null ? null : pressure -> ref.get(0L, each -> each.give(Pressure.of(pressure)));
+    allocator.core.endOrphans();
     try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
       if (values.name != null) {
         Texts.toC(memory, values.name);
@@ -104,13 +150,16 @@ public final class Tenant implements AutoCloseable {
    * @throws IllegalStateException while caching is off
    */
   public Block allocate(long size, int device, long stream) {
-    boolean isAmbient = Ambient.begin();
     try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(allocator.core)) {
-      scratch.check(Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out,
-          scratch.error));
+      int status;
+      boolean isTold = Ambient.begin();
+      try {
+        status = Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out, scratch.error);
+      } finally {
+        Ambient.end(isTold);
+      }
+      scratch.check(status);
       return allocator.own(scratch.outLong(), scratch);
-    } finally {
-      Ambient.end(isAmbient);
     }
   }
 
@@ -170,6 +219,5 @@ public final class Tenant implements AutoCloseable {
   @Override
   public void close() {
     core.close();
-    forget(allocator, callback);
   }
 }

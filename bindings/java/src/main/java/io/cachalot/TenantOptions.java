@@ -5,7 +5,7 @@ import io.cachalot.raw.Structs;
 
 /** How a tenant is made. */
 public final class TenantOptions {
-  final Structs.TenantOptions values = new Structs.TenantOptions();
+  private final Structs.TenantOptions values = new Structs.TenantOptions();
 
   private PressureCallback callback;
 
@@ -64,5 +64,15 @@ public final class TenantOptions {
 
   PressureCallback callback() {
     return callback;
+  }
+
+  /** A struct of its own, since its callback is the tenant's for as long as that lives. */
+  Structs.TenantOptions toC() {
+    Structs.TenantOptions copy = new Structs.TenantOptions();
+    copy.name = values.name;
+    copy.guaranteedBytes = values.guaranteedBytes;
+    copy.limitBytes = values.limitBytes;
+    copy.priority = values.priority;
+    return copy;
   }
 }

@@ -14,7 +14,7 @@ public final class TenantScope implements AutoCloseable {
   TenantScope(Tenant tenant) {
     this.tenant = tenant;
     if (isAmbient) {
-      depth = Ambient.push(tenant.core);
+      depth = tenant.core.push();
       return;
     }
     depth = 0;
@@ -37,7 +37,7 @@ public final class TenantScope implements AutoCloseable {
       throw new IllegalStateException("a tenant is left by the thread that entered it");
     }
     if (isAmbient) {
-      Ambient.pop(depth, "the tenant");
+      tenant.core.pop(depth);
     } else {
       try (Scratch scratch = Scratch.enter(tenant.core)) {
         scratch.check(Native.tenantEnd(scratch.handle, scratch.error));

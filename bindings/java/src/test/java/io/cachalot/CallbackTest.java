@@ -128,6 +128,29 @@ final class CallbackTest {
   }
 
   @Test
+  void optionsThatAreUsedAgainKeepTheirCallbacksApart() {
+    try (Sim sim = Sim.create(100 * MIB); Allocator allocator = Allocator.builder().driver(sim).options("").build()) {
+      List<String> asked = new ArrayList<>();
+      TenantOptions options = new TenantOptions("tenant").priority(-1).onPressure(pressure -> {
+        asked.add("one");
+        return 0;
+      });
+      Tenant one = allocator.createTenant(options);
+      Tenant two = allocator.createTenant(options.onPressure(pressure -> {
+        asked.add("two");
+        return 0;
+      }));
+      try (Block block = one.allocate(80 * MIB, 0, 0)) {
+        assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(60 * MIB));
+        two.close();
+        assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(60 * MIB));
+      }
+      assertEquals(List.of("one"), asked.stream().distinct().toList());
+      one.close();
+    }
+  }
+
+  @Test
   void tenantsGiveToEachOther() {
     List<Block> held = new ArrayList<>();
     List<Pressure> asked = new ArrayList<>();

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Exchanger;
@@ -185,6 +186,86 @@ final class ThreadsTest {
       assertEquals(8, allocator.labelStats(0).stream().filter(row -> row.allocation().allocated() == 250).count());
       try (Block block = allocator.allocate(1)) {
         assertEquals(8, allocator.labelStats(0).size(), "no label was left on a carrier");
+      }
+    }
+  }
+
+  /** More of them than carriers, so that they wait for locks while they have labels. */
+  @Test
+  @EnabledForJreRange(min = JRE.JAVA_21)
+  void labelsOfVirtualThreadsThatWaitStayTheirOwn() throws Exception {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim)) {
+      run(virtualThreads(), 100, number -> {
+        List<Block> held = new ArrayList<>();
+        try (Label label = Label.push("v" + number % 4)) {
+          for (int i = 0; i < 200; i++) {
+            held.add(allocator.allocate(512, 0, number % 4));
+            if (i % 16 == 0) {
+              Thread.yield();
+            }
+          }
+        }
+        held.forEach(Block::close);
+      });
+      assertEquals(List.of(5000L, 5000L, 5000L, 5000L),
+          allocator.labelStats(0).stream().map(row -> row.allocation().allocated()).toList());
+    }
+  }
+
+  @Test
+  @EnabledForJreRange(min = JRE.JAVA_21)
+  void whatAVirtualThreadSaysIsSaidOnceInAllItsCalls() throws Exception {
+    try (Sim sim = Sim.create(64 * MIB); Allocator allocator = over(sim)) {
+      allocator.recordHistory(HistoryOptions.recording(100));
+      AtomicLong depth = new AtomicLong();
+      allocator.onFreeMemory((device, size) -> {
+        if (depth.getAndIncrement() == 0) {
+          allocator.allocate(512).close();
+        }
+        return false;
+      });
+      run(virtualThreads(), 1, number -> {
+        Cachalot.setMetadata("mine");
+        try (Label label = Label.push("L")) {
+          allocator.allocate(30 * MIB).close();
+        }
+        allocator.emptyCache();
+      });
+      assertEquals(List.of("mine"), allocator.history(0).stream().map(TraceEntry::metadata).distinct().toList());
+      assertEquals(List.of("L"), allocator.labelStats(0).stream().map(LabelStats::label).toList());
+    }
+  }
+
+  @Test
+  @EnabledForJreRange(min = JRE.JAVA_21)
+  void aTenantOfAVirtualThreadIsNotClosed() throws Exception {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim)) {
+      Tenant tenant = allocator.createTenant(new TenantOptions("virtual"));
+      run(virtualThreads(), 1, number -> {
+        try (TenantScope scope = tenant.enter()) {
+          assertThrows(IllegalStateException.class, tenant::close);
+          allocator.allocate(512).close();
+        }
+        tenant.close();
+        assertThrows(IllegalStateException.class, tenant::enter);
+      });
+    }
+  }
+
+  @Test
+  void threadsWhoseLocalsAreErasedKeepTheirMemory() throws Exception {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim)) {
+      // On new versions the workers of the common pool erase their thread locals after each task.
+      for (int round = 0; round < 2; round++) {
+        int before = Scratch.count();
+        List<CompletableFuture<Void>> tasks = new ArrayList<>();
+        for (int i = 0; i < 1000; i++) {
+          tasks.add(CompletableFuture.runAsync(() -> allocator.allocate(512).close()));
+        }
+        for (CompletableFuture<Void> task : tasks) {
+          task.get(60, TimeUnit.SECONDS);
+        }
+        assertTrue(Scratch.count() - before < 200, "from " + before + " to " + Scratch.count());
       }
     }
   }
