@@ -2,6 +2,7 @@
 /** @file memory.c The native methods of Memory, and the way back into the Java virtual machine. */
 #include <string.h>
 
+#include "cachalot/cachalot.h"
 #include "callbacks.h"
 #include "io_cachalot_raw_Memory.h"
 
@@ -97,4 +98,11 @@ JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Memory_entry(JNIEnv* env, jclass ty
   (void)env;
   (void)type;
   return (jlong)cachalot_java_entry(number);
+}
+
+/** Where the library's code lies that is really called, whoever loaded it. */
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Memory_codeAddress(JNIEnv* env, jclass type) {
+  (void)env;
+  (void)type;
+  return (jlong)(intptr_t)&cachalot_version_number;
 }

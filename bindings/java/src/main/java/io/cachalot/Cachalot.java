@@ -29,9 +29,11 @@ public final class Cachalot {
   }
 
   /**
-   * Where the native library was found, for reports of errors.
+   * Where the native library comes from, for reports of errors. A library of the same interface that the process had
+   * before, through another class loader or a program in C, is shared, wherever it came from.
    *
-   * @return the system property, the environment variable, the jar or the library path, in words
+   * @return the system property, the environment variable, the jar or the library path, in words; {@code loaded
+   *     before: FILE} for a library that the process had
    */
   public static String libraryPlace() {
     return Library.from();

@@ -26,18 +26,37 @@ final class Library {
 
   private Library() {}
 
-  /** Done once, by the class's initialization. */
+  /** Done once, by the class's initialization, which must not fail: later uses of the class would not say why. */
   private static final class Loaded {
-    static final String FROM = new Library().find();
+    /** Null: that failed. */
+    static final String FROM;
+    static final Throwable FAILURE;
+
+    static {
+      String from = null;
+      Throwable failure = null;
+      try {
+        from = new Library().find();
+      } catch (LinkageError | RuntimeException thrown) {
+        failure = thrown;
+      }
+      FROM = from;
+      FAILURE = failure;
+    }
   }
 
-  /** Loads it, unless that has been done. */
+  /** Loads it, unless that has been done; each time that it is tried a failure is the same. */
   static void load() {
     from();
   }
 
   /** Where it was found. */
   static String from() {
+    if (Loaded.FROM == null) {
+      UnsatisfiedLinkError failure = new UnsatisfiedLinkError(Loaded.FAILURE.getMessage());
+      failure.initCause(Loaded.FAILURE);
+      throw failure;
+    }
     return Loaded.FROM;
   }
 
@@ -61,17 +80,15 @@ final class Library {
     }
     String place = what + ", " + name;
     Path folder = Path.of(name).toAbsolutePath();
-    if (Files.isRegularFile(folder.resolve(GLUE))) {
-      load(place, folder.resolve(GLUE));
-      return place;
-    }
     Path core = folder.resolve(CORE);
+    if (Files.isRegularFile(folder.resolve(GLUE))) {
+      return load(place, folder.resolve(GLUE), core);
+    }
     if (!Files.isRegularFile(core)) {
       tried.add(place + ": has no " + CORE);
       return null;
     }
-    unpack(place, core);
-    return place;
+    return unpack(place, null, core);
   }
 
   private String fromJar() {
@@ -79,34 +96,52 @@ final class Library {
       tried.add("the jar: carries no library for " + Unpacked.PLATFORM);
       return null;
     }
-    unpack("the jar", null);
-    return "the jar";
+    return unpack("the jar", null, null);
   }
 
   private String fromLibraryPath() {
     try {
       System.loadLibrary("cachalot_jni");
-      return "the library path";
+      return CoreFile.place("the library path", null);
     } catch (UnsatisfiedLinkError absent) {
+      if (isOfAnotherLoader(absent)) {
+        for (String folder : System.getProperty("java.library.path").split(":")) {
+          Path glue = Path.of(folder).toAbsolutePath().resolve(GLUE);
+          if (Files.isRegularFile(glue)) {
+            return unpack("the library path", glue, glue.resolveSibling(CORE));
+          }
+        }
+      }
       throw failure("the library path: " + absent.getMessage());
     }
   }
 
-  /** Unpacks the glue, with the jar's copy of the library or a link to the one that was found. */
-  private void unpack(String place, Path core) {
-    if (!Unpacked.isCarried(GLUE)) {
+  /** A file of native code is loaded for one class loader; another one needs a copy. */
+  private static boolean isOfAnotherLoader(UnsatisfiedLinkError failed) {
+    return String.valueOf(failed.getMessage()).contains("already loaded");
+  }
+
+  /**
+   * Puts glue and library into a folder for temporary files, and loads them.
+   *
+   * @param glue null: that of the jar
+   * @param core to be linked to; null: the copy of the jar
+   */
+  private String unpack(String place, Path glue, Path core) {
+    if (glue == null && !Unpacked.isCarried(GLUE)) {
       throw failure(place + ": has no " + GLUE + ", and the jar carries none for " + Unpacked.PLATFORM);
     }
     List<String> refused = new ArrayList<>();
     for (Path parent : Unpacked.parents()) {
       try (Unpacked unpacked = Unpacked.in(parent)) {
+        Path expected = core;
         if (core == null) {
-          unpacked.copy(CORE);
-        } else {
+          expected = unpacked.copy(CORE);
+        } else if (Files.isRegularFile(core)) {
           unpacked.link(CORE, core);
         }
-        System.load(unpacked.copy(GLUE).toString());
-        return;
+        System.load((glue == null ? unpacked.copy(GLUE) : unpacked.copy(glue)).toString());
+        return CoreFile.place(place, expected);
       } catch (IOException | UnsatisfiedLinkError failed) {
         refused.add(parent + ": " + failed.getMessage());
       }
@@ -117,10 +152,14 @@ final class Library {
         + " of the jar once and name that folder by " + PROPERTY);
   }
 
-  private void load(String place, Path file) {
+  private String load(String place, Path glue, Path core) {
     try {
-      System.load(file.toString());
+      System.load(glue.toString());
+      return CoreFile.place(place, core);
     } catch (UnsatisfiedLinkError failed) {
+      if (isOfAnotherLoader(failed)) {
+        return unpack(place, glue, core);
+      }
       throw failure(place + ": " + failed.getMessage());
     }
   }

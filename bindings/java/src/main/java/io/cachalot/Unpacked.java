@@ -28,7 +28,7 @@ import java.util.TreeMap;
  * needs no name, so none is left behind.
  *
  * <p>What is loaded must be what the jar carries. The folder is new, has a name that nobody can guess, and only its
- * owner can enter it; its parent must not let others replace it. Each file is written under another name, read again
+ * owner can enter it; no folder above it may let others replace what it has. Each file is written under another name, read again
  * without following links, compared with the jar's list of digests, and only then gets its name.
  */
 final class Unpacked implements AutoCloseable {
@@ -83,10 +83,12 @@ final class Unpacked implements AutoCloseable {
     Path real = parent.toRealPath();
     FileAttribute<Set<PosixFilePermission>> mode = PosixFilePermissions.asFileAttribute(PRIVATE);
     Path folder = Files.createTempDirectory(real, "cachalot-", mode);
-    Object owner = Files.getAttribute(folder, "unix:uid", LinkOption.NOFOLLOW_LINKS);
+    Object owner = ownerOf(folder);
     Unpacked unpacked = new Unpacked(folder, owner);
     try {
-      refuseIfOthersMayReplace(real, owner);
+      for (Path each = real; each != null; each = each.getParent()) {
+        refuseIfOthersMayReplace(each, owner);
+      }
       unpacked.check(folder, true);
     } catch (IOException refused) {
       unpacked.close();
@@ -95,16 +97,23 @@ final class Unpacked implements AutoCloseable {
     return unpacked;
   }
 
-  /** Others can rename what lies in a folder that they can write, unless it is sticky. */
-  private static void refuseIfOthersMayReplace(Path parent, Object owner) throws IOException {
-    int mode = (int) Files.getAttribute(parent, "unix:mode", LinkOption.NOFOLLOW_LINKS);
+  /**
+   * Others can rename what lies in a folder that they can write, unless it is sticky. Who has the root of the file
+   * system can do that anyway; in a sandbox it is not always user 0.
+   */
+  private static void refuseIfOthersMayReplace(Path folder, Object owner) throws IOException {
+    int mode = (int) Files.getAttribute(folder, "unix:mode", LinkOption.NOFOLLOW_LINKS);
     if ((mode & WRITABLE_BY_OTHERS) != 0 && (mode & STICKY) == 0) {
-      throw new FileSystemException(parent.toString(), null, "others can write it, and it is not sticky");
+      throw new FileSystemException(folder.toString(), null, "others can write it, and it is not sticky");
     }
-    Object of = Files.getAttribute(parent, "unix:uid", LinkOption.NOFOLLOW_LINKS);
-    if (!of.equals(owner) && !of.equals(0)) {
-      throw new FileSystemException(parent.toString(), null, "it belongs to another user");
+    Object of = ownerOf(folder);
+    if (!of.equals(owner) && !of.equals(0) && !of.equals(ownerOf(folder.getRoot()))) {
+      throw new FileSystemException(folder.toString(), null, "it belongs to another user");
     }
+  }
+
+  private static Object ownerOf(Path path) throws IOException {
+    return Files.getAttribute(path, "unix:uid", LinkOption.NOFOLLOW_LINKS);
   }
 
   private void check(Path path, boolean isFolder) throws IOException {
@@ -112,7 +121,7 @@ final class Unpacked implements AutoCloseable {
         : !Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
       throw new FileSystemException(path.toString(), null, "it was replaced");
     }
-    if (!Files.getAttribute(path, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(owner)) {
+    if (!ownerOf(path).equals(owner)) {
       throw new FileSystemException(path.toString(), null, "it belongs to another user");
     }
     if (!PRIVATE.containsAll(Files.getPosixFilePermissions(path, LinkOption.NOFOLLOW_LINKS))) {
@@ -123,22 +132,38 @@ final class Unpacked implements AutoCloseable {
   /** Copies a file of the jar; where it lies. */
   Path copy(String name) throws IOException {
     String expected = digests().get(name);
-    Path file = folder.resolve(name);
-    Path unchecked = folder.resolve(name + ".part");
-    FileAttribute<Set<PosixFilePermission>> mode = PosixFilePermissions.asFileAttribute(PRIVATE);
-    Files.createFile(unchecked, mode);
+    Path unchecked;
     try (InputStream from = resource(name)) {
-      try (var to = Files.newOutputStream(unchecked, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
-        from.transferTo(to);
-      }
+      unchecked = write(name, from);
     }
-    check(unchecked, false);
     String found = digestOf(unchecked);
     if (!found.equals(expected)) {
       throw new FileSystemException(unchecked.toString(), null,
           "its digest is " + found + ", the jar says " + expected);
     }
-    return Files.move(unchecked, file, StandardCopyOption.ATOMIC_MOVE);
+    return accept(unchecked, name);
+  }
+
+  /** Copies a file that is trusted where it lies. */
+  Path copy(Path file) throws IOException {
+    String name = file.getFileName().toString();
+    try (InputStream from = Files.newInputStream(file)) {
+      return accept(write(name, from), name);
+    }
+  }
+
+  private Path write(String name, InputStream from) throws IOException {
+    Path unchecked = folder.resolve(name + ".part");
+    Files.createFile(unchecked, PosixFilePermissions.asFileAttribute(PRIVATE));
+    try (var to = Files.newOutputStream(unchecked, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
+      from.transferTo(to);
+    }
+    check(unchecked, false);
+    return unchecked;
+  }
+
+  private Path accept(Path checked, String name) throws IOException {
+    return Files.move(checked, folder.resolve(name), StandardCopyOption.ATOMIC_MOVE);
   }
 
   /** Lets the glue find a library that lies elsewhere. */

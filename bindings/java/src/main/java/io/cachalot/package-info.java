@@ -31,6 +31,9 @@
  * property {@code io.cachalot.tmpdir} names the folder in which the jar's copy is unpacked for as long as it takes to
  * load it.
  *
+ * <p>A process has one copy of the library: class loaders share it, each with glue of its own, and also with a program
+ * in C that has loaded it before. {@link io.cachalot.Cachalot#libraryPlace} says which it is.
+ *
  * <p>From Java 24 on, the virtual machine warns of native code that was not allowed: start it with
  * {@code --enable-native-access=ALL-UNNAMED}, or {@code --enable-native-access=io.cachalot} where this is a module, or
  * write {@code Enable-Native-Access: ALL-UNNAMED} into the manifest of the program's jar.

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Where the native library is found, how it is unpacked, and that it goes with its class loader. */
 final class LoadTest {
-  private static final String NATIVE = "META-INF/native/linux-x86_64";
+  private static final String NATIVE = "META-INF/native/" + Unpacked.PLATFORM;
   @TempDir
   private Path folder;
   private Path temporary;
@@ -141,6 +141,24 @@ final class LoadTest {
     }
   }
 
+  @Test
+  void noFolderAboveMayBeOpenToOthers() throws Exception {
+    Path open = Files.createDirectory(folder.resolve("open"));
+    Files.setPosixFilePermissions(open, PosixFilePermissions.fromString("rwxrwxrwx"));
+    Path inside = Files.createDirectories(open.resolve("private").resolve("tmp"),
+        PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+    String said = probe(Map.of(), all(), "-D" + Unpacked.PROPERTY + "=" + inside);
+    assertTrue(said.contains(open + ": others can write it"), said);
+  }
+
+  @Test
+  void aSecondAttemptFailsWithTheSameText() throws Exception {
+    String said = probe(Map.of(), bare(), "-Djava.library.path=/none");
+    String first = said.substring(said.indexOf("failed: ") + "failed: ".length(), said.indexOf("again: ")).strip();
+    assertTrue(first.contains("no cachalot_jni"), said);
+    assertEquals(first, said.substring(said.indexOf("again: ") + "again: ".length()).strip());
+  }
+
   /** Mounts a folder for the virtual machine only, where this user may. */
   private static final String MOUNT = "mount -t tmpfs -o noexec none \"$0\" && exec \"$@\"";
 
@@ -152,7 +170,7 @@ final class LoadTest {
   private void startBy(String script, Path argument) throws Exception {
     before = List.of("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, argument.toString());
     assumeTrue(new ProcessBuilder(Stream.concat(before.stream(), Stream.of("true")).toList()).start().waitFor() == 0,
-        "nothing can be mounted here");
+        "unshare is refused, so nothing can be mounted for a test of folders that can not be used");
   }
 
   @Test
@@ -188,6 +206,46 @@ final class LoadTest {
     Path tests = Path.of(LoadProbe.class.getProtectionDomain().getCodeSource().getLocation().toURI());
     String said = probe(Map.of(), copy + ":" + tests);
     assertTrue(said.contains("its digest is"), said);
+  }
+
+  // ---- Libraries that are there before --------------------------------------------------------
+
+  @Test
+  void aLibraryThatWasLoadedBeforeIsSharedAndNamed() throws Exception {
+    Path there = nativeFiles();
+    String before = "-Dprobe.load=" + there.resolve(Library.CORE);
+    String said = probe(Map.of(), all(), before);
+    assertTrue(said.contains("found: loaded before: " + there.resolve(Library.CORE)), said);
+    said = probe(Map.of("CACHALOT_LIB_DIR", there.toString()), all(), before);
+    assertTrue(said.contains("found: environment variable"), said);
+  }
+
+  /** Two loaders in one new virtual machine, and where each has its library from. */
+  private List<String> probeTwice(Map<String, String> environment, String classPath, String... options)
+      throws Exception {
+    List<String> all = new ArrayList<>(List.of(options));
+    all.add("-Dprobe.loaders=2");
+    String said = probe(environment, classPath, all.toArray(new String[0]));
+    return said.lines().filter(line -> line.startsWith("found: ") || line.startsWith("failed: ")).toList();
+  }
+
+  @Test
+  void twoLoadersShareTheLibraryOfAFolder() throws Exception {
+    Path there = nativeFiles();
+    String named = "found: environment variable CACHALOT_LIB_DIR, " + there;
+    assertEquals(List.of(named, named), probeTwice(Map.of("CACHALOT_LIB_DIR", there.toString()), all()));
+    String path = "found: the library path, with " + there.resolve(Library.CORE);
+    assertEquals(List.of(path, "found: the library path"),
+        probeTwice(Map.of(), bare(), "-Djava.library.path=" + there));
+    Files.delete(there.resolve(Library.GLUE));
+    assertEquals(List.of(named, named), probeTwice(Map.of("CACHALOT_LIB_DIR", there.toString()), all()));
+  }
+
+  @Test
+  void twoLoadersShareTheLibraryOfTheJar() throws Exception {
+    List<String> said = probeTwice(Map.of(), all());
+    assertEquals("found: the jar", said.get(0));
+    assertTrue(said.get(1).startsWith("found: loaded before: " + temporary), said.get(1));
   }
 
   // ---- Class loaders ----------------------------------------------------------------------------

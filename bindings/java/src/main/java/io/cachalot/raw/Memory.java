@@ -91,6 +91,9 @@ public final class Memory implements AutoCloseable {
   /** The address of a native function, by its number in {@link Callbacks}. */
   public static native long entry(int number);
 
+  /** The address of some code of the library. */
+  public static native long codeAddress();
+
   private static native ByteBuffer bytesAt(long address, long size);
 
   private static native long lengthOf(long text);
