@@ -12,7 +12,9 @@ target=$1 home=$2
 root=$(cd ../.. && pwd)
 interface=$(sed -n 's/.*int INTERFACE = \([0-9]*\);/\1/p' src/main/java/io/cachalot/raw/Constants.java)
 core=libcachalot.so.$((interface / 100)).$((interface % 100))
-out=$target/classes/META-INF/native/linux-x86_64
+# As io.cachalot.Unpacked names it.
+out=$target/classes/META-INF/native/linux-$(uname -m)
+[ "$(uname -s)" = Linux ] || { echo "The native library is built on Linux only, not on $(uname -s)" >&2; exit 1; }
 
 # To a library from sources, against that in $out.
 compile() {

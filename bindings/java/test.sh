@@ -38,6 +38,7 @@ maven() {
 say() {
   sed -n 's/.*<testsuite .* name="\([^"]*\)".* tests="\([0-9]*\)" errors="\([0-9]*\)" skipped="\([0-9]*\)" failures="\([0-9]*\)".*/\1: \2 tests, \4 skipped/p' \
     "$out"/surefire-reports/TEST-*.xml
+  sed -n 's/.*<skipped message="\([^"]*\)".*/a skipped test says: \1/p' "$out"/surefire-reports/TEST-*.xml
   if grep -l "WARNING in native method\|FATAL ERROR in native method\|local refs over capacity" -r "$out/surefire-reports" "$1"; then
     echo "-Xcheck:jni has found something" >&2
     return 1

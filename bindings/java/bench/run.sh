@@ -11,7 +11,7 @@ shift
 cd "$(dirname "$0")"
 home=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
 out=$built/bench
-native=$built/classes/META-INF/native/linux-x86_64
+native=$built/classes/META-INF/native/linux-$(uname -m)
 mkdir -p "$out/classes"
 mvn -B -q org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath -Dmdep.outputFile="$out/jmh"
 "$home/bin/javac" --release 17 -proc:full -cp "$(cat "$out/jmh"):$built/classes" -d "$out/classes" \
