@@ -6,12 +6,9 @@ jni.py needs a C compiler. What they need beside that is in Memory.java."""
 from . import jni
 from .entries import Entry, entries, values
 from .header import Field, Function, HeaderError, Interface, Signature, Struct, Type
-from .java_names import FOLDER, HEAD, comment, inside, name_of, scalar, type_name
+from .java_names import FOLDER, HEAD, comment, failed, inside, name_of, scalar, type_name
 from .names import bare, camel, pascal
 from .roles import Group, arguments, bound, directions, groups, is_own, signature
-
-# What a callback of Java that threw gives to the library, where 0 does not mean failure.
-FAILED = {"cachalot_read_fn": "-1", "cachalot_write_fn": "1", "cachalot_progress_fn": "1"}
 
 
 def write(interface: Interface) -> dict[str, str]:
@@ -231,13 +228,7 @@ def dispatch(interface: Interface, entry: Entry) -> str:
     if filled:
         buffer, capacity = (name_of(p.name) for p in filled.parameters)
         call = f"Memory.copyText({call}, {buffer}, {capacity})"
-    owner = signature_owner(interface, entry)
-    failed = "" if returns == "void" else f"  return {FAILED.get(owner, '0')};"
+    give_up = [] if returns == "void" else [f"  return {failed(interface, entry)};"]
     return method(f"static {returns} {camel(entry.name)}({', '.join(parameters)})",
                   ["try {", f"  {'' if returns == 'void' else 'return '}{call};", "} catch (Throwable thrown) {",
-                   "  Memory.report(thrown);", *([failed] if failed else []), "}"])
-
-
-def signature_owner(interface: Interface, entry: Entry) -> str:
-    """The named type of a callback, also of one in a struct."""
-    return next((c.name for c in interface.callbacks if c.signature == entry.signature), entry.owner)
+                   "  Memory.report(thrown);", *give_up, "}"])

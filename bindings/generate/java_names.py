@@ -3,7 +3,8 @@
 
 import textwrap
 
-from .header import Type
+from .entries import Entry
+from .header import Interface, Type
 from .names import bare, camel, pascal
 
 PACKAGE = "io.cachalot.raw"
@@ -21,6 +22,16 @@ TYPES = {"int32_t": "int", "uint32_t": "int", "int64_t": "long", "uint64_t": "lo
 KEYWORDS = {"abstract", "boolean", "byte", "case", "char", "class", "default", "double", "enum", "final", "float",
             "for", "goto", "int", "interface", "long", "native", "new", "package", "short", "static", "switch",
             "this", "void"}
+
+
+# What the library gets from a callback that failed, where 0 does not mean failure.
+FAILED = {"cachalot_read_fn": "-1", "cachalot_write_fn": "1", "cachalot_progress_fn": "1"}
+
+
+def failed(interface: Interface, entry: Entry) -> str:
+    """By the named type of the callback, also of one in a struct."""
+    owner = next((c.name for c in interface.callbacks if c.signature == entry.signature), entry.owner)
+    return FAILED.get(owner, "0")
 
 
 def name_of(name: str) -> str:

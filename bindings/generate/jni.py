@@ -3,7 +3,7 @@
 
 from .entries import Entry, entries
 from .header import Function, Interface, Parameter, Type
-from .java_names import C_FOLDER, PACKAGE, name_of, scalar
+from .java_names import C_FOLDER, PACKAGE, failed, name_of, scalar
 from .names import bare, camel
 from .roles import bound
 
@@ -76,13 +76,14 @@ def callbacks(interface: Interface) -> str:
         "/* The static methods of Callbacks; their numbers are those of the functions below. */",
         "const cachalot_java_method cachalot_java_methods[] = {", '  {0, 0},', *methods, "};", "",
         f"const int cachalot_java_method_count = {len(all_of_them) + 1};", "",
-        *(callback(number, e) for number, e in enumerate(all_of_them, 1)),
+        *(callback(number, e, failed(interface, e)) for number, e in enumerate(all_of_them, 1)),
         "static const intptr_t functions[] = {", *rows, "};", "",
         "intptr_t cachalot_java_entry(int number) {",
         "  return number >= 0 && number < cachalot_java_method_count ? functions[number] : 0;", "}", ""])
 
 
-def callback(number: int, e: Entry) -> str:
+def callback(number: int, e: Entry, failing: str) -> str:
+    """Gives the failing value also if the thread can not be attached, or what reports exceptions has thrown one."""
     parameters = ", ".join(f"{p.type} {p.name}" for p in e.signature.parameters)
     passed = "".join(f", ({jtype(p.type)}){'(intptr_t)' if p.type.pointers else ''}{p.name}"
                      for p in e.signature.parameters[1:])
@@ -93,7 +94,9 @@ def callback(number: int, e: Entry) -> str:
     if kind == "void":
         lines += ["  if (env == 0) return;", f"  {call};", "  cachalot_java_leave(env, attached);"]
     else:
-        lines += ["  if (env == 0) return 0;", f"  {e.signature.returns} result = ({e.signature.returns}){call};",
+        lines += [f"  if (env == 0) return {failing};",
+                  f"  {e.signature.returns} result = ({e.signature.returns}){call};",
+                  f"  if ((*env)->ExceptionCheck(env)) result = {failing};",
                   "  cachalot_java_leave(env, attached);", "  return result;"]
     return f"static {e.signature.returns} cachalot_java_{e.name}({parameters}) {{\n" + "\n".join(lines) + "\n}\n"
 

@@ -54,6 +54,7 @@ static int32_t cachalot_java_free_memory_fn(void* user_data, int32_t device, uin
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[4], (jobject)user_data, (jint)device, (jlong)size);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -61,8 +62,9 @@ static int32_t cachalot_java_free_memory_fn(void* user_data, int32_t device, uin
 static int64_t cachalot_java_read_fn(void* user_data, void* buffer, size_t capacity) {
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
-  if (env == 0) return 0;
+  if (env == 0) return -1;
   int64_t result = (int64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[5], (jobject)user_data, (jlong)(intptr_t)buffer, (jlong)capacity);
+  if ((*env)->ExceptionCheck(env)) result = -1;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -70,8 +72,9 @@ static int64_t cachalot_java_read_fn(void* user_data, void* buffer, size_t capac
 static int32_t cachalot_java_write_fn(void* user_data, const void* data, size_t size) {
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
-  if (env == 0) return 0;
+  if (env == 0) return 1;
   int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[6], (jobject)user_data, (jlong)(intptr_t)data, (jlong)size);
+  if ((*env)->ExceptionCheck(env)) result = 1;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -89,6 +92,7 @@ static uint64_t cachalot_java_allocator_options_context_capture(void* user_data)
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   uint64_t result = (uint64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[8], (jobject)user_data);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -98,6 +102,7 @@ static size_t cachalot_java_allocator_options_context_text(void* user_data, uint
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   size_t result = (size_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[9], (jobject)user_data, (jlong)context, (jlong)(intptr_t)buffer, (jlong)capacity);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -107,6 +112,7 @@ static cachalot_address cachalot_java_pool_source_allocate(void* user_data, uint
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   cachalot_address result = (cachalot_address)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[10], (jobject)user_data, (jlong)size, (jint)device, (jlong)stream);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -124,6 +130,7 @@ static int32_t cachalot_java_pool_route_predicate(void* user_data, cachalot_stre
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[12], (jobject)user_data, (jlong)stream);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -133,6 +140,7 @@ static uint64_t cachalot_java_tenant_options_pressure(void* user_data, const cac
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
   uint64_t result = (uint64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[13], (jobject)user_data, (jlong)(intptr_t)pressure);
+  if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -140,8 +148,9 @@ static uint64_t cachalot_java_tenant_options_pressure(void* user_data, const cac
 static int32_t cachalot_java_replay_options_progress(void* user_data, uint64_t done, uint64_t total) {
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
-  if (env == 0) return 0;
+  if (env == 0) return 1;
   int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[14], (jobject)user_data, (jlong)done, (jlong)total);
+  if ((*env)->ExceptionCheck(env)) result = 1;
   cachalot_java_leave(env, attached);
   return result;
 }

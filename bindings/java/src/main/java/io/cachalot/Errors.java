@@ -33,15 +33,14 @@ final class Errors {
     }
   }
 
-  /** What a callback threw, to the caller on whose thread it ran. */
-  static RuntimeException rethrown(RuntimeException failure, Throwable thrown) {
-    if (thrown == null) {
-      return failure;
+  /**
+   * Throws what a callback threw, to the caller on whose thread it ran. Kotlin and others throw checked exceptions
+   * that nobody has declared.
+   */
+  @SuppressWarnings("unchecked")
+  static <T extends Throwable> void rethrow(Throwable thrown) throws T {
+    if (thrown != null) {
+      throw (T) thrown;
     }
-    if (thrown instanceof Error) {
-      throw (Error) thrown;
-    }
-    failure.initCause(thrown);
-    return failure;
   }
 }

@@ -5,8 +5,7 @@ import io.cachalot.raw.Structs;
 
 /** How a trace is replayed. */
 public final class ReplayOptions {
-  final Structs.ReplayOptions values = new Structs.ReplayOptions();
-
+  private final Structs.ReplayOptions values = new Structs.ReplayOptions();
   private Progress progress;
 
   /** All defaults. */
@@ -91,7 +90,42 @@ public final class ReplayOptions {
     return this;
   }
 
-  Progress progress() {
-    return progress;
+  /** A progress for one replay, and what it threw. */
+  static final class Watched {
+    private final Progress progress;
+    private Throwable thrown;
+
+    private Watched(Progress progress) {
+      this.progress = progress;
+    }
+
+    private int at(long done, long total) {
+      try {
+        return progress.at(done, total) ? 0 : 1;
+      } catch (Throwable failure) {
+        thrown = failure;
+        return 1;
+      }
+    }
+
+    void rethrow() {
+      Errors.<RuntimeException>rethrow(thrown);
+    }
+  }
+
+  Watched watched() {
+    return new Watched(progress);
+  }
+
+  /** For one replay: what these options become later is not its business. */
+  Structs.ReplayOptions toC(Watched watched) {
+    Structs.ReplayOptions copy = new Structs.ReplayOptions();
+    copy.config = values.config;
+    copy.release = values.release;
+    copy.expect = values.expect;
+    copy.capacity = values.capacity;
+    copy.fraction = values.fraction;
+    copy.progress = watched.progress == null ? null : watched::at;
+    return copy;
   }
 }

@@ -9,8 +9,7 @@ import java.nio.ByteBuffer;
 
 /** Java's streams for the library's callbacks; what a stream throws is thrown to the caller again. */
 final class Streams {
-  private IOException failure;
-  private RuntimeException unchecked;
+  private Throwable failure;
 
   Callbacks.ReadFn from(InputStream stream) {
     byte[] bytes = new byte[8192];
@@ -21,10 +20,8 @@ final class Streams {
           buffer.put(bytes, 0, read);
         }
         return Math.max(read, 0);
-      } catch (IOException thrown) {
+      } catch (Throwable thrown) {
         failure = thrown;
-      } catch (RuntimeException thrown) {
-        unchecked = thrown;
       }
       return -1;
     };
@@ -35,10 +32,8 @@ final class Streams {
       try {
         write(stream, data);
         return 0;
-      } catch (IOException thrown) {
+      } catch (Throwable thrown) {
         failure = thrown;
-      } catch (RuntimeException thrown) {
-        unchecked = thrown;
       }
       return 1;
     };
@@ -55,12 +50,7 @@ final class Streams {
 
   /** Throws what the library's answer to a failed callback stands for. */
   void check(Scratch scratch, int status) throws IOException {
-    if (failure != null) {
-      throw failure;
-    }
-    if (unchecked != null) {
-      throw unchecked;
-    }
+    Errors.<IOException>rethrow(failure);
     scratch.check(status);
   }
 }

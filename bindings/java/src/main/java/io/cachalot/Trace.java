@@ -48,7 +48,7 @@ public final class Trace implements AutoCloseable {
       int status = Native.traceRead(Memory.entry(Callbacks.READ_FN), memory.hold(streams.from(stream)), scratch.out,
           scratch.error);
       streams.check(scratch, status);
-      return new Trace(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Trace::new, Native::traceDestroy);
     }
   }
 
@@ -137,10 +137,11 @@ public final class Trace implements AutoCloseable {
    */
   public Replay replay(ReplayOptions options) {
     try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory()) {
-      Stopped stopped = new Stopped(options);
-      int status = Native.replayRun(scratch.handle, options.values.write(memory), scratch.out, scratch.error);
-      stopped.check(scratch, status);
-      return new Replay(scratch.outLong());
+      ReplayOptions.Watched watched = options.watched();
+      int status = Native.replayRun(scratch.handle, options.toC(watched).write(memory), scratch.out, scratch.error);
+      watched.rethrow();
+      scratch.check(status);
+      return Cleaners.own(scratch.outLong(), Replay::new, Native::replayDestroy);
     }
   }
 
@@ -154,39 +155,11 @@ public final class Trace implements AutoCloseable {
   public void writeScript(ReplayOptions options, OutputStream stream) throws IOException {
     Streams streams = new Streams();
     try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory()) {
-      Stopped stopped = new Stopped(options);
-      int status = Native.replayWriteScript(scratch.handle, options.values.write(memory),
+      ReplayOptions.Watched watched = options.watched();
+      int status = Native.replayWriteScript(scratch.handle, options.toC(watched).write(memory),
           Memory.entry(Callbacks.WRITE_FN), memory.hold(streams.to(stream)), scratch.error);
-      stopped.rethrow();
+      watched.rethrow();
       streams.check(scratch, status);
-    }
-  }
-
-  /** What the caller's progress threw. */
-  private static final class Stopped {
-    private RuntimeException thrown;
-
-    Stopped(ReplayOptions options) {
-      ReplayOptions.Progress progress = options.progress();
-      options.values.progress = progress == null ? null : (done, total) -> {
-        try {
-          return progress.at(done, total) ? 0 : 1;
-        } catch (RuntimeException failure) {
-          thrown = failure;
-          return 1;
-        }
-      };
-    }
-
-    void rethrow() {
-      if (thrown != null) {
-        throw thrown;
-      }
-    }
-
-    void check(Scratch scratch, int status) {
-      rethrow();
-      scratch.check(status);
     }
   }
 

@@ -9,7 +9,11 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
+import java.io.OutputStream;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -252,5 +256,35 @@ final class CallbackTest {
       }
     })));
     assertThrows(CachalotException.class, () -> Trace.read(new ByteArrayInputStream("nonsense".getBytes())));
+  }
+
+  @Test
+  void whatAStreamThrowsIsThrownToTheCaller() throws IOException {
+    AssertionError boom = new AssertionError("boom");
+    assertEquals(boom, assertThrows(AssertionError.class, () -> Trace.read(new InputStream() {
+      @Override
+      public int read() {
+        throw boom;
+      }
+    })));
+    allocator.recordHistory(HistoryOptions.recording(100));
+    allocator.allocate(MIB).close();
+    ByteArrayOutputStream file = new ByteArrayOutputStream();
+    try (Snapshot snapshot = allocator.snapshot()) {
+      assertEquals(boom, assertThrows(AssertionError.class, () -> Trace.write(snapshot, null, "", new OutputStream() {
+        @Override
+        public void write(int one) {
+          throw boom;
+        }
+      })));
+      Trace.write(snapshot, null, "", file);
+    }
+    try (Trace trace = Trace.read(new ByteArrayInputStream(file.toByteArray()))) {
+      ReplayOptions options = new ReplayOptions().progress((done, total) -> {
+        throw boom;
+      });
+      assertEquals(boom, assertThrows(AssertionError.class, () -> trace.replay(options)));
+    }
+    assertEquals(List.of(), uncaught);
   }
 }

@@ -201,6 +201,7 @@ final class RawTest {
       ByteBuffer out = memory.allocate(Long.BYTES);
       ok(Native.snapshotTake(over.allocator, 0, Memory.addressOf(out), over.e), over.error);
       long snapshot = out.getLong(0);
+      failsWithItsHandler(over, snapshot);
       ByteBuffer file = ByteBuffer.allocate(1 << 16);
       Callbacks.WriteFn write = data -> { file.put(data); return 0; };
       ok(Native.traceWrite(snapshot, 0, memory.text("ein Test: ä"), Memory.entry(Callbacks.WRITE_FN),
@@ -224,6 +225,21 @@ final class RawTest {
       equal(1L, Structs.ReplayResult.read(result, 0).allocations);
       Native.replayDestroy(out.getLong(0));
       Native.traceDestroy(trace);
+    }
+  }
+
+  /** A callback that throws has failed, also where what it throws can not be reported. */
+  private static void failsWithItsHandler(Over over, long snapshot) {
+    Callbacks.WriteFn write = data -> { throw new IllegalStateException("written"); };
+    Callbacks.ReadFn read = buffer -> { throw new IllegalStateException("read"); };
+    Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> { throw new AssertionError("handler"); });
+    try {
+      equal(Constants.ERROR_CALLBACK, Native.traceWrite(snapshot, 0, 0, Memory.entry(Callbacks.WRITE_FN),
+          over.memory.hold(write), over.e));
+      equal(Constants.ERROR_CALLBACK, Native.traceRead(Memory.entry(Callbacks.READ_FN), over.memory.hold(read),
+          Memory.addressOf(over.memory.allocate(Long.BYTES)), over.e));
+    } finally {
+      Thread.currentThread().setUncaughtExceptionHandler(null);
     }
   }
 }
