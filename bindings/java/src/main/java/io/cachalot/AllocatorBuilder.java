@@ -181,19 +181,34 @@ public final class AllocatorBuilder {
     Listeners.Ref<LogObserver> logs = log == null ? null : listeners.add(log);
     Listeners.Ref<LongSupplier> captures = capture == null ? null : listeners.add(capture);
     Listeners.Ref<LongFunction<String>> texts = text == null ? null : listeners.add(text);
-    options.log = logs == null ? null
+    Structs.AllocatorOptions given = toC();
+    given.log = logs == null ? null
         : (level, message) -> logs.underLock(each -> each.log(LogLevel.of(level), message));
-    options.contextCapture = captures == null ? null : () -> captures.get(0L, LongSupplier::getAsLong);
-    options.contextText = texts == null ? null : context -> texts.get("", each -> each.apply(context));
+    given.contextCapture = captures == null ? null : () -> captures.get(0L, LongSupplier::getAsLong);
+    given.contextText = texts == null ? null : context -> texts.get("", each -> each.apply(context));
     try (Driver own = driver == null ? Driver.fromEnvironment() : null;
         Scratch scratch = Scratch.enter(own == null ? driver.resource : own.resource);
         Memory memory = new Memory()) {
-      options.driver = scratch.handle;
-      if (options.config != null) {
-        Texts.toC(memory, options.config);
-      }
-      scratch.check(Native.allocatorCreate(options.write(memory), scratch.out, scratch.error));
-      return new Allocator(new AllocatorCore(scratch.outLong(), memory.keep(), false), listeners);
+      given.driver = scratch.handle;
+      scratch.check(Native.allocatorCreate(given.write(memory), scratch.out, scratch.error));
+      return Cleaners.own(scratch.outLong(),
+          address -> new Allocator(new AllocatorCore(address, memory.keep(), false), listeners),
+          address -> Native.allocatorDestroy(address, 0));
     }
+  }
+
+  /** For one allocator, which the library asks for its callbacks: what is built later is not its business. */
+  private Structs.AllocatorOptions toC() {
+    Structs.AllocatorOptions copy = new Structs.AllocatorOptions();
+    copy.config = options.config;
+    copy.release = options.release;
+    copy.mend = options.mend;
+    copy.debug = options.debug;
+    copy.noCaching = options.noCaching;
+    copy.shareablePages = options.shareablePages;
+    copy.checkEveryCall = options.checkEveryCall;
+    copy.trackLabels = options.trackLabels;
+    copy.contextSource = options.contextSource;
+    return copy;
   }
 }

@@ -287,4 +287,14 @@ final class CallbackTest {
     }
     assertEquals(List.of(), uncaught);
   }
+
+  @Test
+  void aBuilderThatGoesOnChangesNoAllocator() {
+    AllocatorBuilder builder = Allocator.builder().driver(sim).options("").contexts(() -> 1, context -> "first");
+    try (Allocator first = builder.build();
+        Allocator second = builder.contexts(() -> 2, context -> "second").build()) {
+      assertEquals("first", first.contextText(5));
+      assertEquals("second", second.contextText(5));
+    }
+  }
 }
