@@ -42,7 +42,7 @@ public class Driver implements AutoCloseable {
   public static Driver open(String name) {
     try (Scratch scratch = Scratch.enter(); Memory memory = new Memory()) {
       scratch.check(Native.driverOpen(Texts.toC(memory, name), scratch.out, scratch.error));
-      return new Driver(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Driver::new, Native::driverDestroy);
     }
   }
 
@@ -65,7 +65,7 @@ public class Driver implements AutoCloseable {
   public static Driver host(long capacity, int devices) {
     try (Scratch scratch = Scratch.enter()) {
       scratch.check(Native.driverCreateHost(capacity, devices, scratch.out, scratch.error));
-      return new Driver(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Driver::new, Native::driverDestroy);
     }
   }
 

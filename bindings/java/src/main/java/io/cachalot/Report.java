@@ -33,7 +33,7 @@ public final class Report implements AutoCloseable {
   static Report create(Allocator allocator, ReportOptions options) {
     try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
       scratch.check(Native.reportCreate(scratch.handle, options.values.write(memory), scratch.out, scratch.error));
-      return new Report(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Report::new, Native::reportDestroy);
     }
   }
 

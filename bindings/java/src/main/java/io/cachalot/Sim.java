@@ -42,7 +42,7 @@ public final class Sim extends Driver {
     options.deviceCount = devices;
     try (Scratch scratch = Scratch.enter(); Memory memory = new Memory()) {
       scratch.check(Native.simCreate(options.write(memory), scratch.out, scratch.error));
-      return new Sim(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Sim::new, Native::driverDestroy);
     }
   }
 

@@ -33,7 +33,7 @@ public final class Snapshot implements AutoCloseable {
   static Snapshot take(Allocator allocator, SnapshotOptions options) {
     try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
       scratch.check(Native.snapshotTake(scratch.handle, options.values.write(memory), scratch.out, scratch.error));
-      return new Snapshot(scratch.outLong());
+      return Cleaners.own(scratch.outLong(), Snapshot::new, Native::snapshotDestroy);
     }
   }
 

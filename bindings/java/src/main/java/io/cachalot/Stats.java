@@ -43,6 +43,7 @@ public record Stats(
    * @return name and number
    */
   public Map<String, Long> rows(Release release) {
+    Library.load();
     Map<String, Long> rows = new LinkedHashMap<>();
     try (Memory memory = new Memory()) {
       ByteBuffer row = memory.allocate(2 * Long.BYTES);

@@ -3,10 +3,12 @@ package io.cachalot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
@@ -217,6 +219,31 @@ final class InterfaceTest {
       DriverException failure = assertThrows(DriverException.class, () -> allocator.allocate(1));
       assertEquals(719, failure.driverCode());
       assertEquals("DRIVER", Status.nameOf(failure.status()));
+    }
+  }
+
+  @Test
+  void whatGetsNoOwnerIsEnded() {
+    List<Long> ended = new ArrayList<>();
+    assertThrows(OutOfMemoryError.class, () -> Cleaners.own(5, address -> {
+      throw new OutOfMemoryError("as expected");
+    }, ended::add));
+    assertEquals(List.of(5L), ended);
+  }
+
+  @Test
+  void rowsOfStatisticsLoadTheLibrary() throws Exception {
+    List<String> arguments = List.of("-cp", System.getProperty("java.class.path"), RowsProbe.class.getName());
+    assertEquals("122", Jvm.run(List.of(), Map.of(), arguments).strip());
+  }
+
+  /** A program that calls nothing else. */
+  static final class RowsProbe {
+    public static void main(String[] arguments) {
+      Stat none = new Stat(0, 0, 0, 0);
+      StatArray all = new StatArray(none, none, none);
+      System.out.println(new Stats(all, all, all, all, all, all, all, all, all, none, none, 0, 0, 0, 0, 0, 0, 0)
+          .rows(Release.V2_11).size());
     }
   }
 }
