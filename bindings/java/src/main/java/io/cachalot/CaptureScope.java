@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package io.cachalot;
 
+import io.cachalot.raw.Native;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** A graph capture is marked on a device until this is closed ({@link Allocator#capture}). */
@@ -17,8 +18,10 @@ public final class CaptureScope implements AutoCloseable {
   /** Marks the end. Again, or after its allocator: nothing. */
   @Override
   public void close() {
-    if (isClosed.compareAndSet(false, true) && !allocator.core.isClosed()) {
-      allocator.captureEnd(device);
+    try (Scratch scratch = Scratch.enterIfOpen(allocator.core)) {
+      if (scratch != null && isClosed.compareAndSet(false, true)) {
+        scratch.check(Native.captureEnd(scratch.handle, device, scratch.error));
+      }
     }
   }
 }

@@ -22,8 +22,8 @@ public final class Observer implements AutoCloseable {
   public void close() {
     try (Scratch scratch = Scratch.enterIfOpen(allocator.core)) {
       if (scratch != null && isClosed.compareAndSet(false, true)) {
-        scratch.check(Native.detach(scratch.handle, id, scratch.error));
         allocator.listeners.remove(listener);
+        scratch.check(Native.detach(scratch.handle, id, scratch.error));
       }
     }
   }

@@ -86,10 +86,10 @@ public final class Pool implements AutoCloseable {
   /** Releases the pool. Again, or after its allocator: nothing. */
   @Override
   public void close() {
-    if (key.allocator().core.isClosed()) {
-      isClosed.set(true);
-    } else if (isClosed.compareAndSet(false, true)) {
-      key.release();
+    try (Scratch scratch = Scratch.enterIfOpen(key.allocator().core)) {
+      if (isClosed.compareAndSet(false, true) && scratch != null) {
+        key.leaveUse(scratch);
+      }
     }
   }
 }

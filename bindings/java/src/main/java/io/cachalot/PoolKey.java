@@ -93,6 +93,20 @@ public final class PoolKey {
     call((owner, first, second, error) -> Native.poolEnd(owner, device, first, second, error));
   }
 
+  /** Ends a routing that has begun, for a caller that has the allocator in use; its use of the pool goes anyway. */
+  void leave(Scratch scratch) {
+    try {
+      scratch.check(Native.poolEnd(scratch.handle, device, id.first(), id.second(), scratch.error));
+    } finally {
+      leaveUse(scratch);
+    }
+  }
+
+  /** {@link #release} for a caller that has the allocator in use. */
+  void leaveUse(Scratch scratch) {
+    scratch.check(Native.poolRelease(scratch.handle, device, id.first(), id.second(), scratch.error));
+  }
+
   /**
    * The same, made while this is the thread's current stream.
    *

@@ -15,9 +15,10 @@ public final class PoolScope implements AutoCloseable {
   /** Ends the routing. Again, or after its allocator: nothing. */
   @Override
   public void close() {
-    if (isClosed.compareAndSet(false, true) && !key.allocator().core.isClosed()) {
-      key.end();
-      key.release();
+    try (Scratch scratch = Scratch.enterIfOpen(key.allocator().core)) {
+      if (scratch != null && isClosed.compareAndSet(false, true)) {
+        key.leave(scratch);
+      }
     }
   }
 }

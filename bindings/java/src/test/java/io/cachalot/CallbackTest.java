@@ -297,4 +297,51 @@ final class CallbackTest {
       assertEquals("second", second.contextText(5));
     }
   }
+
+  @Test
+  void aRouteThatSomebodyElseHasEndedKeepsNoPool() {
+    try (Pool pool = allocator.createPool(0, new PoolOptions())) {
+      PoolScope scope = pool.route(Route.all());
+      assertEquals(2, pool.key().useCount());
+      pool.key().end();
+      assertThrows(IllegalStateException.class, scope::close);
+      assertEquals(1, pool.key().useCount());
+      scope.close();
+      assertEquals(1, pool.key().useCount());
+    }
+  }
+
+  @Test
+  void whatIsRefusedUnderALockCanBeClosedLater() {
+    Pool pool = allocator.createPool(0, new PoolOptions());
+    PoolScope scope = pool.route(Route.stream(9));
+    CaptureScope capture = allocator.capture(0);
+    EmptyCacheScope emptied = allocator.emptyCacheOnClose();
+    List<AutoCloseable> all = List.of(scope, capture, emptied, pool);
+    try (Observer observer = allocator.observeTrace(entry ->
+        all.forEach(each -> assertThrows(IllegalStateException.class, each::close)))) {
+      allocator.allocate(MIB).close();
+    }
+    assertEquals(List.of(), uncaught);
+    scope.close();
+    assertEquals(1, pool.key().useCount());
+    capture.close();
+    assertThrows(IllegalStateException.class, () -> allocator.captureEnd(0));
+    emptied.close();
+    assertEquals(0, allocator.memoryReserved(0));
+    PoolKey key = pool.key();
+    pool.close();
+    assertEquals(0, key.useCount());
+  }
+
+  @Test
+  void anEmptyingThatTheDriverRefusedCanBeTriedAgain() {
+    allocator.allocate(MIB).close();
+    EmptyCacheScope emptied = allocator.emptyCacheOnClose();
+    sim.fail(EnumSet.of(SimCall.FREE), 719, 0, 1);
+    assertThrows(DriverException.class, emptied::close);
+    allocator.allocate(MIB).close();
+    emptied.close();
+    assertEquals(0, allocator.memoryReserved(0));
+  }
 }
