@@ -8,7 +8,7 @@ public class OutOfDeviceMemoryException extends CachalotException {
   private static final long serialVersionUID = 1;
 
   /** The numbers. */
-  private final transient OutOfMemory numbers;
+  private final OutOfMemory numbers;
 
   OutOfDeviceMemoryException(String message, OutOfMemory numbers) {
     super(Constants.ERROR_OUT_OF_MEMORY, message);
@@ -18,7 +18,7 @@ public class OutOfDeviceMemoryException extends CachalotException {
   /**
    * What was asked for and what there was.
    *
-   * @return the numbers; null in an exception that was serialized
+   * @return the numbers
    */
   public final OutOfMemory numbers() {
     return numbers;

@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
+import java.io.Serializable;
 
 /**
  * What a request that failed looked like.
@@ -17,10 +18,11 @@ import io.cachalot.raw.Structs;
  * @param reserved bytes obtained from the driver
  * @param privatePoolsFree bytes cached in private pools
  * @param largestFreeBlock bytes of the largest cached block of any pool and stream
+ * @serial exclude
  */
 public record OutOfMemory(
     int device, long stream, long requested, long segmentSize, long deviceFree, long deviceTotal, long limit, long
-    allocated, long reserved, long privatePoolsFree, long largestFreeBlock) {
+    allocated, long reserved, long privatePoolsFree, long largestFreeBlock) implements Serializable {
   static OutOfMemory of(Structs.Error from) {
     return new OutOfMemory(
         from.device, from.stream, from.requested, from.segmentSize, from.deviceFree, from.deviceTotal, from.limit,

@@ -344,4 +344,16 @@ final class CallbackTest {
     emptied.close();
     assertEquals(0, allocator.memoryReserved(0));
   }
+
+  @Test
+  void theNumbersSurviveSerialization() throws Exception {
+    OutOfDeviceMemoryException failure =
+        assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(200 * MIB));
+    ByteArrayOutputStream file = new ByteArrayOutputStream();
+    new ObjectOutputStream(file).writeObject(failure);
+    OutOfDeviceMemoryException read = (OutOfDeviceMemoryException)
+        new ObjectInputStream(new ByteArrayInputStream(file.toByteArray())).readObject();
+    assertEquals(200 * MIB, read.numbers().requested());
+    assertEquals(failure.numbers(), read.numbers());
+  }
 }

@@ -223,6 +223,22 @@ final class InterfaceTest {
   }
 
   @Test
+  void whatIsGivenOutCanNotBeChanged() {
+    byte[] bytes = {1, 2};
+    SharedBlock shared = new SharedBlock(bytes, 3);
+    bytes[0] = 7;
+    shared.handle()[1] = 7;
+    assertEquals(new SharedBlock(new byte[] {1, 2}, 3), shared);
+    assertEquals(new SharedBlock(new byte[] {1, 2}, 3).hashCode(), shared.hashCode());
+    assertNotEquals(new SharedBlock(bytes, 3), shared);
+    assertEquals("SharedBlock[handle=0102, offset=3]", shared.toString());
+    List<SegmentBlock> blocks = new ArrayList<>();
+    Segment segment = new Segment(0, false, 0, 0, 0, 0, 0, 0, PoolId.DEFAULT, false, 0, 0, blocks);
+    blocks.add(new SegmentBlock(0, 0, 0, BlockState.INACTIVE, 0));
+    assertEquals(List.of(), segment.blocks());
+  }
+
+  @Test
   void whatGetsNoOwnerIsEnded() {
     List<Long> ended = new ArrayList<>();
     assertThrows(OutOfMemoryError.class, () -> Cleaners.own(5, address -> {
