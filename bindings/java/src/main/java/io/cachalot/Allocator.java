@@ -8,6 +8,7 @@ import io.cachalot.raw.Structs;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.OptionalLong;
 
 /**
@@ -20,8 +21,8 @@ import java.util.OptionalLong;
  * }
  * }</pre>
  *
- * <p>Addresses and streams are the driver's numbers; 0 is the default stream. Sizes are bytes. Numbers above
- * {@code Long.MAX_VALUE} are negative, as C's unsigned ones are in Java.
+ * <p>Addresses and streams are the driver's numbers; 0 is the default stream. Those above {@code Long.MAX_VALUE} are
+ * negative, as C's unsigned numbers are in Java. Sizes are bytes, and a negative one is refused.
  */
 public final class Allocator extends AllocatorState implements AutoCloseable {
   final Listeners listeners;
@@ -100,8 +101,10 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the block; close it
    * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
    * @throws DriverException for an error that the driver reported now or left pending
+   * @throws IllegalArgumentException for a negative size, or a device that the driver does not have
    */
   public Block allocate(long size, int device, long stream) {
+    Arguments.size(size, "size");
     try (Scratch scratch = Scratch.enter(core)) {
       return own(allocate(scratch, size, device, stream), scratch);
     }
@@ -127,6 +130,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException for {@link Request#at} under 2.11
    */
   public Block allocate(Request request) {
+    Objects.requireNonNull(request, "request");
     try (Scratch scratch = Scratch.enter(core)) {
       request.put(scratch);
       int status;
@@ -150,8 +154,10 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the address, for {@link #free} or {@link #adopt}
    * @throws OutOfDeviceMemoryException with all numbers, if there is not enough memory
    * @throws DriverException for an error that the driver reported now or left pending
+   * @throws IllegalArgumentException for a negative size, or a device that the driver does not have
    */
   public long allocateUnowned(long size, int device, long stream) {
+    Arguments.size(size, "size");
     try (Scratch scratch = Scratch.enter(core)) {
       return allocate(scratch, size, device, stream);
     }
@@ -306,8 +312,9 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException for an idle time under {@code backend:cudaMallocAsync}
    */
   public long trim(int device, long keepBytes, Duration minIdle) {
-    return core.ask((allocator, out, error) ->
-        Native.trim(allocator, device, keepBytes, minIdle.toNanos(), out, error));
+    Arguments.size(keepBytes, "keepBytes");
+    long idle = Arguments.nanos(minIdle, "minIdle");
+    return core.ask((allocator, out, error) -> Native.trim(allocator, device, keepBytes, idle, out, error));
   }
 
   /**
@@ -320,8 +327,10 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the bytes that were given back
    */
   public long trimAt(int device, long keepBytes, Duration minIdle, Duration now) {
-    return core.ask((allocator, out, error) ->
-        Native.trimAt(allocator, device, keepBytes, minIdle.toNanos(), now.toNanos(), out, error));
+    Arguments.size(keepBytes, "keepBytes");
+    long idle = Arguments.nanos(minIdle, "minIdle");
+    long time = Arguments.nanos(now, "now");
+    return core.ask((allocator, out, error) -> Native.trimAt(allocator, device, keepBytes, idle, time, out, error));
   }
 
   /**
@@ -332,6 +341,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return its bytes
    */
   public long largestBlock(int device, long atLeast) {
+    Arguments.size(atLeast, "atLeast");
     return core.ask((allocator, out, error) -> Native.largestBlock(allocator, device, atLeast, out, error));
   }
 
@@ -344,6 +354,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return its bytes
    */
   public long largestBlock(int device, long atLeast, long current) {
+    Arguments.size(atLeast, "atLeast");
     return core.ask((allocator, out, error) ->
         Native.largestBlockOnStream(allocator, device, atLeast, current, out, error));
   }
@@ -378,10 +389,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    *     skipped)
    */
   public void recordHistory(HistoryOptions options) {
+    Objects.requireNonNull(options, "options");
     try (Memory memory = new Memory()) {
-      if (options.values.skipActions != null) {
-        Texts.toC(memory, options.values.skipActions);
-      }
       long address = options.values.write(memory);
       core.call((allocator, error) -> Native.recordHistory(allocator, address, error));
     }
@@ -429,7 +438,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException under 2.11
    */
   public void annotate(long address, String text) {
-    core.tell(text, (allocator, written, error) -> Native.annotate(allocator, address, written, error));
+    core.tell(Objects.requireNonNull(text, "text"),
+        (allocator, written, error) -> Native.annotate(allocator, address, written, error));
   }
 
   private Observer attach(int entry, Object callback, Listeners.Ref<?> listener, AllocatorCore.Attach attach) {
@@ -450,7 +460,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return closing it detaches it; else it stays as long as the allocator
    */
   public Observer observeTrace(TraceObserver observer) {
-    Listeners.Ref<TraceObserver> ref = listeners.add(observer);
+    Listeners.Ref<TraceObserver> ref = listeners.add(Objects.requireNonNull(observer, "observer"));
     Callbacks.TraceObserverFn callback = entry -> ref.underLock(each -> each.event(TraceEntry.of(entry)));
     return attach(Callbacks.TRACE_OBSERVER_FN, callback, ref, Native::observeTrace);
   }
@@ -462,7 +472,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return closing it detaches it; else it stays as long as the allocator
    */
   public Observer observeOutOfMemory(OutOfMemoryObserver observer) {
-    Listeners.Ref<OutOfMemoryObserver> ref = listeners.add(observer);
+    Listeners.Ref<OutOfMemoryObserver> ref = listeners.add(Objects.requireNonNull(observer, "observer"));
     Callbacks.OutOfMemoryObserverFn callback =
         numbers -> ref.call(each -> each.outOfMemory(OutOfMemory.of(numbers)));
     return attach(Callbacks.OUT_OF_MEMORY_OBSERVER_FN, callback, ref, Native::observeOutOfMemory);
@@ -475,7 +485,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return closing it detaches it; else it stays as long as the allocator
    */
   public Observer observeRejection(RejectionObserver observer) {
-    Listeners.Ref<RejectionObserver> ref = listeners.add(observer);
+    Listeners.Ref<RejectionObserver> ref = listeners.add(Objects.requireNonNull(observer, "observer"));
     Callbacks.RejectionObserverFn callback = numbers -> ref.call(each -> each.rejected(Rejection.of(numbers)));
     return attach(Callbacks.REJECTION_OBSERVER_FN, callback, ref, Native::observeRejection);
   }
@@ -487,7 +497,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return closing it detaches it; else it stays as long as the allocator
    */
   public Observer onFreeMemory(FreeMemoryCallback callback) {
-    Listeners.Ref<FreeMemoryCallback> ref = listeners.add(callback);
+    Listeners.Ref<FreeMemoryCallback> ref = listeners.add(Objects.requireNonNull(callback, "callback"));
     Callbacks.FreeMemoryFn asked = (device, size) -> ref.get(false, each -> each.free(device, size)) ? 1 : 0;
     return attach(Callbacks.FREE_MEMORY_FN, asked, ref, Native::registerFreeMemoryCallback);
   }
@@ -508,7 +518,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the snapshot; close it
    */
   public Snapshot snapshot(SnapshotOptions options) {
-    return Snapshot.take(this, options);
+    return Snapshot.take(this, Objects.requireNonNull(options, "options"));
   }
 
   /**
@@ -519,7 +529,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
    */
   public Report report(ReportOptions options) {
-    return Report.create(this, options);
+    return Report.create(this, Objects.requireNonNull(options, "options"));
   }
 
   // ---- Pools, captures, tenants ---------------------------------------------------------------------
@@ -545,6 +555,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the pool; close it
    */
   public Pool createPool(int device, PoolOptions options) {
+    Objects.requireNonNull(options, "options");
     return joinPool(device, newPoolId(false), options);
   }
 
@@ -558,6 +569,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws IllegalStateException for a pool that was released, or for a source of a pool that exists
    */
   public Pool joinPool(int device, PoolId id, PoolOptions options) {
+    Objects.requireNonNull(options, "options");
     PoolKey key = pool(device, id);
     try {
       key.create(options);
@@ -587,7 +599,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @return the functions of the library, one by one
    */
   public PoolKey pool(int device, PoolId id) {
-    return new PoolKey(this, device, id);
+    return new PoolKey(this, device, Objects.requireNonNull(id, "id"));
   }
 
   /**
@@ -631,7 +643,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
    */
   public Tenant createTenant(TenantOptions options) {
-    return Tenant.create(this, options);
+    return Tenant.create(this, Objects.requireNonNull(options, "options"));
   }
 
   // ---- What this version does not have --------------------------------------------------------------
@@ -663,10 +675,11 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException always, in this version
    */
   public long openShared(int device, SharedBlock shared) {
+    byte[] bytes = Objects.requireNonNull(shared, "shared").handle();
     try (Memory memory = new Memory()) {
-      ByteBuffer handle = memory.allocate(shared.handle().length).put(shared.handle());
+      ByteBuffer handle = memory.allocate(bytes.length).put(bytes);
       return core.ask((allocator, out, error) ->
-          Native.openShared(allocator, device, Memory.addressOf(handle), shared.handle().length, out, error));
+          Native.openShared(allocator, device, Memory.addressOf(handle), bytes.length, out, error));
     }
   }
 
@@ -682,6 +695,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException always, in this version
    */
   public void copy(long to, int toDevice, long from, int fromDevice, long size, long stream) {
+    Arguments.size(size, "size");
     core.call((allocator, error) ->
         Native.copy(allocator, to, toDevice, from, fromDevice, size, stream, error));
   }
@@ -694,6 +708,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    * @throws UnsupportedOperationException always, in this version
    */
   public PinnedBlock allocatePinned(long size) {
+    Arguments.size(size, "size");
     return new PinnedBlock(this, core.ask((allocator, out, error) ->
         Native.pinnedAllocate(allocator, size, out, error)));
   }

@@ -5,6 +5,7 @@ import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
 import java.util.EnumSet;
+import java.util.Objects;
 import java.util.Set;
 import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
@@ -26,7 +27,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder driver(Driver driver) {
-    this.driver = driver;
+    this.driver = Objects.requireNonNull(driver, "driver");
     return this;
   }
 
@@ -37,7 +38,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder options(String config) {
-    options.config = config;
+    options.config = Arguments.text(config, "config");
     return this;
   }
 
@@ -48,7 +49,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder options(Options config) {
-    return options(config.toString());
+    return options(Objects.requireNonNull(config, "config").toString());
   }
 
   /**
@@ -59,7 +60,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder release(Release release) {
-    options.release = release.number();
+    options.release = Objects.requireNonNull(release, "release").number();
     return this;
   }
 
@@ -70,7 +71,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder mend(Set<Mend> mends) {
-    options.mend = Mend.bits(mends);
+    options.mend = Mend.bits(Objects.requireNonNull(mends, "mends"));
     return this;
   }
 
@@ -82,7 +83,8 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder debug(DebugOption first, DebugOption... more) {
-    options.debug = DebugOption.bits(EnumSet.of(first, more));
+    options.debug = DebugOption.bits(
+        EnumSet.of(Objects.requireNonNull(first, "first"), Objects.requireNonNull(more, "more")));
     return this;
   }
 
@@ -138,7 +140,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder log(LogObserver log) {
-    this.log = log;
+    this.log = Objects.requireNonNull(log, "log");
     return this;
   }
 
@@ -149,7 +151,7 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder contextSource(ContextSource source) {
-    options.contextSource = source.number();
+    options.contextSource = Objects.requireNonNull(source, "source").number();
     return this;
   }
 
@@ -161,9 +163,10 @@ public final class AllocatorBuilder {
    * @return this
    */
   public AllocatorBuilder contexts(LongSupplier capture, LongFunction<String> text) {
-    options.contextSource = ContextSource.CALLBACK.number();
+    Objects.requireNonNull(capture, "capture");
+    this.text = Objects.requireNonNull(text, "text");
     this.capture = capture;
-    this.text = text;
+    options.contextSource = ContextSource.CALLBACK.number();
     return this;
   }
 

@@ -7,6 +7,7 @@ import io.cachalot.raw.Structs;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.OptionalLong;
 
 /** What can be asked of an {@link Allocator}, and its limits and options: half of its methods. */
@@ -107,8 +108,10 @@ abstract class AllocatorState {
    *
    * @param device the device
    * @param bytes the limit; empty: none
+   * @throws IllegalArgumentException for a negative number
    */
   public void setMemoryLimit(int device, OptionalLong bytes) {
+    Objects.requireNonNull(bytes, "bytes").ifPresent(limit -> Arguments.size(limit, "bytes"));
     core.call((allocator, error) -> Native.setMemoryLimit(allocator, device, bytes.orElse(-1), error));
   }
 
@@ -131,7 +134,7 @@ abstract class AllocatorState {
    * @throws IllegalArgumentException for a string that is not acceptable
    */
   public void configure(String config) {
-    core.tell(config, Native::configure);
+    core.tell(Objects.requireNonNull(config, "config"), Native::configure);
   }
 
   /**
@@ -140,7 +143,7 @@ abstract class AllocatorState {
    * @param config the options
    */
   public void configure(Options config) {
-    configure(config.toString());
+    configure(Objects.requireNonNull(config, "config").toString());
   }
 
   /**
@@ -171,6 +174,7 @@ abstract class AllocatorState {
    * @throws IllegalArgumentException for a value out of its range: nothing is changed
    */
   public void setSettings(Settings settings) {
+    Objects.requireNonNull(settings, "settings");
     try (Memory memory = new Memory()) {
       long address = settings.toC().write(memory);
       core.call((allocator, error) -> Native.setSettings(allocator, address, error));
@@ -451,7 +455,8 @@ abstract class AllocatorState {
    * @throws UnsupportedOperationException under 2.11
    */
   public void setReserveClass(long stream, String name) {
-    core.tell(name, (allocator, text, error) -> Native.setReserveClass(allocator, stream, text, error));
+    core.tell(Objects.requireNonNull(name, "name"),
+        (allocator, text, error) -> Native.setReserveClass(allocator, stream, text, error));
   }
 
   /**
@@ -472,7 +477,8 @@ abstract class AllocatorState {
    * @param fraction of the device's memory, above 0
    */
   public void setDefaultReserve(String name, double fraction) {
-    core.tell(name, (allocator, text, error) -> Native.setDefaultReserve(allocator, text, fraction, error));
+    core.tell(Objects.requireNonNull(name, "name"),
+        (allocator, text, error) -> Native.setDefaultReserve(allocator, text, fraction, error));
   }
 
   /**
@@ -483,6 +489,7 @@ abstract class AllocatorState {
    * @return the numbers
    */
   public ReserveInfo reserve(int device, String name) {
+    Objects.requireNonNull(name, "name");
     try (Scratch scratch = Scratch.enter(core); Memory memory = new Memory()) {
       scratch.check(Native.getReserve(scratch.handle, device, Texts.toC(memory, name),
           scratch.sized(Structs.Reserve.SIZE), scratch.error));

@@ -61,8 +61,11 @@ public class Driver implements AutoCloseable {
    * @param capacity bytes that a device has; 0: 4 GiB. Only touched memory is taken from the system
    * @param devices how many devices; 0: 1
    * @return the driver; close it
+   * @throws IllegalArgumentException for a negative number
    */
   public static Driver host(long capacity, int devices) {
+    Arguments.size(capacity, "capacity");
+    Arguments.count(devices, "devices");
     try (Scratch scratch = Scratch.enter()) {
       scratch.check(Native.driverCreateHost(capacity, devices, scratch.out, scratch.error));
       return Cleaners.own(scratch.outLong(), Driver::new, Native::driverDestroy);

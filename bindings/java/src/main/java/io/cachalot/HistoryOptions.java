@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
+import java.util.Objects;
 
 /** How history is recorded. */
 public final class HistoryOptions {
@@ -46,7 +47,7 @@ public final class HistoryOptions {
    * @return this
    */
   public HistoryOptions maxEntries(long entries) {
-    values.maxEntries = entries;
+    values.maxEntries = Arguments.size(entries, "entries");
     return this;
   }
 
@@ -57,7 +58,7 @@ public final class HistoryOptions {
    * @return this
    */
   public HistoryOptions context(ContextLevel level) {
-    values.context = level.number();
+    values.context = Objects.requireNonNull(level, "level").number();
     return this;
   }
 
@@ -75,11 +76,11 @@ public final class HistoryOptions {
   /**
    * What is not kept.
    *
-   * @param names names of actions with commas between: {@code segment_map,alloc}
+   * @param names names of actions with commas between: {@code segment_map,alloc}; "": all are kept
    * @return this
    */
   public HistoryOptions skipActions(String names) {
-    values.skipActions = names;
+    values.skipActions = Arguments.text(names, "names");
     return this;
   }
 }

@@ -3,6 +3,7 @@ package io.cachalot;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * PyTorch's option string, by name: {@code max_split_size_mb:128,garbage_collection_threshold:0.8}.
@@ -39,6 +40,7 @@ public final class Options {
    * @throws IllegalArgumentException for a part that is no NAME:VALUE
    */
   public static Options parse(String text) {
+    Objects.requireNonNull(text, "text");
     Builder builder = new Builder();
     int depth = 0;
     int start = 0;
@@ -111,8 +113,10 @@ public final class Options {
      * @return this
      */
     public Builder option(String name, Object value) {
+      Objects.requireNonNull(name, "name");
+      String text = Objects.requireNonNull(value, "value").toString();
       values.remove(name);
-      values.put(name, value.toString());
+      values.put(name, text);
       return this;
     }
 
@@ -309,7 +313,9 @@ public final class Options {
      */
     public Builder roundupPower2Divisions(Map<Long, Long> byMib, long above) {
       StringBuilder text = new StringBuilder("[");
-      byMib.forEach((mib, divisions) -> text.append(mib).append(':').append(divisions).append(','));
+      Objects.requireNonNull(byMib, "byMib").forEach((mib, divisions) ->
+          text.append(Objects.requireNonNull(mib, "byMib")).append(':')
+              .append(Objects.requireNonNull(divisions, "byMib")).append(','));
       return option("roundup_power2_divisions", text.append(">:").append(above).append(']'));
     }
 
@@ -320,7 +326,7 @@ public final class Options {
      * @return this
      */
     public Builder expandableSegmentsReserve(String reserve) {
-      return option("expandable_segments_reserve", reserve);
+      return option("expandable_segments_reserve", Objects.requireNonNull(reserve, "reserve"));
     }
 
     /**
@@ -331,8 +337,9 @@ public final class Options {
      */
     public Builder expandableSegmentsReserveByClass(Map<String, String> byClass) {
       StringBuilder text = new StringBuilder();
-      byClass.forEach((name, reserve) ->
-          text.append(text.length() == 0 ? "" : ",").append(name).append(':').append(reserve));
+      Objects.requireNonNull(byClass, "byClass").forEach((name, reserve) ->
+          text.append(text.length() == 0 ? "" : ",").append(Objects.requireNonNull(name, "byClass")).append(':')
+              .append(Objects.requireNonNull(reserve, "byClass")));
       return option("expandable_segments_reserve_by_class", "[" + text + "]");
     }
 
@@ -343,7 +350,7 @@ public final class Options {
      * @return this
      */
     public Builder backend(Backend backend) {
-      return option("backend", backend.text);
+      return option("backend", Objects.requireNonNull(backend, "backend").text);
     }
 
     /**

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package io.cachalot;
 
+import java.util.Objects;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -69,6 +70,7 @@ public final class Pool implements AutoCloseable {
    * @throws IllegalStateException if the pool is being routed to already
    */
   public PoolScope route(Route route) {
+    Objects.requireNonNull(route, "route");
     PoolKey open = key();
     route.refuseOnVirtualThread();
     try {

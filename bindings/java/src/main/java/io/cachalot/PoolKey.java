@@ -4,6 +4,7 @@ package io.cachalot;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import java.nio.ByteBuffer;
+import java.util.Objects;
 
 /**
  * A pool by device and id. Its methods are the functions of the library, one by one, and the balance of creating,
@@ -68,6 +69,7 @@ public final class PoolKey {
    *     has been raised by then)
    */
   public void create(PoolOptions options) {
+    Objects.requireNonNull(options, "options");
     try (Memory memory = new Memory()) {
       long written = options.toC().write(memory);
       call((owner, first, second, error) -> Native.poolCreate(owner, device, first, second, written, error));
@@ -82,6 +84,7 @@ public final class PoolKey {
    * @throws IllegalStateException if the pool is being routed to already (its use count has been raised by then)
    */
   public void begin(Route route) {
+    Objects.requireNonNull(route, "route");
     try (Memory memory = new Memory()) {
       long written = route.toC().write(memory);
       call((owner, first, second, error) -> Native.poolBegin(owner, device, first, second, written, error));
@@ -175,6 +178,7 @@ public final class PoolKey {
    * @throws IllegalArgumentException for an unknown pool
    */
   public boolean hasLive(long... addresses) {
+    Objects.requireNonNull(addresses, "addresses");
     try (Scratch scratch = Scratch.enter(allocator.core); Memory memory = new Memory()) {
       ByteBuffer list = memory.allocate(Math.max(1, Long.BYTES * addresses.length));
       list.asLongBuffer().put(addresses);
@@ -202,6 +206,7 @@ public final class PoolKey {
    * @throws UnsupportedOperationException always, in this version
    */
   public void apply(Checkpoint checkpoint) {
+    Objects.requireNonNull(checkpoint, "checkpoint");
     allocator.core.call((owner, error) ->
         Native.checkpointApply(owner, device, checkpoint.resource().address(), error));
   }

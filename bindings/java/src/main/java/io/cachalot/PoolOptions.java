@@ -3,6 +3,7 @@ package io.cachalot;
 
 import io.cachalot.raw.Structs;
 import java.util.EnumSet;
+import java.util.Objects;
 import java.util.Set;
 
 /** How a pool is made. */
@@ -21,7 +22,7 @@ public final class PoolOptions {
    * @return this
    */
   public PoolOptions flags(PoolFlag first, PoolFlag... more) {
-    flags = EnumSet.of(first, more);
+    flags = EnumSet.of(Objects.requireNonNull(first, "first"), Objects.requireNonNull(more, "more"));
     return this;
   }
 
@@ -32,7 +33,7 @@ public final class PoolOptions {
    * @return this
    */
   public PoolOptions source(PoolSource source) {
-    this.source = source;
+    this.source = Objects.requireNonNull(source, "source");
     return this;
   }
 

@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
+import java.util.Objects;
 
 /** How a trace is replayed. */
 public final class ReplayOptions {
@@ -31,7 +32,7 @@ public final class ReplayOptions {
    * @return this
    */
   public ReplayOptions options(String config) {
-    values.config = config;
+    values.config = Arguments.text(config, "config");
     return this;
   }
 
@@ -42,7 +43,7 @@ public final class ReplayOptions {
    * @return this
    */
   public ReplayOptions release(Release release) {
-    values.release = release.number();
+    values.release = Objects.requireNonNull(release, "release").number();
     return this;
   }
 
@@ -64,7 +65,7 @@ public final class ReplayOptions {
    * @return this
    */
   public ReplayOptions capacity(long bytes) {
-    values.capacity = bytes;
+    values.capacity = Arguments.size(bytes, "bytes");
     return this;
   }
 
@@ -86,7 +87,7 @@ public final class ReplayOptions {
    * @return this
    */
   public ReplayOptions progress(Progress progress) {
-    this.progress = progress;
+    this.progress = Objects.requireNonNull(progress, "progress");
     return this;
   }
 

@@ -24,7 +24,7 @@ public final class ReportOptions {
    * @return this
    */
   public ReportOptions request(long size, long stream) {
-    values.size = size;
+    values.size = Arguments.size(size, "size");
     values.stream = stream;
     return this;
   }

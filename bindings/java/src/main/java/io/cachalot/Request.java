@@ -16,9 +16,10 @@ public final class Request {
    * A request on device 0, for the default stream.
    *
    * @param size bytes
+   * @throws IllegalArgumentException for a negative number
    */
   public Request(long size) {
-    this.size = size;
+    this.size = Arguments.size(size, "size");
   }
 
   /**

@@ -3,6 +3,7 @@ package io.cachalot;
 
 import io.cachalot.raw.Constants;
 import io.cachalot.raw.Structs;
+import java.util.Objects;
 import java.util.function.LongPredicate;
 
 /** Which requests go to a pool while it is routed to. */
@@ -76,7 +77,7 @@ public final class Route {
    * @return the route
    */
   public static Route predicate(LongPredicate predicate) {
-    return new Route(Constants.ROUTE_PREDICATE, 0, predicate);
+    return new Route(Constants.ROUTE_PREDICATE, 0, Objects.requireNonNull(predicate, "predicate"));
   }
 
   void refuseOnVirtualThread() {

@@ -4,6 +4,7 @@ package io.cachalot;
 import io.cachalot.raw.Structs;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /** The options in force, as numbers: read, change and write back to set options without a string. */
 public final class Settings {
@@ -289,12 +290,10 @@ public final class Settings {
      * @return this
      */
     public Builder roundupPower2Divisions(List<Long> value) {
-      if (value.size() != values.roundupPower2Divisions.length) {
+      if (Objects.requireNonNull(value, "value").size() != values.roundupPower2Divisions.length) {
         throw new IllegalArgumentException("there are 16 divisions, not " + value.size());
       }
-      for (int i = 0; i < value.size(); i++) {
-        values.roundupPower2Divisions[i] = value.get(i);
-      }
+      values.roundupPower2Divisions = value.stream().mapToLong(each -> Objects.requireNonNull(each, "value")).toArray();
       return this;
     }
 

@@ -7,6 +7,7 @@ import io.cachalot.raw.Structs;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Set;
 
 /**
@@ -38,8 +39,8 @@ public final class Sim extends Driver {
    */
   public static Sim create(long capacity, int devices) {
     Structs.SimOptions options = new Structs.SimOptions();
-    options.capacity = capacity;
-    options.deviceCount = devices;
+    options.capacity = Arguments.size(capacity, "capacity");
+    options.deviceCount = Arguments.count(devices, "devices");
     try (Scratch scratch = Scratch.enter(); Memory memory = new Memory()) {
       scratch.check(Native.simCreate(options.write(memory), scratch.out, scratch.error));
       return Cleaners.own(scratch.outLong(), Sim::new, Native::driverDestroy);
@@ -66,6 +67,7 @@ public final class Sim extends Driver {
    * @param addresses in addition to those given before
    */
   public void giveAddresses(int device, long... addresses) {
+    Objects.requireNonNull(addresses, "addresses");
     try (Memory memory = new Memory()) {
       ByteBuffer list = memory.allocate(Long.BYTES * addresses.length);
       list.asLongBuffer().put(addresses);
@@ -134,10 +136,10 @@ public final class Sim extends Driver {
    */
   public void fail(Set<SimCall> calls, int code, long after, long count) {
     Structs.SimFailure failure = new Structs.SimFailure();
-    failure.calls = SimCall.bits(calls);
+    failure.calls = SimCall.bits(Objects.requireNonNull(calls, "calls"));
     failure.code = code;
-    failure.after = after;
-    failure.count = count;
+    failure.after = Arguments.size(after, "after");
+    failure.count = Arguments.size(count, "count");
     try (Memory memory = new Memory()) {
       long address = failure.write(memory);
       call((driver, error) -> Native.simFail(driver, address, error));
@@ -160,7 +162,9 @@ public final class Sim extends Driver {
    * @param latency how long; zero ends it
    */
   public void setLatency(Set<SimCall> calls, Duration latency) {
-    call((driver, error) -> Native.simSetLatency(driver, SimCall.bits(calls), latency.toNanos(), error));
+    int bits = SimCall.bits(Objects.requireNonNull(calls, "calls"));
+    long nanos = Arguments.nanos(latency, "latency");
+    call((driver, error) -> Native.simSetLatency(driver, bits, nanos, error));
   }
 
   /**
@@ -171,6 +175,7 @@ public final class Sim extends Driver {
    * @param used bytes that it uses
    */
   public void addProcess(int device, long pid, long used) {
+    Arguments.size(used, "used");
     call((driver, error) -> Native.simAddProcess(driver, device, pid, used, error));
   }
 
@@ -246,6 +251,8 @@ public final class Sim extends Driver {
    * @param reserved reserved
    */
   public void setGraphMemory(int device, long used, long reserved) {
+    Arguments.size(used, "used");
+    Arguments.size(reserved, "reserved");
     call((driver, error) -> Native.simSetGraphMemory(driver, device, used, reserved, error));
   }
 
@@ -255,7 +262,8 @@ public final class Sim extends Driver {
    * @param words what is kept; none: nothing
    */
   public void logCalls(Set<SimLog> words) {
-    call((driver, error) -> Native.simLogCalls(driver, SimLog.bits(words), error));
+    int bits = SimLog.bits(Objects.requireNonNull(words, "words"));
+    call((driver, error) -> Native.simLogCalls(driver, bits, error));
   }
 
   /**

@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
+import java.util.Objects;
 
 /** What goes into a snapshot. */
 public final class SnapshotOptions {
@@ -17,7 +18,7 @@ public final class SnapshotOptions {
    * @return this
    */
   public SnapshotOptions pool(PoolId pool) {
-    values.pool = pool.toC();
+    values.pool = Objects.requireNonNull(pool, "pool").toC();
     return this;
   }
 

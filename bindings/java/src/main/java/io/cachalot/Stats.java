@@ -8,6 +8,7 @@ import io.cachalot.raw.Structs;
 import java.nio.ByteBuffer;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * The statistics of one device, as {@code torch.cuda.memory_stats} has them.
@@ -43,6 +44,7 @@ public record Stats(
    * @return name and number
    */
   public Map<String, Long> rows(Release release) {
+    Objects.requireNonNull(release, "release");
     Library.load();
     Map<String, Long> rows = new LinkedHashMap<>();
     try (Memory memory = new Memory()) {

@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Structs;
+import java.util.Objects;
 
 /** How a tenant is made. */
 public final class TenantOptions {
@@ -15,7 +16,7 @@ public final class TenantOptions {
    * @param name for messages and statistics, less than 64 bytes; "": "tenant N". Two tenants may have the same
    */
   public TenantOptions(String name) {
-    values.name = name;
+    values.name = Arguments.text(name, "name");
   }
 
   /**
@@ -25,7 +26,7 @@ public final class TenantOptions {
    * @return this
    */
   public TenantOptions guaranteedBytes(long bytes) {
-    values.guaranteedBytes = bytes;
+    values.guaranteedBytes = Arguments.size(bytes, "bytes");
     return this;
   }
 
@@ -36,7 +37,7 @@ public final class TenantOptions {
    * @return this
    */
   public TenantOptions limitBytes(long bytes) {
-    values.limitBytes = bytes;
+    values.limitBytes = Arguments.size(bytes, "bytes");
     return this;
   }
 
@@ -58,7 +59,7 @@ public final class TenantOptions {
    * @return this
    */
   public TenantOptions onPressure(PressureCallback callback) {
-    this.callback = callback;
+    this.callback = Objects.requireNonNull(callback, "callback");
     return this;
   }
 

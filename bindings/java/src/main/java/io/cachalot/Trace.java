@@ -13,6 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /** A recorded run. It never changes, so any thread may read it. {@code docs/trace-format.md} describes the file. */
 public final class Trace implements AutoCloseable {
@@ -43,6 +44,7 @@ public final class Trace implements AutoCloseable {
    * @throws CachalotException for input that is no trace, with the number of the line
    */
   public static Trace read(InputStream stream) throws IOException {
+    Objects.requireNonNull(stream, "stream");
     Streams streams = new Streams();
     try (Scratch scratch = Scratch.enter(); Memory memory = new Memory()) {
       int status = Native.traceRead(Memory.entry(Callbacks.READ_FN), memory.hold(streams.from(stream)), scratch.out,
@@ -60,7 +62,7 @@ public final class Trace implements AutoCloseable {
    * @throws IOException if it can not be read
    */
   public static Trace read(Path path) throws IOException {
-    try (InputStream stream = new BufferedInputStream(Files.newInputStream(path))) {
+    try (InputStream stream = new BufferedInputStream(Files.newInputStream(Objects.requireNonNull(path, "path")))) {
       return read(stream);
     }
   }
@@ -76,6 +78,9 @@ public final class Trace implements AutoCloseable {
    */
   public static void write(Snapshot snapshot, Stats stats, String workload, OutputStream stream)
       throws IOException {
+    Objects.requireNonNull(snapshot, "snapshot");
+    Objects.requireNonNull(workload, "workload");
+    Objects.requireNonNull(stream, "stream");
     Streams streams = new Streams();
     try (Scratch scratch = Scratch.enter(snapshot.resource); Memory memory = new Memory()) {
       int status = Native.traceWrite(scratch.handle, stats == null ? 0 : stats.toC().write(memory),
@@ -136,6 +141,7 @@ public final class Trace implements AutoCloseable {
    * @throws CachalotException for a trace that can not have happened
    */
   public Replay replay(ReplayOptions options) {
+    Objects.requireNonNull(options, "options");
     try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory()) {
       ReplayOptions.Watched watched = options.watched();
       int status = Native.replayRun(scratch.handle, options.toC(watched).write(memory), scratch.out, scratch.error);
@@ -153,6 +159,8 @@ public final class Trace implements AutoCloseable {
    * @throws IOException what the stream throws
    */
   public void writeScript(ReplayOptions options, OutputStream stream) throws IOException {
+    Objects.requireNonNull(options, "options");
+    Objects.requireNonNull(stream, "stream");
     Streams streams = new Streams();
     try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory()) {
       ReplayOptions.Watched watched = options.watched();

@@ -21,7 +21,8 @@
  *
  * <p>Whatever is {@link java.lang.AutoCloseable} is to be closed; what nobody closed ends when the collector has
  * found it. Closing again does nothing; anything else that is done to what is closed is an
- * {@link java.lang.IllegalStateException}. No argument may be null, unless it is said.
+ * {@link java.lang.IllegalStateException}. No argument may be null, unless it is said: that is a
+ * {@link java.lang.NullPointerException} with its name, and nothing has changed.
  *
  * <h2>Native code</h2>
  *
