@@ -299,6 +299,31 @@ final class CallbackTest {
   }
 
   @Test
+  void optionsThatGoOnChangeNoReplay() throws IOException {
+    allocator.recordHistory(HistoryOptions.recording(1 << 17));
+    for (int i = 0; i < 1 << 15; i++) {
+      allocator.allocate(1).close();
+    }
+    ByteArrayOutputStream file = new ByteArrayOutputStream();
+    try (Snapshot snapshot = allocator.snapshot()) {
+      Trace.write(snapshot, null, "", file);
+    }
+    List<String> asked = new ArrayList<>();
+    ReplayOptions options = new ReplayOptions();
+    // Both are asked twice: after 65536 events, and at the end.
+    try (Trace trace = Trace.read(new ByteArrayInputStream(file.toByteArray()));
+        Replay first = trace.replay(options.progress((done, total) -> {
+          asked.add("first");
+          if (asked.size() == 1) {
+            trace.replay(options.progress((again, all) -> asked.add("second"))).close();
+          }
+          return true;
+        }))) {
+      assertEquals(List.of("first", "second", "second", "first"), asked);
+    }
+  }
+
+  @Test
   void aRouteThatSomebodyElseHasEndedKeepsNoPool() {
     try (Pool pool = allocator.createPool(0, new PoolOptions())) {
       PoolScope scope = pool.route(Route.all());
