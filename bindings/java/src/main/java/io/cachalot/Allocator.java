@@ -195,7 +195,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   public Block adopt(long address) {
     blockAt(address);
     try (Scratch scratch = Scratch.enter(core)) {
-      return own(address, scratch);
+      return new Block(this, address, scratch);
     }
   }
 

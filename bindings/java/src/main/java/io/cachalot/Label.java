@@ -40,7 +40,7 @@ public final class Label implements AutoCloseable {
    * @return close it, on the same thread
    */
   public static Label push(String text) {
-    if (text == null || text.isEmpty() || text.indexOf('\0') >= 0) {
+    if (Arguments.text(text, "text").isEmpty()) {
       throw new IllegalArgumentException("a label has a text");
     }
     return new Label(text);

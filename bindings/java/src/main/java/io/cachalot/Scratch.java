@@ -29,7 +29,6 @@ final class Scratch extends ScratchFields implements AutoCloseable {
   private static final VarHandle USING;
 
   static {
-    Library.load();
     try {
       USING = MethodHandles.lookup().findVarHandle(ScratchFields.class, "using", Resource.class);
     } catch (ReflectiveOperationException impossible) {
@@ -59,6 +58,7 @@ final class Scratch extends ScratchFields implements AutoCloseable {
   final long out;
 
   private Scratch(Thread owner) {
+    Library.load();
     memory = ByteBuffer.allocateDirect(SIZE).order(ByteOrder.nativeOrder());
     start = Memory.addressOf(memory);
     memory.putLong(0, Structs.Error.SIZE);

@@ -6,6 +6,7 @@ import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
 import java.lang.ref.WeakReference;
+import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -147,9 +148,11 @@ public final class Tenant implements AutoCloseable {
    * @param stream the stream that will use the block
    * @return the block; close it
    * @throws OutOfDeviceMemoryException also for a refusal by the rules of tenants
+   * @throws IllegalArgumentException for a negative size, or a device that the driver does not have
    * @throws IllegalStateException while caching is off
    */
   public Block allocate(long size, int device, long stream) {
+    Arguments.size(size, "size");
     try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(allocator.core)) {
       int status;
       boolean isTold = Ambient.begin();
@@ -183,6 +186,9 @@ public final class Tenant implements AutoCloseable {
    *     device has: then nothing is changed
    */
   public void setBytes(OptionalInt device, long guaranteedBytes, long limitBytes) {
+    Objects.requireNonNull(device, "device");
+    Arguments.size(guaranteedBytes, "guaranteedBytes");
+    Arguments.size(limitBytes, "limitBytes");
     call((tenant, error) ->
         Native.tenantSetBytes(tenant, device.orElse(Constants.ALL_DEVICES), guaranteedBytes, limitBytes, error));
   }
