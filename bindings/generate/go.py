@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Go's low layer: constants, mirrors of the structs, a thin call of every function, callbacks.
 
-Only this layer has `import "C"`. What it needs beside the generated files is in memory.go."""
+Only this layer has `import "C"`. What it needs beside the generated files is in memory.go; batch.go has what is
+more than one call in one crossing."""
 
 import re
 
@@ -15,10 +16,11 @@ def write(interface: Interface) -> dict[str, str]:
     files = {
         "constants.go": constants(interface),
         "structs.go": go_structs.write(interface),
-        "functions.go": go_functions.write(interface),
+        **go_functions.write(interface),
         **go_callbacks.write(interface),
     }
-    exported = re.findall(r"^(?:type|func|const) ([A-Z]\w*)", "\n".join(files.values()), re.MULTILINE)
+    texts = "\n".join(text for name, text in files.items() if name.endswith(".go"))
+    exported = re.findall(r"^(?:type|func|const) ([A-Z]\w*)", texts, re.MULTILINE)
     twice = sorted({name for name in exported if exported.count(name) > 1})
     if twice:
         raise HeaderError(f"two things have one name in Go: {', '.join(twice)}")

@@ -1,31 +1,135 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Go's thin call of every function."""
+"""Go's thin call of every function.
+
+A function that fails by a record is called through one of C's that gives its results, and the record of a
+failure, by value: nothing of Go's memory is lent for them, so a call that succeeds allocates nothing."""
 
 from dataclasses import dataclass, field
 
-from .go_names import HEAD, PREAMBLE, comment, go_type, local
-from .header import Function, Interface, Type
+from .go_names import C_HEAD, HEAD, PREAMBLE, comment, go_field, go_type, local
+from .header import Function, Interface, Parameter, Type
 from .names import bare, pascal
 from .roles import OUTLIVES_CALL, Argument, arguments, bound, takes_error
 
+# Objects whose functions take locks: from within a callback under a lock they are refused.
+LOCKING = {"cachalot_allocator", "cachalot_tenant"}
+REFUSED = "cachalot_go_is_locked()"
 
-def write(interface: Interface) -> str:
-    return "\n\n".join([HEAD.rstrip(), PREAMBLE, 'import "unsafe"',
-                        *(function(interface, f) for f in bound(interface))]) + "\n"
+
+def write(interface: Interface) -> dict[str, str]:
+    wrapped = [f for f in bound(interface) if is_wrapped(f)]
+    return {
+        "functions.go": "\n\n".join([HEAD.rstrip(), PREAMBLE, 'import "unsafe"',
+                                     *(function(interface, f) for f in bound(interface))]) + "\n",
+        "functions.h": header_file(interface, wrapped),
+        "functions.c": c_file(interface, wrapped),
+    }
+
+
+def takes_locks(f: Function) -> bool:
+    return any(p.type.name in LOCKING and p.type.pointers == 1 and not p.type.is_const
+               for p in f.signature.parameters)
+
+
+def is_wrapped(f: Function) -> bool:
+    return takes_error(f) or takes_locks(f)
+
+
+# ---- C ----
+
+
+def header_file(interface: Interface, wrapped: list[Function]) -> str:
+    guard = "CACHALOT_GO_FUNCTIONS_H_"
+    parts = [C_HEAD.rstrip(), f"#ifndef {guard}\n#define {guard}", '#include "cachalot/cachalot.h"']
+    for f in wrapped:
+        fields = result_fields(interface, f)
+        if fields:
+            rows = "".join(f"  {row};\n" for row in fields)
+            parts.append(f"typedef struct {{\n{rows}}} {result_type(f)};")
+        parts.append(f"{declaration(interface, f)};")
+    return "\n\n".join([*parts, f"#endif /* {guard} */"]) + "\n"
+
+
+def c_file(interface: Interface, wrapped: list[Function]) -> str:
+    return "\n\n".join([C_HEAD + '#include "functions.h"\n\n#include "memory.h"',
+                        *(definition(interface, f) for f in wrapped)]) + "\n"
+
+
+def result_type(f: Function) -> str:
+    return f"cachalot_go_{bare(f.name)}_result"
+
+
+def result_fields(interface: Interface, f: Function) -> list[str]:
+    if str(f.signature.returns) != "cachalot_status":
+        return []
+    found = [f"{pointed(out)} {result_name(out)}" for a in arguments(interface, f.name, f.signature)
+             for out in [by_value(a)] if out]
+    return ["int32_t status", *found, "cachalot_error* error"]
+
+
+def by_value(a: Argument) -> Parameter | None:
+    """What C writes of an argument, where that is no struct: a field of the result."""
+    if a.role in ("out scalar", "out handle", "out memory", "out borrowed text"):
+        return a.parameters[0]
+    return a.parameters[2] if a.role in ("out text", "out bytes", "out rows") else None
+
+
+def pointed(p: Parameter) -> str:
+    return str(p.type).removesuffix("*")
+
+
+def result_name(p: Parameter) -> str:
+    return p.name.removeprefix("out_")
+
+
+def declaration(interface: Interface, f: Function) -> str:
+    parameters = []
+    for a in arguments(interface, f.name, f.signature):
+        if a.role in ("callback", "handle"):  # cgo looks behind every pointer that it is given
+            parameters.append(f"uintptr_t {a.name}")
+        else:
+            parameters += [f"{p.type} {p.name}" for p in a.parameters if p != by_value(a)]
+    returns = result_type(f) if result_fields(interface, f) else str(f.signature.returns)
+    return f"{returns} cachalot_go_{bare(f.name)}({', '.join(parameters) or 'void'})"
+
+
+def definition(interface: Interface, f: Function) -> str:
+    passed = []
+    for a in arguments(interface, f.name, f.signature):
+        if a.role == "callback":
+            passed += [f"cachalot_go_{bare(a.type.name)}", f"(void*){a.name}", "cachalot_go_destroy"][:len(a.parameters)]
+        elif a.role == "handle":
+            passed.append(f"({a.type}){a.name}")
+        else:
+            passed += [f"&result.{result_name(p)}" if p == by_value(a) else p.name for p in a.parameters]
+    call = f"{f.name}({', '.join([*passed, *(['&error'] if takes_error(f) else [])])})"
+    head = declaration(interface, f) + " {\n"
+    if not result_fields(interface, f):
+        return f"{head}  return {REFUSED} ? 0 : {call};\n}}"
+    if takes_locks(f):
+        call = f"{REFUSED} ? cachalot_go_refuse(&error)\n      : {call}"
+    return (f"{head}  {result_type(f)} result = {{0}};\n"
+            "  cachalot_error error;\n"
+            "  error.struct_size = sizeof error;\n"
+            f"  result.status = (int32_t)({call});\n"
+            "  if (result.status != CACHALOT_OK) {\n    result.error = cachalot_go_keep(&error);\n  }\n"
+            "  return result;\n}")
+
+
+# ---- Go ----
 
 
 def function(interface: Interface, f: Function) -> str:
     """What C has not written is zero, so results are copied whatever came of the call."""
     found = arguments(interface, f.name, f.signature)
-    call = Call(interface)
+    call = Call(interface, is_wrapped(f))
     for argument in found:
         call.add(argument)
     if outlives(found):
         call.results.append("keep Keep")
         call.after += ["if err == nil {", "\tkeep = m.keep()", "}"]
-    if takes_error(f):
-        call.passed.append("e")
-    lines = body(f, call, f"C.{f.name}({', '.join(call.passed)})")
+    target = f"cachalot_go_{bare(f.name)}" if is_wrapped(f) else f.name
+    lines = body(f, call, f"C.{target}({', '.join(call.passed)})")
     name = pascal(bare(f.name))
     return (comment("", name, f.name, f.doc)
             + f"func {name}({', '.join(call.given)}){results(interface, f.signature.returns, call)} {{\n"
@@ -56,17 +160,14 @@ def body(f: Function, call: "Call", text: str) -> list[str]:
     if str(returns) != "cachalot_status":
         is_handle = call.interface.is_handle(returns.name)
         return [*call.before, f"return {text if is_handle else f'{plain_result(call.interface, returns)}({text})'}"]
-    if takes_error(f):
-        status = ["e := takeError()", "defer giveError(e)"]
-        check = f"check({text}, e)"
-    else:
-        status, check = [], f"statusError({text})"
     if call.filled:
-        return [*call.before, *status, *fill(call.filled, check)]
-    return [*call.before, *status, f"err = {check}", *call.after, "return"]
+        return [*call.before, *fill(call.filled, text)]
+    if takes_error(f):
+        return [*call.before, f"r := {text}", "err = check(r.status, r.error)", *call.after, "return"]
+    return [*call.before, f"err = statusError({text})", *call.after, "return"]
 
 
-def fill(argument: Argument, check: str) -> list[str]:
+def fill(argument: Argument, text: str) -> list[str]:
     """Asks how much there is, then for all of it, until what came fits: it may have grown in between."""
     name = local(argument.name)
     element, fits, end = "byte", "<=", [f"{name} = buffer[:count]"]
@@ -78,16 +179,17 @@ def fill(argument: Argument, check: str) -> list[str]:
         end = ["for i := range buffer[:count] {", f"\t{name} = append({name}, {copy}(&buffer[i]))", "}"]
     return [
         f"var buffer []{element}",
-        "var count C.size_t",
         "for {",
-        f"\tif err = {check}; err != nil {{",
+        f"\tr := {text}",
+        "\tif err = check(r.status, r.error); err != nil {",
         "\t\treturn",
         "\t}",
-        f"\tif int(count) {fits} len(buffer) {{",
+        f"\tcount := int(r.{result_name(argument.parameters[2])})",
+        f"\tif count {fits} len(buffer) {{",
         *(f"\t\t{line}" for line in end),
         "\t\treturn",
         "\t}",
-        f"\tbuffer = make([]{element}, int(count)+1)",
+        f"\tbuffer = make([]{element}, count+1)",
         "}",
     ]
 
@@ -97,6 +199,7 @@ class Call:
     """A call in the making. Each argument adds to it, by the method of its role."""
 
     interface: Interface
+    is_wrapped: bool
     given: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
@@ -112,9 +215,12 @@ class Call:
             self.before += ["var m memory", "defer m.free()"]
 
     def result(self, a: Argument, kind: str, c_type: str, value: str) -> None:
-        """A variable of C that is converted into a result; {} in the value stands for its name."""
+        """What C writes and the call converts into a result; {} in the value stands for its place."""
         name = local(a.name)
         self.results.append(f"{name} {kind}")
+        if self.is_wrapped and by_value(a):
+            self.after.append(f"{name} = {value.format('r.' + go_field(result_name(a.parameters[0])))}")
+            return
         self.before.append(f"var {name}C {c_type}")
         self.passed.append(f"&{name}C")
         self.after.append(f"{name} = {value.format(name + 'C')}")
@@ -126,8 +232,9 @@ class Call:
         self.passed.append(f"C.{a.type.name}({local(a.name)})")
 
     def handle(self, a: Argument) -> None:
-        self.given.append(f"{local(a.name)} {go_type(self.interface, a.type.name)}")
-        self.passed.append(local(a.name))
+        name = local(a.name)
+        self.given.append(f"{name} {go_type(self.interface, a.type.name)}")
+        self.passed.append(f"C.uintptr_t(uintptr(unsafe.Pointer({name})))" if self.is_wrapped else name)
 
     def text(self, a: Argument) -> None:
         self.lend()
@@ -162,10 +269,7 @@ class Call:
         self.lend()
         has_destroy = len(a.parameters) == 3
         self.given.append(f"{local(a.name)} {pascal(bare(a.type.name))}")
-        self.passed += [f"(*[0]byte)(C.cachalot_go_{bare(a.type.name)})",
-                        f"C.cachalot_go_data(C.uintptr_t(m.{'give' if has_destroy else 'hold'}({local(a.name)})))"]
-        if has_destroy:
-            self.passed.append("(*[0]byte)(C.cachalot_go_destroy)")
+        self.passed.append(f"C.uintptr_t(m.{'give' if has_destroy else 'hold'}({local(a.name)}))")
 
     # What a caller gets.
 
@@ -201,4 +305,4 @@ class Call:
     def fill(self, a: Argument, kind: str, pointer: str) -> None:
         self.filled = a
         self.results.append(f"{local(a.name)} {kind}")
-        self.passed += [pointer, "C.size_t(len(buffer))", "&count"]
+        self.passed += [pointer, "C.size_t(len(buffer))"]

@@ -39,6 +39,10 @@ ADDED = {
                                       "\tAddedFlag int32\n", "c.added_flag = C.int32_t(s.AddedFlag)"],
     f"{go_names.FOLDER}/functions.go": ["func Added(allocator Allocator, request *Request) "
                                         "(totals DeviceTotals, bytes uint64, err error) {"],
+    f"{go_names.FOLDER}/functions.h": ["cachalot_go_added_result cachalot_go_added(uintptr_t allocator, "
+                                       "const cachalot_request* request, cachalot_device_totals* out_totals);"],
+    f"{go_names.FOLDER}/functions.c": [": cachalot_added((cachalot_allocator*)allocator, request, out_totals, "
+                                       "&result.bytes, &error));"],
     f"{java_names.FOLDER}/Constants.java": ["int ERROR_ADDED = 91;", "int ADDED_FLAG = 8;"],
     f"{java_names.FOLDER}/Structs.java": ["value.addedField = from.getLong(at + 48);",
                                           "to.putInt(at + 48, this.addedFlag);"],
@@ -138,8 +142,10 @@ class ChangedHeader(unittest.TestCase):
             """)
         with header.include_folders(self.headers) as arguments:
             folders = " ".join(a for a in arguments if a.startswith("-I"))
-            run = subprocess.run([go, "vet", "./..."], cwd=self.root / "bindings/go", capture_output=True, text=True,
-                                 env={**os.environ, "CGO_CFLAGS": folders, "GOTOOLCHAIN": "local"})
+            (self.root / "cachalot.pc").write_text(
+                f"Name: cachalot\nDescription: its header\nVersion: 1\nCflags: {folders}\nLibs:\n")
+            run = subprocess.run([go, "vet", "./internal/raw"], cwd=self.root / "bindings/go", capture_output=True, text=True,
+                                 env={**os.environ, "PKG_CONFIG_PATH": str(self.root), "GOTOOLCHAIN": "local"})
         self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_a_java_program_uses_what_was_added(self) -> None:

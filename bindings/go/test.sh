@@ -22,8 +22,7 @@ if [ -n "$unformatted" ]; then
   printf 'not formatted by gofmt:\n%s\n' "$unformatted" >&2
   exit 1
 fi
-export CGO_CFLAGS="-I$root/capi/include -I$build/capi/include"
-export CGO_LDFLAGS="-L$build -Wl,-rpath,$build"
+export PKG_CONFIG_PATH="$build/pkgconfig"
 go vet ./...
 # Go's strictest check of what is passed to C, with a collection at every chance.
 GOEXPERIMENT=cgocheck2 GOGC=1 go test -count=1 ./...

@@ -3,61 +3,99 @@
 #include "callbacks.h"
 
 #include "_cgo_export.h"
+#include "memory.h"
 
 void cachalot_go_trace_observer_fn(void* user_data, const cachalot_trace_entry* entry) {
+  cachalot_go_enter(1);
   cachalotGoTraceObserverFn((uintptr_t)user_data, (cachalot_trace_entry*)entry);
+  cachalot_go_leave(1);
 }
 
 void cachalot_go_out_of_memory_observer_fn(void* user_data, const cachalot_out_of_memory* numbers) {
+  cachalot_go_enter(0);
   cachalotGoOutOfMemoryObserverFn((uintptr_t)user_data, (cachalot_out_of_memory*)numbers);
+  cachalot_go_leave(0);
 }
 
 void cachalot_go_rejection_observer_fn(void* user_data, const cachalot_rejection* numbers) {
+  cachalot_go_enter(0);
   cachalotGoRejectionObserverFn((uintptr_t)user_data, (cachalot_rejection*)numbers);
+  cachalot_go_leave(0);
 }
 
 int32_t cachalot_go_free_memory_fn(void* user_data, int32_t device, uint64_t size) {
-  return cachalotGoFreeMemoryFn((uintptr_t)user_data, device, size);
+  cachalot_go_enter(0);
+  int32_t result = cachalotGoFreeMemoryFn((uintptr_t)user_data, device, size);
+  cachalot_go_leave(0);
+  return result;
 }
 
 int64_t cachalot_go_read_fn(void* user_data, void* buffer, size_t capacity) {
-  return cachalotGoReadFn((uintptr_t)user_data, (void*)buffer, capacity);
+  cachalot_go_enter(0);
+  int64_t result = cachalotGoReadFn((uintptr_t)user_data, (void*)buffer, capacity);
+  cachalot_go_leave(0);
+  return result;
 }
 
 int32_t cachalot_go_write_fn(void* user_data, const void* data, size_t size) {
-  return cachalotGoWriteFn((uintptr_t)user_data, (void*)data, size);
+  cachalot_go_enter(0);
+  int32_t result = cachalotGoWriteFn((uintptr_t)user_data, (void*)data, size);
+  cachalot_go_leave(0);
+  return result;
 }
 
 void cachalot_go_allocator_options_log(void* user_data, int32_t level, const char* message) {
+  cachalot_go_enter(1);
   cachalotGoAllocatorOptionsLog((uintptr_t)user_data, level, (char*)message);
+  cachalot_go_leave(1);
 }
 
 uint64_t cachalot_go_allocator_options_context_capture(void* user_data) {
-  return cachalotGoAllocatorOptionsContextCapture((uintptr_t)user_data);
+  cachalot_go_enter(0);
+  uint64_t result = cachalotGoAllocatorOptionsContextCapture((uintptr_t)user_data);
+  cachalot_go_leave(0);
+  return result;
 }
 
 size_t cachalot_go_allocator_options_context_text(void* user_data, uint64_t context, char* buffer, size_t capacity) {
-  return cachalotGoAllocatorOptionsContextText((uintptr_t)user_data, context, (char*)buffer, capacity);
+  cachalot_go_enter(0);
+  size_t result = cachalotGoAllocatorOptionsContextText((uintptr_t)user_data, context, (char*)buffer, capacity);
+  cachalot_go_leave(0);
+  return result;
 }
 
 cachalot_address cachalot_go_pool_source_allocate(void* user_data, uint64_t size, int32_t device, cachalot_stream stream) {
-  return cachalotGoPoolSourceAllocate((uintptr_t)user_data, size, device, stream);
+  cachalot_go_enter(1);
+  cachalot_address result = cachalotGoPoolSourceAllocate((uintptr_t)user_data, size, device, stream);
+  cachalot_go_leave(1);
+  return result;
 }
 
 void cachalot_go_pool_source_free(void* user_data, cachalot_address address, uint64_t size, int32_t device, cachalot_stream stream) {
+  cachalot_go_enter(1);
   cachalotGoPoolSourceFree((uintptr_t)user_data, address, size, device, stream);
+  cachalot_go_leave(1);
 }
 
 int32_t cachalot_go_pool_route_predicate(void* user_data, cachalot_stream stream) {
-  return cachalotGoPoolRoutePredicate((uintptr_t)user_data, stream);
+  cachalot_go_enter(1);
+  int32_t result = cachalotGoPoolRoutePredicate((uintptr_t)user_data, stream);
+  cachalot_go_leave(1);
+  return result;
 }
 
 uint64_t cachalot_go_tenant_options_pressure(void* user_data, const cachalot_pressure* pressure) {
-  return cachalotGoTenantOptionsPressure((uintptr_t)user_data, (cachalot_pressure*)pressure);
+  cachalot_go_enter(0);
+  uint64_t result = cachalotGoTenantOptionsPressure((uintptr_t)user_data, (cachalot_pressure*)pressure);
+  cachalot_go_leave(0);
+  return result;
 }
 
 int32_t cachalot_go_replay_options_progress(void* user_data, uint64_t done, uint64_t total) {
-  return cachalotGoReplayOptionsProgress((uintptr_t)user_data, done, total);
+  cachalot_go_enter(0);
+  int32_t result = cachalotGoReplayOptionsProgress((uintptr_t)user_data, done, total);
+  cachalot_go_leave(0);
+  return result;
 }
 
 void cachalot_go_destroy(void* user_data) { cachalotGoDestroy((uintptr_t)user_data); }

@@ -96,72 +96,98 @@ type PoolRoutePredicateFn func(stream Stream) int32
 
 //export cachalotGoTraceObserverFn
 func cachalotGoTraceObserverFn(handle C.uintptr_t, entry *C.cachalot_trace_entry) {
+	defer caught()
 	cgo.Handle(handle).Value().(TraceObserverFn)(traceEntryOf(entry))
 }
 
 //export cachalotGoOutOfMemoryObserverFn
 func cachalotGoOutOfMemoryObserverFn(handle C.uintptr_t, numbers *C.cachalot_out_of_memory) {
+	defer caught()
 	cgo.Handle(handle).Value().(OutOfMemoryObserverFn)(ofMemoryOf(numbers))
 }
 
 //export cachalotGoRejectionObserverFn
 func cachalotGoRejectionObserverFn(handle C.uintptr_t, numbers *C.cachalot_rejection) {
+	defer caught()
 	cgo.Handle(handle).Value().(RejectionObserverFn)(rejectionOf(numbers))
 }
 
 //export cachalotGoFreeMemoryFn
-func cachalotGoFreeMemoryFn(handle C.uintptr_t, device C.int32_t, size C.uint64_t) C.int32_t {
-	return C.int32_t(cgo.Handle(handle).Value().(FreeMemoryFn)(int32(device), uint64(size)))
+func cachalotGoFreeMemoryFn(handle C.uintptr_t, device C.int32_t, size C.uint64_t) (result C.int32_t) {
+	defer caught()
+	result = C.int32_t(cgo.Handle(handle).Value().(FreeMemoryFn)(int32(device), uint64(size)))
+	return
 }
 
 //export cachalotGoReadFn
-func cachalotGoReadFn(handle C.uintptr_t, buffer_ unsafe.Pointer, capacity C.size_t) C.int64_t {
-	return C.int64_t(cgo.Handle(handle).Value().(ReadFn)(unsafe.Slice((*byte)(buffer_), int(capacity))))
+func cachalotGoReadFn(handle C.uintptr_t, buffer_ unsafe.Pointer, capacity C.size_t) (result C.int64_t) {
+	defer caught()
+	result = -1
+	result = C.int64_t(cgo.Handle(handle).Value().(ReadFn)(unsafe.Slice((*byte)(buffer_), int(capacity))))
+	return
 }
 
 //export cachalotGoWriteFn
-func cachalotGoWriteFn(handle C.uintptr_t, data unsafe.Pointer, size C.size_t) C.int32_t {
-	return C.int32_t(cgo.Handle(handle).Value().(WriteFn)(unsafe.Slice((*byte)(data), int(size))))
+func cachalotGoWriteFn(handle C.uintptr_t, data unsafe.Pointer, size C.size_t) (result C.int32_t) {
+	defer caught()
+	result = 1
+	result = C.int32_t(cgo.Handle(handle).Value().(WriteFn)(unsafe.Slice((*byte)(data), int(size))))
+	return
 }
 
 //export cachalotGoAllocatorOptionsLog
 func cachalotGoAllocatorOptionsLog(handle C.uintptr_t, level C.int32_t, message *C.char) {
+	defer caught()
 	cgo.Handle(handle).Value().(*AllocatorOptions).Log(int32(level), C.GoString(message))
 }
 
 //export cachalotGoAllocatorOptionsContextCapture
-func cachalotGoAllocatorOptionsContextCapture(handle C.uintptr_t) C.uint64_t {
-	return C.uint64_t(cgo.Handle(handle).Value().(*AllocatorOptions).ContextCapture())
+func cachalotGoAllocatorOptionsContextCapture(handle C.uintptr_t) (result C.uint64_t) {
+	defer caught()
+	result = C.uint64_t(cgo.Handle(handle).Value().(*AllocatorOptions).ContextCapture())
+	return
 }
 
 //export cachalotGoAllocatorOptionsContextText
-func cachalotGoAllocatorOptionsContextText(handle C.uintptr_t, context C.uint64_t, buffer_ *C.char, capacity C.size_t) C.size_t {
-	return copyText(cgo.Handle(handle).Value().(*AllocatorOptions).ContextText(uint64(context)), buffer_, capacity)
+func cachalotGoAllocatorOptionsContextText(handle C.uintptr_t, context C.uint64_t, buffer_ *C.char, capacity C.size_t) (result C.size_t) {
+	defer caught()
+	result = copyText(cgo.Handle(handle).Value().(*AllocatorOptions).ContextText(uint64(context)), buffer_, capacity)
+	return
 }
 
 //export cachalotGoPoolSourceAllocate
-func cachalotGoPoolSourceAllocate(handle C.uintptr_t, size C.uint64_t, device C.int32_t, stream C.cachalot_stream) C.cachalot_address {
-	return C.cachalot_address(cgo.Handle(handle).Value().(*PoolSource).Allocate(uint64(size), int32(device), Stream(stream)))
+func cachalotGoPoolSourceAllocate(handle C.uintptr_t, size C.uint64_t, device C.int32_t, stream C.cachalot_stream) (result C.cachalot_address) {
+	defer caught()
+	result = C.cachalot_address(cgo.Handle(handle).Value().(*PoolSource).Allocate(uint64(size), int32(device), Stream(stream)))
+	return
 }
 
 //export cachalotGoPoolSourceFree
 func cachalotGoPoolSourceFree(handle C.uintptr_t, address C.cachalot_address, size C.uint64_t, device C.int32_t, stream C.cachalot_stream) {
+	defer caught()
 	cgo.Handle(handle).Value().(*PoolSource).Free(Address(address), uint64(size), int32(device), Stream(stream))
 }
 
 //export cachalotGoPoolRoutePredicate
-func cachalotGoPoolRoutePredicate(handle C.uintptr_t, stream C.cachalot_stream) C.int32_t {
-	return C.int32_t(cgo.Handle(handle).Value().(*PoolRoute).Predicate(Stream(stream)))
+func cachalotGoPoolRoutePredicate(handle C.uintptr_t, stream C.cachalot_stream) (result C.int32_t) {
+	defer caught()
+	result = C.int32_t(cgo.Handle(handle).Value().(*PoolRoute).Predicate(Stream(stream)))
+	return
 }
 
 //export cachalotGoTenantOptionsPressure
-func cachalotGoTenantOptionsPressure(handle C.uintptr_t, pressure *C.cachalot_pressure) C.uint64_t {
-	return C.uint64_t(cgo.Handle(handle).Value().(*TenantOptions).Pressure(pressureOf(pressure)))
+func cachalotGoTenantOptionsPressure(handle C.uintptr_t, pressure *C.cachalot_pressure) (result C.uint64_t) {
+	defer caught()
+	result = C.uint64_t(cgo.Handle(handle).Value().(*TenantOptions).Pressure(pressureOf(pressure)))
+	return
 }
 
 //export cachalotGoReplayOptionsProgress
-func cachalotGoReplayOptionsProgress(handle C.uintptr_t, done C.uint64_t, total C.uint64_t) C.int32_t {
-	return C.int32_t(cgo.Handle(handle).Value().(*ReplayOptions).Progress(uint64(done), uint64(total)))
+func cachalotGoReplayOptionsProgress(handle C.uintptr_t, done C.uint64_t, total C.uint64_t) (result C.int32_t) {
+	defer caught()
+	result = 1
+	result = C.int32_t(cgo.Handle(handle).Value().(*ReplayOptions).Progress(uint64(done), uint64(total)))
+	return
 }
 
 //export cachalotGoDestroy

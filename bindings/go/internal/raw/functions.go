@@ -71,11 +71,9 @@ func StatusAt(index uint64) (out StatusDescription, err error) {
 func DriverOpen(name string) (driver Driver, err error) {
 	var m memory
 	defer m.free()
-	var driverC *C.cachalot_driver
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_driver_open(m.text(name), &driverC, e), e)
-	driver = driverC
+	r := C.cachalot_go_driver_open(m.text(name))
+	err = check(r.status, r.error)
+	driver = r.driver
 	return
 }
 
@@ -88,11 +86,9 @@ func DriverOpen(name string) (driver Driver, err error) {
 // @param device_count  Devices; 0: 1.
 // @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
 func DriverCreateHost(capacity uint64, deviceCount int32) (driver Driver, err error) {
-	var driverC *C.cachalot_driver
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_driver_create_host(C.uint64_t(capacity), C.int32_t(deviceCount), &driverC, e), e)
-	driver = driverC
+	r := C.cachalot_go_driver_create_host(C.uint64_t(capacity), C.int32_t(deviceCount))
+	err = check(r.status, r.error)
+	driver = r.driver
 	return
 }
 
@@ -129,11 +125,9 @@ func DriverDeviceCount(driver Driver) int32 {
 func AllocatorCreate(options *AllocatorOptions) (allocator Allocator, keep Keep, err error) {
 	var m memory
 	defer m.free()
-	var allocatorC *C.cachalot_allocator
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocator_create(options.c(&m), &allocatorC, e), e)
-	allocator = allocatorC
+	r := C.cachalot_go_allocator_create(options.c(&m))
+	err = check(r.status, r.error)
+	allocator = r.allocator
 	if err == nil {
 		keep = m.keep()
 	}
@@ -148,9 +142,8 @@ func AllocatorCreate(options *AllocatorOptions) (allocator Allocator, keep Keep,
 // @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
 // the message): then nothing has happened and the allocator is still there.
 func AllocatorDestroy(allocator Allocator) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocator_destroy(allocator, e), e)
+	r := C.cachalot_go_allocator_destroy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -159,9 +152,8 @@ func AllocatorDestroy(allocator Allocator) (err error) {
 // Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
 // all its work is waited for first. Addresses must not be used afterwards.
 func AllocatorDestroyAll(allocator Allocator) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocator_destroy_all(allocator, e), e)
+	r := C.cachalot_go_allocator_destroy_all(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -201,11 +193,9 @@ func AllocatorBackend(allocator Allocator) string {
 // the allocator is as before, but for its counters and for cached memory that was given back on the
 // way.
 func Allocate(allocator Allocator, size uint64, device int32, stream Stream) (address Address, err error) {
-	var addressC C.cachalot_address
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocate(allocator, C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream), &addressC, e), e)
-	address = Address(addressC)
+	r := C.cachalot_go_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	address = Address(r.address)
 	return
 }
 
@@ -216,11 +206,9 @@ func Allocate(allocator Allocator, size uint64, device int32, stream Stream) (ad
 func AllocateWith(allocator Allocator, request *Request) (address Address, err error) {
 	var m memory
 	defer m.free()
-	var addressC C.cachalot_address
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocate_with(allocator, request.c(&m), &addressC, e), e)
-	address = Address(addressC)
+	r := C.cachalot_go_allocate_with(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), request.c(&m))
+	err = check(r.status, r.error)
+	address = Address(r.address)
 	return
 }
 
@@ -234,9 +222,8 @@ func AllocateWith(allocator Allocator, request *Request) (address Address, err e
 // @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an address that is not a live block
 // (freed already, foreign, in the middle of one): nothing has changed.
 func Free(allocator Allocator, address Address) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_free(allocator, C.cachalot_address(address), e), e)
+	r := C.cachalot_go_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -245,9 +232,8 @@ func Free(allocator Allocator, address Address) (err error) {
 // Like cachalot_free, made while current_stream is the thread's current stream (matters during
 // captures only).
 func FreeOnStream(allocator Allocator, address Address, currentStream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_free_on_stream(allocator, C.cachalot_address(address), C.cachalot_stream(currentStream), e), e)
+	r := C.cachalot_go_free_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -260,9 +246,8 @@ func FreeOnStream(allocator Allocator, address Address, currentStream Stream) (e
 // CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
 // @param stream   Of the block's device.
 func RecordStream(allocator Allocator, address Address, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_record_stream(allocator, C.cachalot_address(address), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_record_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -270,9 +255,8 @@ func RecordStream(allocator Allocator, address Address, stream Stream) (err erro
 //
 // Like cachalot_record_stream, made while current_stream is the thread's current stream.
 func RecordStreamOnStream(allocator Allocator, address Address, stream Stream, currentStream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_record_stream_on_stream(allocator, C.cachalot_address(address), C.cachalot_stream(stream), C.cachalot_stream(currentStream), e), e)
+	r := C.cachalot_go_record_stream_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.cachalot_stream(stream), C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -282,9 +266,8 @@ func RecordStreamOnStream(allocator Allocator, address Address, stream Stream, c
 func GetBlock(allocator Allocator, address Address) (block Block, err error) {
 	var blockC C.cachalot_block
 	blockC.struct_size = C.sizeof_cachalot_block
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_block(allocator, C.cachalot_address(address), &blockC, e), e)
+	r := C.cachalot_go_get_block(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), &blockC)
+	err = check(r.status, r.error)
 	block = blockOf(&blockC)
 	return
 }
@@ -294,13 +277,10 @@ func GetBlock(allocator Allocator, address Address) (block Block, err error) {
 // The segment of a live block: its first byte and its size in bytes. CACHALOT_ERROR_INVALID_STATE
 // for blocks of expandable segments and of an allocator without caching, as in the reference.
 func BaseAllocation(allocator Allocator, address Address) (base Address, size uint64, err error) {
-	var baseC C.cachalot_address
-	var sizeC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_base_allocation(allocator, C.cachalot_address(address), &baseC, &sizeC, e), e)
-	base = Address(baseC)
-	size = uint64(sizeC)
+	r := C.cachalot_go_base_allocation(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
+	base = Address(r.base)
+	size = uint64(r.size)
 	return
 }
 
@@ -309,9 +289,8 @@ func BaseAllocation(allocator Allocator, address Address) (base Address, size ui
 // Gives all cached memory of all devices back to the driver, after waiting for blocks freed with
 // recorded streams.
 func EmptyCache(allocator Allocator) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_empty_cache(allocator, e), e)
+	r := C.cachalot_go_empty_cache(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -319,9 +298,8 @@ func EmptyCache(allocator Allocator) (err error) {
 //
 // The same for one device.
 func EmptyDeviceCache(allocator Allocator, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_empty_device_cache(allocator, C.int32_t(device), e), e)
+	r := C.cachalot_go_empty_device_cache(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -329,9 +307,8 @@ func EmptyDeviceCache(allocator Allocator, device int32) (err error) {
 //
 // The same, made while current_stream is the thread's current stream.
 func EmptyDeviceCacheOnStream(allocator Allocator, device int32, currentStream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_empty_device_cache_on_stream(allocator, C.int32_t(device), C.cachalot_stream(currentStream), e), e)
+	r := C.cachalot_go_empty_device_cache_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -343,11 +320,9 @@ func EmptyDeviceCacheOnStream(allocator Allocator, device int32, currentStream S
 // @param at_least  Where to start from; 0: the device's free memory counts as one block. Ignored by
 // backend:cudaMallocAsync.
 func LargestBlock(allocator Allocator, device int32, atLeast uint64) (size uint64, err error) {
-	var sizeC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_largest_block(allocator, C.int32_t(device), C.uint64_t(atLeast), &sizeC, e), e)
-	size = uint64(sizeC)
+	r := C.cachalot_go_largest_block(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(atLeast))
+	err = check(r.status, r.error)
+	size = uint64(r.size)
 	return
 }
 
@@ -356,11 +331,9 @@ func LargestBlock(allocator Allocator, device int32, atLeast uint64) (size uint6
 // The same, made while current_stream is the thread's current stream (matters to
 // backend:cudaMallocAsync only).
 func LargestBlockOnStream(allocator Allocator, device int32, atLeast uint64, currentStream Stream) (size uint64, err error) {
-	var sizeC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_largest_block_on_stream(allocator, C.int32_t(device), C.uint64_t(atLeast), C.cachalot_stream(currentStream), &sizeC, e), e)
-	size = uint64(sizeC)
+	r := C.cachalot_go_largest_block_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(atLeast), C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
+	size = uint64(r.size)
 	return
 }
 
@@ -368,9 +341,8 @@ func LargestBlockOnStream(allocator Allocator, device int32, atLeast uint64, cur
 //
 // Switches caching off (0) or on (1) for later requests. A block is freed the way it was made.
 func SetCachingEnabled(allocator Allocator, enabled int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_caching_enabled(allocator, C.int32_t(enabled), e), e)
+	r := C.cachalot_go_set_caching_enabled(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -387,9 +359,8 @@ func IsCachingEnabled(allocator Allocator) int32 {
 //
 // @param fraction  Of the device's total memory, 0 to 1; 1: no limit.
 func SetMemoryFraction(allocator Allocator, device int32, fraction float64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_memory_fraction(allocator, C.int32_t(device), C.double(fraction), e), e)
+	r := C.cachalot_go_set_memory_fraction(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.double(fraction))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -397,11 +368,9 @@ func SetMemoryFraction(allocator Allocator, device int32, fraction float64) (err
 //
 // The fraction in force (limit over total); 1 without a limit.
 func MemoryFraction(allocator Allocator, device int32) (fraction float64, err error) {
-	var fractionC C.double
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_memory_fraction(allocator, C.int32_t(device), &fractionC, e), e)
-	fraction = float64(fractionC)
+	r := C.cachalot_go_memory_fraction(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	fraction = float64(r.fraction)
 	return
 }
 
@@ -409,9 +378,8 @@ func MemoryFraction(allocator Allocator, device int32) (fraction float64, err er
 //
 // The same limit in bytes; UINT64_MAX: none.
 func SetMemoryLimit(allocator Allocator, device int32, bytes uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_memory_limit(allocator, C.int32_t(device), C.uint64_t(bytes), e), e)
+	r := C.cachalot_go_set_memory_limit(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(bytes))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -419,11 +387,9 @@ func SetMemoryLimit(allocator Allocator, device int32, bytes uint64) (err error)
 //
 // The limit in force in bytes; UINT64_MAX: none.
 func MemoryLimit(allocator Allocator, device int32) (bytes uint64, err error) {
-	var bytesC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_memory_limit(allocator, C.int32_t(device), &bytesC, e), e)
-	bytes = uint64(bytesC)
+	r := C.cachalot_go_memory_limit(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	bytes = uint64(r.bytes)
 	return
 }
 
@@ -435,9 +401,8 @@ func MemoryLimit(allocator Allocator, device int32) (bytes uint64, err error) {
 func Configure(allocator Allocator, config string) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_configure(allocator, m.text(config), e), e)
+	r := C.cachalot_go_configure(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), m.text(config))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -446,19 +411,18 @@ func Configure(allocator Allocator, config string) (err error) {
 // The last option string, word for word. Text like snprintf: *out_length is its full length
 // without the NUL.
 func GetConfig(allocator Allocator) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_get_config(allocator, (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_get_config(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -468,9 +432,8 @@ func GetConfig(allocator Allocator) (buffer_ string, err error) {
 func GetSettings(allocator Allocator) (settings Settings, err error) {
 	var settingsC C.cachalot_settings
 	settingsC.struct_size = C.sizeof_cachalot_settings
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_settings(allocator, &settingsC, e), e)
+	r := C.cachalot_go_get_settings(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), &settingsC)
+	err = check(r.status, r.error)
 	settings = settingsOf(&settingsC)
 	return
 }
@@ -482,9 +445,8 @@ func GetSettings(allocator Allocator) (settings Settings, err error) {
 func SetSettings(allocator Allocator, settings *Settings) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_settings(allocator, settings.c(&m), e), e)
+	r := C.cachalot_go_set_settings(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), settings.c(&m))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -492,9 +454,8 @@ func SetSettings(allocator Allocator, settings *Settings) (err error) {
 //
 // Lets device use peer's memory, that of its expandable segments included, present and future.
 func EnablePeerAccess(allocator Allocator, device int32, peer int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_enable_peer_access(allocator, C.int32_t(device), C.int32_t(peer), e), e)
+	r := C.cachalot_go_enable_peer_access(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.int32_t(peer))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -504,9 +465,8 @@ func EnablePeerAccess(allocator Allocator, device int32, peer int32) (err error)
 func GetDeviceTotals(allocator Allocator, device int32) (totals DeviceTotals, err error) {
 	var totalsC C.cachalot_device_totals
 	totalsC.struct_size = C.sizeof_cachalot_device_totals
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_device_totals(allocator, C.int32_t(device), &totalsC, e), e)
+	r := C.cachalot_go_get_device_totals(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &totalsC)
+	err = check(r.status, r.error)
 	totals = deviceTotalsOf(&totalsC)
 	return
 }
@@ -520,9 +480,8 @@ func GetDeviceTotals(allocator Allocator, device int32) (totals DeviceTotals, er
 // CACHALOT_ERROR_INVALID_STATE with the first block that was written beyond its end. Holds each
 // device's lock while it looks at it.
 func Check(allocator Allocator) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_check(allocator, e), e)
+	r := C.cachalot_go_check(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -544,9 +503,8 @@ func ActionName(action int32) string {
 func RecordHistory(allocator Allocator, options *HistoryOptions) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_record_history(allocator, options.c(&m), e), e)
+	r := C.cachalot_go_record_history(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -555,11 +513,9 @@ func RecordHistory(allocator Allocator, options *HistoryOptions) (err error) {
 // The context that a live block keeps, 0 for none and for any other address.
 // CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
 func ContextOf(allocator Allocator, address Address) (context uint64, err error) {
-	var contextC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_context_of(allocator, C.cachalot_address(address), &contextC, e), e)
-	context = uint64(contextC)
+	r := C.cachalot_go_context_of(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
+	context = uint64(r.context)
 	return
 }
 
@@ -568,19 +524,18 @@ func ContextOf(allocator Allocator, address Address) (context uint64, err error)
 // What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
 // thread.
 func ContextText(allocator Allocator, context uint64) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_context_text(allocator, C.uint64_t(context), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_context_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(context), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -590,9 +545,8 @@ func ContextText(allocator Allocator, context uint64) (buffer_ string, err error
 func Annotate(allocator Allocator, address Address, text string) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_annotate(allocator, C.cachalot_address(address), m.text(text), e), e)
+	r := C.cachalot_go_annotate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), m.text(text))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -603,9 +557,8 @@ func Annotate(allocator Allocator, address Address, text string) (err error) {
 func SetMetadata(text string) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_metadata(m.text(text), e), e)
+	r := C.cachalot_go_set_metadata(m.text(text))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -618,9 +571,8 @@ func SetMetadata(text string) (err error) {
 func LabelPush(label string) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_label_push(m.text(label), e), e)
+	r := C.cachalot_go_label_push(m.text(label))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -628,9 +580,8 @@ func LabelPush(label string) (err error) {
 //
 // Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
 func LabelPop() (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_label_pop(e), e)
+	r := C.cachalot_go_label_pop()
+	err = check(r.status, r.error)
 	return
 }
 
@@ -646,11 +597,9 @@ func LabelPop() (err error) {
 func ObserveTrace(allocator Allocator, observer TraceObserverFn) (id uint64, err error) {
 	var m memory
 	defer m.free()
-	var idC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_observe_trace(allocator, (*[0]byte)(C.cachalot_go_trace_observer_fn), C.cachalot_go_data(C.uintptr_t(m.give(observer))), (*[0]byte)(C.cachalot_go_destroy), &idC, e), e)
-	id = uint64(idC)
+	r := C.cachalot_go_observe_trace(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
 	return
 }
 
@@ -658,11 +607,9 @@ func ObserveTrace(allocator Allocator, observer TraceObserverFn) (id uint64, err
 func ObserveOutOfMemory(allocator Allocator, observer OutOfMemoryObserverFn) (id uint64, err error) {
 	var m memory
 	defer m.free()
-	var idC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_observe_out_of_memory(allocator, (*[0]byte)(C.cachalot_go_out_of_memory_observer_fn), C.cachalot_go_data(C.uintptr_t(m.give(observer))), (*[0]byte)(C.cachalot_go_destroy), &idC, e), e)
-	id = uint64(idC)
+	r := C.cachalot_go_observe_out_of_memory(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
 	return
 }
 
@@ -670,11 +617,9 @@ func ObserveOutOfMemory(allocator Allocator, observer OutOfMemoryObserverFn) (id
 func ObserveRejection(allocator Allocator, observer RejectionObserverFn) (id uint64, err error) {
 	var m memory
 	defer m.free()
-	var idC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_observe_rejection(allocator, (*[0]byte)(C.cachalot_go_rejection_observer_fn), C.cachalot_go_data(C.uintptr_t(m.give(observer))), (*[0]byte)(C.cachalot_go_destroy), &idC, e), e)
-	id = uint64(idC)
+	r := C.cachalot_go_observe_rejection(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
 	return
 }
 
@@ -682,11 +627,9 @@ func ObserveRejection(allocator Allocator, observer RejectionObserverFn) (id uin
 func RegisterFreeMemoryCallback(allocator Allocator, callback FreeMemoryFn) (id uint64, err error) {
 	var m memory
 	defer m.free()
-	var idC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_register_free_memory_callback(allocator, (*[0]byte)(C.cachalot_go_free_memory_fn), C.cachalot_go_data(C.uintptr_t(m.give(callback))), (*[0]byte)(C.cachalot_go_destroy), &idC, e), e)
-	id = uint64(idC)
+	r := C.cachalot_go_register_free_memory_callback(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(callback)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
 	return
 }
 
@@ -695,9 +638,8 @@ func RegisterFreeMemoryCallback(allocator Allocator, callback FreeMemoryFn) (id 
 // Detaches an observer or callback of any kind. CACHALOT_ERROR_INVALID_ARGUMENT for an id that is
 // none.
 func Detach(allocator Allocator, id uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_detach(allocator, C.uint64_t(id), e), e)
+	r := C.cachalot_go_detach(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -708,9 +650,8 @@ func Detach(allocator Allocator, id uint64) (err error) {
 // @param for_graph  0: of the form (0, k); 1: (k, 0).
 func PoolNewId(allocator Allocator, forGraph int32) (id PoolId, err error) {
 	var idC C.cachalot_pool_id
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_new_id(allocator, C.int32_t(forGraph), &idC, e), e)
+	r := C.cachalot_go_pool_new_id(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(forGraph), &idC)
+	err = check(r.status, r.error)
 	id = poolIdOf(&idC)
 	return
 }
@@ -728,9 +669,8 @@ func PoolCreate(allocator Allocator, device int32, id PoolId, options *PoolOptio
 	id.fill(&idC, nil)
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_create(allocator, C.int32_t(device), idC, options.c(&m), e), e)
+	r := C.cachalot_go_pool_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, options.c(&m))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -748,9 +688,8 @@ func PoolBegin(allocator Allocator, device int32, id PoolId, route *PoolRoute) (
 	id.fill(&idC, nil)
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_begin(allocator, C.int32_t(device), idC, route.c(&m), e), e)
+	r := C.cachalot_go_pool_begin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, route.c(&m))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -761,9 +700,8 @@ func PoolBegin(allocator Allocator, device int32, id PoolId, route *PoolRoute) (
 func PoolEnd(allocator Allocator, device int32, id PoolId) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_end(allocator, C.int32_t(device), idC, e), e)
+	r := C.cachalot_go_pool_end(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
 	return
 }
 
@@ -775,9 +713,8 @@ func PoolEnd(allocator Allocator, device int32, id PoolId) (err error) {
 func PoolEndOnStream(allocator Allocator, device int32, id PoolId, currentStream Stream) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_end_on_stream(allocator, C.int32_t(device), idC, C.cachalot_stream(currentStream), e), e)
+	r := C.cachalot_go_pool_end_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -787,9 +724,8 @@ func PoolEndOnStream(allocator Allocator, device int32, id PoolId, currentStream
 func PoolRelease(allocator Allocator, device int32, id PoolId) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_release(allocator, C.int32_t(device), idC, e), e)
+	r := C.cachalot_go_pool_release(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
 	return
 }
 
@@ -799,9 +735,8 @@ func PoolRelease(allocator Allocator, device int32, id PoolId) (err error) {
 func PoolEmpty(allocator Allocator, device int32, id PoolId) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_empty(allocator, C.int32_t(device), idC, e), e)
+	r := C.cachalot_go_pool_empty(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
 	return
 }
 
@@ -811,9 +746,8 @@ func PoolEmpty(allocator Allocator, device int32, id PoolId) (err error) {
 func PoolEmptyOnStream(allocator Allocator, device int32, id PoolId, currentStream Stream) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_empty_on_stream(allocator, C.int32_t(device), idC, C.cachalot_stream(currentStream), e), e)
+	r := C.cachalot_go_pool_empty_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -824,9 +758,8 @@ func PoolEmptyOnStream(allocator Allocator, device int32, id PoolId, currentStre
 func PoolSetUseOnOom(allocator Allocator, device int32, id PoolId, useOnOom int32) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_set_use_on_oom(allocator, C.int32_t(device), idC, C.int32_t(useOnOom), e), e)
+	r := C.cachalot_go_pool_set_use_on_oom(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.int32_t(useOnOom))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -836,9 +769,8 @@ func PoolSetUseOnOom(allocator Allocator, device int32, id PoolId, useOnOom int3
 func PoolSetNoSplit(allocator Allocator, device int32, id PoolId) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_set_no_split(allocator, C.int32_t(device), idC, e), e)
+	r := C.cachalot_go_pool_set_no_split(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
 	return
 }
 
@@ -848,11 +780,9 @@ func PoolSetNoSplit(allocator Allocator, device int32, id PoolId) (err error) {
 func PoolUseCount(allocator Allocator, device int32, id PoolId) (count_ int32, err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	var count_C C.int32_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_use_count(allocator, C.int32_t(device), idC, &count_C, e), e)
-	count_ = int32(count_C)
+	r := C.cachalot_go_pool_use_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	count_ = int32(r.count)
 	return
 }
 
@@ -863,11 +793,9 @@ func PoolUseCount(allocator Allocator, device int32, id PoolId) (count_ int32, e
 func PoolHasLive(allocator Allocator, device int32, id PoolId, addresses []Address) (equal int32, err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	var equalC C.int32_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_has_live(allocator, C.int32_t(device), idC, (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)), &equalC, e), e)
-	equal = int32(equalC)
+	r := C.cachalot_go_pool_has_live(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)))
+	err = check(r.status, r.error)
+	equal = int32(r.equal)
 	return
 }
 
@@ -879,17 +807,15 @@ func PoolHasLive(allocator Allocator, device int32, id PoolId, addresses []Addre
 //
 // @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for an end without a begin.
 func CaptureBegin(allocator Allocator, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_capture_begin(allocator, C.int32_t(device), e), e)
+	r := C.cachalot_go_capture_begin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
 // CaptureEnd is cachalot_capture_end.
 func CaptureEnd(allocator Allocator, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_capture_end(allocator, C.int32_t(device), e), e)
+	r := C.cachalot_go_capture_end(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -901,21 +827,20 @@ func CaptureEnd(allocator Allocator, device int32) (err error) {
 // @param rows       Gets up to capacity rows; may be NULL with capacity 0.
 // @param out_count  How many there are.
 func ExpandableSegments(allocator Allocator, device int32) (rows []ExpandableSegment, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []C.cachalot_expandable_segment
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_expandable_segments(allocator, C.int32_t(device), unsafe.SliceData(buffer), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_expandable_segments(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.SliceData(buffer), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) <= len(buffer) {
+		count := int(r.count)
+		if count <= len(buffer) {
 			for i := range buffer[:count] {
 				rows = append(rows, expandableSegmentOf(&buffer[i]))
 			}
 			return
 		}
-		buffer = make([]C.cachalot_expandable_segment, int(count)+1)
+		buffer = make([]C.cachalot_expandable_segment, count+1)
 	}
 }
 
@@ -924,13 +849,10 @@ func ExpandableSegments(allocator Allocator, device int32) (rows []ExpandableSeg
 // The address space that all expandable segments of all devices reserve, in bytes, and their
 // number (R67).
 func ExpandableTotals(allocator Allocator) (bytes uint64, count_ uint64, err error) {
-	var bytesC C.uint64_t
-	var count_C C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_expandable_totals(allocator, &bytesC, &count_C, e), e)
-	bytes = uint64(bytesC)
-	count_ = uint64(count_C)
+	r := C.cachalot_go_expandable_totals(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	bytes = uint64(r.bytes)
+	count_ = uint64(r.count)
 	return
 }
 
@@ -941,9 +863,8 @@ func ExpandableTotals(allocator Allocator) (bytes uint64, count_ uint64, err err
 func SetReserveClass(allocator Allocator, stream Stream, name string) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_reserve_class(allocator, C.cachalot_stream(stream), m.text(name), e), e)
+	r := C.cachalot_go_set_reserve_class(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_stream(stream), m.text(name))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -951,19 +872,18 @@ func SetReserveClass(allocator Allocator, stream Stream, name string) (err error
 //
 // A stream's reserve class. Text like snprintf.
 func GetReserveClass(allocator Allocator, stream Stream) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_get_reserve_class(allocator, C.cachalot_stream(stream), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_get_reserve_class(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_stream(stream), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -973,9 +893,8 @@ func GetReserveClass(allocator Allocator, stream Stream) (buffer_ string, err er
 func SetDefaultReserve(allocator Allocator, name string, fraction float64) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_set_default_reserve(allocator, m.text(name), C.double(fraction), e), e)
+	r := C.cachalot_go_set_default_reserve(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), m.text(name), C.double(fraction))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -987,9 +906,8 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 	defer m.free()
 	var reserveC C.cachalot_reserve
 	reserveC.struct_size = C.sizeof_cachalot_reserve
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_reserve(allocator, C.int32_t(device), m.text(name), &reserveC, e), e)
+	r := C.cachalot_go_get_reserve(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), m.text(name), &reserveC)
+	err = check(r.status, r.error)
 	reserve = reserveOf(&reserveC)
 	return
 }
@@ -1000,11 +918,9 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Checkpoint, err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
-	var checkpointC *C.cachalot_checkpoint
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_checkpoint_take(allocator, C.int32_t(device), idC, &checkpointC, e), e)
-	checkpoint = checkpointC
+	r := C.cachalot_go_checkpoint_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	checkpoint = r.checkpoint
 	return
 }
 
@@ -1012,9 +928,8 @@ func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Ch
 //
 // Puts a private pool back to a checkpoint.
 func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_checkpoint_apply(allocator, C.int32_t(device), checkpoint, e), e)
+	r := C.cachalot_go_checkpoint_apply(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1022,20 +937,18 @@ func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (
 //
 // Writes what another process needs to open a block; *out_size is the number of bytes.
 func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64, err error) {
-	var offsetC C.uint64_t
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_share(allocator, C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)), &count, &offsetC, e), e); err != nil {
+		r := C.cachalot_go_share(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) <= len(buffer) {
+		count := int(r.size)
+		if count <= len(buffer) {
 			buffer_ = buffer[:count]
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1043,11 +956,9 @@ func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64,
 //
 // Opens memory that another process shares.
 func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
-	var addressC C.cachalot_address
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_open_shared(allocator, C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)), &addressC, e), e)
-	address = Address(addressC)
+	r := C.cachalot_go_open_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)))
+	err = check(r.status, r.error)
+	address = Address(r.address)
 	return
 }
 
@@ -1055,9 +966,8 @@ func OpenShared(allocator Allocator, device int32, shared []byte) (address Addre
 //
 // Copies between devices on a stream, over peer access where that is allowed.
 func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_copy(allocator, C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1065,11 +975,9 @@ func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDev
 //
 // Hands out pinned host memory.
 func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, err error) {
-	var memoryC unsafe.Pointer
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pinned_allocate(allocator, C.uint64_t(size), &memoryC, e), e)
-	memory = memoryC
+	r := C.cachalot_go_pinned_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size))
+	err = check(r.status, r.error)
+	memory = r.memory
 	return
 }
 
@@ -1077,9 +985,8 @@ func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, er
 //
 // Gives pinned host memory back.
 func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pinned_free(allocator, memory, e), e)
+	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1100,19 +1007,18 @@ func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
 // @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
 // numbers. Any thread.
 func MetricsText(allocator Allocator) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_metrics_text(allocator, (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_metrics_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1134,11 +1040,9 @@ func MetricsText(allocator Allocator) (buffer_ string, err error) {
 func ReportCreate(allocator Allocator, options *ReportOptions) (report Report, err error) {
 	var m memory
 	defer m.free()
-	var reportC *C.cachalot_report
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_report_create(allocator, options.c(&m), &reportC, e), e)
-	report = reportC
+	r := C.cachalot_go_report_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	report = r.report
 	return
 }
 
@@ -1208,19 +1112,18 @@ func ReportAdvice(report Report) string {
 //
 // The report as a table of one screen, for logs. Text like snprintf.
 func ReportText(report Report) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_report_text(report, (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_report_text(C.uintptr_t(uintptr(unsafe.Pointer(report))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1230,19 +1133,18 @@ func ReportText(report Report) (buffer_ string, err error) {
 // changes its meaning, new ones may come). All rows are there. Labels are any bytes: what is no
 // UTF-8 becomes U+FFFD. Text like snprintf.
 func ReportJson(report Report) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_report_json(report, (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_report_json(C.uintptr_t(uintptr(unsafe.Pointer(report))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1265,11 +1167,9 @@ func ReportOutcomeName(outcome int32) string {
 func SimCreate(options *SimOptions) (driver Driver, err error) {
 	var m memory
 	defer m.free()
-	var driverC *C.cachalot_driver
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_create(options.c(&m), &driverC, e), e)
-	driver = driverC
+	r := C.cachalot_go_sim_create(options.c(&m))
+	err = check(r.status, r.error)
+	driver = r.driver
 	return
 }
 
@@ -1279,9 +1179,8 @@ func SimCreate(options *SimOptions) (driver Driver, err error) {
 // to those given before; after them the driver chooses again. They are not checked against ranges
 // in use.
 func SimGiveAddresses(driver Driver, device int32, addresses []Address) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_give_addresses(driver, C.int32_t(device), (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)), e), e)
+	r := C.cachalot_go_sim_give_addresses(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1290,9 +1189,8 @@ func SimGiveAddresses(driver Driver, device int32, addresses []Address) (err err
 // Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
 // for it.
 func SimQueueWork(driver Driver, device int32, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_queue_work(driver, C.int32_t(device), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_sim_queue_work(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1300,9 +1198,8 @@ func SimQueueWork(driver Driver, device int32, stream Stream) (err error) {
 //
 // Finishes the oldest unfinished piece of work of a stream.
 func SimFinishOldest(driver Driver, device int32, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_finish_oldest(driver, C.int32_t(device), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_sim_finish_oldest(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1310,9 +1207,8 @@ func SimFinishOldest(driver Driver, device int32, stream Stream) (err error) {
 //
 // Finishes all work of a stream.
 func SimFinishStream(driver Driver, device int32, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_finish_stream(driver, C.int32_t(device), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_sim_finish_stream(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1320,9 +1216,8 @@ func SimFinishStream(driver Driver, device int32, stream Stream) (err error) {
 //
 // Finishes all work of a device.
 func SimFinishDevice(driver Driver, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_finish_device(driver, C.int32_t(device), e), e)
+	r := C.cachalot_go_sim_finish_device(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1334,9 +1229,8 @@ func SimFinishDevice(driver Driver, device int32) (err error) {
 func SimFail(driver Driver, failure *SimFailure) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_fail(driver, failure.c(&m), e), e)
+	r := C.cachalot_go_sim_fail(C.uintptr_t(uintptr(unsafe.Pointer(driver))), failure.c(&m))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1344,9 +1238,8 @@ func SimFail(driver Driver, failure *SimFailure) (err error) {
 //
 // Leaves an error pending, as earlier work of the thread would; 0 clears it.
 func SimSetPendingError(driver Driver, code int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_set_pending_error(driver, C.int32_t(code), e), e)
+	r := C.cachalot_go_sim_set_pending_error(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(code))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1355,9 +1248,8 @@ func SimSetPendingError(driver Driver, code int32) (err error) {
 // From now on each call of these kinds (CACHALOT_SIM_CALL_*) takes so long; 0 ends it. Sleeps from
 // 100 µs on.
 func SimSetLatency(driver Driver, calls uint32, nanoseconds uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_set_latency(driver, C.uint32_t(calls), C.uint64_t(nanoseconds), e), e)
+	r := C.cachalot_go_sim_set_latency(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.uint32_t(calls), C.uint64_t(nanoseconds))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1365,9 +1257,8 @@ func SimSetLatency(driver Driver, calls uint32, nanoseconds uint64) (err error) 
 //
 // Adds a process to the list of those that use the device. pid 0: this process. used in bytes.
 func SimAddProcess(driver Driver, device int32, pid uint64, used uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_add_process(driver, C.int32_t(device), C.uint64_t(pid), C.uint64_t(used), e), e)
+	r := C.cachalot_go_sim_add_process(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.uint64_t(pid), C.uint64_t(used))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1379,9 +1270,8 @@ func SimAddProcess(driver Driver, device int32, pid uint64, used uint64) (err er
 // question fails.
 // @param create_code  What creating memory with a fabric handle gives: 0 works (default).
 func SimSetFabric(driver Driver, device int32, state int32, createCode int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_set_fabric(driver, C.int32_t(device), C.int32_t(state), C.int32_t(createCode), e), e)
+	r := C.cachalot_go_sim_set_fabric(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.int32_t(state), C.int32_t(createCode))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1389,9 +1279,8 @@ func SimSetFabric(driver Driver, device int32, state int32, createCode int32) (e
 //
 // A stream is captured from now on. capture_id: not 0; names the capture.
 func SimBeginCapture(driver Driver, device int32, stream Stream, captureId uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_begin_capture(driver, C.int32_t(device), C.cachalot_stream(stream), C.uint64_t(captureId), e), e)
+	r := C.cachalot_go_sim_begin_capture(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream), C.uint64_t(captureId))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1399,9 +1288,8 @@ func SimBeginCapture(driver Driver, device int32, stream Stream, captureId uint6
 //
 // The capture ends, for every stream in it.
 func SimEndCapture(driver Driver, device int32, captureId uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_end_capture(driver, C.int32_t(device), C.uint64_t(captureId), e), e)
+	r := C.cachalot_go_sim_end_capture(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.uint64_t(captureId))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1409,9 +1297,8 @@ func SimEndCapture(driver Driver, device int32, captureId uint64) (err error) {
 //
 // Adds a graph node behind the stream's end nodes.
 func SimAddNode(driver Driver, device int32, stream Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_add_node(driver, C.int32_t(device), C.cachalot_stream(stream), e), e)
+	r := C.cachalot_go_sim_add_node(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1419,9 +1306,8 @@ func SimAddNode(driver Driver, device int32, stream Stream) (err error) {
 //
 // to joins the capture of from, behind its present end nodes.
 func SimForkCapture(driver Driver, device int32, from Stream, to Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_fork_capture(driver, C.int32_t(device), C.cachalot_stream(from), C.cachalot_stream(to), e), e)
+	r := C.cachalot_go_sim_fork_capture(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(from), C.cachalot_stream(to))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1429,9 +1315,8 @@ func SimForkCapture(driver Driver, device int32, from Stream, to Stream) (err er
 //
 // into waits for other: it gets the end nodes of both.
 func SimJoinCapture(driver Driver, device int32, into Stream, other Stream) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_join_capture(driver, C.int32_t(device), C.cachalot_stream(into), C.cachalot_stream(other), e), e)
+	r := C.cachalot_go_sim_join_capture(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(into), C.cachalot_stream(other))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1439,9 +1324,8 @@ func SimJoinCapture(driver Driver, device int32, into Stream, other Stream) (err
 //
 // What the device says of the memory of captured graphs, in bytes. The high marks follow.
 func SimSetGraphMemory(driver Driver, device int32, used uint64, reserved uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_set_graph_memory(driver, C.int32_t(device), C.uint64_t(used), C.uint64_t(reserved), e), e)
+	r := C.cachalot_go_sim_set_graph_memory(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.uint64_t(used), C.uint64_t(reserved))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1450,9 +1334,8 @@ func SimSetGraphMemory(driver Driver, device int32, used uint64, reserved uint64
 // Starts or stops (0) keeping the driver's calls as text. words: CACHALOT_SIM_LOG_*, added up. Off
 // at first.
 func SimLogCalls(driver Driver, words uint32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_sim_log_calls(driver, C.uint32_t(words), e), e)
+	r := C.cachalot_go_sim_log_calls(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.uint32_t(words))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1472,19 +1355,18 @@ func SimLogCalls(driver Driver, words uint32) (err error) {
 // @param capacity    Bytes of buffer. Lines that do not fit stay for the next call.
 // @param out_length  Bytes of text waiting before this call, without the NUL.
 func SimReadCalls(driver Driver) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_sim_read_calls(driver, (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_sim_read_calls(C.uintptr_t(uintptr(unsafe.Pointer(driver))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1498,11 +1380,9 @@ func SimReadCalls(driver Driver) (buffer_ string, err error) {
 func SnapshotTake(allocator Allocator, options *SnapshotOptions) (snapshot Snapshot, err error) {
 	var m memory
 	defer m.free()
-	var snapshotC *C.cachalot_snapshot
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_snapshot_take(allocator, options.c(&m), &snapshotC, e), e)
-	snapshot = snapshotC
+	r := C.cachalot_go_snapshot_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	snapshot = r.snapshot
 	return
 }
 
@@ -1593,9 +1473,8 @@ func SnapshotConfig(snapshot Snapshot) string {
 func GetStats(allocator Allocator, device int32) (stats Stats, err error) {
 	var statsC C.cachalot_stats
 	statsC.struct_size = C.sizeof_cachalot_stats
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_stats(allocator, C.int32_t(device), &statsC, e), e)
+	r := C.cachalot_go_get_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
 	stats = statsOf(&statsC)
 	return
 }
@@ -1604,9 +1483,8 @@ func GetStats(allocator Allocator, device int32) (stats Stats, err error) {
 //
 // Sets every peak to its current value.
 func ResetPeakStats(allocator Allocator, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_reset_peak_stats(allocator, C.int32_t(device), e), e)
+	r := C.cachalot_go_reset_peak_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1614,9 +1492,8 @@ func ResetPeakStats(allocator Allocator, device int32) (err error) {
 //
 // Sets all sums (allocated, freed) and the num_ counters to 0.
 func ResetAccumulatedStats(allocator Allocator, device int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_reset_accumulated_stats(allocator, C.int32_t(device), e), e)
+	r := C.cachalot_go_reset_accumulated_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1625,32 +1502,32 @@ func ResetAccumulatedStats(allocator Allocator, device int32) (err error) {
 // The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
 // and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
 func MemoryAllocated(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_memory_allocated(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MaxMemoryAllocated is cachalot_max_memory_allocated.
 func MaxMemoryAllocated(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_max_memory_allocated(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_max_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MemoryReserved is cachalot_memory_reserved.
 func MemoryReserved(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_memory_reserved(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MaxMemoryReserved is cachalot_max_memory_reserved.
 func MaxMemoryReserved(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_max_memory_reserved(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_max_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MemoryActive is cachalot_memory_active.
 func MemoryActive(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_memory_active(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MaxMemoryActive is cachalot_max_memory_active.
 func MaxMemoryActive(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_max_memory_active(allocator, C.int32_t(device)))
+	return uint64(C.cachalot_go_max_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
 }
 
 // MemorySummary is cachalot_memory_summary.
@@ -1661,19 +1538,18 @@ func MaxMemoryActive(allocator Allocator, device int32) uint64 {
 // @param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
 // @param out_length   The full length without the NUL; a text that does not fit is cut.
 func MemorySummary(allocator Allocator, device int32, abbreviated int32) (buffer_ string, err error) {
-	e := takeError()
-	defer giveError(e)
 	var buffer []byte
-	var count C.size_t
 	for {
-		if err = check(C.cachalot_memory_summary(allocator, C.int32_t(device), C.int32_t(abbreviated), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)), &count, e), e); err != nil {
+		r := C.cachalot_go_memory_summary(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.int32_t(abbreviated), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
 			return
 		}
-		if int(count) < len(buffer) {
+		count := int(r.length)
+		if count < len(buffer) {
 			buffer_ = string(buffer[:count])
 			return
 		}
-		buffer = make([]byte, int(count)+1)
+		buffer = make([]byte, count+1)
 	}
 }
 
@@ -1700,11 +1576,9 @@ func StatsAt(stats *Stats, release int32, index uint64) (name string, value int6
 // How many private pools have had reserved bytes on a device; their rows are in ascending order of
 // the ids.
 func PoolStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
-	var count_C C.size_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_stats_count(allocator, C.int32_t(device), &count_C, e), e)
-	count_ = uint64(count_C)
+	r := C.cachalot_go_pool_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
 	return
 }
 
@@ -1714,9 +1588,8 @@ func PoolStatsCount(allocator Allocator, device int32) (count_ uint64, err error
 func PoolStatsAt(allocator Allocator, device int32, index uint64) (stats PoolStats, err error) {
 	var statsC C.cachalot_pool_stats
 	statsC.struct_size = C.sizeof_cachalot_pool_stats
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_pool_stats_at(allocator, C.int32_t(device), C.size_t(index), &statsC, e), e)
+	r := C.cachalot_go_pool_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
 	stats = poolStatsOf(&statsC)
 	return
 }
@@ -1725,11 +1598,9 @@ func PoolStatsAt(allocator Allocator, device int32, index uint64) (stats PoolSta
 //
 // How many labels have been seen on a device; their rows are in the order of their first use.
 func LabelStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
-	var count_C C.size_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_label_stats_count(allocator, C.int32_t(device), &count_C, e), e)
-	count_ = uint64(count_C)
+	r := C.cachalot_go_label_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
 	return
 }
 
@@ -1739,9 +1610,8 @@ func LabelStatsCount(allocator Allocator, device int32) (count_ uint64, err erro
 func LabelStatsAt(allocator Allocator, device int32, index uint64) (stats LabelStats, err error) {
 	var statsC C.cachalot_label_stats
 	statsC.struct_size = C.sizeof_cachalot_label_stats
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_label_stats_at(allocator, C.int32_t(device), C.size_t(index), &statsC, e), e)
+	r := C.cachalot_go_label_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
 	stats = labelStatsOf(&statsC)
 	return
 }
@@ -1757,11 +1627,9 @@ func LabelStatsAt(allocator Allocator, device int32, index uint64) (stats LabelS
 func TenantCreate(allocator Allocator, options *TenantOptions) (tenant Tenant, err error) {
 	var m memory
 	defer m.free()
-	var tenantC *C.cachalot_tenant
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_create(allocator, options.c(&m), &tenantC, e), e)
-	tenant = tenantC
+	r := C.cachalot_go_tenant_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	tenant = r.tenant
 	return
 }
 
@@ -1775,9 +1643,8 @@ func TenantCreate(allocator Allocator, options *TenantOptions) (tenant Tenant, e
 // of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
 // and the handle is still there.
 func TenantDestroy(tenant Tenant) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_destroy(tenant, e), e)
+	r := C.cachalot_go_tenant_destroy(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1786,11 +1653,9 @@ func TenantDestroy(tenant Tenant) (err error) {
 // cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
 // another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
 func AllocateFor(allocator Allocator, tenant Tenant, size uint64, device int32, stream Stream) (address Address, err error) {
-	var addressC C.cachalot_address
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_allocate_for(allocator, tenant, C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream), &addressC, e), e)
-	address = Address(addressC)
+	r := C.cachalot_go_allocate_for(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	address = Address(r.address)
 	return
 }
 
@@ -1799,9 +1664,8 @@ func AllocateFor(allocator Allocator, tenant Tenant, size uint64, device int32, 
 // Makes this the tenant of all requests of the calling thread to its allocator that name none, until
 // the matching cachalot_tenant_end. These nest.
 func TenantBegin(tenant Tenant) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_begin(tenant, e), e)
+	r := C.cachalot_go_tenant_begin(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1809,9 +1673,8 @@ func TenantBegin(tenant Tenant) (err error) {
 //
 // CACHALOT_ERROR_INVALID_STATE if this is not the tenant that the thread began last.
 func TenantEnd(tenant Tenant) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_end(tenant, e), e)
+	r := C.cachalot_go_tenant_end(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1823,9 +1686,8 @@ func TenantEnd(tenant Tenant) (err error) {
 // @param limit_bytes  0: none.
 // @return As of cachalot_tenant_create; all devices are changed, or none.
 func TenantSetBytes(tenant Tenant, device int32, guaranteedBytes uint64, limitBytes uint64) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_set_bytes(tenant, C.int32_t(device), C.uint64_t(guaranteedBytes), C.uint64_t(limitBytes), e), e)
+	r := C.cachalot_go_tenant_set_bytes(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), C.uint64_t(guaranteedBytes), C.uint64_t(limitBytes))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1833,9 +1695,8 @@ func TenantSetBytes(tenant Tenant, device int32, guaranteedBytes uint64, limitBy
 //
 // Changes the priority, for later requests.
 func TenantSetPriority(tenant Tenant, priority int32) (err error) {
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_set_priority(tenant, C.int32_t(priority), e), e)
+	r := C.cachalot_go_tenant_set_priority(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(priority))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1845,9 +1706,8 @@ func TenantSetPriority(tenant Tenant, priority int32) (err error) {
 func GetTenantStats(tenant Tenant, device int32) (stats TenantStats, err error) {
 	var statsC C.cachalot_tenant_stats
 	statsC.struct_size = C.sizeof_cachalot_tenant_stats
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_get_tenant_stats(tenant, C.int32_t(device), &statsC, e), e)
+	r := C.cachalot_go_get_tenant_stats(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
 	stats = tenantStatsOf(&statsC)
 	return
 }
@@ -1857,11 +1717,9 @@ func GetTenantStats(tenant Tenant, device int32) (stats TenantStats, err error) 
 // How many tenants an allocator has, the default one included: 1 or more once the first was made,
 // 0 before.
 func TenantCount(allocator Allocator) (count_ uint64, err error) {
-	var count_C C.size_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_count(allocator, &count_C, e), e)
-	count_ = uint64(count_C)
+	r := C.cachalot_go_tenant_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
 	return
 }
 
@@ -1873,9 +1731,8 @@ func TenantCount(allocator Allocator) (count_ uint64, err error) {
 func TenantStatsAt(allocator Allocator, device int32, index uint64) (stats TenantStats, err error) {
 	var statsC C.cachalot_tenant_stats
 	statsC.struct_size = C.sizeof_cachalot_tenant_stats
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_tenant_stats_at(allocator, C.int32_t(device), C.size_t(index), &statsC, e), e)
+	r := C.cachalot_go_tenant_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
 	stats = tenantStatsOf(&statsC)
 	return
 }
@@ -1891,11 +1748,9 @@ func TenantStatsAt(allocator Allocator, device int32, index uint64) (stats Tenan
 func TraceRead(read ReadFn) (trace Trace, err error) {
 	var m memory
 	defer m.free()
-	var traceC *C.cachalot_trace
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_trace_read((*[0]byte)(C.cachalot_go_read_fn), C.cachalot_go_data(C.uintptr_t(m.hold(read))), &traceC, e), e)
-	trace = traceC
+	r := C.cachalot_go_trace_read(C.uintptr_t(m.hold(read)))
+	err = check(r.status, r.error)
+	trace = r.trace
 	return
 }
 
@@ -1952,9 +1807,8 @@ func TraceGetStat(trace Trace, index uint64) (name string, value int64, err erro
 func TraceWrite(snapshot Snapshot, stats *Stats, workload string, write WriteFn) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_trace_write(snapshot, stats.c(&m), m.text(workload), (*[0]byte)(C.cachalot_go_write_fn), C.cachalot_go_data(C.uintptr_t(m.hold(write))), e), e)
+	r := C.cachalot_go_trace_write(C.uintptr_t(uintptr(unsafe.Pointer(snapshot))), stats.c(&m), m.text(workload), C.uintptr_t(m.hold(write)))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1970,11 +1824,9 @@ func TraceWrite(snapshot Snapshot, stats *Stats, workload string, write WriteFn)
 func ReplayRun(trace Trace, options *ReplayOptions) (replay Replay, err error) {
 	var m memory
 	defer m.free()
-	var replayC *C.cachalot_replay
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_replay_run(trace, options.c(&m), &replayC, e), e)
-	replay = replayC
+	r := C.cachalot_go_replay_run(C.uintptr_t(uintptr(unsafe.Pointer(trace))), options.c(&m))
+	err = check(r.status, r.error)
+	replay = r.replay
 	return
 }
 
@@ -2010,9 +1862,8 @@ func ReplayAllocator(replay Replay) Allocator {
 func ReplayWriteScript(trace Trace, options *ReplayOptions, write WriteFn) (err error) {
 	var m memory
 	defer m.free()
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_replay_write_script(trace, options.c(&m), (*[0]byte)(C.cachalot_go_write_fn), C.cachalot_go_data(C.uintptr_t(m.hold(write))), e), e)
+	r := C.cachalot_go_replay_write_script(C.uintptr_t(uintptr(unsafe.Pointer(trace))), options.c(&m), C.uintptr_t(m.hold(write)))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -2052,11 +1903,9 @@ func ReplayWriteScript(trace Trace, options *ReplayOptions, write WriteFn) (err 
 // CACHALOT_ERROR_DRIVER where the driver refused: what was given back until then stays given back,
 // and the rest stays cached. Any thread.
 func Trim(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint64) (releasedBytes uint64, err error) {
-	var releasedBytesC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_trim(allocator, C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), &releasedBytesC, e), e)
-	releasedBytes = uint64(releasedBytesC)
+	r := C.cachalot_go_trim(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs))
+	err = check(r.status, r.error)
+	releasedBytes = uint64(r.released_bytes)
 	return
 }
 
@@ -2068,10 +1917,8 @@ func Trim(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint64)
 // All trims of an allocator should be by one clock. Memory that was marked later
 // than that counts as idle for 0.
 func TrimAt(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint64, nowNs uint64) (releasedBytes uint64, err error) {
-	var releasedBytesC C.uint64_t
-	e := takeError()
-	defer giveError(e)
-	err = check(C.cachalot_trim_at(allocator, C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), C.uint64_t(nowNs), &releasedBytesC, e), e)
-	releasedBytes = uint64(releasedBytesC)
+	r := C.cachalot_go_trim_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), C.uint64_t(nowNs))
+	err = check(r.status, r.error)
+	releasedBytes = uint64(r.released_bytes)
 	return
 }

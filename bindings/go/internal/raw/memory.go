@@ -4,14 +4,15 @@
 // bindings/generate. It owns nothing: who gets a handle destroys it.
 package raw
 
-// #cgo LDFLAGS: -lcachalot
 // #include "memory.h"
 import "C"
 
 import (
 	"fmt"
+	"log"
 	"runtime/cgo"
-	"sync"
+	"runtime/debug"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -19,6 +20,7 @@ import (
 type memory struct {
 	blocks  []unsafe.Pointer
 	handles []cgo.Handle
+	given   []cgo.Handle
 }
 
 func (m *memory) allocate(size C.size_t) unsafe.Pointer {
@@ -42,7 +44,9 @@ func (m *memory) optionalText(text *string) *C.char {
 
 // give makes a handle that C gives back by cachalot_go_destroy, also if the call fails.
 func (m *memory) give(value any) cgo.Handle {
-	return cgo.NewHandle(value)
+	handle := cgo.NewHandle(value)
+	m.given = append(m.given, handle)
+	return handle
 }
 
 // hold makes a handle that ends with the call, unless keep takes it.
@@ -64,6 +68,12 @@ func (m *memory) free() {
 	}
 	for _, handle := range m.handles {
 		handle.Delete()
+	}
+	// A call from within a callback under a lock was refused before the library got them.
+	if len(m.given) > 0 && C.cachalot_go_is_locked() != 0 {
+		for _, handle := range m.given {
+			handle.Delete()
+		}
 	}
 }
 
@@ -89,26 +99,20 @@ func copyText(text string, buffer *C.char, capacity C.size_t) C.size_t {
 	return C.size_t(len(text))
 }
 
-// errorRecords are used again: each has 4 KiB, and a call that succeeds leaves it alone.
-var errorRecords = sync.Pool{New: func() any {
-	e := new(C.cachalot_error)
-	e.struct_size = C.sizeof_cachalot_error
-	return e
-}}
-
-func takeError() *C.cachalot_error {
-	return errorRecords.Get().(*C.cachalot_error)
-}
-
-func giveError(e *C.cachalot_error) {
-	errorRecords.Put(e)
-}
-
-func check(status C.cachalot_status, e *C.cachalot_error) error {
+// check makes an error of what a call gave.
+func check(status C.int32_t, e *C.cachalot_error) error {
 	if status == C.CACHALOT_OK {
 		return nil
 	}
+	return failure(status, e)
+}
+
+func failure(status C.int32_t, e *C.cachalot_error) error {
+	if e == nil {
+		return statusError(C.cachalot_status(status))
+	}
 	failed := errorOf(e)
+	C.free(unsafe.Pointer(e))
 	return &failed
 }
 
@@ -141,4 +145,21 @@ func CheckInterface() error {
 			Version(), Interface/100, Interface%100)
 	}
 	return nil
+}
+
+// OnPanic gets what a callback panicked with and the stack; nil: the standard logger does.
+var OnPanic atomic.Pointer[func(value any, stack []byte)]
+
+// caught ends a panic where Go returns to C, which knows nothing of it.
+func caught() {
+	value := recover()
+	if value == nil {
+		return
+	}
+	if handler := OnPanic.Load(); handler != nil {
+		defer func() { _ = recover() }()
+		(*handler)(value, debug.Stack())
+		return
+	}
+	log.Printf("cachalot: a callback panicked: %v\n%s", value, debug.Stack())
 }
