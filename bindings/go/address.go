@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"unsafe"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// AllocateAddress is Allocate without an owner: it costs no object, and the address is the caller's to free (Free,
+// FreeAddresses) or to Adopt. 0 for 0 bytes.
+func (a *Allocator) AllocateAddress(size uint64, device int, stream Stream) (Address, error) {
+	c, err := a.gate.enter()
+	if err != nil {
+		return 0, err
+	}
+	address, err := raw.Allocate(a.raw, size, int32(device), raw.Stream(stream))
+	c.leave()
+	return Address(address), wrap(err)
+}
+
+// Free gives a block without an owner back to the cache. It is reused at once on its own stream, and after
+// RecordStream only when the work recorded there is done. 0 does nothing; ErrInvalidArgument for an address that is
+// not that of a live block: nothing has changed.
+func (a *Allocator) Free(address Address) error {
+	c, err := a.gate.enter()
+	if err != nil {
+		return err
+	}
+	err = raw.Free(a.raw, raw.Address(address))
+	c.leave()
+	return wrap(err)
+}
+
+// FreeOnStream is Free, made while current is the thread's current stream (matters during captures).
+func (a *Allocator) FreeOnStream(address Address, current Stream) error {
+	return a.do(func(r raw.Allocator) error {
+		return raw.FreeOnStream(r, raw.Address(address), raw.Stream(current))
+	})
+}
+
+// AllocateAddresses is AllocateAddress for each size, in one crossing into C: addresses gets as many. Either all
+// are handed out or none. ErrInvalidArgument if there are not as many addresses as sizes.
+func (a *Allocator) AllocateAddresses(addresses []Address, sizes []uint64, device int, stream Stream) error {
+	if len(addresses) != len(sizes) {
+		return argumentError("there are not as many addresses as sizes")
+	}
+	return a.do(func(r raw.Allocator) error {
+		return raw.AllocateBatch(r, sizes, int32(device), raw.Stream(stream), rawAddresses(addresses))
+	})
+}
+
+// FreeAddresses is Free for each address, in one crossing into C. All that can be freed are; the error is the first
+// one.
+func (a *Allocator) FreeAddresses(addresses []Address) error {
+	return a.do(func(r raw.Allocator) error {
+		_, err := raw.FreeBatch(r, rawAddresses(addresses))
+		return err
+	})
+}
+
+// rawAddresses is the same slice under the other name of its type.
+func rawAddresses(addresses []Address) []raw.Address {
+	return unsafe.Slice((*raw.Address)(unsafe.SliceData(addresses)), len(addresses))
+}
+
+// Adopt makes an owner for a live block that has none, from AllocateAddress, Block.Leak or C. ErrInvalidArgument
+// for any other address. A block must not get two owners.
+func (a *Allocator) Adopt(address Address) (*Block, error) {
+	info, err := a.BlockAt(address)
+	if err != nil {
+		return nil, err
+	}
+	return newBlock(a, address, info.Requested), nil
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"math"
+	"time"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// NoLimit is the memory limit of a device without one.
+const NoLimit uint64 = math.MaxUint64
+
+// EmptyCache gives all cached memory of all devices back to the driver, after waiting for blocks freed with recorded
+// streams.
+func (a *Allocator) EmptyCache() error {
+	return a.do(raw.EmptyCache)
+}
+
+// EmptyDeviceCache is EmptyCache for one device.
+func (a *Allocator) EmptyDeviceCache(device int) error {
+	return a.do(func(r raw.Allocator) error { return raw.EmptyDeviceCache(r, int32(device)) })
+}
+
+// EmptyDeviceCacheOnStream is EmptyDeviceCache, made while current is the thread's current stream.
+func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
+	return a.do(func(r raw.Allocator) error {
+		return raw.EmptyDeviceCacheOnStream(r, int32(device), raw.Stream(current))
+	})
+}
+
+// Trim gives idle memory back to the driver, longest idle first, until no more than keepBytes are reserved (live
+// blocks included; 0: as few as possible) or nothing has been idle for minIdle (0: whatever is free goes). Memory
+// counts as idle from the first trim on that sees it free. released is what was given back in bytes, also where the
+// driver refused the rest (ErrDriver). ErrNotSupported for an idle time under backend:cudaMallocAsync.
+func (a *Allocator) Trim(device int, keepBytes uint64, minIdle time.Duration) (released uint64, err error) {
+	err = a.do(func(r raw.Allocator) error {
+		released, err = raw.Trim(r, int32(device), keepBytes, uint64(max(minIdle, 0)))
+		return err
+	})
+	return released, err
+}
+
+// TrimAt is Trim by the caller's clock, for simulations and tests: now is the time of a clock that never goes back.
+func (a *Allocator) TrimAt(device int, keepBytes uint64, minIdle, now time.Duration) (released uint64, err error) {
+	err = a.do(func(r raw.Allocator) error {
+		released, err = raw.TrimAt(r, int32(device), keepBytes, uint64(max(minIdle, 0)), uint64(max(now, 0)))
+		return err
+	})
+	return released, err
+}
+
+// LargestBlock is the largest cached block in bytes. atLeast is where to start from; 0: the device's free memory
+// counts as one block. Under backend:cudaMallocAsync it is the largest that can be allocated, by trial.
+func (a *Allocator) LargestBlock(device int, atLeast uint64) (uint64, error) {
+	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.LargestBlock(r, int32(device), atLeast) })
+}
+
+// LargestBlockOnStream is LargestBlock, made while current is the thread's current stream (matters to
+// backend:cudaMallocAsync only).
+func (a *Allocator) LargestBlockOnStream(device int, atLeast uint64, current Stream) (uint64, error) {
+	return ask(a, func(r raw.Allocator) (uint64, error) {
+		return raw.LargestBlockOnStream(r, int32(device), atLeast, raw.Stream(current))
+	})
+}
+
+// SetCachingEnabled switches caching off or on for later requests. A block is freed the way it was made.
+func (a *Allocator) SetCachingEnabled(enabled bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetCachingEnabled(r, flag(enabled)) })
+}
+
+// IsCachingEnabled says whether requests are cached.
+func (a *Allocator) IsCachingEnabled() bool {
+	return look(a, raw.IsCachingEnabled) != 0
+}
+
+// SetMemoryFraction limits what the allocator may obtain from a device to a share of its memory, 0 to 1; 1: no
+// limit. It releases nothing. ErrInvalidArgument for any other number.
+func (a *Allocator) SetMemoryFraction(device int, fraction float64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetMemoryFraction(r, int32(device), fraction) })
+}
+
+// MemoryFraction is the limit in force over the device's memory; 1 without a limit.
+func (a *Allocator) MemoryFraction(device int) (float64, error) {
+	return ask(a, func(r raw.Allocator) (float64, error) { return raw.MemoryFraction(r, int32(device)) })
+}
+
+// SetMemoryLimit is the same limit in bytes; NoLimit: none.
+func (a *Allocator) SetMemoryLimit(device int, bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetMemoryLimit(r, int32(device), bytes) })
+}
+
+// MemoryLimit is the limit in force in bytes; NoLimit: none.
+func (a *Allocator) MemoryLimit(device int) (uint64, error) {
+	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.MemoryLimit(r, int32(device)) })
+}
+
+// EnablePeerAccess lets device use peer's memory, that of its expandable segments included, present and future.
+func (a *Allocator) EnablePeerAccess(device, peer int) error {
+	return a.do(func(r raw.Allocator) error { return raw.EnablePeerAccess(r, int32(device), int32(peer)) })
+}
+
+// DeviceTotals is where a device's memory is.
+func (a *Allocator) DeviceTotals(device int) (DeviceTotals, error) {
+	totals, err := ask(a, func(r raw.Allocator) (raw.DeviceTotals, error) {
+		return raw.GetDeviceTotals(r, int32(device))
+	})
+	return DeviceTotals(totals), err
+}

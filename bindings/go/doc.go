@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+/*
+Package cachalot is PyTorch's CUDA caching allocator for programs that are not PyTorch: its decisions, statistics and
+messages over NVIDIA GPUs, host memory, or a simulated device.
+
+	allocator, err := cachalot.Open()
+	if err != nil {
+		return err
+	}
+	defer allocator.Close()
+	block, err := allocator.Allocate(1<<20, 0, stream)
+	if err != nil {
+		return err
+	}
+	defer block.Close()
+	launch(block.Address(), stream)
+
+# Building
+
+The package needs cgo and a C compiler. It finds the library by pkg-config; with the build tag cachalot_bundled it
+compiles the library from the sources inside of the module, which needs a C++20 compiler and nothing else:
+
+	go build -tags cachalot_bundled
+
+# Closing
+
+What is made here is closed by hand. Close can be called again; anything else on what is closed is ErrClosed, also
+while other goroutines are in a call: closing waits for these. Nothing is freed by the collector, which only reports
+what nobody closed (OnLeak).
+
+# Errors
+
+Errors are values: errors.Is with the sentinels (ErrOutOfMemory, ErrInvalidArgument, ErrClosed, ...), errors.As with
+*Error for the text and the driver's code, and with *OutOfMemoryError for the numbers.
+
+# Goroutines
+
+Everything may be called from any goroutine at the same time. What the library keeps by thread (labels, the tenant
+of a request, a text for the history) a context carries into a request (WithLabel, WithTenant, WithMetadata,
+Allocator.AllocateWith), or a scope locks the goroutine to its thread (LabelScope, Tenant.Scope, MetadataScope,
+Pool.Route with RouteThisThread).
+
+# Callbacks
+
+Functions that the library calls run on the goroutine of the call. A panic in one ends there (OnPanic). Those that
+run under a lock of the library can not call the allocator: that is ErrInvalidState, and no deadlock. The library
+keeps them until the allocator is closed.
+
+# Cost
+
+A call into C costs some tens of nanoseconds whatever it does, so an allocation and its free are two of these beyond
+what they cost in C. Where that counts, AllocateAddresses and FreeAddresses do many in one call.
+*/
+package cachalot

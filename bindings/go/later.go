@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"unsafe"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// What PyTorch has and this version has not: each function checks its arguments, changes nothing and is
+// ErrNotSupported.
+
+// Checkpoint is the blocks of a private pool at one moment, to be put back later.
+type Checkpoint struct {
+	raw raw.Checkpoint
+}
+
+// Checkpoint takes one of the pool. ErrNotSupported in this version.
+func (k PoolKey) Checkpoint() (*Checkpoint, error) {
+	var taken raw.Checkpoint
+	err := k.do(func(r raw.Allocator, device int32, id raw.PoolId) (err error) {
+		taken, err = raw.CheckpointTake(r, device, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Checkpoint{taken}, nil
+}
+
+// ApplyCheckpoint puts a private pool of a device back to a checkpoint. ErrNotSupported in this version.
+func (a *Allocator) ApplyCheckpoint(device int, checkpoint *Checkpoint) error {
+	var c raw.Checkpoint
+	if checkpoint != nil {
+		c = checkpoint.raw
+	}
+	return a.do(func(r raw.Allocator) error { return raw.CheckpointApply(r, int32(device), c) })
+}
+
+// SharedBlock is what another process needs to open a block.
+type SharedBlock struct {
+	Data []byte
+	// Offset of the block in what Data opens, in bytes.
+	Offset uint64
+}
+
+// Share describes a block for another process. ErrNotSupported in this version.
+func (a *Allocator) Share(address Address) (shared SharedBlock, err error) {
+	err = a.do(func(r raw.Allocator) error {
+		shared.Data, shared.Offset, err = raw.Share(r, raw.Address(address))
+		return err
+	})
+	return shared, err
+}
+
+// OpenShared opens memory that another process shares. ErrNotSupported in this version.
+func (a *Allocator) OpenShared(device int, shared SharedBlock) (Address, error) {
+	address, err := ask(a, func(r raw.Allocator) (raw.Address, error) {
+		return raw.OpenShared(r, int32(device), shared.Data)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return Address(address) + Address(shared.Offset), nil
+}
+
+// Copy copies size bytes between devices on a stream. ErrNotSupported in this version.
+func (a *Allocator) Copy(to Address, toDevice int, from Address, fromDevice int, size uint64, stream Stream) error {
+	return a.do(func(r raw.Allocator) error {
+		return raw.Copy(r, raw.Address(to), int32(toDevice), raw.Address(from), int32(fromDevice), size,
+			raw.Stream(stream))
+	})
+}
+
+// AllocatePinned hands out pinned host memory. ErrNotSupported in this version.
+func (a *Allocator) AllocatePinned(size uint64) (unsafe.Pointer, error) {
+	return ask(a, func(r raw.Allocator) (unsafe.Pointer, error) { return raw.PinnedAllocate(r, size) })
+}
+
+// FreePinned gives pinned host memory back. ErrNotSupported in this version.
+func (a *Allocator) FreePinned(memory unsafe.Pointer) error {
+	return a.do(func(r raw.Allocator) error { return raw.PinnedFree(r, memory) })
+}

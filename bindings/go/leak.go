@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"fmt"
+	"log"
+	"runtime"
+	"sync/atomic"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// Leak is an object that was collected before anybody closed it. Its memory stays what it is: nothing is freed by
+// the collector, which does not know how scarce the memory of a device is, nor who uses an address still.
+type Leak struct {
+	// Kind is "allocator", "block", "driver", "pool", "replay", "report", "snapshot", "tenant" or "trace".
+	Kind string
+	// Address and Size are those of a block, else 0.
+	Address Address
+	Size    uint64
+}
+
+// String is a line for a log.
+func (l Leak) String() string {
+	if l.Kind == "block" {
+		return fmt.Sprintf("cachalot: the block of %d bytes at %#x was never closed", l.Size, uint64(l.Address))
+	}
+	return "cachalot: a " + l.Kind + " was never closed"
+}
+
+var leakHandler atomic.Pointer[func(Leak)]
+
+// OnLeak gets a Leak for each object that was collected before it was closed, on a goroutine of the runtime: it
+// must not block. nil, the default, writes a line to the standard logger. Blocks are looked at only for allocators
+// that were opened with TrackBlocks.
+func OnLeak(handler func(Leak)) {
+	if handler == nil {
+		leakHandler.Store(nil)
+	} else {
+		leakHandler.Store(&handler)
+	}
+}
+
+// OnPanic gets what a callback of the caller's panicked with, and the stack, on the goroutine of the call: a panic
+// ends where Go returns to the library, which then sees what means failure, or nothing. nil, the default, writes
+// both to the standard logger.
+func OnPanic(handler func(value any, stack []byte)) {
+	if handler == nil {
+		raw.OnPanic.Store(nil)
+	} else {
+		raw.OnPanic.Store(&handler)
+	}
+}
+
+func reportLeak(leak Leak) {
+	if handler := leakHandler.Load(); handler != nil {
+		(*handler)(leak)
+		return
+	}
+	log.Print(leak)
+}
+
+// watch reports the owner, if it is collected while its gate is open.
+func watch[T any](owner *T, g *gate) {
+	runtime.AddCleanup(owner, func(g *gate) {
+		if !g.closed.Load() {
+			reportLeak(Leak{Kind: g.what})
+		}
+	}, g)
+}

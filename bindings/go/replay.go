@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"io"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// ReplayOptions are how a trace is replayed. Zero means default in every field.
+type ReplayOptions struct {
+	// Options is the option string; nil: the recorded one.
+	Options *Options
+	// Release 0: the recorded one, else the default.
+	Release Release
+	// Expect hands the recorded addresses out and compares every event (needs the recorded options and release).
+	Expect bool
+	// Capacity of a device in bytes; 0: the recorded number, else 80 GiB.
+	Capacity uint64
+	// Fraction is the memory fraction; 0: no limit.
+	Fraction float64
+	// Progress is called now and then with the events done and all of them; false stops the replay (ErrCallback).
+	Progress func(done, total uint64) bool
+}
+
+func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
+	c := &raw.ReplayOptions{Release: int32(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
+		Fraction: o.Fraction}
+	if o.Options != nil {
+		if err := checkText(string(*o.Options)); err != nil {
+			return nil, err
+		}
+		c.Config = (*string)(o.Options)
+	}
+	if progress := o.Progress; progress != nil {
+		c.Progress = func(done, total uint64) int32 {
+			goesOn := false
+			s.guard(func() error { goesOn = progress(done, total); return nil })
+			return 1 - flag(goesOn)
+		}
+	}
+	return c, nil
+}
+
+// Replay is a run of a trace that has ended, with its allocator.
+type Replay struct {
+	gate      *gate
+	raw       raw.Replay
+	allocator *Allocator
+}
+
+// Replay drives the trace through an allocator of its own over a simulated device: allocations, frees, uses on other
+// streams, empty caches. The caller closes it. ErrInvalidArgument for options that do not fit; ErrIO for a trace that
+// can not have happened.
+func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
+	var run raw.Replay
+	var s caller
+	c, err := options.raw(&s)
+	if err != nil {
+		return nil, err
+	}
+	err = t.do(func(r raw.Trace) error {
+		run, err = raw.ReplayRun(r, c)
+		return s.result(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	replay := &Replay{gate: newGate("replay", parallel), raw: run}
+	replay.allocator = &Allocator{gate: replay.gate, raw: raw.ReplayAllocator(run), parent: replay}
+	watch(replay, replay.gate)
+	return replay, nil
+}
+
+// WriteScript writes the run as a script for the oracle (tests/oracle/FORMAT.md). Errors as of Replay; one of the
+// writer is ErrCallback and that error.
+func (t *Trace) WriteScript(to io.Writer, options ReplayOptions) error {
+	var s caller
+	c, err := options.raw(&s)
+	if err != nil {
+		return err
+	}
+	return t.do(func(r raw.Trace) error { return s.result(raw.ReplayWriteScript(r, c, writeTo(&s, to))) })
+}
+
+// ReplayResult is what came of a replay. Bytes are those of all devices.
+type ReplayResult struct {
+	// Events of the trace that were replayed or compared.
+	Events uint64 `json:"events"`
+	// Allocations are requests made, OutOfMemory those of them that failed so.
+	Allocations uint64 `json:"allocations"`
+	OutOfMemory uint64 `json:"out_of_memory"`
+	// Driver calls that obtained memory and that gave it back.
+	DriverAllocations uint64 `json:"driver_allocations"`
+	DriverFrees       uint64 `json:"driver_frees"`
+	// Segments at the end (expandable ones included) and the most there were at a time.
+	Segments      uint64 `json:"segments"`
+	SegmentsPeak  uint64 `json:"segments_peak"`
+	PeakRequested uint64 `json:"peak_requested"`
+	PeakAllocated uint64 `json:"peak_allocated"`
+	PeakReserved  uint64 `json:"peak_reserved"`
+	// DifferingEvents, with Expect, and the index of the first one in the trace (math.MaxUint64: none).
+	DifferingEvents uint64 `json:"differing_events"`
+	FirstDifference uint64 `json:"first_difference"`
+	// Expected and Actual are what was expected there and what came; "" without a difference.
+	Expected string `json:"expected"`
+	Actual   string `json:"actual"`
+}
+
+// Result is what came of it.
+func (r *Replay) Result() (ReplayResult, error) {
+	c, err := r.gate.enter()
+	if err != nil {
+		return ReplayResult{}, err
+	}
+	defer c.leave()
+	result, err := raw.ReplayGetResult(r.raw)
+	return ReplayResult(result), wrap(err)
+}
+
+// Allocator is the one at the end of the run, to be asked for statistics, summary and snapshot. It is the replay's:
+// closing it does nothing, and it is closed with the replay. One goroutine at a time.
+func (r *Replay) Allocator() *Allocator {
+	return r.allocator
+}
+
+// Close ends the replay and its allocator. Again: nothing.
+func (r *Replay) Close() error {
+	return r.gate.close(func() error {
+		raw.ReplayDestroy(r.raw)
+		return nil
+	})
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot
+
+import (
+	"errors"
+	"io"
+
+	"cachalot.io/go/internal/raw"
+)
+
+// Trace is a recorded run. It never changes; any goroutine may read it at any time. docs/trace-format.md describes
+// the file.
+type Trace struct {
+	gate *gate
+	raw  raw.Trace
+}
+
+// caller keeps what a function of the caller's failed or panicked with, while the library is between the two.
+type caller struct {
+	err      error
+	panicked any
+}
+
+// guard runs a function of the caller's; a panic goes on once the library has returned.
+func (s *caller) guard(call func() error) bool {
+	defer func() {
+		if value := recover(); value != nil {
+			s.panicked = value
+		}
+	}()
+	s.err = call()
+	return s.err == nil
+}
+
+// result is the error of the call, with the caller's own inside.
+func (s *caller) result(err error) error {
+	if s.panicked != nil {
+		panic(s.panicked)
+	}
+	if err != nil && s.err != nil {
+		return &streamError{wrap(err), s.err}
+	}
+	return wrap(err)
+}
+
+// streamError is an ErrCallback, and the error of the reader or writer.
+type streamError struct {
+	call, stream error
+}
+
+func (e *streamError) Error() string   { return e.stream.Error() }
+func (e *streamError) Unwrap() []error { return []error{e.call, e.stream} }
+
+// ReadTrace reads a trace to its end. The caller closes it. ErrIO with the number of the line for input that is no
+// trace; an error of the reader is ErrCallback and that error.
+func ReadTrace(from io.Reader) (*Trace, error) {
+	if err := checkLibrary(); err != nil {
+		return nil, err
+	}
+	var s caller
+	read, err := raw.TraceRead(func(buffer []byte) int64 {
+		n := 0
+		worked := s.guard(func() error {
+			err := error(nil)
+			for tries := 0; n == 0 && err == nil && len(buffer) > 0; tries++ {
+				if n, err = from.Read(buffer); tries == 100 && n == 0 && err == nil {
+					err = io.ErrNoProgress
+				}
+			}
+			if errors.Is(err, io.EOF) || n > 0 {
+				return nil // An error that came with bytes comes again.
+			}
+			return err
+		})
+		if !worked {
+			return -1
+		}
+		return int64(n)
+	})
+	if err = s.result(err); err != nil {
+		return nil, err
+	}
+	t := &Trace{gate: newGate("trace", 1), raw: read}
+	watch(t, t.gate)
+	return t, nil
+}
+
+func writeTo(s *caller, to io.Writer) raw.WriteFn {
+	return func(data []byte) int32 {
+		return 1 - flag(s.guard(func() error {
+			_, err := to.Write(data)
+			return err
+		}))
+	}
+}
+
+// WriteTrace writes the history in a snapshot as a trace, with the statistics as its recorded ones (nil: none) and
+// the name of what ran. An error of the writer is ErrCallback and that error.
+func (s *Snapshot) WriteTrace(to io.Writer, stats *Stats, workload string) error {
+	if err := checkText(workload); err != nil {
+		return err
+	}
+	var c *raw.Stats
+	if stats != nil {
+		numbers := stats.raw()
+		c = &numbers
+	}
+	var out caller
+	return s.do(func(r raw.Snapshot) error {
+		return out.result(raw.TraceWrite(r, c, workload, writeTo(&out, to)))
+	})
+}
+
+func (t *Trace) do(call func(raw.Trace) error) error {
+	c, err := t.gate.enter()
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	return wrap(call(t.raw))
+}
+
+// TraceInfo is what a trace says of itself; "" where it says nothing.
+type TraceInfo struct {
+	Workload string `json:"workload"`
+	// Torch is the version that recorded it, for example "2.11.0+cu130".
+	Torch   string  `json:"torch"`
+	Options Options `json:"options"`
+	// DeviceTotal is the bytes of the device; 0 if it is not said.
+	DeviceTotal uint64 `json:"device_total"`
+	EventCount  int    `json:"event_count"`
+	StatCount   int    `json:"stat_count"`
+	// Release fits Torch; ReleaseDefault for any other version.
+	Release     Release `json:"release"`
+	DeviceCount int     `json:"device_count"`
+	// Recorder is the program that wrote the file.
+	Recorder string `json:"recorder"`
+}
+
+// Info is what the trace says of itself.
+func (t *Trace) Info() (info TraceInfo, err error) {
+	err = t.do(func(r raw.Trace) error {
+		i, err := raw.TraceGetInfo(r)
+		info = TraceInfo{i.Workload, i.Torch, Options(i.Config), i.DeviceTotal, int(i.EventCount), int(i.StatCount),
+			Release(i.Release), int(i.DeviceCount), i.Recorder}
+		return err
+	})
+	return info, err
+}
+
+// TraceEvent is one event of a trace.
+type TraceEvent struct {
+	Action  Action  `json:"action"`
+	Device  int     `json:"device"`
+	Address Address `json:"address"`
+	Size    uint64  `json:"size"`
+	Stream  Stream  `json:"stream"`
+	Pool    PoolID  `json:"pool"`
+	// TimeUS is -1 where the file does not say it.
+	TimeUS int64 `json:"time_us"`
+	// Context is 0 where the file does not say it.
+	Context uint64 `json:"context"`
+}
+
+// Event is one of them, counted from 0. ErrInvalidArgument past the last.
+func (t *Trace) Event(index int) (event TraceEvent, err error) {
+	err = t.do(func(r raw.Trace) error {
+		e, err := raw.TraceGetEvent(r, uint64(index))
+		event = TraceEvent{Action(e.Action), int(e.Device), Address(e.Address), e.Size, Stream(e.Stream),
+			PoolID(e.Pool), e.TimeUs, e.Context}
+		return err
+	})
+	return event, err
+}
+
+// Stats are the statistics that were recorded at the end.
+func (t *Trace) Stats() (stats []NamedStat, err error) {
+	info, err := t.Info()
+	if err != nil {
+		return nil, err
+	}
+	err = t.do(func(r raw.Trace) error {
+		for i := range info.StatCount {
+			name, value, err := raw.TraceGetStat(r, uint64(i))
+			if err != nil {
+				return err
+			}
+			stats = append(stats, NamedStat{name, value})
+		}
+		return nil
+	})
+	return stats, err
+}
+
+// Close ends the trace. Again: nothing.
+func (t *Trace) Close() error {
+	return t.gate.close(func() error {
+		raw.TraceDestroy(t.raw)
+		return nil
+	})
+}
