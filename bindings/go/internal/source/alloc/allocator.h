@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The allocator over all devices of a driver: what the C interface is a thin layer over.
+//
+// It finds the device of a request or the block of an address and forwards to that device's
+// allocator (device_allocator.h), which holds the decisions; under backend:cudaMallocAsync there is
+// one for all devices instead (async_allocator.h). What the reference keeps once a
+// process (segment numbers, the fabric trial, reserve classes, warnings given) is kept here.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/contexts.h"
+#include "alloc/debug_options.h"
+#include "alloc/history.h"
+#include "alloc/observers.h"
+#include "alloc/options.h"
+#include "alloc/pool_route.h"
+#include "alloc/report.h"
+#include "alloc/rules.h"
+#include "alloc/settings.h"
+#include "alloc/snapshot.h"
+#include "alloc/stats.h"
+#include "alloc/trim.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+class AsyncAllocator;
+class DeviceAllocator;
+class SharedState;
+class Tenants;
+class UncachedBlocks;
+struct Block;
+struct ObserverSet;
+struct Tenant;
+struct TenantOptions;
+
+struct AllocatorOptions {
+  std::shared_ptr<Driver> driver;
+  std::string config;
+  Rules rules;
+  bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
+  bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
+  bool check_every_call = false;
+  bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
+  bool track_labels = false;
+  DebugOptions debug;
+  ContextSource context_source;
+  LogSink log;
+};
+
+struct Request {
+  uint64_t size = 0;
+  int device = 0;
+  Stream stream = 0;
+  Stream current_stream = 0;
+  Address at = 0;       // not 0: exactly there (R50)
+  uint32_t tenant = 0;  // its slot; 0: the thread's tenant
+};
+
+struct BlockInfo {
+  Address address;
+  uint64_t size;
+  uint64_t requested;
+  Stream stream;
+  PoolId pool;
+  int device;
+  bool uncached;
+};
+
+struct HistoryOptions {
+  bool enabled = false;
+  ContextLevel context = ContextLevel::kNever;
+  uint64_t max_entries = 1;
+  bool clear = false;
+  std::vector<std::string> skip_actions;
+};
+
+struct PoolOptions {
+  bool use_on_oom = false;
+  bool no_split = false;
+  std::shared_ptr<PoolSource> source;
+};
+
+struct DeviceTotals {
+  uint64_t total;
+  uint64_t used;
+  uint64_t used_by_process;
+  uint64_t reserved;
+  uint64_t outside;
+};
+
+struct LabelStats {
+  const char* label;  // null: nothing has been counted yet
+  Stat allocation;
+  Stat allocated_bytes;
+};
+
+struct ExpandableSegmentRow {
+  Stream stream;
+  uint64_t mapped_size;
+  bool is_small;
+};
+
+struct ReserveDecision {
+  std::optional<uint64_t> reserve_bytes;
+  bool is_class_known;
+  uint64_t segment_bytes;  // before rounding up to pages
+};
+
+// Every function throws Error; every function but the destructor may be called from any thread at
+// any time.
+class Allocator {
+ public:
+  explicit Allocator(const AllocatorOptions& options);
+  ~Allocator();  // frees what is cached; pre: no live block (see live_blocks, free_all)
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  Driver& driver() const { return *driver_; }
+  const Rules& rules() const { return rules_; }
+  int device_count() const { return driver_->device_count(); }
+  bool is_backend_async() const { return async_ != nullptr; }
+
+  Address allocate(const Request& request);
+  Address allocate(uint64_t size, int device, Stream stream);
+  void free(Address address, std::optional<Stream> current_stream = {});
+  void record_stream(Address address, Stream stream, std::optional<Stream> current_stream = {});
+  BlockInfo block(Address address);
+  std::pair<Address, uint64_t> base_allocation(Address address);
+  uint64_t live_blocks();
+  void free_all();  // waits for each device that has live blocks, then frees them
+
+  void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
+  uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
+  // Adds to *released as it goes, also before it throws.
+  void trim(int device, const TrimGoal& goal, uint64_t* released);
+  void set_caching_enabled(bool enabled) { caching_switch_.store(enabled); }
+  bool is_caching_enabled() const;
+
+  void set_memory_fraction(int device, double fraction);
+  double memory_fraction(int device);
+  void set_memory_limit(int device, uint64_t bytes);  // kUnlimited: none
+  uint64_t memory_limit(int device);
+
+  void configure(const std::string& config);
+  Settings settings();
+  void set_settings(const Settings& settings);
+
+  Stats stats(int device);
+  void reset_peak_stats(int device);
+  void reset_accumulated_stats(int device);
+  std::vector<std::pair<PoolId, StatArray>> pool_stats(int device);
+  std::vector<LabelStats> label_stats(int device);
+  Snapshot snapshot(PoolId pool, bool with_history);
+  // Of size 0: of no request in particular.
+  Report report(const Request& request);
+
+  void record_history(const HistoryOptions& options);
+  ContextId context_of(Address address);
+  const ContextSource& contexts() const { return contexts_; }
+  void annotate(Address address, const std::string& text);
+  // Each returns an id for detach.
+  uint64_t observe_trace(TraceObserver observer);
+  uint64_t observe_out_of_memory(OutOfMemoryObserver observer);
+  uint64_t observe_rejection(RejectionObserver observer);
+  uint64_t register_free_memory_callback(FreeMemoryCallback callback);
+  void detach(uint64_t id);
+
+  PoolId new_pool_id(bool for_graph);
+  void pool_create(int device, PoolId id, PoolOptions options);
+  void pool_begin(int device, PoolId id, PoolFilter filter);
+  void pool_end(int device, PoolId id, std::optional<Stream> current_stream = {});
+  void pool_release(int device, PoolId id);
+  void pool_set_use_on_oom(int device, PoolId id, bool use);
+  void pool_set_no_split(int device, PoolId id);
+  int pool_use_count(int device, PoolId id);
+  bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
+  void capture_begin(int device);
+  void capture_end(int device);
+
+  // Counts tenants from the first one on.
+  std::shared_ptr<Tenant> tenant_create(TenantOptions options);
+  const std::shared_ptr<Tenants>& tenants() const;
+  Address allocate_for(const Tenant& tenant, uint64_t size, int device, Stream stream);
+
+  void enable_peer_access(int device, int peer);
+  DeviceTotals device_totals(int device);
+  std::vector<ExpandableSegmentRow> expandable_segments(int device);
+  std::pair<uint64_t, uint64_t> expandable_totals();  // bytes reserved, segments
+  void set_reserve_class(Stream stream, const std::string& name);
+  std::string reserve_class(Stream stream);
+  void set_default_reserve(const std::string& name, double fraction);
+  ReserveDecision reserve(int device, const std::string& name);
+
+  // The auditor: empty, or the first thing that is wrong.
+  std::string check();
+  // The first live block that was written beyond its end; empty: none, or there are no red zones.
+  std::string check_red_zones();
+
+ private:
+  class Audit;
+  struct Found;
+
+  DeviceAllocator& device(int index) const;
+  void require_device(int index) const;
+  // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
+  void require_native(const char* call) const;
+  Found find(Address address) const;
+  bool is_caching() const {
+    return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
+  }
+  Stream resolved(Stream stream) const;
+  std::optional<Stream> resolved(std::optional<Stream> stream) const;
+  void require_exact_address(const Request& request) const;
+  void free_carefully(Address address, std::optional<Stream> current_stream);
+  using UnreadOptions = std::map<OptionPart, std::string>;
+  void read_unread_options(OptionPart part, UnreadOptions* unread, Settings* settings);
+  void commit(Settings changed, UnreadOptions unread);
+  template <typename Change>
+  void change_observers(Change change);
+  void require_virtual_memory(const Settings& settings) const;
+  void require_reserves() const;
+  static void require_pool_id(PoolId id);
+
+  std::shared_ptr<Driver> driver_;
+  Rules rules_;
+  ContextSource contexts_;
+  std::unique_ptr<SharedState> shared_;
+  std::unique_ptr<UncachedBlocks> uncached_;
+  std::unique_ptr<AsyncAllocator> async_;  // then there are no devices_, so that no hit is tried
+  // The string that an allocator was made with, by the part that nothing has asked for yet: the
+  // backend does not (4.16).
+  UnreadOptions unread_options_;
+  std::vector<std::unique_ptr<DeviceAllocator>> devices_;
+  const bool caching_from_start_;
+  const bool audits_;
+  std::atomic<bool> caching_switch_{true};
+  std::mutex observers_lock_;
+  std::shared_ptr<const ObserverSet> observers_;
+  std::atomic<uint64_t> last_observer_{0};
+  std::atomic<uint64_t> last_user_pool_{0};
+  std::atomic<uint64_t> last_graph_pool_{0};
+};
+
+}  // namespace cachalot

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where block objects live: numbered, in chunks, each chunk of one shard, never given back before
+// the end. A number fits in 32 bits, which halves the address table, and tells the shard without
+// touching the block.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#include "alloc/block.h"
+
+namespace cachalot {
+
+struct Shard;
+
+class BlockArena {
+ public:
+  static constexpr uint32_t kMaxChunks = uint32_t{1} << 18;  // 2^30 blocks
+
+  BlockArena();
+  ~BlockArena();
+  BlockArena(const BlockArena&) = delete;
+  BlockArena& operator=(const BlockArena&) = delete;
+
+  // New blocks for a shard, linked through `right`. Throws std::bad_alloc.
+  Block* add_chunk(Shard* owner);
+
+  // pre: number is that of a block. Any thread, no lock. No block has the number 0.
+  Block* block(uint32_t number) const {
+    return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
+  }
+  Shard* owner(uint32_t number) const { return chunk(number)->header.owner; }
+  // Chunks are aligned to their size, so a block finds the header of its own.
+  static uint32_t number_of(const Block* block) {
+    const auto place = reinterpret_cast<uintptr_t>(block);
+    const auto* home = reinterpret_cast<const Chunk*>(place & ~(sizeof(Chunk) - 1));
+    return home->header.first_number +
+           static_cast<uint32_t>((place % sizeof(Chunk)) / sizeof(Block));
+  }
+  // Bytes asked of the system; it gives pages as they are touched.
+  uint64_t bytes() const { return chunk_count_.load(std::memory_order_relaxed) * sizeof(Chunk); }
+
+ private:
+  struct Header {
+    Shard* owner;
+    uint32_t first_number;
+  };
+  struct Chunk {
+    union {  // the header is where the first block would be
+      Header header;
+      Block blocks[kChunkBlocks];
+    };
+    BlockDetail details[kChunkBlocks];
+  };
+  static_assert(sizeof(Header) <= sizeof(Block) && offsetof(Chunk, details) == sizeof(Chunk) / 2);
+
+  Chunk* chunk(uint32_t number) const {
+    return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
+  }
+
+  std::mutex growing_;
+  std::atomic<uint32_t> chunk_count_{0};
+  std::atomic<Chunk*>* chunks_;  // kMaxChunks of them, touched as needed
+};
+
+}  // namespace cachalot

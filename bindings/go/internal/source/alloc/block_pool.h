@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Block pools: the free blocks of one size class, of the default memory or of a private pool (1.4).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "alloc/free_blocks.h"
+#include "alloc/pool_id.h"
+
+namespace cachalot {
+
+struct BlockPool;
+struct PrivatePool;
+struct Shard;
+
+// The part of a pool that belongs to one stream.
+struct Shelf {
+  Shelf(BlockPool* owner, Shard* user, bool small, Stream of, uint32_t at,
+        bool ties_by_segment_number)
+      : pool(owner),
+        shard(user),
+        stream(of),
+        number(at),
+        is_small(small),
+        free(ties_by_segment_number) {}
+
+  BlockPool* pool;
+  Shard* shard;  // of its stream
+  Stream stream;
+  uint32_t number;  // in DeviceAllocator::shelves_
+  bool is_small;
+  uint64_t segments = 0;  // that were obtained for it and are still there
+  FreeBlocks free;
+};
+
+struct BlockPool {
+  BlockPool(bool small, PrivatePool* private_pool) : is_small(small), owner(private_pool) {}
+
+  // Unmapped ranges of expandable segments: by stream, then address.
+  struct ByStreamAndAddress {
+    using is_transparent = void;
+    bool operator()(const Block* a, const Block* b) const {
+      if (a->segment()->stream != b->segment()->stream)
+        return a->segment()->stream < b->segment()->stream;
+      return a->address < b->address;
+    }
+    bool operator()(const Block* a, Stream stream) const { return a->segment()->stream < stream; }
+    bool operator()(Stream stream, const Block* a) const { return stream < a->segment()->stream; }
+  };
+
+  using Unmapped = std::set<Block*, ByStreamAndAddress>;
+
+  // A place in the set for a block to come, so that its insertion can not fail.
+  static Unmapped::node_type new_unmapped() {
+    Unmapped one;
+    one.insert(nullptr);
+    return one.extract(one.begin());
+  }
+  void insert_unmapped(Unmapped::node_type place, Block* block) {
+    place.value() = block;
+    unmapped.insert(std::move(place));
+  }
+
+  // The shelf of a stream; null: nothing was ever obtained for it.
+  Shelf* find(Stream stream) {
+    const auto found = position(stream);
+    return found == shelves.end() || (*found)->stream != stream ? nullptr : *found;
+  }
+  std::vector<Shelf*>::iterator position(Stream stream) {
+    return std::lower_bound(
+        shelves.begin(), shelves.end(), stream,
+        [](const Shelf* shelf, Stream wanted) { return shelf->stream < wanted; });
+  }
+
+  bool is_small;
+  PrivatePool* owner;  // null: default memory
+  bool no_split = false;
+  uint32_t search_count = 0;    // ages free blocks; stands still without garbage collection (6.2)
+  std::vector<Shelf*> shelves;  // by stream, so that walks go by stream (P22)
+  Unmapped unmapped;
+};
+
+}  // namespace cachalot

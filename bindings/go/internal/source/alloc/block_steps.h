@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The small steps on blocks that all roads share. Inline, because a hit is made of them. Their shard
+// is enough for all of them.
+#pragma once
+
+#include "alloc/device_allocator.h"
+
+namespace cachalot {
+
+// Spare blocks have no contexts, mark or uses: who recycles one sees to that.
+inline Block* DeviceAllocator::new_block(Shard& shard) {
+  Block* block = shard.spare_blocks;
+  shard.spare_blocks = block->right;
+  block->requested = 0;
+  return block;
+}
+
+inline void DeviceAllocator::recycle(Shard& shard, Block* block) {
+  block->address = 0;
+  block->home = 0;
+  block->right = shard.spare_blocks;
+  shard.spare_blocks = block;
+  if (has(kContexts | kMarks | kStaleUses)) [[unlikely]] {
+    block->detail().context = block->detail().segment_context = kNoContext;
+    block->detail().mark = 0;
+    stale_uses_.erase(block);
+  }
+}
+
+inline void DeviceAllocator::put_into_free_set(Block* block) {
+  Shelf& shelf = shelf_of(block);
+  if (has(kMarks)) [[unlikely]]
+    block->detail().mark = shelf.pool->search_count;
+  shelf.free.insert(block);
+}
+
+// The front becomes a new block; the block itself stays as the remainder (9.2).
+inline Block* DeviceAllocator::split_front(Shard& shard, Block* block, uint64_t size) {
+  Block* front = new_block(shard);
+  front->address = block->address;
+  front->size = size;
+  front->home = block->home;
+  front->prev = block->prev;
+  front->next = block;
+  block->prev->next = front;
+  block->prev = front;
+  block->address += size;
+  block->size -= size;
+  return front;
+}
+
+// Whether the block can take the neighbour in: free, and of the same mapped state.
+inline bool DeviceAllocator::can_absorb(const Block* block, const Block* neighbour) {
+  constexpr uint64_t kState = Block::kUsed | Block::kWaiting | Block::kUnmapped;
+  return (neighbour->home & kState) == (block->home & Block::kUnmapped);
+}
+
+inline void DeviceAllocator::take_from_its_set(Block* block) {
+  if (block->is(Block::kUnmapped)) {
+    shelf_of(block).pool->unmapped.erase(block);
+  } else {
+    take_from_free_set(block);
+  }
+}
+
+// 11: the block takes a free neighbour in, and keeps its identity. pre: can_absorb.
+inline void DeviceAllocator::absorb_previous(Shard& shard, Block* block) {
+  Block* const previous = block->prev;
+  take_from_its_set(previous);
+  block->address = previous->address;
+  block->prev = previous->prev;
+  block->prev->next = block;
+  if (has(kContexts)) [[unlikely]]
+    block->detail().segment_context = previous->detail().segment_context;
+  block->size += previous->size;
+  recycle(shard, previous);
+}
+
+inline void DeviceAllocator::absorb_next(Shard& shard, Block* block) {
+  Block* const next = block->next;
+  take_from_its_set(next);
+  block->next = next->next;
+  block->next->prev = block;
+  block->size += next->size;
+  recycle(shard, next);
+}
+
+inline void DeviceAllocator::merge_with(Shard& shard, Block* block, Neighbours free) {
+  if (free.before) absorb_previous(shard, block);
+  if (free.after) absorb_next(shard, block);
+}
+
+inline DeviceAllocator::Neighbours DeviceAllocator::free_neighbours(const Block* block) {
+  return {can_absorb(block, block->prev), can_absorb(block, block->next)};
+}
+
+// What a free changes when the block has merged with these. 5.1: of a plain segment.
+inline Counters::HandOut DeviceAllocator::change_by_free(const Block* block, Neighbours free) {
+  const Block* const before = block->prev;
+  const Block* const after = block->next;
+  const uint64_t gained = (free.before ? before->size : 0) + (free.after ? after->size : 0);
+  const bool is_split = (free.before ? before->prev : before) != (free.after ? after->next : after);
+  return {static_cast<int64_t>(block->size), static_cast<int64_t>(block->requested),
+          int64_t{is_split} - int64_t{free.before} - int64_t{free.after},
+          is_split ? static_cast<int64_t>(block->size) : -static_cast<int64_t>(gained)};
+}
+
+// 6.3, 6.4. Null: there is none.
+inline Block* DeviceAllocator::first_fit(const AllocParams& params) const {
+  const Shelf* shelf = params.shelf();
+  Block* block = shelf ? shelf->free.first_at_least(params.size) : nullptr;
+  if (!block || !block->is(Block::kExpandable)) [[likely]]
+    return block;
+  return params.expandable ? step_to_smaller_reach(*shelf, block) : skip_expandable(*shelf, block);
+}
+
+// 6. Takes the block out of the free set; null: not found. pre: the shard.
+inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
+  if (has(kAging)) [[unlikely]]
+    params.pool->search_count++;
+  Block* block = first_fit(params);
+  if (!block) return nullptr;
+  if (has(kOversize) && is_oversize_mismatch(params, block)) [[unlikely]]
+    return nullptr;
+  take_from_free_set(block);
+  return block;
+}
+
+}  // namespace cachalot

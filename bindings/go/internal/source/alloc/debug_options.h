@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What safe debugging does (memory_watch.h).
+#pragma once
+
+namespace cachalot {
+
+struct DebugOptions {
+  bool nvtx = false;       // segments and live blocks are announced through NVTX
+  bool poison = false;     // freed blocks are overwritten
+  bool red_zones = false;  // writes beyond the end of a block are looked for
+
+  bool any() const { return nvtx || poison || red_zones; }
+};
+
+}  // namespace cachalot

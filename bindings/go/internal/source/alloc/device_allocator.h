@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The allocator of one device: the state machine that docs/behaviour.md describes, with the
+// reference's verbs.
+//
+// Where to find what:
+//   hot_path.h             a hit and a usual free, all inline; block_steps.h has the steps they are
+//                          made of
+//   hold.h, hold.cpp       who has what of the device; shard.h and peaks.h say why
+//   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
+//                          settings, statistics
+//   obtain_memory.cpp      the ladder of a miss
+//   out_of_memory.cpp      its last rung; remedies.h says what would have helped
+//   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
+//   trim.cpp               giving back what has been idle; trim.h says how that is known
+//   report.cpp             who holds what, and what is in the way of a request
+//   expandable_memory.cpp  growing and unmapping expandable segments
+//   pending_frees.cpp      events, frees that wait for a capture, recovery
+//   pools.cpp              private pools and routing
+//   device_tenants.cpp     tenants: what a request is granted, and whose a block is
+//   device_snapshot.cpp    snapshots, history
+//   auditor.cpp            check()
+//
+// Every public function takes what it needs of the device: a shard, or a Hold (Note [Shards] in
+// shard.h). Private functions expect the whole device to be held, unless they say that a shard is
+// enough; those that let go meanwhile take the Hold as an argument.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/allocator.h"
+#include "alloc/block_pictures.h"
+#include "alloc/block_pool.h"
+#include "alloc/duties.h"
+#include "alloc/hash_order.h"
+#include "alloc/memory_watch.h"
+#include "alloc/page_table.h"
+#include "alloc/peaks.h"
+#include "alloc/private_pool.h"
+#include "alloc/shard.h"
+#include "alloc/shared_state.h"
+#include "alloc/stream_uses.h"
+#include "alloc/tenant_pressure.h"
+#include "alloc/trim.h"
+#include "base/lock.h"
+
+namespace cachalot {
+
+template <typename Observer>
+using Observers = std::map<uint64_t, Observer>;
+
+// What callers have attached; replaced as a whole.
+struct ObserverSet {
+  Observers<TraceObserver> trace;
+  Observers<OutOfMemoryObserver> out_of_memory;
+  Observers<RejectionObserver> rejection;
+  Observers<FreeMemoryCallback> free_memory;
+};
+
+class DeviceAllocator : private Duty {
+ public:
+  DeviceAllocator(SharedState& shared, int device);
+  ~DeviceAllocator();
+  DeviceAllocator(const DeviceAllocator&) = delete;
+  DeviceAllocator& operator=(const DeviceAllocator&) = delete;
+
+  // ---- Hits (hot_path.h), tried first
+  Address try_allocate(uint64_t requested, Stream stream);
+  bool try_free(Shard& shard, Block* block, Address address);
+
+  // ---- Blocks (device_allocator.cpp). shard, block: the address table's guess for address.
+  Address allocate(const Request& request);
+  bool free(Shard& shard, Block* block, Address address,
+            std::optional<Stream> current_stream);  // false: not a live block
+  void record_stream(Shard& shard, Block* block, Address address, Stream stream,
+                     std::optional<Stream> current_stream);
+  std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address);
+  std::pair<Address, uint64_t> base_allocation(Shard& shard, const Block* block, Address address);
+  ContextId context_of(Shard& shard, const Block* block, Address address);
+  void annotate(const Block* block, Address address, const std::string& text);
+  uint64_t live_blocks();
+  void free_all();
+
+  // ---- The cache (release_memory.cpp)
+  void empty_cache(PoolId pool, std::optional<Stream> current_stream);
+  uint64_t largest_block(uint64_t at_least);
+  // trim.cpp. Adds to *released as it goes, also before it throws.
+  void trim(const TrimGoal& goal, uint64_t* released);
+
+  // ---- What is in the way (report.cpp)
+  Report report(const Request& request);
+
+  // ---- Limits, settings, statistics
+  void set_memory_fraction(double fraction);
+  double memory_fraction();
+  void set_memory_limit(uint64_t bytes);
+  uint64_t memory_limit();
+  void set_settings(Settings settings);  // can not fail
+  void set_observers(std::shared_ptr<const ObserverSet> observers);
+  Stats stats();
+  void reset_peak_stats();
+  void reset_accumulated_stats();
+  std::vector<std::pair<PoolId, StatArray>> pool_stats();
+  std::vector<LabelStats> label_stats();
+  DeviceTotals totals();
+
+  // ---- History and snapshots (device_snapshot.cpp)
+  void record_history(const HistoryOptions& options, uint32_t skipped_actions);
+  void skip_actions(bool recording, uint32_t skipped_actions);
+  std::vector<TraceEntry> history();
+  void add_to_snapshot(Snapshot* snapshot, PoolId pool);
+
+  // ---- Pools (pools.cpp)
+  void pool_create(PoolId id, PoolOptions options);
+  void pool_begin(PoolId id, PoolFilter filter);
+  void pool_end(PoolId id);
+  void pool_release(PoolId id);
+  void pool_set_use_on_oom(PoolId id, bool use);
+  void pool_set_no_split(PoolId id);
+  int pool_use_count(PoolId id);
+  bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
+  void capture_begin();
+  void capture_end();
+
+  // ---- Tenants (device_tenants.cpp). From now on they count.
+  void start_tenants();
+
+  // ---- Expandable segments (expandable_memory.cpp)
+  void give_peer_access(int peer);
+  std::vector<ExpandableSegmentRow> expandable_segments();
+  std::pair<uint64_t, uint64_t> expandable_totals();
+
+  // The auditor (auditor.cpp): empty, or the first thing that is wrong.
+  std::string check();
+  // The first live block that was written beyond its end; empty: none, or there are no red zones.
+  std::string check_red_zones();
+
+ private:
+  // One request on its way.
+  struct AllocParams {
+    uint64_t requested;         // n
+    uint64_t size;              // S
+    uint64_t segment_size = 0;  // A; known from the first miss on
+    Stream stream;
+    Stream current_stream;
+    Shard* shard;  // of the stream; null where only questions are asked, and there is none
+    BlockPool* pool;
+
+    // Null: nothing was obtained for this pool and stream yet.
+    Shelf* shelf() const {
+      if (pool->owner) return pool->find(stream);
+      return shard ? shard->default_shelves[pool->is_small] : nullptr;
+    }
+    bool expandable;  // active for this request (8.4)
+    ContextId context;
+    uint64_t obtained_when_rejected = 0;  // T
+    bool rejected = false;                // R31
+    bool source_gave_null = false;        // R82
+    TenantBook::Slot tenant = 0;
+  };
+
+  // Which of a block's neighbours it can take in.
+  struct Neighbours {
+    bool before;
+    bool after;
+  };
+
+  enum class Obtain { kFirst, kRetry };
+  class Hold;
+  class Unlocked;
+  class Away;
+  class Remedies;
+  class Trim;
+  class ReportTaker;
+
+  // hot_path.h. pre: the shard.
+  Address allocate_usual(Shard& shard, uint64_t requested, Stream stream);
+  bool free_usual(Shard& shard, Block* block);
+  // Before anything that walks, releases, counts or changes what a hit does not.
+  void settle(Shard& shard);
+  static void count_rounds(Shard& shard, Block* block, int64_t rounds);
+  bool put_back(Shard& shard, Block* block);
+
+  // hold.cpp
+  void collect(uint64_t last);
+  void stop();
+  void go_on();
+  void visit_shards();
+  void begin_at(Shard& shard);
+  std::unique_lock<Lock> lock_at(Shard& shard);
+  Shard& shard_for(Stream stream);
+  template <class Look>
+  auto look_at(Shard& shard, Look look);
+
+  // device_allocator.cpp
+  Address allocate_from_cache(Shard& shard, const Request& request, ContextId context,
+                              bool* is_refused);
+  Block* count_again(Block* block, const AllocParams& params);
+  Address allocate_on_device(const Request& request, ContextId context);
+  bool free_to_cache(Shard& shard, Block* block);
+  uint64_t round_size(uint64_t n) const;
+  uint64_t segment_size_for(uint64_t size) const;
+  AllocParams make_params(Shard* shard, const Request& request, ContextId context);
+  BlockPool& pool_for(uint64_t size, Stream stream);
+  Block* first_fit(const AllocParams& params) const;
+  Block* get_free_block(AllocParams& params);
+  Block* step_to_smaller_reach(const Shelf& shelf, Block* block) const;
+  Block* skip_expandable(const Shelf& shelf, Block* block) const;
+  bool is_oversize_mismatch(const AllocParams& params, const Block* block) const;
+  bool should_split(const AllocParams& params, const Block* block) const;
+  Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
+  static Block* split_front(Shard& shard, Block* block, uint64_t size);
+  void free_locked(Block* block, Stream current_stream, ContextId context);
+  void complete_free(Block* block, ContextId context);
+  bool count(Shard& shard, bool is_small, const Counters::Move& move);
+  int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
+  static Neighbours free_neighbours(const Block* block);
+  static Counters::HandOut change_by_free(const Block* block, Neighbours free);
+  Counters::HandOut change_by_any_free(const Block* block, Neighbours free) const;
+  void merge_with(Shard& shard, Block* block, Neighbours free);
+  static bool can_absorb(const Block* block, const Block* neighbour);
+  void take_from_its_set(Block* block);
+  void absorb_previous(Shard& shard, Block* block);
+  void absorb_next(Shard& shard, Block* block);
+  void put_into_free_set(Block* block);
+  void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
+  Address allocate_at(const Request& request, ContextId context, Hold& hold);
+  std::pair<Address, uint64_t> base_allocation_locked(const Block* block, Address address);
+  Block* free_block_around(const AllocParams& params, Address address);
+  void require_live(const Block* block, Address address) const;
+  void settle_before_allocation(const Request& request, ContextId context);
+  void update_duties();
+  void reserve_label();
+  void count_label(Block* block, int64_t sign);
+
+  // device_tenants.cpp
+  TenantBook& tenants() { return shared_.tenants->book(device_); }
+  TenantBooking admit(const Request& request, AllocParams& params, Hold& hold);
+  [[noreturn]] void refuse(AllocParams& params, const TenantRefusal& refusal, Hold& hold);
+  void update_capacity();
+  void count_tenant(Block* block, TenantBook::Slot tenant);
+  void uncount_tenant(Block* block);
+  std::string check_tenants();
+
+  static Block* new_block(Shard& shard);
+  void recycle(Shard& shard, Block* block);
+  void reserve_blocks(Shard& shard, uint32_t count);
+  static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
+  static Shard& shard_of(const Block* block) { return *shelf_of(block).shard; }
+  Shelf& shelf_for(BlockPool& pool, Stream stream);
+  void drop_empty_shelves(BlockPool& pool);
+  bool has(uint32_t duties) const { return duties_.has(duties); }
+  // Null: nothing is watched, or the memory is from a source that is not the driver.
+  MemoryWatch* watch_of(const BlockPool& pool) const {
+    return has(kWatched) && !(pool.owner && pool.owner->source) ? watch_.get() : nullptr;
+  }
+
+  // obtain_memory.cpp
+  Block* obtain_block(AllocParams& params, Hold& hold);
+  Block* climb_ladder(AllocParams& params, Hold& hold);
+  Block* ask_tenants(AllocParams& params, Hold& hold);
+  Block* take_all_and_search(AllocParams& params, Hold& hold);
+  Block* run_free_memory_callbacks(AllocParams& params, Hold& hold);
+  Block* alloc_block(AllocParams& params, Obtain attempt, Hold& hold);
+  bool is_over_limit(const AllocParams& params) const;
+  bool is_rejected(const AllocParams& params) const;
+  Address ask_driver(AllocParams& params, Hold& hold);
+  Block* add_plain_segment(const AllocParams& params, Address address);
+  bool try_mempool_fallback(AllocParams& params, Block** block);
+  void end_fallback(PoolId id, AllocParams& fallback, Block** found);
+  bool mend_search(AllocParams& params, Block** block);
+  bool never_fits(const AllocParams& params);
+
+  // out_of_memory.cpp
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, Hold& hold);
+  [[noreturn]] void throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
+                                        std::string text, Hold& hold);
+  [[noreturn]] void throw_rejected(const AllocParams& params, Hold& hold);
+  std::string reserve_advice(const AllocParams& params, uint64_t total);
+  OutOfMemory out_of_memory_numbers(const AllocParams& params);
+  std::string out_of_memory_text(const AllocParams& params, const OutOfMemory& numbers);
+
+  // release_memory.cpp
+  void garbage_collect_cached_blocks(ContextId context);
+  bool release_available_cached_blocks(const AllocParams& params);
+  void release_cached_blocks(PoolId pool, std::optional<Stream> current_stream, ContextId context);
+  void release_blocks(BlockPool& pool, ContextId context);
+  void release_block(Block* block, ContextId context);
+  void announce_release(const Block* block, ContextId context);
+  DriverCode give_segment_to_driver(const Block* block);
+  static uint64_t releasable_bytes(const Block* free_block);
+  void forget_segment(Block* only_block);
+  void release_private_pool(PoolId id, ContextId context);
+  void destroy_if_unused(PoolId id);
+  DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,
+                            Stream source_stream);
+  Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
+  void remove_segment(Block* only_block);
+  void give_everything_back();
+
+  // expandable_memory.cpp
+  Block* try_allocate_expandable_block(AllocParams& params);
+  Block* find_expandable_block(AllocParams& params);
+  Block* new_expandable_segment(AllocParams& params);
+  uint64_t expandable_reserve(Stream stream, uint64_t total);
+  bool map_block(Block* block, uint64_t size, ContextId context);
+  void unmap_block(Block* block, ContextId context);
+  Block* cut_back(Block* block, uint64_t size);
+
+  // pending_frees.cpp
+  // R10. No stream: one that is not captured.
+  bool is_capture_context(std::optional<Stream> current_stream);
+  // Without asking the driver.
+  bool may_be_captured() const {
+    return has(rules_.captures_are_marked ? kMarkedCapture : kRouting);
+  }
+  bool is_capturing(Stream stream);
+  void process_events(ContextId context);
+  void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
+                                   const PrivatePool* pool);
+  void reserve_deferral();
+  void put_off(Block* block);
+  bool is_put_off(Block* block, Stream current_stream);
+  void insert_events(Block* block);
+  void record_event(Block* block, const StreamUse& use);
+  template <class Look>
+  void look_at_queues(Look look);
+  void order_as_reference(std::vector<StreamUse>& uses) const;
+  uint64_t hash_of(Stream stream) const;
+  void defer_free(Block* block);
+  void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
+  void settle_deferred_free(Block* block, ContextId context);
+  void finish_event(const PendingEvent& pending, ContextId context);
+  void recover_deferred_frees(Stream stream, ContextId context);
+  void visit_nodes_before(const std::vector<uint64_t>& nodes, std::set<uint64_t>* visited);
+  void forget_uses(Block* block);
+  void forget_captures_of(PoolId pool);
+
+  // pools.cpp
+  PrivatePool* find_pool(PoolId id);
+  void create_or_join_pool(PoolId id, std::shared_ptr<PoolSource> source);
+  void release_pool_locked(PoolId id);
+  PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
+  void remark_if_outlived(PoolId id);
+
+  // device_snapshot.cpp
+  void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+              ContextId context);
+  void trace(Action action, Address address, uint64_t size, Stream stream, const BlockPool& pool,
+             ContextId context) {
+    if (has(kTracing)) [[unlikely]]
+      record(action, address, size, stream, pool_id_of(pool), context);
+  }
+  void add_entry(TraceEntry entry);
+  void take_pictures(std::deque<SegmentPicture>& pictures);
+  void add_to_snapshot(Snapshot* snapshot, const SegmentPicture& picture,
+                       bool only_from_head) const;
+  // Before a block changes, and for one that is new. pre: the shard, and begin_at().
+  static void keep(Shard& shard, Block* block);
+  static void keep_before_free(Shard& shard, Block* block, Neighbours free);
+  ContextId capture_context(ContextLevel level) const;
+
+  // auditor.cpp
+  std::string check_segment(const Segment& segment);
+  std::string check_free_sets();
+  std::string check_counters();
+  std::string check_pending();
+
+  struct DeviceMemory {
+    uint64_t available;
+    uint64_t total;
+  };
+  DeviceMemory device_memory();
+  uint64_t limit_of(double fraction, uint64_t total) const;
+
+  Peaks::Sums sums() const;  // of the whole device
+  // Statistics that only slow paths move.
+  bool counts_bytes_of(const BlockPool& pool) const {
+    return pool.owner && rules_.counts_private_pool_bytes;
+  }
+  void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
+  void count_reserved(const BlockPool& pool, int64_t bytes);
+
+  // Read by every call, and seldom written.
+  Duties duties_;
+  SharedState& shared_;
+  Driver& driver_;
+  const Rules& rules_;
+  const int device_;
+
+  ShardTable shards_;
+
+  alignas(64) Lock lock_;
+  uint32_t picture_number_ = 0;
+  Lock collecting_;  // also for changes of the list of shards
+  Peaks peaks_{duties_};
+  BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
+  std::vector<Shelf*> shelves_;  // by number; null: free to be used again
+  uint32_t lasting_duties_ = 0;  // kContexts, kMarks, kWatched and kTenants
+  uint64_t obtained_ = 0;        // T: bytes obtained from the driver
+  uint64_t limit_ = kUnlimited;  // L
+  Settings settings_;
+
+  std::map<Address, std::unique_ptr<Segment>> segments_;
+  std::vector<Segment*> expandable_segments_;  // in the order of their creation
+  std::vector<int> peers_;                     // that have access to expandable pages
+
+  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
+  std::vector<PoolRoute> routes_;
+  HashOrder<PoolId> use_on_oom_;
+  HashOrder<PoolId> releasable_;  // use count 0
+  std::set<PoolId> no_split_;
+  std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
+
+  int marked_captures_ = 0;
+  std::map<Stream, std::deque<PendingEvent>> events_;
+  HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
+  std::vector<uint64_t> event_cache_;  // last in, first out
+  std::vector<DeferredFree> deferred_;
+  std::map<uint64_t, CaptureState> captures_;
+  std::vector<std::unique_ptr<StreamUses>> spare_uses_;
+  std::unordered_map<const Block*, std::set<Stream>>
+      stale_uses_;  // what the reference wrongly remembers (U2)
+
+  Stats stats_;  // those that the shards do not count
+  std::map<PoolId, StatArray> pool_reserved_;
+  std::map<PoolId, StatArray>::node_type next_pool_row_;
+  std::map<uint32_t, LabelStats> label_stats_;
+
+  std::atomic<ContextLevel> context_level_{ContextLevel::kNever};
+  bool recording_ = false;
+  uint32_t skipped_actions_ = 0;
+  const char* internal_tag_ = "";  // of the entries that the present call makes (R48)
+  HistoryRing ring_;
+  std::shared_ptr<const ObserverSet> observers_;
+  std::unique_ptr<MemoryWatch> watch_;  // null: off
+};
+
+// A block that is the caller's must be live and have exactly this address; for any other this is
+// the text.
+Error invalid_pointer(Address address);
+// Throws Error where the driver does not tell.
+DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
+// "annotateMemory: no live allocation found at pointer 0x1234".
+std::string annotation_error(Address address);
+
+}  // namespace cachalot

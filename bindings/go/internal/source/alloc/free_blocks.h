@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The free blocks of one pool and stream in their order: size, then tie-break.
+//
+// The order is behaviour, not taste: the first block that is large enough serves a request, and
+// every walk (garbage collection, release) follows it. Equal sizes: the lower address (2.11), or
+// the segment obtained first and then the lower address (R2).
+//
+// Note [Bins]
+// Approach: 64 bins for each doubling of the size, a bit for each bin that holds something, in each
+// bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
+// next non-empty bin is the best fit. A list that was walked far becomes a tree (a treap; `left` and
+// `right` are the children, the parent is among the block's details) until the bin is empty.
+// Invariants: a block is in the bin of its size; `first` is the first block of list or tree; a bit
+// is set exactly for a bin with blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "alloc/block.h"
+
+namespace cachalot {
+
+class FreeBlocks {
+ public:
+  explicit FreeBlocks(bool ties_by_segment_number);
+  ~FreeBlocks();
+  FreeBlocks(const FreeBlocks&) = delete;
+  FreeBlocks& operator=(const FreeBlocks&) = delete;
+
+  void insert(Block* block);
+  void remove(Block* block);
+
+  // The first block of at least this size; null: none. size > 0, a multiple of 512.
+  Block* first_at_least(uint64_t size) const;
+  Block* first() const { return first_from_bin(0); }
+  Block* last() const { return last_before_bin(kBins); }
+  Block* next(const Block* block) const;
+  Block* previous(const Block* block) const;
+  bool empty() const { return summary_ == 0; }
+  // Whether a comes before b.
+  bool before(const Block* a, const Block* b) const;
+  // The auditor: whether bins, bits, lists and trees agree; adds up what it sees.
+  bool is_consistent(uint64_t* count, uint64_t* bytes) const;
+
+  static unsigned bin_of(uint64_t size);
+
+ private:
+  static constexpr unsigned kStepBits = 6;  // 64 bins a doubling
+  static constexpr unsigned kBins = (54 - kStepBits + 2) << kStepBits;
+  static constexpr unsigned kWords = kBins / 64;
+  static constexpr int kLongWalk = 48;  // shorter walks beat a tree, even in cold memory
+  static_assert(kWords < 64, "one summary word");
+
+  struct Bin {
+    Block* first;
+    Block* root;  // of the tree; null: a list
+  };
+
+  Block* first_from_bin(unsigned bin) const;
+  Block* last_before_bin(unsigned bin) const;
+  static Block* last_of(const Bin& bin);
+  static void grow_tree(Bin& bin);
+  void insert_into_tree(Bin& bin, Block* block);
+  static void remove_from_tree(Bin& bin, Block* block);
+  static Block* first_in_tree(const Bin& bin, uint64_t size);
+
+  bool ties_by_segment_number_;
+  uint64_t summary_ = 0;
+  std::array<uint64_t, kWords> words_{};
+  Bin* bins_;
+};
+
+// Larger sizes never have a smaller bin; at most 1/64 of the size is lost within one.
+inline unsigned FreeBlocks::bin_of(uint64_t size) {
+  const uint64_t granules = size / 512;
+  const unsigned octave =
+      63u - static_cast<unsigned>(__builtin_clzll(granules | (1u << kStepBits)));
+  const unsigned shift = octave - kStepBits;
+  return (shift << kStepBits) + static_cast<unsigned>(granules >> shift);
+}
+
+inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
+  const unsigned word = bin / 64;
+  if (word >= kWords) return nullptr;
+  const uint64_t bits = words_[word] >> (bin % 64);
+  if (bits) return bins_[bin + static_cast<unsigned>(__builtin_ctzll(bits))].first;
+  const uint64_t later = summary_ >> (word + 1) << (word + 1);
+  if (!later) return nullptr;
+  const auto found = static_cast<unsigned>(__builtin_ctzll(later));
+  return bins_[found * 64 + static_cast<unsigned>(__builtin_ctzll(words_[found]))].first;
+}
+
+inline bool FreeBlocks::before(const Block* a, const Block* b) const {
+  if (a->size != b->size) return a->size < b->size;
+  if (ties_by_segment_number_ && a->segment()->number != b->segment()->number) {
+    return a->segment()->number < b->segment()->number;
+  }
+  return a->address < b->address;
+}
+
+inline void FreeBlocks::insert(Block* block) {
+  const unsigned number = bin_of(block->size);
+  Bin& bin = bins_[number];
+  if (bin.root) [[unlikely]]
+    return insert_into_tree(bin, block);
+  Block* left = nullptr;
+  Block** place = &bin.first;
+  int steps = 0;
+  while (*place && before(*place, block)) {
+    left = *place;
+    place = &left->right;
+    steps++;
+  }
+  Block* const right = std::exchange(*place, block);
+  block->left = left;
+  block->right = right;
+  if (right) right->left = block;
+  words_[number / 64] |= uint64_t{1} << (number % 64);
+  summary_ |= uint64_t{1} << (number / 64);
+  if (steps >= kLongWalk) [[unlikely]]
+    grow_tree(bin);
+}
+
+inline void FreeBlocks::remove(Block* block) {
+  const unsigned number = bin_of(block->size);
+  Bin& bin = bins_[number];
+  if (bin.root) [[unlikely]] {
+    remove_from_tree(bin, block);
+  } else {
+    if (block->right) block->right->left = block->left;
+    if (block->left) {
+      block->left->right = block->right;
+      return;
+    }
+    bin.first = block->right;
+  }
+  if (bin.first) return;
+  const unsigned word = number / 64;
+  words_[word] &= ~(uint64_t{1} << (number % 64));
+  if (words_[word] == 0) summary_ &= ~(uint64_t{1} << word);
+}
+
+inline Block* FreeBlocks::first_at_least(uint64_t size) const {
+  const unsigned number = bin_of(size);
+  Bin& bin = bins_[number];
+  Block* block = bin.first;
+  if (block && block->size < size) [[unlikely]] {
+    if (bin.root) {
+      block = first_in_tree(bin, size);
+    } else {
+      int steps = 0;
+      for (; block && block->size < size; block = block->right) steps++;
+      if (steps >= kLongWalk) [[unlikely]]
+        grow_tree(bin);
+    }
+  }
+  return block ? block : first_from_bin(number + 1);
+}
+
+}  // namespace cachalot

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Keys in the order in which the reference's hash tables list them.
+//
+// Note [Hash order]
+// Rationale: the reference walks a hash table where several pools are given back together or opted
+// in for fallback, and where events of several streams are looked at, so its driver calls and
+// addresses follow the order of that table.
+// Approach: the same kind of table, found by experiment with its binary: Fibonacci hashing over a
+// power of two, open addressing with Robin Hood displacement, at most half full, never shrinking.
+// Invariants: a slot's distance is how far its key lies from its home; of keys with one home and
+// distance the one that came first lies first.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace cachalot {
+
+template <class Key>
+class HashOrder {
+ public:
+  // hash: the same for a key each time. Throws std::bad_alloc; nothing has changed then.
+  void insert(Key key, uint64_t hash) {
+    if (find(key, hash)) return;
+    HashOrder changed(*this);
+    changed.place(key, hash);
+    *this = std::move(changed);
+  }
+
+  void erase(Key key, uint64_t hash) {
+    if (const Slot* found = find(key, hash)) erase_at(static_cast<size_t>(found - slots_.data()));
+  }
+
+  // Shows every key to `keep`, and erases those for which it says false.
+  template <class Keep>
+  void retain(Keep keep) {
+    for (size_t at = 0; at < slots_.size();) {
+      if (slots_[at].distance < 0 || keep(slots_[at].key)) {
+        at++;
+      } else {
+        erase_at(at);
+      }
+    }
+  }
+
+  std::vector<Key> keys() const {
+    std::vector<Key> keys;
+    for (const Slot& slot : slots_) {
+      if (slot.distance >= 0) keys.push_back(slot.key);
+    }
+    return keys;
+  }
+
+ private:
+  static constexpr uint64_t kMultiplier = 11400714819323198485u;  // 2^64 by the golden ratio
+  static constexpr unsigned kLeastBits = 2;
+  static constexpr int kLeastDistance = 4;
+
+  struct Slot {
+    int distance = -1;  // -1: empty
+    uint64_t hash = 0;
+    Key key{};
+  };
+
+  size_t home(uint64_t hash) const {
+    return static_cast<size_t>(hash * kMultiplier >> (64 - bits_));
+  }
+
+  const Slot* find(Key key, uint64_t hash) const {
+    if (bits_ == 0) return nullptr;
+    const Slot* slot = &slots_[home(hash)];
+    for (int distance = 0; slot->distance >= distance; slot++, distance++) {
+      if (slot->key == key) return slot;
+    }
+    return nullptr;
+  }
+
+  // Those behind that are not at home move up.
+  void erase_at(size_t at) {
+    for (; slots_[at + 1].distance > 0; at++) {
+      slots_[at] = slots_[at + 1];
+      slots_[at].distance--;
+    }
+    slots_[at] = {};
+    count_--;
+  }
+
+  // Whoever is farther from home gets the slot, and the other one moves on.
+  void place(Key key, uint64_t hash) {
+    if (bits_ == 0 || (count_ + 1) * 2 > size_t{1} << bits_) grow();
+    Slot moving{0, hash, key};
+    Slot* first_taken = nullptr;
+    for (Slot* slot = &slots_[home(hash)]; moving.distance < longest_; slot++, moving.distance++) {
+      if (slot->distance < 0) {
+        *slot = moving;
+        count_++;
+        return;
+      }
+      if (slot->distance >= moving.distance) continue;
+      std::swap(*slot, moving);
+      if (!first_taken) first_taken = slot;
+    }
+    // Too far: the new key is the one that waits for the larger table.
+    if (first_taken) {
+      std::swap(first_taken->hash, moving.hash);
+      std::swap(first_taken->key, moving.key);
+    }
+    grow();
+    place(moving.key, moving.hash);
+  }
+
+  void grow() {
+    HashOrder larger;
+    larger.bits_ = std::max(kLeastBits, bits_ + 1);
+    larger.longest_ = std::max(kLeastDistance, static_cast<int>(larger.bits_));
+    larger.slots_.resize((size_t{1} << larger.bits_) + static_cast<size_t>(larger.longest_) + 1);
+    for (const Slot& slot : slots_) {
+      if (slot.distance >= 0) larger.place(slot.key, slot.hash);
+    }
+    *this = std::move(larger);
+  }
+
+  std::vector<Slot> slots_;  // 2^bits_, and some that take what overflows at the end
+  unsigned bits_ = 0;        // 0: no slots yet
+  int longest_ = 0;          // distance
+  size_t count_ = 0;
+};
+
+}  // namespace cachalot

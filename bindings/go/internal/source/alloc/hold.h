@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a call has of the device while it runs: see Note [Shards] in shard.h.
+#pragma once
+
+#include <mutex>
+
+#include "alloc/device_allocator.h"
+
+namespace cachalot {
+
+class DeviceAllocator::Hold {
+ public:
+  // The whole device.
+  explicit Hold(DeviceAllocator& device) : device_(device) {
+    device_.lock_.lock();
+    take_all();
+  }
+  // The device's lock, and of its shards that of one stream; the whole device where a duty asks for
+  // it. Throws std::bad_alloc.
+  Hold(DeviceAllocator& device, Stream stream);
+  ~Hold() { let_go(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  bool is_whole() const { return whole_; }
+  // The one shard; null for the whole device.
+  Shard* shard() const { return shard_; }
+  // More than one shard. The shard is let go on the way, so what was found there may have changed.
+  void take_all();
+  void let_go();
+
+ private:
+  friend class Unlocked;
+
+  void take_shard(Shard* shard);
+  void let_shard_go();
+
+  DeviceAllocator& device_;
+  Shard* shard_ = nullptr;
+  bool whole_ = false;
+  bool is_let_go_ = false;
+};
+
+// Lets others at the device while this thread is busy elsewhere. The pool of the request and its
+// shard stay meanwhile.
+class DeviceAllocator::Unlocked {
+ public:
+  Unlocked(Hold& hold, Shard& shard, PrivatePool* pool);
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  Hold& hold_;
+  Shard& shard_;
+  PrivatePool* pool_;
+  const bool was_whole_;
+};
+
+// While the driver works for one shard, nobody has to wait for it to give its slack back.
+class DeviceAllocator::Away {
+ public:
+  // Null: the whole device is held.
+  Away(DeviceAllocator& device, Shard* shard) : device_(device), shard_(shard) {
+    if (shard_) device_.peaks_.leave(shard_->account);
+  }
+  ~Away() {
+    if (shard_) device_.peaks_.come_back(shard_->account);
+  }
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  DeviceAllocator& device_;
+  Shard* const shard_;
+};
+
+// One block is looked at, under its shard's lock where that is enough.
+template <class Look>
+auto DeviceAllocator::look_at(Shard& shard, Look look) {
+  while (duties_.wait_while_held()) {
+    const std::lock_guard guard(shard.lock);
+    if (!has(kWholeDevice)) return look();
+  }
+  const Hold hold(*this);
+  return look();
+}
+
+}  // namespace cachalot

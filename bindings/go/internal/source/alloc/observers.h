@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What callers can attach to an allocator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "alloc/history.h"
+#include "base/error.h"
+
+namespace cachalot {
+
+// A request refused before the driver was asked (R31). Bytes.
+struct Rejection {
+  int32_t device;
+  uint64_t segment_size;
+  uint64_t reserved;
+  uint64_t device_total;
+};
+
+enum class LogLevel : int32_t { kWarning = 1, kDifference = 2, kDamage = 3 };
+
+// Runs with the device's lock held and must not call back.
+using TraceObserver = std::function<void(const TraceEntry&)>;
+// Run without a lock and may call back.
+using OutOfMemoryObserver = std::function<void(const OutOfMemory&)>;
+using RejectionObserver = std::function<void(const Rejection&)>;
+// True if it freed something.
+using FreeMemoryCallback = std::function<bool(int device, uint64_t size)>;
+
+using LogSink = std::function<void(LogLevel level, const char* message)>;
+
+}  // namespace cachalot

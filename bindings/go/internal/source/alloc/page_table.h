@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The pages of an expandable segment: which are backed by memory, and the driver calls that change
+// it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "alloc/shared_state.h"
+
+namespace cachalot {
+
+class PageTable {
+ public:
+  PageTable(SharedState& shared, int device, Address address, uint64_t page_size, uint64_t pages);
+
+  uint64_t page_size() const { return page_size_; }
+  uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
+  uint64_t reserved_bytes() const { return handles_.size() * page_size_; }
+  // Begin and end of the pages that lie within [address, address + size); equal: there are none.
+  std::pair<Address, Address> whole_pages(Address address, uint64_t size) const;
+
+  // Backs [address, address + size) with new pages; both are multiples of the page size, and
+  // nothing there is mapped. False: out of memory, and nothing has changed. Throws Error for any
+  // other failure, likewise.
+  bool map(Address address, uint64_t size, const std::vector<int>& peers);
+
+  // Gives the pages of [address, address + size) back, after waiting for the stream.
+  void unmap(Address address, uint64_t size, Stream stream);
+
+  // Gives all pages back, at the end.
+  void give_back();
+
+  // Gives a peer access to what is mapped: one call for each contiguous range.
+  void give_access(int peer);
+
+ private:
+  uint64_t index_of(Address address) const { return (address - address_) / page_size_; }
+  DriverCode create(HandleType type, uint64_t index);
+  DriverCode create_probing(uint64_t index, bool* counts_as_out_of_memory);
+  bool create_pages(uint64_t first, uint64_t end);
+  void map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers);
+  void release_pages(uint64_t first, uint64_t end);
+
+  SharedState& shared_;
+  Driver& driver_;
+  int device_;
+  Address address_;
+  uint64_t page_size_;
+  std::vector<uint64_t> handles_;  // valid for mapped pages
+  std::vector<bool> mapped_;
+  uint64_t mapped_pages_ = 0;
+  std::optional<HandleType> type_;  // decided at the first mapping (R60)
+};
+
+// "CUDA driver error: operation not permitted".
+Error driver_error(Driver& driver, DriverCode code);
+// "CUDA error: invalid argument".
+Error runtime_error(Driver& driver, DriverCode code);
+
+}  // namespace cachalot

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Private pools (17): memory of graphs and users, set apart from the default pools.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "alloc/block_pool.h"
+#include "alloc/pool_route.h"
+
+namespace cachalot {
+
+struct PrivatePool {
+  explicit PrivatePool(PoolId pool_id) : id(pool_id), small(true, this), large(false, this) {}
+
+  PoolId id;
+  int use_count = 1;           // 0: its memory may be given back, and it can not be joined
+  int driver_allocations = 0;  // as the reference counts them (U4)
+  int requests_under_way = 0;  // that let others at it, or release the cache; it stays meanwhile
+  BlockPool small;
+  BlockPool large;
+  std::shared_ptr<PoolSource> source;  // null: the driver
+
+  BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
+  bool is_empty() const { return small.shelves.empty() && large.shelves.empty(); }
+};
+
+// Requests that `takes` accepts go to the pool; the newest entry that does wins (17.3).
+struct PoolRoute {
+  PoolId id;
+  PoolFilter takes;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Asks tenants to free memory for one request, one at a time (cachalot/tenant.h, rule 5).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "alloc/tenants.h"
+
+namespace cachalot {
+
+class TenantPressure {
+ public:
+  TenantPressure(Tenants& tenants, int device, TenantBook::Slot requester)
+      : tenants_(tenants), device_(device), requester_(requester) {}
+
+  // True: one says that it has freed something, so that the request is worth another try. False:
+  // none is left. pre: no lock is held.
+  bool ask_next(PressureReason reason, uint64_t missing);
+
+ private:
+  bool ask(const TenantBook::Candidate& candidate, PressureReason reason, uint64_t missing);
+
+  Tenants& tenants_;
+  const int device_;
+  const TenantBook::Slot requester_;
+  std::vector<uint64_t> done_;  // ids
+};
+
+}  // namespace cachalot

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The tenants of an allocator: who they are, and a book of what they have for each device
+// (tenant_book.h). What a tenant is asked for stands in tenant_pressure.h.
+//
+// Lock order: a device's lock, then the list's, then a book's. Callbacks run with none of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/tenant_book.h"
+
+namespace cachalot {
+
+class Tenants;
+
+enum class PressureReason : int32_t { kLimit = 1, kGuarantee = 2, kDevice = 3 };
+
+// What a tenant is asked. Bytes.
+struct Pressure {
+  PressureReason reason;
+  int device;
+  uint64_t missing;
+  uint64_t allocated;  // by the tenant that is asked
+  uint64_t guaranteed;
+  uint64_t requester;
+  std::string requester_name;
+  int32_t requester_priority;
+  bool is_request_guaranteed;
+};
+
+// Gives the bytes that were freed.
+using PressureCallback = std::function<uint64_t(const Pressure&)>;
+
+struct TenantOptions {
+  std::string name;
+  TenantTerms terms;
+  PressureCallback pressure;  // empty: never asked
+};
+
+struct Tenant {
+  const Tenants* owner;
+  uint64_t id;  // 0: the default tenant
+  TenantBook::Slot slot;
+  std::string name;
+  PressureCallback pressure;
+  std::atomic<int> scopes{0};  // open ones, on all threads
+};
+
+// A tenant on one device.
+struct TenantRow {
+  uint64_t id;
+  std::string name;
+  TenantTerms terms;
+  TenantUse use;
+};
+
+class Tenants {
+ public:
+  static constexpr int kAllDevices = -1;
+
+  explicit Tenants(int device_count);
+
+  void require_device(int device) const;
+  TenantBook& book(int device) { return books_[static_cast<size_t>(device)]; }
+
+  // pre: all devices count. Throws where the terms do not fit.
+  std::shared_ptr<Tenant> create(TenantOptions options);
+  // Throws while it is in use. It lives on until its last holder lets go.
+  void destroy(const Tenant& tenant);
+  // All devices, or none. Throws where the terms do not fit.
+  void set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit);
+  void set_priority(const Tenant& tenant, int32_t priority);
+
+  // In the order of their creation, the default tenant first; empty before the first was made.
+  std::vector<TenantRow> rows(int device) const;
+  size_t count() const;
+  TenantRow row(const Tenant& tenant, int device) const;
+  std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
+  std::pair<uint64_t, std::string> id_and_name(TenantBook::Slot slot) const;
+  // "Tenant 'a' is out of memory. ..."
+  std::string refusal_text(TenantBook::Slot slot, int device, uint64_t size,
+                           const TenantRefusal& refusal) const;
+
+ private:
+  TenantBook::Slot free_slot() const;
+
+  mutable std::mutex lock_;
+  std::vector<std::shared_ptr<Tenant>> tenants_;  // without the default one
+  uint64_t last_id_ = 0;
+  std::vector<TenantBook> books_;  // by device
+};
+
+}  // namespace cachalot

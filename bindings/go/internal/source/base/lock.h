@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The lock of a shard, or of a device: one word, taken with one exchange, given back with a plain store.
+//
+// Note [Plain unlock]
+// Rationale: an unlock by exchange costs as much as the lock, and the hit path is a pair of both.
+// Approach: unlock stores 0 and then looks whether somebody sleeps. The look may be ordered before
+// the store, so a waiter that is about to sleep forces a barrier on all other threads first
+// (membarrier): an unlock either is visible to its last try, or sees its count and wakes it.
+// Limitations: where membarrier is refused, a sleep ends by itself after kFallbackSleepNs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cachalot {
+
+class Lock {
+ public:
+  Lock() = default;
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void lock() {
+    if (word_.exchange(kHeld, std::memory_order_acquire) != kFree) [[unlikely]]
+      lock_contended();
+  }
+  bool try_lock() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
+  void unlock() {
+    word_.store(kFree, std::memory_order_release);
+    if (sleepers_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake();
+  }
+
+ private:
+  static constexpr uint32_t kFree = 0;
+  static constexpr uint32_t kHeld = 1;
+
+  void lock_contended();
+  bool spin();
+  void wake();
+
+  std::atomic<uint32_t> word_{kFree};
+  std::atomic<uint32_t> sleepers_{0};
+};
+
+}  // namespace cachalot

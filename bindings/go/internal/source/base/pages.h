@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Large zeroed tables that are touched only where they are used.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+namespace cachalot {
+
+inline void* map_zero_pages(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return memory;
+}
+
+// size: a power of two, and what the memory is aligned to.
+inline void* map_aligned_zero_pages(size_t size) {
+  char* const memory = static_cast<char*>(map_zero_pages(2 * size));
+  const size_t before = -reinterpret_cast<uintptr_t>(memory) & (size - 1);
+  if (before != 0) munmap(memory, before);
+  munmap(memory + before + size, size - before);
+  return memory + before;
+}
+
+inline void unmap_pages(void* memory, size_t bytes) { munmap(memory, bytes); }
+
+}  // namespace cachalot

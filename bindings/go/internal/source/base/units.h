@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Sizes and arithmetic on them.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace cachalot {
+
+inline constexpr uint64_t KiB = uint64_t{1} << 10;
+inline constexpr uint64_t MiB = uint64_t{1} << 20;
+inline constexpr uint64_t GiB = uint64_t{1} << 30;
+
+inline constexpr uint64_t kUnlimited = UINT64_MAX;
+
+constexpr uint64_t round_down(uint64_t n, uint64_t unit) { return n / unit * unit; }
+constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return round_down(n + unit - 1, unit); }
+constexpr bool is_power_of_two(uint64_t n) { return std::has_single_bit(n); }
+// floor(log2 n), for n > 0.
+constexpr unsigned log2_floor(uint64_t n) {
+  return 63u - static_cast<unsigned>(std::countl_zero(n));
+}
+
+}  // namespace cachalot

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/**
+ * @file allocator.h
+ * The allocator: creation, blocks, the cache, limits, settings.
+ *
+ * Words: a *segment* is a range obtained from the driver; a *block* is a piece of a segment; the
+ * *cache* is what has been obtained and is not handed out. What was *requested* is the caller's
+ * number, what is *allocated* the size of the block that serves it, what is *reserved* the size of
+ * all segments.
+ */
+#ifndef CACHALOT_ALLOCATOR_H_
+#define CACHALOT_ALLOCATOR_H_
+
+#include "cachalot/driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A caching allocator over all devices of one driver.
+ *
+ * All functions may be called at the same time from any thread, except that destroying needs every
+ * other call to have returned. Devices do not wait for each other.
+ */
+typedef struct cachalot_allocator cachalot_allocator;
+
+/** Names a private pool: exactly one half is not 0. Pools of users are (0, k), those of graphs (k,
+ * 0). */
+typedef struct cachalot_pool_id {
+  uint64_t first;
+  uint64_t second;
+} cachalot_pool_id;
+
+/** @name The PyTorch release whose decisions are made (cachalot_allocator_options::release). */
+/** @{ */
+#define CACHALOT_RELEASE_DEFAULT \
+  0 /* the environment variable CACHALOT_RELEASE ("2.11", "2.15"), else 2.15 */
+#define CACHALOT_RELEASE_2_11 211
+#define CACHALOT_RELEASE_2_15 215
+/** @} */
+
+/**
+ * @name Defects of the reference that are kept by default because they change decisions; each flag
+ * of cachalot_allocator_options::mend mends one. docs/differences.md describes them.
+ */
+/** @{ */
+#define CACHALOT_MEND_FALLBACK_ERRORS \
+  0x1u /* U5: fallback fails on a pool that is routed to or released */
+#define CACHALOT_MEND_FALLBACK_EXPANDABLE 0x2u /* U6: fallback never finds expandable memory */
+#define CACHALOT_MEND_HANDLE_TYPE \
+  0x4u /* U8 (2.11): out of memory at the first page settles on fabric */
+#define CACHALOT_MEND_SEARCH_AFTER_RELEASE \
+  0x8u /* U9: no second search after the cache was released */
+#define CACHALOT_MEND_HISTORY_ORDER \
+  0x10u /* U11: the ring loses its order when its size changes \
+         */
+#define CACHALOT_MEND_REJECTION \
+  0x20u /* U16 (2.15): rejection although cached memory could be released */
+#define CACHALOT_MEND_RESERVE 0x40u /* U17 (2.15): too small a reserve fails every request */
+/** @} */
+
+/** @name Levels of cachalot_log_fn. */
+/** @{ */
+#define CACHALOT_LOG_WARNING 1 /* a warning of the reference, in its words */
+#define CACHALOT_LOG_DIFFERENCE \
+  2 /* "differs from PyTorch: U3: ...": a mended defect has just changed a decision */
+#define CACHALOT_LOG_DAMAGE \
+  3 /* "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES) */
+/** @} */
+
+/**
+ * @name Safe debugging (cachalot_allocator_options::debug; docs/debugging.md). Blocks of the cache
+ * only; requests take the longer road, so all calls are slower.
+ */
+/** @{ */
+/** Segments and live blocks are announced through NVTX's memory API, so that compute-sanitizer finds
+ * accesses outside of the bytes that were requested. */
+#define CACHALOT_DEBUG_NVTX 0x1u
+/** When a free completes, the block is filled with 0xFF (not a number in every floating-point
+ * format), on its stream, unless that is captured. */
+#define CACHALOT_DEBUG_POISON 0x2u
+/** Each request is enlarged by 512 bytes (`requested` of blocks, statistics and history contains
+ * them); what lies behind the caller's bytes is filled, and looked at when the free completes and by
+ * cachalot_check, which both wait for the block's stream. Not while that is captured. */
+#define CACHALOT_DEBUG_RED_ZONES 0x4u
+/** @} */
+
+/** Gets the library's remarks, one line each. Called on the thread of the call, maybe with locks
+ * held: do not call back. */
+typedef void (*cachalot_log_fn)(void* user_data, int32_t level, const char* message);
+
+/** Gives the context of the calling thread as a number that the caller can resolve later; 0: none.
+ * No lock is held. */
+typedef uint64_t (*cachalot_context_fn)(void* user_data);
+
+/** Writes what a context means, one frame a line, innermost first, like snprintf; returns the full
+ * length. */
+typedef size_t (*cachalot_context_text_fn)(void* user_data, uint64_t context, char* buffer,
+                                           size_t capacity);
+
+/** @name Where contexts come from (cachalot_allocator_options::context_source). */
+/** @{ */
+#define CACHALOT_CONTEXT_CALLBACK 0 /* context_capture, if set */
+#define CACHALOT_CONTEXT_STACK 1    /* native call stacks */
+#define CACHALOT_CONTEXT_LABELS 2   /* the thread's labels (cachalot_label_push) */
+/** @} */
+
+/** How an allocator is made. Zero means default in every field. */
+typedef struct cachalot_allocator_options {
+  /** sizeof(cachalot_allocator_options), set by the caller. */
+  size_t struct_size;
+  /** Where memory comes from. NULL: as cachalot_driver_open(NULL, ...). The allocator keeps it
+   * alive. */
+  cachalot_driver* driver;
+  /**
+   * The option string, in PyTorch's grammar:
+   * "max_split_size_mb:128,garbage_collection_threshold:0.8". NULL: the first of the environment
+   * variables CACHALOT_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF that is set. "":
+   * every option has its default. docs/config.md lists the options.
+   */
+  const char* config;
+  /** CACHALOT_RELEASE_*. */
+  int32_t release;
+  /** Where history contexts come from: CACHALOT_CONTEXT_*. */
+  int32_t context_source;
+  /** CACHALOT_MEND_*, added up. */
+  uint32_t mend;
+  /**
+   * 1: each allocation goes to the driver; -1: caching is on; 0: the environment variable
+   * PYTORCH_NO_CUDA_MEMORY_CACHING decides ("1": off). cachalot_set_caching_enabled changes it
+   * later.
+   */
+  int32_t no_caching;
+  /** 1: expandable pages can be shared with other processes; -1: not; 0:
+   * TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC ("0": not). */
+  int32_t shareable_pages;
+  /** 1: the auditor (cachalot_check) runs after every call and a finding ends the process; for
+   * tests. */
+  int32_t check_every_call;
+  /** 1: keeps statistics for each label (cachalot_label_stats_at); costs a few nanoseconds a call.
+   */
+  int32_t track_labels;
+  int32_t reserved_0;
+  /** Gets remarks. NULL: silent, but for CACHALOT_LOG_DAMAGE, which goes to the standard error
+   * output. */
+  cachalot_log_fn log;
+  void* log_user_data;
+  /** Gives and explains contexts; see context_source. */
+  cachalot_context_fn context_capture;
+  cachalot_context_text_fn context_text;
+  void* context_user_data;
+  /**
+   * CACHALOT_DEBUG_*, added up. 0: the environment variable CACHALOT_DEBUG decides, a list of
+   * `nvtx`, `poison` and `redzones` with commas between.
+   */
+  uint32_t debug;
+  uint32_t reserved_1;
+} cachalot_allocator_options;
+
+/** What a request may say beyond size and stream. Zero means default in every field but size. */
+typedef struct cachalot_request {
+  /** sizeof(cachalot_request), set by the caller. */
+  size_t struct_size;
+  /** Bytes. */
+  uint64_t size;
+  cachalot_stream stream;
+  /** The stream that PyTorch would call the thread's current one, if has_current_stream is 1; else
+   * stream counts. */
+  cachalot_stream current_stream;
+  int32_t device;
+  int32_t has_current_stream;
+  /** Not 0: the block shall begin at this address, a multiple of 512 inside cached memory (R50;
+   * since 2.13). */
+  cachalot_address at;
+} cachalot_request;
+
+/** What is known of a live block. */
+typedef struct cachalot_block {
+  /** sizeof(cachalot_block), set by the caller. */
+  size_t struct_size;
+  cachalot_address address;
+  /** Bytes of the block, and what was requested. */
+  uint64_t size;
+  uint64_t requested;
+  cachalot_stream stream;
+  cachalot_pool_id pool;
+  int32_t device;
+  /** 1: the request went to the driver because caching is off; 0: a block of the cache. */
+  int32_t uncached;
+} cachalot_block;
+
+/** Where a device's memory is. Bytes. */
+typedef struct cachalot_device_totals {
+  /** sizeof(cachalot_device_totals), set by the caller. */
+  size_t struct_size;
+  /** What the device has, and what of it is in use, by whomever. */
+  uint64_t total;
+  uint64_t used;
+  /** What the management library says of this process; 0 where it does not know. */
+  uint64_t used_by_process;
+  /** What this allocator has obtained. */
+  uint64_t reserved;
+  /** used - reserved: other processes, contexts, libraries, other allocators. "nvidia-smi shows
+   * more" is here. */
+  uint64_t outside;
+} cachalot_device_totals;
+
+/** The options in force, as numbers. Read, change and write back to set options without a string.
+ */
+typedef struct cachalot_settings {
+  /** sizeof(cachalot_settings), set by the caller. */
+  size_t struct_size;
+  /** Bytes; UINT64_MAX: unlimited. */
+  uint64_t max_split_size;
+  /** Bytes. */
+  uint64_t max_non_split_rounding_size;
+  /** Bytes. */
+  uint64_t large_segment_size;
+  /** 0: off; else between 0 and 1. */
+  double garbage_collection_threshold;
+  /** What the option says; the limit in force is cachalot_memory_fraction. */
+  double per_process_memory_fraction;
+  /** Divisions for sizes from 2^i MiB to below 2^(i+1) MiB; the first and last slot are open. 0:
+   * off. */
+  uint64_t roundup_power2_divisions[16];
+  /** Requests of more bytes are not rounded by divisions; UINT64_MAX: all are. */
+  uint64_t roundup_bypass_threshold;
+  /** Flags, 0 or 1. */
+  int32_t expandable_segments;
+  int32_t release_lock_on_cudamalloc;
+  int32_t graph_capture_record_stream_reuse;
+  int32_t throw_on_cudamalloc_oom;
+  /** Kept for the pinned-memory allocator. */
+  int32_t pinned_use_background_threads;
+  int32_t pinned_use_cuda_host_register;
+  int32_t pinned_free_catch_all;
+  int32_t reserved_0;
+  uint64_t pinned_num_register_threads;
+  /** MiB. */
+  uint64_t pinned_reserve_segment_size_mb;
+  /** Bytes; UINT64_MAX: unset. */
+  uint64_t pinned_max_round_threshold;
+  uint64_t pinned_max_cached_size;
+} cachalot_settings;
+
+/**
+ * Makes an allocator. Nothing is obtained from the driver yet.
+ *
+ * @param options  NULL: all defaults.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an option string that is not acceptable;
+ *         CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver can not serve;
+ *         CACHALOT_ERROR_DRIVER_UNAVAILABLE. Any thread.
+ */
+CACHALOT_API cachalot_status cachalot_allocator_create(const cachalot_allocator_options* options,
+                                                       cachalot_allocator** out_allocator,
+                                                       cachalot_error* error);
+
+/**
+ * Gives all memory back and ends the allocator.
+ *
+ * @param allocator  NULL: nothing happens. No other call may be under way.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
+ * the message): then nothing has happened and the allocator is still there.
+ */
+CACHALOT_API cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator,
+                                                        cachalot_error* error);
+
+/**
+ * Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
+ * all its work is waited for first. Addresses must not be used afterwards.
+ */
+CACHALOT_API cachalot_status cachalot_allocator_destroy_all(cachalot_allocator* allocator,
+                                                            cachalot_error* error);
+
+/** The allocator's driver; borrowed. NULL gives NULL. */
+CACHALOT_API cachalot_driver* cachalot_allocator_driver(const cachalot_allocator* allocator);
+
+/** CACHALOT_RELEASE_2_11 or CACHALOT_RELEASE_2_15; 0 for NULL. */
+CACHALOT_API int32_t cachalot_allocator_release(const cachalot_allocator* allocator);
+
+/** "native" or "cudaMallocAsync", as the option `backend` chose; lives as long as the library. NULL
+ * gives "". Any thread. */
+CACHALOT_API const char* cachalot_allocator_backend(const cachalot_allocator* allocator);
+
+/* ---- Blocks -------------------------------------------------------------------------------------
+ */
+
+/**
+ * Hands out a block (PyTorch's tensor allocation).
+ *
+ * @param size    Bytes. 0 gives address 0 and does nothing else; 2^60 and more fail at once.
+ * @param device  0 to cachalot_driver_device_count() - 1.
+ * @param stream  The stream that will use the block: it is not waited for between blocks of one
+ * stream.
+ * @param out_address  The block's first byte. Give it back with cachalot_free.
+ * @return CACHALOT_OK; CACHALOT_ERROR_OUT_OF_MEMORY with all numbers in error;
+ * CACHALOT_ERROR_DRIVER for an error that the driver reported now or left pending. After a failure
+ * the allocator is as before, but for its counters and for cached memory that was given back on the
+ * way.
+ */
+CACHALOT_API cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size,
+                                               int32_t device, cachalot_stream stream,
+                                               cachalot_address* out_address,
+                                               cachalot_error* error);
+
+/** Like cachalot_allocate, with all that a request may say. CACHALOT_ERROR_NOT_SUPPORTED for `at`
+ * under 2.11. */
+CACHALOT_API cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
+                                                    const cachalot_request* request,
+                                                    cachalot_address* out_address,
+                                                    cachalot_error* error);
+
+/**
+ * Gives a block back to the cache. It is reused at once on its own stream; after
+ * cachalot_record_stream only when the work recorded there is done. Makes no driver call unless
+ * streams were recorded (under backend:cudaMallocAsync each free is one). Any thread, also one that never used a device.
+ *
+ * @param address  As it was handed out. 0 does nothing.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an address that is not a live block
+ * (freed already, foreign, in the middle of one): nothing has changed.
+ */
+CACHALOT_API cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address address,
+                                           cachalot_error* error);
+
+/** Like cachalot_free, made while current_stream is the thread's current stream (matters during
+ * captures only). */
+CACHALOT_API cachalot_status cachalot_free_on_stream(cachalot_allocator* allocator,
+                                                     cachalot_address address,
+                                                     cachalot_stream current_stream,
+                                                     cachalot_error* error);
+
+/**
+ * Says that work on another stream uses a block: after its free the block stays out of use until
+ * the work that is queued on that stream by then is done. Its own stream is ignored.
+ *
+ * @param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
+ *                 CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
+ * @param stream   Of the block's device.
+ */
+CACHALOT_API cachalot_status cachalot_record_stream(cachalot_allocator* allocator,
+                                                    cachalot_address address,
+                                                    cachalot_stream stream, cachalot_error* error);
+
+/** Like cachalot_record_stream, made while current_stream is the thread's current stream. */
+CACHALOT_API cachalot_status cachalot_record_stream_on_stream(cachalot_allocator* allocator,
+                                                              cachalot_address address,
+                                                              cachalot_stream stream,
+                                                              cachalot_stream current_stream,
+                                                              cachalot_error* error);
+
+/** What is known of a live block. CACHALOT_ERROR_INVALID_ARGUMENT for any other address. */
+CACHALOT_API cachalot_status cachalot_get_block(cachalot_allocator* allocator,
+                                                cachalot_address address, cachalot_block* out_block,
+                                                cachalot_error* error);
+
+/**
+ * The segment of a live block: its first byte and its size in bytes. CACHALOT_ERROR_INVALID_STATE
+ * for blocks of expandable segments and of an allocator without caching, as in the reference.
+ */
+CACHALOT_API cachalot_status cachalot_base_allocation(cachalot_allocator* allocator,
+                                                      cachalot_address address,
+                                                      cachalot_address* out_base,
+                                                      uint64_t* out_size, cachalot_error* error);
+
+/* ---- The cache ----------------------------------------------------------------------------------
+ */
+
+/** Gives all cached memory of all devices back to the driver, after waiting for blocks freed with
+ * recorded streams. */
+CACHALOT_API cachalot_status cachalot_empty_cache(cachalot_allocator* allocator,
+                                                  cachalot_error* error);
+
+/** The same for one device. */
+CACHALOT_API cachalot_status cachalot_empty_device_cache(cachalot_allocator* allocator,
+                                                         int32_t device, cachalot_error* error);
+
+/** The same, made while current_stream is the thread's current stream. */
+CACHALOT_API cachalot_status cachalot_empty_device_cache_on_stream(cachalot_allocator* allocator,
+                                                                   int32_t device,
+                                                                   cachalot_stream current_stream,
+                                                                   cachalot_error* error);
+
+/**
+ * The largest cached block in bytes. Under backend:cudaMallocAsync the largest that can be
+ * allocated: by trial on stream 0, halving from the lesser of limit and free memory.
+ *
+ * @param at_least  Where to start from; 0: the device's free memory counts as one block. Ignored by
+ *                  backend:cudaMallocAsync.
+ */
+CACHALOT_API cachalot_status cachalot_largest_block(cachalot_allocator* allocator, int32_t device,
+                                                    uint64_t at_least, uint64_t* out_size,
+                                                    cachalot_error* error);
+
+/** The same, made while current_stream is the thread's current stream (matters to
+ * backend:cudaMallocAsync only). */
+CACHALOT_API cachalot_status cachalot_largest_block_on_stream(cachalot_allocator* allocator,
+                                                              int32_t device, uint64_t at_least,
+                                                              cachalot_stream current_stream,
+                                                              uint64_t* out_size,
+                                                              cachalot_error* error);
+
+/** Switches caching off (0) or on (1) for later requests. A block is freed the way it was made. */
+CACHALOT_API cachalot_status cachalot_set_caching_enabled(cachalot_allocator* allocator,
+                                                          int32_t enabled, cachalot_error* error);
+
+/** 1 while requests are cached (R73); 0 otherwise and for NULL. */
+CACHALOT_API int32_t cachalot_is_caching_enabled(const cachalot_allocator* allocator);
+
+/* ---- Limits -------------------------------------------------------------------------------------
+ */
+
+/**
+ * Limits what the allocator may obtain from a device. Releases nothing.
+ *
+ * @param fraction  Of the device's total memory, 0 to 1; 1: no limit.
+ */
+CACHALOT_API cachalot_status cachalot_set_memory_fraction(cachalot_allocator* allocator,
+                                                          int32_t device, double fraction,
+                                                          cachalot_error* error);
+
+/** The fraction in force (limit over total); 1 without a limit. */
+CACHALOT_API cachalot_status cachalot_memory_fraction(cachalot_allocator* allocator, int32_t device,
+                                                      double* out_fraction, cachalot_error* error);
+
+/** The same limit in bytes; UINT64_MAX: none. */
+CACHALOT_API cachalot_status cachalot_set_memory_limit(cachalot_allocator* allocator,
+                                                       int32_t device, uint64_t bytes,
+                                                       cachalot_error* error);
+
+/** The limit in force in bytes; UINT64_MAX: none. */
+CACHALOT_API cachalot_status cachalot_memory_limit(cachalot_allocator* allocator, int32_t device,
+                                                   uint64_t* out_bytes, cachalot_error* error);
+
+/* ---- Settings -----------------------------------------------------------------------------------
+ */
+
+/**
+ * Changes options at run time, by string. As in the reference, options that the string does not
+ * name are kept or reset (docs/config.md), the change applies to the next request, and a string
+ * with an error has applied what stands before the error.
+ */
+CACHALOT_API cachalot_status cachalot_configure(cachalot_allocator* allocator, const char* config,
+                                                cachalot_error* error);
+
+/** The last option string, word for word. Text like snprintf: *out_length is its full length
+ * without the NUL. */
+CACHALOT_API cachalot_status cachalot_get_config(cachalot_allocator* allocator, char* buffer,
+                                                 size_t capacity, size_t* out_length,
+                                                 cachalot_error* error);
+
+/** The options in force. */
+CACHALOT_API cachalot_status cachalot_get_settings(cachalot_allocator* allocator,
+                                                   cachalot_settings* out_settings,
+                                                   cachalot_error* error);
+
+/** Sets all options at once. A value out of its range is CACHALOT_ERROR_INVALID_ARGUMENT and
+ * changes nothing. */
+CACHALOT_API cachalot_status cachalot_set_settings(cachalot_allocator* allocator,
+                                                   const cachalot_settings* settings,
+                                                   cachalot_error* error);
+
+/* ---- Devices ------------------------------------------------------------------------------------
+ */
+
+/** Lets device use peer's memory, that of its expandable segments included, present and future. */
+CACHALOT_API cachalot_status cachalot_enable_peer_access(cachalot_allocator* allocator,
+                                                         int32_t device, int32_t peer,
+                                                         cachalot_error* error);
+
+/** Where a device's memory is. */
+CACHALOT_API cachalot_status cachalot_get_device_totals(cachalot_allocator* allocator,
+                                                        int32_t device,
+                                                        cachalot_device_totals* out_totals,
+                                                        cachalot_error* error);
+
+/**
+ * The auditor: walks everything and compares lists, indexes and counters; with
+ * CACHALOT_DEBUG_RED_ZONES it also looks behind every live block, and waits for their streams.
+ *
+ * @return CACHALOT_OK; CACHALOT_ERROR_INTERNAL with the first thing that is wrong;
+ * CACHALOT_ERROR_INVALID_STATE with the first block that was written beyond its end. Holds each
+ * device's lock while it looks at it.
+ */
+CACHALOT_API cachalot_status cachalot_check(cachalot_allocator* allocator, cachalot_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CACHALOT_ALLOCATOR_H_ */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/**
+ * @file later.h
+ * What the reference has and this version does not: each function checks its arguments, changes
+ * nothing and returns CACHALOT_ERROR_NOT_SUPPORTED.
+ */
+#ifndef CACHALOT_LATER_H_
+#define CACHALOT_LATER_H_
+
+#include "cachalot/pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The blocks of a private pool at one moment, to be put back later. */
+typedef struct cachalot_checkpoint cachalot_checkpoint;
+
+/** Takes a checkpoint of a private pool. */
+CACHALOT_API cachalot_status cachalot_checkpoint_take(cachalot_allocator* allocator, int32_t device,
+                                                      cachalot_pool_id id,
+                                                      cachalot_checkpoint** out_checkpoint,
+                                                      cachalot_error* error);
+
+/** Puts a private pool back to a checkpoint. */
+CACHALOT_API cachalot_status cachalot_checkpoint_apply(cachalot_allocator* allocator,
+                                                       int32_t device,
+                                                       const cachalot_checkpoint* checkpoint,
+                                                       cachalot_error* error);
+
+/** Writes what another process needs to open a block; *out_size is the number of bytes. */
+CACHALOT_API cachalot_status cachalot_share(cachalot_allocator* allocator, cachalot_address address,
+                                            void* buffer, size_t capacity, size_t* out_size,
+                                            uint64_t* out_offset, cachalot_error* error);
+
+/** Opens memory that another process shares. */
+CACHALOT_API cachalot_status cachalot_open_shared(cachalot_allocator* allocator, int32_t device,
+                                                  const void* shared, size_t size,
+                                                  cachalot_address* out_address,
+                                                  cachalot_error* error);
+
+/** Copies between devices on a stream, over peer access where that is allowed. */
+CACHALOT_API cachalot_status cachalot_copy(cachalot_allocator* allocator, cachalot_address to,
+                                           int32_t to_device, cachalot_address from,
+                                           int32_t from_device, uint64_t size,
+                                           cachalot_stream stream, cachalot_error* error);
+
+/** Hands out pinned host memory. */
+CACHALOT_API cachalot_status cachalot_pinned_allocate(cachalot_allocator* allocator, uint64_t size,
+                                                      void** out_memory, cachalot_error* error);
+
+/** Gives pinned host memory back. */
+CACHALOT_API cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void* memory,
+                                                  cachalot_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CACHALOT_LATER_H_ */

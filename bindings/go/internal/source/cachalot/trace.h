@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/**
+ * @file trace.h
+ * Traces and replay: recorded runs, read from a file, driven through an allocator over the `sim`
+ * driver.
+ *
+ * docs/trace-format.md describes the file. A replay makes an allocator and a simulated device of
+ * its own.
+ */
+#ifndef CACHALOT_TRACE_H_
+#define CACHALOT_TRACE_H_
+
+#include "cachalot/snapshot.h"
+#include "cachalot/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A recorded run. Immutable: any thread may read it at any time. */
+typedef struct cachalot_trace cachalot_trace;
+
+/** A replay that has ended, with its allocator. One thread at a time. */
+typedef struct cachalot_replay cachalot_replay;
+
+/** Reads the next bytes, up to capacity; returns their number, 0 at the end, a negative number on
+ * failure. */
+typedef int64_t (*cachalot_read_fn)(void* user_data, void* buffer, size_t capacity);
+
+/** Writes size bytes; returns 0, or any other number on failure. */
+typedef int32_t (*cachalot_write_fn)(void* user_data, const void* data, size_t size);
+
+/** What a trace says of itself. Texts live as long as the trace; "" where it says nothing. */
+typedef struct cachalot_trace_info {
+  /** sizeof(cachalot_trace_info), set by the caller. */
+  size_t struct_size;
+  const char* workload;
+  /** The version that recorded it, for example "2.11.0+cu130". */
+  const char* torch;
+  /** Its option string. */
+  const char* config;
+  /** Bytes of the device; 0 if it is not said. */
+  uint64_t device_total;
+  size_t event_count;
+  /** Statistics that were recorded at the end. */
+  size_t stat_count;
+  /** CACHALOT_RELEASE_* that fits `torch`; CACHALOT_RELEASE_DEFAULT for any other version. */
+  int32_t release;
+  int32_t device_count;
+  /** The program that wrote the file, for example "cachalot 0.1.0"; "" if it is not said. */
+  const char* recorder;
+} cachalot_trace_info;
+
+/** One event of a trace. */
+typedef struct cachalot_trace_event {
+  /** sizeof(cachalot_trace_event), set by the caller. */
+  size_t struct_size;
+  /** A cachalot_action. */
+  int32_t action;
+  int32_t device;
+  cachalot_address address;
+  uint64_t size;
+  cachalot_stream stream;
+  cachalot_pool_id pool;
+  /** -1 where the file does not say it. */
+  int64_t time_us;
+  /** 0 where the file does not say it. */
+  uint64_t context;
+} cachalot_trace_event;
+
+/**
+ * Reads a trace to its end.
+ *
+ * @param read       Called on this thread until it returns 0 or fails.
+ * @param out_trace  The caller owns it; end it with cachalot_trace_destroy.
+ * @return CACHALOT_OK; CACHALOT_ERROR_IO with the number of the line for input that is no trace;
+ *         CACHALOT_ERROR_CALLBACK if reading failed. Any thread.
+ */
+CACHALOT_API cachalot_status cachalot_trace_read(cachalot_read_fn read, void* user_data,
+                                                 cachalot_trace** out_trace, cachalot_error* error);
+
+/** Ends a trace. NULL: nothing. */
+CACHALOT_API void cachalot_trace_destroy(cachalot_trace* trace);
+
+/** What a trace says of itself. */
+CACHALOT_API cachalot_status cachalot_trace_get_info(const cachalot_trace* trace,
+                                                     cachalot_trace_info* out_info);
+
+/** One event. CACHALOT_ERROR_INVALID_ARGUMENT past the last. */
+CACHALOT_API cachalot_status cachalot_trace_get_event(const cachalot_trace* trace, size_t index,
+                                                      cachalot_trace_event* out_event);
+
+/** One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
+ * past the last. */
+CACHALOT_API cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace, size_t index,
+                                                     const char** out_name, int64_t* out_value);
+
+/**
+ * Writes the history in a snapshot as a trace, with the statistics as its recorded ones. The trace
+ * names the release that the allocator follows; the total of a device is not known to a snapshot,
+ * so a replay takes its own default unless it is given one.
+ *
+ * @param stats  NULL: none.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed.
+ */
+CACHALOT_API cachalot_status cachalot_trace_write(const cachalot_snapshot* snapshot,
+                                                  const cachalot_stats* stats, const char* workload,
+                                                  cachalot_write_fn write, void* user_data,
+                                                  cachalot_error* error);
+
+/** Called now and then during a replay; not 0 stops it with CACHALOT_ERROR_CALLBACK. */
+typedef int32_t (*cachalot_progress_fn)(void* user_data, uint64_t done, uint64_t total);
+
+/** How a trace is replayed. Zero means default in every field. */
+typedef struct cachalot_replay_options {
+  /** sizeof(cachalot_replay_options), set by the caller. */
+  size_t struct_size;
+  /** The option string. NULL: the recorded one. */
+  const char* config;
+  /** CACHALOT_RELEASE_*; 0: the recorded one, else the default. */
+  int32_t release;
+  /** 1: the recorded addresses are handed out and every event is compared (needs the recorded
+   * options and release). */
+  int32_t expect;
+  /** Bytes of a device; 0: the recorded number, else 80 GiB. */
+  uint64_t capacity;
+  /** The memory fraction; 0: no limit. */
+  double fraction;
+  cachalot_progress_fn progress;
+  void* progress_user_data;
+} cachalot_replay_options;
+
+/** What came of a replay. */
+typedef struct cachalot_replay_result {
+  /** sizeof(cachalot_replay_result), set by the caller. */
+  size_t struct_size;
+  /** Events of the trace that were replayed or compared. */
+  uint64_t events;
+  /** Requests made, and those of them that failed as out of memory. */
+  uint64_t allocations;
+  uint64_t out_of_memory;
+  /** Driver calls that obtained memory and that gave it back. */
+  uint64_t driver_allocations;
+  uint64_t driver_frees;
+  /** Segments at the end (expandable ones included) and the most there were at a time. */
+  uint64_t segments;
+  uint64_t segments_peak;
+  /** Highest bytes, of all devices. */
+  uint64_t peak_requested;
+  uint64_t peak_allocated;
+  uint64_t peak_reserved;
+  /** With expect: events that differ, and the index of the first one in the trace (SIZE_MAX: none).
+   */
+  uint64_t differing_events;
+  size_t first_difference;
+  /** What was expected there and what came; "" without a difference. Lives as long as the replay.
+   */
+  const char* expected;
+  const char* actual;
+} cachalot_replay_result;
+
+/**
+ * Replays a trace: allocations, frees, uses on other streams, empty_cache calls.
+ *
+ * @param options     NULL: all defaults.
+ * @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
+ * differ.
+ * @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
+ * not fit; CACHALOT_ERROR_IO for a trace that can not have happened (a free of what is not live).
+ */
+CACHALOT_API cachalot_status cachalot_replay_run(const cachalot_trace* trace,
+                                                 const cachalot_replay_options* options,
+                                                 cachalot_replay** out_replay,
+                                                 cachalot_error* error);
+
+/** Ends a replay and its allocator. NULL: nothing. */
+CACHALOT_API void cachalot_replay_destroy(cachalot_replay* replay);
+
+/** What came of it. */
+CACHALOT_API cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
+                                                        cachalot_replay_result* out_result);
+
+/** The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
+ */
+CACHALOT_API cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay);
+
+/** Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
+ * cachalot_replay_run. */
+CACHALOT_API cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,
+                                                          const cachalot_replay_options* options,
+                                                          cachalot_write_fn write, void* user_data,
+                                                          cachalot_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CACHALOT_TRACE_H_ */

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What stands behind the opaque types of the C interface.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "alloc/allocator.h"
+#include "alloc/report.h"
+#include "alloc/snapshot.h"
+#include "cachalot/allocator.h"
+#include "cachalot/driver.h"
+#include "cachalot/report.h"
+#include "cachalot/snapshot.h"
+#include "device/device.h"
+#include "handle.h"
+
+struct cachalot_driver : cachalot::capi::Handle<cachalot::capi::HandleKind::kDriver> {
+  explicit cachalot_driver(std::shared_ptr<cachalot::Driver> core_driver)
+      : core(std::move(core_driver)) {}
+
+  const std::shared_ptr<cachalot::Driver> core;
+  std::atomic<int64_t> references{1};
+};
+
+namespace cachalot::capi {
+
+struct DropReference {
+  void operator()(cachalot_driver* driver) const noexcept {
+    if (driver->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete driver;
+  }
+};
+
+// One counted reference to a driver.
+using DriverReference = std::unique_ptr<cachalot_driver, DropReference>;
+
+// One reference more to a driver that somebody holds.
+inline DriverReference share(cachalot_driver& driver) {
+  driver.references.fetch_add(1, std::memory_order_relaxed);
+  return DriverReference(&driver);
+}
+
+// A driver of its own, as cachalot_driver_open makes it. NULL or "": by the environment.
+DriverReference open_driver(const char* name);
+
+}  // namespace cachalot::capi
+
+struct cachalot_allocator : cachalot::capi::Handle<cachalot::capi::HandleKind::kAllocator> {
+  cachalot_allocator(cachalot::capi::DriverReference driver_reference,
+                     const cachalot::AllocatorOptions& options)
+      : driver(std::move(driver_reference)), core(options) {}
+
+  const cachalot::capi::DriverReference driver;  // the same as core.driver()
+  cachalot::Allocator core;
+};
+
+struct cachalot_snapshot : cachalot::capi::Handle<cachalot::capi::HandleKind::kSnapshot> {
+  explicit cachalot_snapshot(cachalot::Snapshot rows) : core(std::move(rows)) {}
+
+  const cachalot::Snapshot core;
+};
+
+struct cachalot_report {
+  cachalot::Report core;
+};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The seam between the allocator and devices: all that an allocator may ask of a driver.
+//
+// Contract of every function unless it says otherwise: `device` is a valid index, sizes are above
+// 0, pointers are not null; the result is the driver's own code, kSuccess when it worked; results
+// are written on success only. Calls are made with the allocator's device lock held (allocate:
+// without it under release_lock_on_cudamalloc), from any thread, and must not call back into the
+// allocator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cachalot {
+
+using Address = uint64_t;
+using Stream = uint64_t;
+using DriverCode = int32_t;
+
+// The codes that the allocator itself looks at; all others are passed on to the caller.
+inline constexpr DriverCode kSuccess = 0;
+inline constexpr DriverCode kInvalidValue = 1;
+inline constexpr DriverCode kDriverOutOfMemory = 2;
+inline constexpr DriverCode kNotReady = 600;
+inline constexpr DriverCode kDriverNotSupported = 801;
+
+// The per-thread default stream: one handle, and on each thread another stream (Driver::resolve).
+inline constexpr Stream kPerThreadStream = 2;
+
+enum class HandleType : int32_t { kNone = 0, kPosixFd = 1, kFabric = 8 };
+
+// cudaStreamCaptureModeRelaxed: driver allocations are allowed although a stream is captured.
+inline constexpr int32_t kRelaxedCaptureMode = 2;
+
+struct CaptureInfo {
+  bool capturing = false;
+  uint64_t capture_id = 0;
+  uint64_t graph = 0;
+  std::vector<uint64_t> nodes;  // what the stream's next node will depend on
+};
+
+struct DeviceProcess {
+  uint64_t pid = 0;
+  uint64_t used = 0;  // bytes
+};
+
+struct ShareableHandle {
+  uint8_t bytes[64] = {};
+};
+
+class Driver {
+ public:
+  Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  virtual ~Driver() = default;
+
+  virtual const char* name() const = 0;
+  virtual int device_count() const = 0;
+  virtual bool supports_virtual_memory() const = 0;
+  virtual bool supports_memory_pools() const = 0;
+
+  virtual DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) = 0;
+  virtual DriverCode allocate(int device, uint64_t size, Address* address) = 0;
+  virtual DriverCode free(int device, Address address) = 0;
+
+  // Virtual memory. pre: supports_virtual_memory().
+  virtual DriverCode reserve(int device, uint64_t size, Address* address) = 0;
+  virtual DriverCode unreserve(int device, Address address, uint64_t size) = 0;
+  virtual DriverCode granularity(int device, uint64_t* bytes) = 0;
+  virtual DriverCode create(int device, uint64_t size, HandleType type, bool rdma,
+                            uint64_t* handle) = 0;
+  virtual DriverCode export_handle(int device, uint64_t handle, HandleType type,
+                                   ShareableHandle* out) = 0;
+  virtual DriverCode import_handle(int device, const ShareableHandle& shareable, HandleType type,
+                                   uint64_t* handle) = 0;
+  virtual DriverCode release(int device, uint64_t handle) = 0;
+  virtual DriverCode map(int device, Address address, uint64_t size, uint64_t handle) = 0;
+  virtual DriverCode unmap(int device, Address address, uint64_t size) = 0;
+  virtual DriverCode set_access(int device, Address address, uint64_t size,
+                                int accessing_device) = 0;
+  // state: 1 if the device is part of a fabric.
+  virtual DriverCode fabric_state(int device, int32_t* state) = 0;
+
+  virtual DriverCode event_create(int device, uint64_t* event) = 0;
+  virtual DriverCode event_destroy(int device, uint64_t event) = 0;
+  virtual DriverCode event_record(int device, uint64_t event, Stream stream) = 0;
+  virtual DriverCode event_query(int device, uint64_t event) = 0;  // kNotReady while work is left
+  virtual DriverCode event_synchronize(int device, uint64_t event) = 0;
+  virtual DriverCode stream_synchronize(int device, Stream stream) = 0;
+  virtual DriverCode device_synchronize(int device) = 0;
+
+  // Captures. A driver without them says "not capturing".
+  virtual DriverCode capture_info(int device, Stream stream, CaptureInfo* info) = 0;
+  virtual DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) = 0;
+  virtual DriverCode exchange_capture_mode(int device, int32_t* mode) = 0;
+
+  // Stream-ordered memory, for backend:cudaMallocAsync: the device's default pool. Attributes by
+  // their numbers in cuda.h. pre: supports_memory_pools().
+  virtual DriverCode pool_allocate(int device, uint64_t size, Stream stream, Address* address);
+  virtual DriverCode pool_free(int device, Address address, Stream stream);
+  virtual DriverCode pool_trim(int device, uint64_t keep_bytes);
+  virtual DriverCode pool_get_attribute(int device, int32_t attribute, uint64_t* value);
+  virtual DriverCode pool_set_attribute(int device, int32_t attribute, uint64_t value);
+  virtual DriverCode pool_set_access(int device, int accessing_device);
+  virtual DriverCode graph_get_attribute(int device, int32_t attribute, uint64_t* value);
+  virtual DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value);
+  virtual DriverCode stream_create(int device, Stream* stream);
+  virtual void stream_destroy(int, Stream) {}  // a driver may keep them to its end instead
+  virtual DriverCode stream_wait_event(int device, Stream stream, uint64_t event);
+
+  // Touching memory, for poison and red zones. Both come after the work that is queued on the
+  // stream; read waits for it, fill does not. pre: can_touch_memory().
+  virtual bool can_touch_memory() const { return false; }
+  virtual DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream);
+  virtual DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream);
+
+  // The stream that a handle means on the calling thread: a handle that means another stream on
+  // each thread gets a number of its own for each, which every function here takes from any thread.
+  virtual Stream resolve(Stream stream) { return stream; }
+  // Back again, for callers' functions: what the stream is called on its own thread.
+  virtual Stream user_handle(Stream stream) { return stream; }
+
+  virtual DriverCode enable_peer(int device, int peer) = 0;
+  virtual std::vector<DeviceProcess> processes(int device) = 0;  // empty where nobody knows
+  virtual DriverCode take_pending_error(int device) = 0;         // kSuccess: there is none
+  virtual std::string error_text(DriverCode code) = 0;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Finds, while a trace is read, which hand-out each free belongs to, so that a replay needs no
+// search.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "replay/live_blocks.h"
+#include "replay/trace.h"
+
+namespace cachalot {
+
+class BlockLinker {
+ public:
+  // Sets event->block; events come in their order. After one that can not have happened nothing is
+  // linked.
+  void link(TraceEvent* event, uint32_t index);
+  // Hands over what was found when all events have come.
+  void finish(Trace* trace);
+
+ private:
+  // What the last events of a device leave for its next.
+  struct DeviceState {
+    Address requested_address = 0;
+    uint32_t requested = kNever;      // the event before requested this free
+    bool is_after_late_free = false;  // the event before completed a late one
+  };
+
+  void hand_out(TraceEvent* event, uint32_t index);
+  void request_free(TraceEvent* event, uint32_t index);
+  void complete_free(TraceEvent* event, uint32_t index);
+  void mark_late(DeviceState* state, uint8_t device);
+  uint32_t take_slot();
+  void note_flaw(const TraceEvent& event, uint32_t index, const char* what);
+
+  LiveBlocks live_;
+  uint32_t slots_ = 0;
+  std::vector<uint32_t> free_slots_;
+  std::vector<LateFree> late_frees_;
+  std::array<DeviceState, kMaxTraceDevices> devices_;
+  std::string flaw_;
+};
+
+}  // namespace cachalot

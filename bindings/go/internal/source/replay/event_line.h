@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One line of a trace:
+//   action,address,size,stream[,device[,pool[,time_us[,context]]]]
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "alloc/history.h"
+#include "alloc/pool_id.h"
+
+namespace cachalot {
+
+struct EventLine {
+  Action action;
+  Address address;
+  uint64_t size;
+  Stream stream;
+  uint64_t device;
+  PoolId pool;
+  int64_t time_us;  // -1: not said
+  ContextId context;
+};
+
+// Reads the line at `text` and gives where the next one begins; null if it is malformed.
+// pre: a line break comes before the end of the text.
+const char* parse_event_line(const char* text, EventLine* line);
+
+// Appends the line with its line break; of the fields after the device those at the end that say
+// nothing are left out.
+void append_event_line(std::string* out, const EventLine& line);
+
+// The letter of an action: "aqcSFMUson".
+char action_letter(Action action);
+
+}  // namespace cachalot

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Writes the run that a replay would make as a script for the oracle (tests/oracle/FORMAT.md).
+#pragma once
+
+#include "replay/replay.h"
+#include "replay/trace_file.h"
+
+namespace cachalot {
+
+// options: resolved. With expect the script gives the recorded addresses to the device. Throws
+// Error(kInvalidArgument) for a trace of several devices: a script has one.
+void write_script(const Trace& trace, const ReplayOptions& options, const WriteBytes& write);
+
+}  // namespace cachalot
