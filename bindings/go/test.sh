@@ -1,28 +1,160 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks and tests Go's packages with the library of a build tree.
+# The checks of the Go module, with the library of a build tree or of CACHALOT_LIB_DIR.
 #
-#   bindings/go/test.sh [BUILD]   BUILD: build/release
+#   bindings/go/test.sh [BUILD] [PART...]   BUILD: build/release; PART: all of them
 #
-# Exit status 77: there is no Go that is new enough; with CI set that is 1.
+#   lint      gofmt, go vet, staticcheck; the module needs no other
+#   test      all tests, all golden files; the programs of examples/go print what they should
+#   strict    the tests once more with Go's strictest checks of what is passed to C, collecting at every chance
+#   race      the tests once more with the race detector
+#   fuzz      the fuzz targets, CACHALOT_FUZZ_SECONDS (4) seconds each
+#   bench     each benchmark once
+#   consumer  a module of its own takes this one from a proxy, with an empty module cache: by pkg-config, and
+#             compiled from the sources inside
+#   asan      the tests once more with a library under the address sanitizer: that of CACHALOT_ASAN_LIB_DIR; not by
+#             default
+#
+# Exit status: 0 all is well, 77 there is no Go that is new enough, no pkg-config (an error where CI is set).
 set -eu
 cd "$(dirname "$0")"
+here=$PWD
 root=$(cd ../.. && pwd)
 . "$root/tests/need.sh"
 build=$(cd "$root" && cd "${1:-build/release}" && pwd)
+[ $# -eq 0 ] || shift
+library=${CACHALOT_LIB_DIR:-$build}
+out=$build/go
+version=v$(cat "$root/VERSION")
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 needed=$(sed -n 's/^go //p' go.mod)
 export GOTOOLCHAIN=local
 found=$(go env GOVERSION 2>/dev/null | sed 's/^go//' || true)
 at_least "$needed" "$found" ||
   leave_out "Go $needed or newer is missing (go.dev/dl; found: ${found:-none}): its packages are not tested"
+command -v pkg-config >/dev/null ||
+  leave_out "pkg-config is missing (Debian: pkgconf): Go's packages are not tested"
+export PKG_CONFIG_PATH="$library/pkgconfig"
+# Go's build cache does not look at what pkg-config says, but at this: another library is another build.
+export CGO_LDFLAGS="-L$library -Wl,-rpath,$library"
+export LD_LIBRARY_PATH="$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export CACHALOT_GOLDEN_DIR="$root/tests/golden"
+examples=$root/examples/go
 
-unformatted=$(gofmt -l .)
-if [ -n "$unformatted" ]; then
-  printf 'not formatted by gofmt:\n%s\n' "$unformatted" >&2
-  exit 1
-fi
-export PKG_CONFIG_PATH="$build/pkgconfig"
-go vet ./...
-# Go's strictest check of what is passed to C, with a collection at every chance.
-GOEXPERIMENT=cgocheck2 GOGC=1 go test -count=1 ./...
+run_lint() {
+  unformatted=$(gofmt -l . "$examples")
+  if [ -n "$unformatted" ]; then
+    printf 'not formatted by gofmt:\n%s\n' "$unformatted" >&2
+    return 1
+  fi
+  modules=$(go list -m all)
+  if [ "$modules" != "$(sed -n 's/^module //p' go.mod)" ]; then
+    printf 'the module needs others:\n%s\n' "$modules" >&2
+    return 1
+  fi
+  go vet ./...
+  (cd "$examples" && go vet ./...)
+  check_static
+}
+
+# Comes from Go's module proxy; without it the check is left out, and is an error where CI is set.
+check_static() {
+  if ! go run "$staticcheck" -version >/dev/null 2>"$out/staticcheck.log"; then
+    cat "$out/staticcheck.log" >&2
+    [ -z "${CI+set}" ] || return 1
+    echo "staticcheck could not be fetched: it is left out" >&2
+    return 0
+  fi
+  go run "$staticcheck" ./...
+  (cd "$examples" && go run "$staticcheck" ./...)
+}
+
+run_test() {
+  go test -count=1 . ./internal/raw
+  for name in first_block streams out_of_memory two_models; do
+    (cd "$examples" && CACHALOT_DRIVER=sim:1GiB go run "./$name") >"$out/$name.txt"
+    cmp "$out/$name.txt" "$examples/expected/$name.txt"
+    echo "examples/go/$name prints what it should"
+  done
+}
+
+run_strict() {
+  GOEXPERIMENT=cgocheck2 GOGC=1 go test -count=1 -short . ./internal/raw
+}
+
+run_race() {
+  go test -count=1 -short -race . ./internal/raw
+}
+
+run_fuzz() {
+  for target in FuzzOptions FuzzTrace; do
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "${CACHALOT_FUZZ_SECONDS:-4}s" .
+  done
+}
+
+run_bench() {
+  go test -run '^$' -bench . -benchtime 1x . >"$out/bench.txt"
+  grep -c '^Benchmark' "$out/bench.txt"
+}
+
+# The C++ side: what the package does to the library is what C could do. Leaks are what tests leave on purpose.
+run_asan() {
+  PKG_CONFIG_PATH="$CACHALOT_ASAN_LIB_DIR/pkgconfig" \
+    CGO_LDFLAGS="-L$CACHALOT_ASAN_LIB_DIR -Wl,-rpath,$CACHALOT_ASAN_LIB_DIR" go test -c -o "$out/asan.test" .
+  LD_PRELOAD=$("${CC:-cc}" -print-file-name=libasan.so) LD_LIBRARY_PATH=$CACHALOT_ASAN_LIB_DIR \
+    ASAN_OPTIONS=detect_leaks=0:handle_segv=0 "$out/asan.test" -test.short
+}
+
+# What a proxy on the network would have of this module.
+write_proxy() {
+  rm -rf "$out/zip" "$out/proxy"
+  mkdir -p "$out/zip/cachalot.io/go@$version" "$out/proxy/cachalot.io/go/@v"
+  cp -r . "$out/zip/cachalot.io/go@$version"
+  cp "$root"/LICENSE* "$out/zip/cachalot.io/go@$version"
+  (cd "$out/zip" && cmake -E tar cf "$out/proxy/cachalot.io/go/@v/$version.zip" --format=zip "cachalot.io/go@$version")
+  cp go.mod "$out/proxy/cachalot.io/go/@v/$version.mod"
+  echo "$version" >"$out/proxy/cachalot.io/go/@v/list"
+  echo "{\"Version\":\"$version\"}" >"$out/proxy/cachalot.io/go/@v/$version.info"
+}
+
+run_consumer() {
+  write_proxy
+  [ ! -d "$out/modules" ] || chmod -R u+w "$out/modules"
+  rm -rf "$out/modules" "$out/consumer"
+  mkdir -p "$out/consumer"
+  cp "$examples/first_block/main.go" "$out/consumer"
+  cp "$examples/expected/first_block.txt" "$out/consumer/expected.txt"
+  (
+    cd "$out/consumer"
+    export GOMODCACHE="$out/modules" GOPROXY="file://$out/proxy" GOSUMDB=off GOFLAGS= CGO_LDFLAGS=
+    go mod init example.org/consumer 2>/dev/null
+    go get "cachalot.io/go@$version" 2>get.log
+    go build -o by-pkg-config .
+    CACHALOT_DRIVER=sim ./by-pkg-config >printed.txt
+    cmp printed.txt expected.txt
+    echo "a module of its own builds and runs by pkg-config"
+    # Nothing of this repository is found now. Without optimisation, to take less time.
+    PKG_CONFIG_PATH=/nowhere CGO_CXXFLAGS=-O0 go build -tags cachalot_bundled -o bundled .
+    if ldd bundled | grep libcachalot; then return 1; fi
+    CACHALOT_DRIVER=sim LD_LIBRARY_PATH='' ./bundled >printed.txt
+    cmp printed.txt expected.txt
+    echo "a module of its own compiles the sources inside, and runs"
+    go mod vendor
+    diff -r vendor/cachalot.io/go/internal/source "$here/internal/source"
+    echo "the sources are vendored"
+  )
+}
+
+mkdir -p "$out"
+[ $# -gt 0 ] || set -- lint test strict race fuzz bench consumer
+for part; do
+  case $part in
+    lint | test | strict | race | fuzz | bench | consumer | asan)
+      begin=$(date +%s)
+      "run_$part"
+      echo "$part: $(($(date +%s) - begin)) s"
+      ;;
+    *) echo "There is no part $part" >&2; exit 2 ;;
+  esac
+done
