@@ -23,11 +23,19 @@ fetch_generator() {
   echo "libclang could not be fetched: the bindings' generated files are not compared" >&2
 }
 
+# And ONNX Runtime with its header, for its allocator and the servers.
+fetch_onnxruntime() {
+  bindings/onnxruntime/fetch.sh && return
+  [ -z "${CI+set}" ] || exit 1
+  echo "ONNX Runtime could not be fetched: cachalot as its allocator is not tested" >&2
+}
+
 # `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
 # consumer, the bindings and the checks of the tree; the sanitizers then repeat what concerns them.
 stage_release() {
   fetch_toolkit
   fetch_generator
+  fetch_onnxruntime
   cmake --workflow --preset release
 }
 
@@ -45,11 +53,12 @@ stage_fuzz() {
 }
 
 stage_format() {
-  find core capi tests examples \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
+  find core capi tests examples bindings/onnxruntime \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
     xargs -0 clang-format --dry-run -Werror
 }
 
 stage_lint() {
+  fetch_onnxruntime
   cmake --preset lint >/dev/null
   find build/lint -name 'unity_*.cxx' -print0 |
     xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet \

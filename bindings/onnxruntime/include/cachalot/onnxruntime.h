@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/**
+ * @file onnxruntime.h
+ * cachalot as the allocator of ONNX Runtime (ORT), for programs in any language.
+ *
+ * Two doors, which may be used together:
+ * - **CPU memory**: cachalot_ort_register makes an allocator over the `host` driver the one that all
+ *   sessions use which were made with the entry `session.use_env_allocators` set to "1".
+ * - **CUDA memory**: three functions without a context, which the CUDA provider takes by their
+ *   addresses (`gpu_external_alloc`, `gpu_external_free`, `gpu_external_empty_cache`).
+ *
+ * @code
+ * cachalot_ort_options options = {.struct_size = sizeof options, .allocator = allocator};
+ * cachalot_ort_allocator* registered = NULL;
+ * if (cachalot_ort_register(&options, &registered, &error) != CACHALOT_OK) ... error.message ...
+ * ... sessions, with session.use_env_allocators; all of them closed ...
+ * cachalot_ort_unregister(registered, &error);
+ * @endcode
+ *
+ * Nothing is linked against ORT: the one that the process has loaded is looked for, also where a
+ * language's package has loaded it for itself alone (RTLD_LOCAL). ORT 1.17 or newer.
+ *
+ * This library and the program have to use one copy of cachalot, the shared library: a tenant that
+ * is begun in another copy is not seen here.
+ *
+ * The conventions are those of cachalot.h. All functions may be called from any thread.
+ */
+#ifndef CACHALOT_ONNXRUNTIME_H_
+#define CACHALOT_ONNXRUNTIME_H_
+
+#include "cachalot/cachalot.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The oldest ORT that is served: the second number of its version. */
+#define CACHALOT_ORT_OLDEST_API 17
+
+/** @name CPU memory */
+/** @{ */
+
+/** ORT's table of an allocator's functions, from its header. */
+struct OrtAllocator;
+
+/** cachalot as registered with ORT's environment. */
+typedef struct cachalot_ort_allocator cachalot_ort_allocator;
+
+/** What is registered. Zero means default in every field but allocator. */
+typedef struct cachalot_ort_options {
+  /** sizeof(cachalot_ort_options), set by the caller. */
+  size_t struct_size;
+  /** Where ORT's memory comes from; its driver has to be `host`. Borrowed: it must live until
+   * cachalot_ort_unregister has worked. */
+  cachalot_allocator* allocator;
+  /** A device of its driver. */
+  int32_t device;
+  int32_t reserved_0;
+  /** The path of ORT's library, which is loaded if it is not yet. NULL: the one that the process has
+   * loaded. */
+  const char* library;
+} cachalot_ort_options;
+
+/** What has been asked of a registration so far. */
+typedef struct cachalot_ort_info {
+  /** sizeof(cachalot_ort_info), set by the caller. */
+  size_t struct_size;
+  /** ORT's version, for example "1.31.1", and the path of its library; they live as long as the
+   * process. */
+  const char* version;
+  const char* library;
+  /** Blocks that ORT has now. */
+  uint64_t live_blocks;
+  /** Requests for memory; how many of them were for weights (ORT's Reserve); how many failed. */
+  uint64_t requests;
+  uint64_t reserves;
+  uint64_t failures;
+} cachalot_ort_info;
+
+/**
+ * Makes an allocator the one that ORT's sessions share.
+ *
+ * ORT's environment exists once a process and is counted. It is made here if need be, and kept until
+ * cachalot_ort_unregister. Its first maker chooses its logger and thread pools, so a wrapper that
+ * does should make it before. Sessions that exist already stay as they are, later ones use cachalot
+ * if they are made with the entry `session.use_env_allocators` = "1". With
+ * `session.use_device_allocator_for_initializers` = "1" weights are asked for by themselves; they go
+ * to stream 1, runs to stream 0, so that weights share no segment with what a trim could give back.
+ *
+ * Requests are made on the thread that runs or makes a session, so they belong to that thread's
+ * tenant (cachalot_tenant_begin) and labels. Only with ORT's parallel execution mode they are made
+ * on threads of ORT's too, which have neither.
+ *
+ * A request that fails becomes an error of the run, with the message of cachalot_error in its text;
+ * the session and its other runs go on. (ORT's kernels write through what they get without a look at
+ * it: like ORT's own arena, an allocator has to throw. It is thrown only where ORT's own library
+ * asks; to others, who go through cachalot_ort_get_table, NULL is returned.) What failed, and a report, can be read on the same thread: cachalot_ort_last_failure.
+ *
+ * @param out_registered  Ended by cachalot_ort_unregister only.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a driver other than `host`, a device that
+ * it does not have, or a library that can not be loaded; CACHALOT_ERROR_INVALID_STATE where no ORT is
+ * loaded, several are, an allocator is registered already, or ORT refuses, in its words;
+ * CACHALOT_ERROR_NOT_SUPPORTED for an ORT that is too old.
+ */
+CACHALOT_API cachalot_status cachalot_ort_register(const cachalot_ort_options* options,
+                                                   cachalot_ort_allocator** out_registered,
+                                                   cachalot_error* error);
+
+/**
+ * Takes the allocator back. Close all sessions that use it before: memory of theirs keeps it, and one
+ * that has none by chance gets none any more.
+ *
+ * @param registered  NULL: nothing happens. Not to be used afterwards.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while ORT has blocks (their number is in the
+ * message), or where ORT refuses: then nothing has happened.
+ */
+CACHALOT_API cachalot_status cachalot_ort_unregister(cachalot_ort_allocator* registered,
+                                                     cachalot_error* error);
+
+/**
+ * What ORT sees, for ORT's functions that take an allocator: tensors of the program's own can lie in
+ * cachalot's memory too. NULL for NULL.
+ *
+ * @return Borrowed, until cachalot_ort_unregister; all that was made with it has to be freed before.
+ */
+CACHALOT_API struct OrtAllocator* cachalot_ort_get_table(cachalot_ort_allocator* registered);
+
+/** What has been asked of it. */
+CACHALOT_API cachalot_status cachalot_ort_get_info(const cachalot_ort_allocator* registered,
+                                                   cachalot_ort_info* out_info,
+                                                   cachalot_error* error);
+/** @} */
+
+/** @name Failures, of both kinds of memory */
+/** @{ */
+
+/**
+ * The last request of ORT's on the calling thread that failed since cachalot_ort_forget_failure.
+ *
+ * @param out_failure  Gets the error of that request, with its numbers; may be NULL.
+ * @param buffer       Gets the report (report.h) of that moment as text, like snprintf; may be NULL
+ *                     with capacity 0. It is "" where the failure was no out of memory.
+ * @param out_length   The full length without the NUL; may be NULL.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE if there was none: nothing is written.
+ */
+CACHALOT_API cachalot_status cachalot_ort_last_failure(cachalot_error* out_failure, char* buffer,
+                                                       size_t capacity, size_t* out_length);
+
+/** Forgets it. To be called before a run whose failure will be asked for. */
+CACHALOT_API void cachalot_ort_forget_failure(void);
+/** @} */
+
+/**
+ * @name CUDA memory
+ *
+ * The provider's functions take no context, so one allocator a process serves them. The provider
+ * takes them as options of its own, each an address as a decimal number
+ * (cachalot_ort_external_option_at lists them). They make no device current, and need none to be.
+ *
+ * The provider frees a block when its work is queued, not when it is done, and relies on the order
+ * of the stream. So every session needs its blocks on its own stream: give the session that stream
+ * (`user_compute_stream`), and name it around its runs (cachalot_ort_external_set_stream). Sessions
+ * that are never named must all run on one stream, that of cachalot_ort_external_register.
+ */
+/** @{ */
+
+/**
+ * Makes an allocator the one behind the three functions.
+ *
+ * @param allocator  Of any driver. Borrowed: it must live until cachalot_ort_external_unregister has
+ *                   worked.
+ * @param device     Where requests go of threads that have named none.
+ * @param stream     And for which stream.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does not have;
+ * CACHALOT_ERROR_INVALID_STATE if there is one already.
+ */
+CACHALOT_API cachalot_status cachalot_ort_external_register(cachalot_allocator* allocator,
+                                                            int32_t device, cachalot_stream stream,
+                                                            cachalot_error* error);
+
+/** Takes it back. CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in the
+ * message) or if there is none. */
+CACHALOT_API cachalot_status cachalot_ort_external_unregister(cachalot_error* error);
+
+/** Device and stream of the calling thread's later requests, until cachalot_ort_external_unset_stream.
+ */
+CACHALOT_API void cachalot_ort_external_set_stream(int32_t device, cachalot_stream stream);
+CACHALOT_API void cachalot_ort_external_unset_stream(void);
+
+/**
+ * `gpu_external_alloc`. Bytes; 0 gives NULL.
+ *
+ * @return NULL on failure, of which the provider makes an error of the run; see
+ * cachalot_ort_last_failure.
+ */
+CACHALOT_API void* cachalot_ort_external_alloc(size_t size);
+
+/** `gpu_external_free`. NULL does nothing; an address that is not live is reported on the standard
+ * error output. */
+CACHALOT_API void cachalot_ort_external_free(void* pointer);
+
+/** `gpu_external_empty_cache`: gives the cache of the thread's device back. ORT calls it when
+ * it has freed a session's weights. */
+CACHALOT_API void cachalot_ort_external_empty_cache(void);
+
+/**
+ * The options of the CUDA provider, one after the other: name and value.
+ *
+ * @param index  0 to 2.
+ * @param out_name, out_value  Live as long as the library.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+ */
+CACHALOT_API cachalot_status cachalot_ort_external_option_at(size_t index, const char** out_name,
+                                                             const char** out_value);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CACHALOT_ONNXRUNTIME_H_ */

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "host_allocator.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "error.h"
+#include "failure.h"
+
+namespace cachalot::ort {
+namespace {
+
+// Streams mean nothing to host memory, but the cache keeps segments of different ones apart: so
+// weights, which stay, do not hold on to segments of a run, which a trim could give back.
+constexpr cachalot_stream kRuns = 0;
+constexpr cachalot_stream kWeights = 1;
+
+// The version of ORT's interface that has statistics, and lists of names and values for them.
+constexpr uint32_t kStatsVersion = 23;
+
+// What ORT's kernels expect of an allocator without memory.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(const cachalot_error& error) {
+    std::snprintf(text_, sizeof text_, "%s", error.message);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[CACHALOT_MESSAGE_CAPACITY];
+};
+
+HostAllocator* self(OrtAllocator* table) { return static_cast<HostAllocator*>(table); }
+const HostAllocator* self(const OrtAllocator* table) {
+  return static_cast<const HostAllocator*>(table);
+}
+
+void* call_alloc(OrtAllocator* table, size_t size) {
+  return self(table)->allocate(size, kRuns, __builtin_return_address(0));
+}
+
+void* call_reserve(OrtAllocator* table, size_t size) {
+  return self(table)->reserve(size, __builtin_return_address(0));
+}
+
+void call_free(OrtAllocator* table, void* pointer) { self(table)->free(pointer); }
+
+const OrtMemoryInfo* call_info(const OrtAllocator* table) { return self(table)->info(); }
+
+OrtStatus* call_get_stats(const OrtAllocator* table, OrtKeyValuePairs** out) noexcept {
+  const OrtApi* const api = self(table)->runtime().api;
+  api->CreateKeyValuePairs(out);
+  self(table)->add_stats(*out);
+  return nullptr;
+}
+
+void raise(std::atomic<uint64_t>& most, uint64_t value) {
+  uint64_t now = most.load(std::memory_order_relaxed);
+  while (now < value && !most.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+HostAllocator::HostAllocator(const Runtime& runtime, cachalot_allocator* allocator, int32_t device,
+                             OrtMemoryInfo* info)
+    : OrtAllocator{}, runtime_(runtime), allocator_(allocator), device_(device), info_(info) {
+  version = runtime.api_version;  // ORT looks at no field that came later
+  Alloc = call_alloc;
+  Free = call_free;
+  Info = call_info;
+  Reserve = call_reserve;
+  if (version >= kStatsVersion) GetStats = call_get_stats;
+}
+
+cachalot_status HostAllocator::request(size_t size, cachalot_stream stream, cachalot_address* out,
+                                       cachalot_error* error) {
+  if (!gate_.enter()) {
+    fail(error, CACHALOT_ERROR_INVALID_STATE,
+         "A session asks for %zu bytes, but cachalot is no longer registered with ONNX Runtime: "
+         "close sessions before cachalot_ort_unregister.",
+         size);
+    remember_failure(nullptr, size, {device_, stream}, *error);
+    return CACHALOT_ERROR_INVALID_STATE;
+  }
+  const cachalot_status status = cachalot_allocate(allocator_, size, device_, stream, out, error);
+  if (status == CACHALOT_OK) return status;
+  // The allocator is there as long as the gate is held.
+  remember_failure(allocator_, size, {device_, stream}, *error);
+  gate_.leave();
+  return status;
+}
+
+void* HostAllocator::allocate(size_t size, cachalot_stream stream, const void* caller) {
+  if (size == 0) return nullptr;
+  requests_.fetch_add(1, std::memory_order_relaxed);
+  raise(largest_, size);
+  cachalot_error error;
+  start_error(error);
+  cachalot_address address = 0;
+  if (request(size, stream, &address, &error) == CACHALOT_OK)
+    return reinterpret_cast<void*>(address);
+  failures_.fetch_add(1, std::memory_order_relaxed);
+  // Frames of ORT's let exceptions through, as its own arena throws them. Others may be of any
+  // language.
+  if (is_inside(runtime_, caller)) throw OutOfMemory(error);
+  return nullptr;
+}
+
+void* HostAllocator::reserve(size_t size, const void* caller) {
+  if (size > 0) reserves_.fetch_add(1, std::memory_order_relaxed);
+  return allocate(size, kWeights, caller);
+}
+
+void HostAllocator::free(void* pointer) {
+  if (pointer == nullptr) return;
+  cachalot_error error;
+  start_error(error);
+  const auto address = reinterpret_cast<cachalot_address>(pointer);
+  if (gate_.is_closed())  // there was no live block then, and the allocator may be gone
+    fail(&error, CACHALOT_ERROR_INVALID_STATE, "cachalot is no longer registered");
+  else if (cachalot_free(allocator_, address, &error) == CACHALOT_OK)
+    return gate_.leave();
+  print_error("ONNX Runtime frees what it does not have", error);
+}
+
+void HostAllocator::add_stats(OrtKeyValuePairs* out) const {
+  if (!gate_.enter()) return;
+  cachalot_stats stats{};
+  stats.struct_size = sizeof stats;
+  uint64_t limit = UINT64_MAX;
+  const bool is_known = cachalot_get_stats(allocator_, device_, &stats, nullptr) == CACHALOT_OK &&
+                        cachalot_memory_limit(allocator_, device_, &limit, nullptr) == CACHALOT_OK;
+  gate_.leave();
+  if (!is_known) return;
+  const auto add = [&](const char* name, int64_t value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%" PRId64, value);
+    runtime_.api->AddKeyValuePair(out, name, text);
+  };
+  add("Limit", limit == UINT64_MAX ? -1 : static_cast<int64_t>(limit));
+  add("InUse", stats.allocated_bytes.all.current);
+  add("TotalAllocated", stats.reserved_bytes.all.current);
+  add("MaxInUse", stats.allocated_bytes.all.peak);
+  add("NumAllocs", stats.allocation.all.allocated);
+  add("NumReserves", static_cast<int64_t>(reserves()));
+  add("NumArenaExtensions", stats.num_device_alloc);
+  add("NumArenaShrinkages", stats.num_device_free);
+  add("MaxAllocSize", static_cast<int64_t>(largest_.load(std::memory_order_relaxed)));
+}
+
+}  // namespace cachalot::ort

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// CPU memory: registering with ORT's environment, and the way back.
+#include <cinttypes>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "cachalot/onnxruntime.h"
+#include "error.h"
+#include "host_allocator.h"
+
+// With it what ORT keeps of it: a reference to its environment.
+struct cachalot_ort_allocator : cachalot::ort::HostAllocator {
+  using HostAllocator::HostAllocator;
+  OrtEnv* env = nullptr;
+  cachalot_ort_allocator* earlier = nullptr;  // those that are closed stay reachable
+};
+
+namespace cachalot::ort {
+namespace {
+
+constexpr size_t kFirstOptions = offsetof(cachalot_ort_options, library) + sizeof(void*);
+constexpr size_t kFirstInfo = offsetof(cachalot_ort_info, failures) + sizeof(uint64_t);
+
+// ORT's environment is one a process, and so is this. Newer versions of ORT let a second allocator
+// take the place of the first without a word.
+struct Registered {
+  std::mutex mutex;
+  cachalot_ort_allocator* now = nullptr;
+  cachalot_ort_allocator* closed = nullptr;
+};
+
+Registered& registered() {
+  static auto* const only = new Registered;  // never destroyed: sessions free until the very end
+  return *only;
+}
+
+cachalot_status check_options(const cachalot_ort_options* options, cachalot_error* error) {
+  if (options == nullptr || options->struct_size < kFirstOptions || options->allocator == nullptr)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
+                "The options of cachalot_ort_register need a struct_size and an allocator.");
+  cachalot_driver* const driver = cachalot_allocator_driver(options->allocator);
+  const char* const name = cachalot_driver_name(driver);
+  if (std::strcmp(name, "host") != 0)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
+                "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is '%s', "
+                "not 'host'.",
+                name);
+  const int32_t count = cachalot_driver_device_count(driver);
+  if (options->device >= 0 && options->device < count) return CACHALOT_OK;
+  return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "There is no device %d: the driver has %d.",
+              options->device, count);
+}
+
+// The table and its memory info; both are ORT's to look at from here on, whatever fails later.
+cachalot_status make(const Runtime& runtime, const cachalot_ort_options& options,
+                     cachalot_ort_allocator** out, cachalot_error* error) {
+  OrtMemoryInfo* info = nullptr;
+  // ORT reserves the other type, OrtArenaAllocator, for its own arena.
+  const cachalot_status status =
+      check(runtime, runtime.api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &info),
+            error);
+  if (status != CACHALOT_OK) return status;
+  *out =
+      new (std::nothrow) cachalot_ort_allocator(runtime, options.allocator, options.device, info);
+  if (*out != nullptr) return CACHALOT_OK;
+  runtime.api->ReleaseMemoryInfo(info);
+  return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY, "There is no memory for a registration.");
+}
+
+void unmake(const cachalot_ort_allocator* made) {
+  made->runtime().api->ReleaseMemoryInfo(const_cast<OrtMemoryInfo*>(made->info()));
+  delete made;
+}
+
+cachalot_status enter_environment(cachalot_ort_allocator* made, cachalot_error* error) {
+  const OrtApi* const api = made->runtime().api;
+  cachalot_status status = check(
+      made->runtime(), api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "cachalot", &made->env), error);
+  if (status != CACHALOT_OK) return status;
+  status = check(made->runtime(), api->RegisterAllocator(made->env, made), error);
+  if (status != CACHALOT_OK) api->ReleaseEnv(made->env);
+  return status;
+}
+
+cachalot_status start(const cachalot_ort_options& options, cachalot_ort_allocator** out,
+                      cachalot_error* error) {
+  Registered& all = registered();
+  const std::lock_guard lock(all.mutex);
+  if (all.now != nullptr)
+    return fail(error, CACHALOT_ERROR_INVALID_STATE,
+                "cachalot is registered with ONNX Runtime %s already; %" PRIu64
+                " blocks of it are live.",
+                all.now->runtime().version, all.now->gate().live());
+  Runtime runtime;
+  cachalot_status status = find_runtime(options.library, &runtime, error);
+  if (status != CACHALOT_OK) return status;
+  cachalot_ort_allocator* made = nullptr;
+  status = make(runtime, options, &made, error);
+  if (status != CACHALOT_OK) return status;
+  status = enter_environment(made, error);
+  if (status != CACHALOT_OK) {
+    unmake(made);
+    return status;
+  }
+  *out = all.now = made;
+  return CACHALOT_OK;
+}
+
+cachalot_status end(cachalot_ort_allocator* ended, cachalot_error* error) {
+  Registered& all = registered();
+  const std::lock_guard lock(all.mutex);
+  if (ended != all.now)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "This is not what is registered.");
+  uint64_t live = 0;
+  if (!ended->gate().close(&live))
+    return fail(error, CACHALOT_ERROR_INVALID_STATE,
+                "ONNX Runtime has %" PRIu64 " live blocks: close its sessions first.", live);
+  const OrtApi* const api = ended->runtime().api;
+  const cachalot_status status =
+      check(ended->runtime(), api->UnregisterAllocator(ended->env, ended->info()), error);
+  if (status != CACHALOT_OK) {
+    ended->gate().open();
+    return status;
+  }
+  api->ReleaseEnv(ended->env);
+  ended->env = nullptr;
+  ended->earlier = all.closed;
+  all.closed = ended;
+  all.now = nullptr;
+  return CACHALOT_OK;
+}
+
+}  // namespace
+}  // namespace cachalot::ort
+
+using cachalot::ort::fail;
+
+cachalot_status cachalot_ort_register(const cachalot_ort_options* options,
+                                      cachalot_ort_allocator** out_registered,
+                                      cachalot_error* error) {
+  const cachalot_status status = cachalot::ort::check_options(options, error);
+  if (status != CACHALOT_OK) return status;
+  if (out_registered == nullptr)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "out_registered is NULL.");
+  return cachalot::ort::start(*options, out_registered, error);
+}
+
+cachalot_status cachalot_ort_unregister(cachalot_ort_allocator* registered, cachalot_error* error) {
+  return registered == nullptr ? CACHALOT_OK : cachalot::ort::end(registered, error);
+}
+
+OrtAllocator* cachalot_ort_get_table(cachalot_ort_allocator* registered) { return registered; }
+
+cachalot_status cachalot_ort_get_info(const cachalot_ort_allocator* registered,
+                                      cachalot_ort_info* out_info, cachalot_error* error) {
+  if (registered == nullptr || out_info == nullptr ||
+      out_info->struct_size < cachalot::ort::kFirstInfo)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
+                "cachalot_ort_get_info needs what is registered, and a record with struct_size.");
+  out_info->version = registered->runtime().version;
+  out_info->library = registered->runtime().library;
+  out_info->live_blocks = registered->gate().live();
+  out_info->requests = registered->requests();
+  out_info->reserves = registered->reserves();
+  out_info->failures = registered->failures();
+  return CACHALOT_OK;
+}

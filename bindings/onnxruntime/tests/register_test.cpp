@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Registering, in every order with what a wrapper does, and the way back.
+#include <thread>
+
+#include "ort.h"
+
+namespace cachalot::ort_test {
+namespace {
+
+TEST(Register, AfterTheWrappersEnvironment) {
+  const Host host;
+  const Environment environment;
+  Registered registered(host);
+  {
+    const Session session(environment);
+    EXPECT_EQ(session.run(64, 96), "");
+    EXPECT_GT(registered.info().live_blocks, 100U);  // weights
+  }
+  EXPECT_EQ(registered.info().live_blocks, 0U);
+  EXPECT_EQ(registered.end(), "");
+}
+
+TEST(Register, BeforeTheWrappersEnvironment) {
+  const Host host;
+  Registered registered(host);
+  const Environment environment;
+  const Session session(environment);
+  EXPECT_EQ(session.run(64, 96), "");
+  EXPECT_GT(registered.info().requests, 300U);
+}
+
+TEST(Register, OutlivesTheWrappersEnvironment) {
+  const Host host;
+  Registered registered(host);
+  for (int i = 0; i < 2; i++) {
+    const Environment environment;
+    const Session session(environment);
+    const uint64_t before = registered.info().requests;
+    EXPECT_EQ(session.run(64, 96), "");
+    EXPECT_GT(registered.info().requests, before);
+  }
+}
+
+TEST(Register, AgainAfterTheEnd) {
+  const Environment environment;
+  for (int i = 0; i < 3; i++) {
+    const Host host;
+    Registered registered(host);
+    const Session session(environment);
+    EXPECT_EQ(session.run(32, 32), "");
+    EXPECT_GT(host.stats().allocation.all.allocated, 0);
+  }
+}
+
+TEST(Register, SaysWhichRuntimeItFound) {
+  const Host host;
+  const Registered registered(host);
+  const cachalot_ort_info info = registered.info();
+  EXPECT_EQ(std::string(info.version).substr(0, 2), "1.");
+  EXPECT_NE(std::string(info.library).find("libonnxruntime"), std::string::npos);
+  EXPECT_EQ(info.live_blocks, 0U);
+}
+
+TEST(Register, TwiceIsRefusedWithTheNumberOfLiveBlocks) {
+  const Host host;
+  const Environment environment;
+  const Registered registered(host);
+  const Session session(environment);
+  cachalot_ort_options options{};
+  options.struct_size = sizeof options;
+  options.allocator = host.get();
+  cachalot_ort_allocator* second = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  EXPECT_EQ(cachalot_ort_register(&options, &second, &error), CACHALOT_ERROR_INVALID_STATE);
+  const std::string expected = std::to_string(registered.info().live_blocks) + " blocks of it";
+  EXPECT_NE(std::string(error.message).find(expected), std::string::npos) << error.message;
+  EXPECT_EQ(second, nullptr);
+}
+
+TEST(Register, NeedsTheHostDriver) {
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_open("sim:1GiB", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options made{};
+  made.struct_size = sizeof made;
+  made.driver = driver;
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(cachalot_allocator_create(&made, &allocator, nullptr), CACHALOT_OK);
+  cachalot_ort_options options{};
+  options.struct_size = sizeof options;
+  options.allocator = allocator;
+  cachalot_ort_allocator* registered = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  EXPECT_EQ(cachalot_ort_register(&options, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message,
+               "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is 'sim', "
+               "not 'host'.");
+  cachalot_allocator_destroy(allocator, nullptr);
+  cachalot_driver_destroy(driver);
+}
+
+TEST(Register, ChecksItsArguments) {
+  const Host host;
+  cachalot_ort_allocator* registered = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  EXPECT_EQ(cachalot_ort_register(nullptr, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_ort_options options{};
+  EXPECT_EQ(cachalot_ort_register(&options, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.struct_size = sizeof options;
+  EXPECT_EQ(cachalot_ort_register(&options, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.allocator = host.get();
+  EXPECT_EQ(cachalot_ort_register(&options, nullptr, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  options.device = 1;
+  EXPECT_EQ(cachalot_ort_register(&options, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "There is no device 1: the driver has 1.");
+  EXPECT_EQ(cachalot_ort_unregister(nullptr, &error), CACHALOT_OK);
+}
+
+TEST(Unregister, IsRefusedWhileASessionHasMemory) {
+  const Host host;
+  const Environment environment;
+  Registered registered(host);
+  const Session session(environment);
+  const std::string expected = "ONNX Runtime has " + std::to_string(registered.info().live_blocks) +
+                               " live blocks: close its sessions first.";
+  EXPECT_EQ(registered.end(), expected);
+  EXPECT_EQ(session.run(32, 32), "");  // nothing has happened
+}
+
+TEST(Unregister, ASessionWithoutTheEntryDoesNotUseIt) {
+  const Host host;
+  const Environment environment;
+  const Registered registered(host);
+  const Session session(environment, {.uses_shared_allocator = false});
+  EXPECT_EQ(session.run(32, 32), "");
+  EXPECT_EQ(registered.info().requests, 0U);
+}
+
+// One field of a message in the format of ONNX files: its number, its length, its bytes.
+std::string field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+// y = Relu(x) over any number of floats: a model without weights.
+std::string relu_model() {
+  const std::string type = field(1, "\x08\x01" + field(2, field(1, field(2, "n"))));
+  const auto value = [&](const char* name) { return field(1, name) + field(2, type); };
+  const std::string node = field(1, "x") + field(2, "y") + field(4, "Relu");
+  const std::string graph =
+      field(1, node) + field(2, "g") + field(11, value("x")) + field(12, value("y"));
+  return "\x08\x08" + field(7, graph) + field(8, "\x10\x0d");
+}
+
+// ORT keeps the address of the table in every session that was made with it.
+TEST(Unregister, ASessionThatIsLeftGetsAnErrorAndNoMemory) {
+  const Host host;
+  const Environment environment;
+  Registered registered(host);
+  OrtSessionOptions* options = nullptr;
+  ASSERT_EQ(take(ort().CreateSessionOptions(&options)), "");
+  ASSERT_EQ(take(ort().AddSessionConfigEntry(options, "session.use_env_allocators", "1")), "");
+  const std::string model = relu_model();
+  OrtSession* session = nullptr;
+  ASSERT_EQ(take(ort().CreateSessionFromArray(environment.get(), model.data(), model.size(),
+                                              options, &session)),
+            "");
+  ort().ReleaseSessionOptions(options);
+  OrtMemoryInfo* memory = nullptr;
+  ASSERT_EQ(take(ort().CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory)), "");
+  std::vector<float> data(1000, -1.0F);
+  const int64_t shape = 1000;
+  OrtValue* input = nullptr;
+  ASSERT_EQ(take(ort().CreateTensorWithDataAsOrtValue(memory, data.data(), 4000, &shape, 1,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input)),
+            "");
+  const auto run = [&] {
+    const char* const x = "x";
+    const char* const y = "y";
+    OrtValue* output = nullptr;
+    const std::string message = take(ort().Run(session, nullptr, &x, &input, 1, &y, 1, &output));
+    ort().ReleaseValue(output);
+    return message;
+  };
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(registered.info().requests, 1U);
+  EXPECT_EQ(registered.end(), "");
+  EXPECT_NE(run().find("A session asks for 4000 bytes, but cachalot is no longer registered"),
+            std::string::npos);
+  ort().ReleaseValue(input);
+  ort().ReleaseMemoryInfo(memory);
+  ort().ReleaseSession(session);
+}
+
+TEST(Unregister, WorksFromAnotherThread) {
+  const Host host;
+  const Environment environment;
+  Registered registered(host);
+  std::thread([&] { EXPECT_EQ(registered.end(), ""); }).join();
+}
+
+}  // namespace
+}  // namespace cachalot::ort_test
