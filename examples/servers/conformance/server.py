@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A server as a process of its own: started, asked, stopped."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from load import Client
+
+FETCHED = pathlib.Path(__file__).resolve().parents[3] / "build" / "onnxruntime"
+
+
+class Failed(Exception):
+    """What a server did that it should not."""
+
+
+class Server:
+    """Listens on a port of its own choice. Its output is kept, and shown if something fails."""
+
+    def __init__(self, name, command, **settings):
+        self.name, self.command = name, command
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("CACHALOT_ALLOC", "CACHALOT_DRIVER", "SERVER_", "PYTORCH_"))}
+        environment.update({"SERVER_ADDRESS": "127.0.0.1:0", "SERVER_MODELS": str(FETCHED / "models"),
+                            "SERVER_ORT": str(FETCHED / "lib" / "libonnxruntime.so"),
+                            "CACHALOT_DRIVER": "host:4GiB"})
+        environment.update({key: str(value) for key, value in settings.items()})
+        # The group is killed as a whole, if it comes to that: a command may be a wrapper.
+        self.process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.lines = []
+        self.listening = threading.Event()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.url = None
+        self._wait()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("listening on "):
+                self.listening.set()
+        self.listening.set()
+
+    def _wait(self):
+        self.listening.wait(60)
+        address = next((line.split()[2] for line in self.lines if line.startswith("listening on ")), None)
+        if address is None:
+            self.kill()
+            raise Failed("it did not start:\n" + self.output())
+        self.url = "http://" + re.sub(r"^\[::\]|^0\.0\.0\.0", "127.0.0.1", address)
+
+    def client(self):
+        return Client(self.url)
+
+    def stats(self):
+        status, stats = self.client().json("GET", "/stats")
+        if status != 200:
+            raise Failed(f"/stats answers {status}: {stats}")
+        return stats
+
+    def reserved(self):
+        return self.stats()["allocator"]["reserved_bytes.all.current"]
+
+    def configure(self, **wanted):
+        status, config = self.client().json("POST", "/config", wanted)
+        if status != 200:
+            raise Failed(f"/config answers {status}: {config}")
+        return config
+
+    def output(self):
+        return "\n".join(line[:200] for line in self.lines[-10:])
+
+    def stop(self):
+        """As a supervisor does it. Its exit status, and the last line of its output."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failed("it did not end within 60 s of SIGTERM") from None
+        self.reader.join(10)
+        return status, self.lines[-1] if self.lines else ""
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def wait_for(what, condition, seconds=10):
+    """Until the condition holds; Failed with the last that it saw otherwise."""
+    end = time.monotonic() + seconds
+    while True:
+        seen = condition()
+        if seen is True:
+            return
+        if time.monotonic() > end:
+            raise Failed(f"{what}: {seen} after {seconds} s")
+        time.sleep(0.05)
