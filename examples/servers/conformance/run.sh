@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds servers and compares what they do with one request sequence.
 #
-#   run.sh BUILD [SERVER...]    BUILD is a build tree with libcachalot_onnxruntime.so; SERVER: rust (all)
+#   run.sh BUILD [SERVER...]    BUILD is a build tree with libcachalot_onnxruntime.so; SERVER: rust go (all)
 #
 # Exit status: 0 all is well, 77 something is missing for it (an error where CI is set), else something failed.
 set -eu
@@ -16,7 +16,7 @@ fetched=build/onnxruntime
 CACHALOT_LIB_DIR=$(cd "$1" && pwd)
 export CACHALOT_LIB_DIR
 shift
-[ $# -gt 0 ] || set -- rust
+[ $# -gt 0 ] || set -- rust go
 
 [ -e "$fetched/models" ] || leave_out "ONNX Runtime is missing (bindings/onnxruntime/fetch.sh): servers are left out"
 [ -e "$CACHALOT_LIB_DIR/libcachalot_onnxruntime.so" ] ||
@@ -30,6 +30,11 @@ build_rust() {
     leave_out "Cargo $least or newer is missing (rustup.rs; found: ${found:-none}): the server in Rust is left out"
   cargo build --quiet --locked --manifest-path "$folder/rust/Cargo.toml" >&2
   echo "$folder/rust/target/debug/cachalot-server"
+}
+
+build_go() {
+  "$folder/go/with.sh" "$CACHALOT_LIB_DIR" go build -o target/cachalot-server .
+  echo "$folder/go/target/cachalot-server"
 }
 
 draw_images() {
@@ -46,11 +51,20 @@ draw_images() {
   PYTHONPATH=$python python3 "$folder/conformance/images.py" "$fetched/images"
 }
 
+# Those whose tools are missing are left out, each with a line of its own.
 servers=
 for name; do
-  program=$("build_$name")
-  servers="$servers $name=$program"
+  set +e
+  program=$(set -e; "build_$name")
+  status=$?
+  set -e
+  case $status in
+    0) servers="$servers $name=$program" ;;
+    77) ;;
+    *) exit "$status" ;;
+  esac
 done
+[ -n "$servers" ] || exit 77
 draw_images
 # shellcheck disable=SC2086
 exec python3 "$folder/conformance/conformance.py" "$fetched/images" "$folder/conformance/answers.json" $servers

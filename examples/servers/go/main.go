@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+// Command servers is an OCR server on ONNX Runtime, whose memory is cachalot's. examples/servers/README.md has its
+// interface.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// How often the server looks whether it is idle.
+const lookEvery = 100 * time.Millisecond
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("closed, and nothing is left")
+}
+
+func run() error {
+	settings, err := settingsFromEnv()
+	if err != nil {
+		return err
+	}
+	ort.SetSharedLibraryPath(settings.ortLibrary)
+	if err := ort.InitializeEnvironment(); err != nil {
+		return err
+	}
+	server, err := newServer(settings)
+	if err != nil {
+		return err
+	}
+	stopTrimmer := startTrimmer(server)
+	err = serve(settings.address, server)
+	stopTrimmer()
+	if err != nil {
+		return err
+	}
+	// ONNX Runtime itself stays loaded until the process ends: threads that have run it still know it.
+	return server.close()
+}
+
+// startTrimmer lets the server look again and again whether it is idle, until the function that it gives returns.
+func startTrimmer(server *server) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				server.trimWhenIdle()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// serve works until the process is told to end; what was begun is ended first.
+func serve(address string, server *server) error {
+	told, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer forget()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on %s\n", listener.Addr())
+	web := &http.Server{Handler: newRoutes(server)}
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-told.Done():
+	}
+	if err := web.Shutdown(context.Background()); err != nil {
+		return err
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
