@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds servers and compares what they do with one request sequence.
 #
-#   run.sh BUILD [SERVER...]    BUILD is a build tree with libcachalot_onnxruntime.so; SERVER: rust go (all)
+#   run.sh BUILD [SERVER...]    BUILD is a build tree with libcachalot_onnxruntime.so; SERVER: rust java go (all)
 #
 # Exit status: 0 all is well, 77 something is missing for it (an error where CI is set), else something failed.
 set -eu
@@ -16,7 +16,7 @@ fetched=build/onnxruntime
 CACHALOT_LIB_DIR=$(cd "$1" && pwd)
 export CACHALOT_LIB_DIR
 shift
-[ $# -gt 0 ] || set -- rust go
+[ $# -gt 0 ] || set -- rust java go
 
 [ -e "$fetched/models" ] || leave_out "ONNX Runtime is missing (bindings/onnxruntime/fetch.sh): servers are left out"
 [ -e "$CACHALOT_LIB_DIR/libcachalot_onnxruntime.so" ] ||
@@ -30,6 +30,10 @@ build_rust() {
     leave_out "Cargo $least or newer is missing (rustup.rs; found: ${found:-none}): the server in Rust is left out"
   cargo build --quiet --locked --manifest-path "$folder/rust/Cargo.toml" >&2
   echo "$folder/rust/target/debug/cachalot-server"
+}
+
+build_java() {
+  "$folder/java/build.sh" "$CACHALOT_LIB_DIR"
 }
 
 build_go() {

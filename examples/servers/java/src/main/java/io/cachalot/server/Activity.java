@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot.server;
+
+import java.time.Duration;
+
+/** Who works, and since when nobody does. */
+final class Activity {
+  private int working;
+  private long since = System.nanoTime();
+  private boolean isTrimmed;
+
+  /** Somebody works, until what is returned is closed. */
+  synchronized Working begin() {
+    working++;
+    return new Working();
+  }
+
+  /** Whether memory is to be given back now: true once, until the next request or change. */
+  synchronized boolean isToBeTrimmed(Duration idle) {
+    // Compared in the unit that does not overflow.
+    boolean isIdle = Duration.ofNanos(System.nanoTime() - since).compareTo(idle) >= 0;
+    if (working > 0 || isTrimmed || !isIdle) {
+      return false;
+    }
+    isTrimmed = true;
+    return true;
+  }
+
+  /** The watermark may be another one. */
+  synchronized void changed() {
+    isTrimmed = false;
+  }
+
+  private synchronized void end() {
+    working--;
+    since = System.nanoTime();
+    isTrimmed = false;
+  }
+
+  /** One who works. */
+  final class Working implements AutoCloseable {
+    private Working() {}
+
+    @Override
+    public void close() {
+      end();
+    }
+  }
+}

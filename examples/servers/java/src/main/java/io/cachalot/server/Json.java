@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot.server;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.util.Map;
+
+/** Reads and writes JSON. What is not as expected is an {@code IllegalArgumentException}. */
+final class Json {
+  private static final ObjectMapper MAPPER =
+      JsonMapper.builder().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).build();
+
+  private Json() {}
+
+  static ObjectNode object() {
+    return JsonNodeFactory.instance.objectNode();
+  }
+
+  static byte[] write(JsonNode value) {
+    try {
+      return MAPPER.writeValueAsBytes(value);
+    } catch (JsonProcessingException impossible) {
+      throw new IllegalStateException(impossible);
+    }
+  }
+
+  static JsonNode read(byte[] bytes) {
+    try {
+      return MAPPER.readTree(bytes);
+    } catch (JsonProcessingException malformed) {
+      throw new IllegalArgumentException(malformed.getOriginalMessage());
+    } catch (IOException malformed) { // bytes that are no UTF-8, for example
+      throw new IllegalArgumentException(malformed.getMessage());
+    }
+  }
+
+  static ObjectNode object(JsonNode value) {
+    if (value instanceof ObjectNode object) {
+      return object;
+    }
+    throw new IllegalArgumentException("a JSON object is expected");
+  }
+
+  static long number(Map.Entry<String, JsonNode> row) {
+    JsonNode value = row.getValue();
+    if (!value.isIntegralNumber() || !value.canConvertToLong() || value.longValue() < 0) {
+      throw new IllegalArgumentException("'" + row.getKey() + "' is no whole number of 0 or more");
+    }
+    return value.longValue();
+  }
+
+  static String text(Map.Entry<String, JsonNode> row) {
+    if (!row.getValue().isTextual()) {
+      throw new IllegalArgumentException("'" + row.getKey() + "' is no text");
+    }
+    return row.getValue().textValue();
+  }
+}

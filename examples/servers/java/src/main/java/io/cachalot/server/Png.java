@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot.server;
+
+import java.awt.image.BufferedImage;
+import java.awt.image.ColorModel;
+import java.awt.image.IndexColorModel;
+import java.awt.image.Raster;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import javax.imageio.ImageIO;
+import javax.imageio.ImageReader;
+import javax.imageio.stream.ImageInputStream;
+import javax.imageio.stream.MemoryCacheImageInputStream;
+
+/** Decodes images. Rasters are read, since {@code BufferedImage.getRGB} changes grey by a gamma. */
+final class Png {
+  /** The most pixels that are taken. */
+  private static final int MAX_PIXELS = 16 << 20;
+
+  private Png() {}
+
+  static Image decode(byte[] bytes) throws MalformedException, TooLargeException {
+    // Only this format's: ImageIO's own choice would take others too.
+    ImageReader reader = ImageIO.getImageReadersByFormatName("png").next();
+    try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(bytes))) {
+      reader.setInput(stream, true, true);
+      int width = reader.getWidth(0);
+      int height = reader.getHeight(0);
+      if ((long) width * height > MAX_PIXELS) {
+        throw new TooLargeException(
+            "the image has " + width + " x " + height + " pixels, at most " + MAX_PIXELS + " are taken");
+      }
+      return convert(reader.read(0));
+    } catch (IOException | RuntimeException malformed) { // it throws either, by what is wrong
+      throw new MalformedException("not a PNG image: " + malformed.getMessage());
+    } finally {
+      reader.dispose();
+    }
+  }
+
+  private static Image convert(BufferedImage decoded) {
+    int width = decoded.getWidth();
+    int height = decoded.getHeight();
+    int[] palette = palette(decoded.getColorModel());
+    Raster raster = decoded.getRaster();
+    int bands = raster.getNumBands();
+    int excess = raster.getSampleModel().getSampleSize(0) - 8;
+    int[] row = new int[width * bands];
+    byte[] pixels = new byte[width * height * 3];
+    int to = 0;
+    for (int y = 0; y < height; y++) {
+      raster.getPixels(0, y, width, 1, row);
+      for (int from = 0; from < row.length; from += bands) {
+        if (palette != null) {
+          int color = palette[row[from]];
+          pixels[to++] = (byte) (color >> 16);
+          pixels[to++] = (byte) (color >> 8);
+          pixels[to++] = (byte) color;
+          continue;
+        }
+        // Grey is repeated; alpha, the last of two or four samples, is dropped.
+        for (int channel = 0; channel < 3; channel++) {
+          int sample = row[bands >= 3 ? from + channel : from];
+          pixels[to++] = (byte) (excess > 0 ? sample >> excess : sample);
+        }
+      }
+    }
+    return new Image(width, height, pixels);
+  }
+
+  /** The colours of an image that has numbers of them, as grey of less than 8 bits does too; else null. */
+  private static int[] palette(ColorModel model) {
+    if (!(model instanceof IndexColorModel)) {
+      return null;
+    }
+    int[] palette = new int[256]; // a number beyond the last is black
+    ((IndexColorModel) model).getRGBs(palette);
+    return palette;
+  }
+}
