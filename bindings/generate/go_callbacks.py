@@ -126,5 +126,6 @@ def trampoline(interface: Interface, t: Entry) -> str:
     name = exported(t)
     failed = [f"\tresult = {FAILED[t.name]}\n"] if t.name in FAILED else []
     return (f"//export {name}\nfunc {name}({', '.join(parameters)}){result} {{\n"
-            + "\tdefer caught()\n" + "".join(failed)
-            + (f"\tresult = {call}\n\treturn\n" if result else f"\t{call}\n") + "}")
+            + "\treturned := false\n\tdefer caught(&returned)\n" + "".join(failed)
+            + (f"\tresult = {call}\n" if result else f"\t{call}\n") + "\treturned = true\n"
+            + ("\treturn\n" if result else "") + "}")

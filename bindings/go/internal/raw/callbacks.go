@@ -96,97 +96,125 @@ type PoolRoutePredicateFn func(stream Stream) int32
 
 //export cachalotGoTraceObserverFn
 func cachalotGoTraceObserverFn(handle C.uintptr_t, entry *C.cachalot_trace_entry) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	cgo.Handle(handle).Value().(TraceObserverFn)(traceEntryOf(entry))
+	returned = true
 }
 
 //export cachalotGoOutOfMemoryObserverFn
 func cachalotGoOutOfMemoryObserverFn(handle C.uintptr_t, numbers *C.cachalot_out_of_memory) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	cgo.Handle(handle).Value().(OutOfMemoryObserverFn)(ofMemoryOf(numbers))
+	returned = true
 }
 
 //export cachalotGoRejectionObserverFn
 func cachalotGoRejectionObserverFn(handle C.uintptr_t, numbers *C.cachalot_rejection) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	cgo.Handle(handle).Value().(RejectionObserverFn)(rejectionOf(numbers))
+	returned = true
 }
 
 //export cachalotGoFreeMemoryFn
 func cachalotGoFreeMemoryFn(handle C.uintptr_t, device C.int32_t, size C.uint64_t) (result C.int32_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = C.int32_t(cgo.Handle(handle).Value().(FreeMemoryFn)(int32(device), uint64(size)))
+	returned = true
 	return
 }
 
 //export cachalotGoReadFn
 func cachalotGoReadFn(handle C.uintptr_t, buffer_ unsafe.Pointer, capacity C.size_t) (result C.int64_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = -1
 	result = C.int64_t(cgo.Handle(handle).Value().(ReadFn)(unsafe.Slice((*byte)(buffer_), int(capacity))))
+	returned = true
 	return
 }
 
 //export cachalotGoWriteFn
 func cachalotGoWriteFn(handle C.uintptr_t, data unsafe.Pointer, size C.size_t) (result C.int32_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = 1
 	result = C.int32_t(cgo.Handle(handle).Value().(WriteFn)(unsafe.Slice((*byte)(data), int(size))))
+	returned = true
 	return
 }
 
 //export cachalotGoAllocatorOptionsLog
 func cachalotGoAllocatorOptionsLog(handle C.uintptr_t, level C.int32_t, message *C.char) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	cgo.Handle(handle).Value().(*AllocatorOptions).Log(int32(level), C.GoString(message))
+	returned = true
 }
 
 //export cachalotGoAllocatorOptionsContextCapture
 func cachalotGoAllocatorOptionsContextCapture(handle C.uintptr_t) (result C.uint64_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = C.uint64_t(cgo.Handle(handle).Value().(*AllocatorOptions).ContextCapture())
+	returned = true
 	return
 }
 
 //export cachalotGoAllocatorOptionsContextText
 func cachalotGoAllocatorOptionsContextText(handle C.uintptr_t, context C.uint64_t, buffer_ *C.char, capacity C.size_t) (result C.size_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = copyText(cgo.Handle(handle).Value().(*AllocatorOptions).ContextText(uint64(context)), buffer_, capacity)
+	returned = true
 	return
 }
 
 //export cachalotGoPoolSourceAllocate
 func cachalotGoPoolSourceAllocate(handle C.uintptr_t, size C.uint64_t, device C.int32_t, stream C.cachalot_stream) (result C.cachalot_address) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = C.cachalot_address(cgo.Handle(handle).Value().(*PoolSource).Allocate(uint64(size), int32(device), Stream(stream)))
+	returned = true
 	return
 }
 
 //export cachalotGoPoolSourceFree
 func cachalotGoPoolSourceFree(handle C.uintptr_t, address C.cachalot_address, size C.uint64_t, device C.int32_t, stream C.cachalot_stream) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	cgo.Handle(handle).Value().(*PoolSource).Free(Address(address), uint64(size), int32(device), Stream(stream))
+	returned = true
 }
 
 //export cachalotGoPoolRoutePredicate
 func cachalotGoPoolRoutePredicate(handle C.uintptr_t, stream C.cachalot_stream) (result C.int32_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = C.int32_t(cgo.Handle(handle).Value().(*PoolRoute).Predicate(Stream(stream)))
+	returned = true
 	return
 }
 
 //export cachalotGoTenantOptionsPressure
 func cachalotGoTenantOptionsPressure(handle C.uintptr_t, pressure *C.cachalot_pressure) (result C.uint64_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = C.uint64_t(cgo.Handle(handle).Value().(*TenantOptions).Pressure(pressureOf(pressure)))
+	returned = true
 	return
 }
 
 //export cachalotGoReplayOptionsProgress
 func cachalotGoReplayOptionsProgress(handle C.uintptr_t, done C.uint64_t, total C.uint64_t) (result C.int32_t) {
-	defer caught()
+	returned := false
+	defer caught(&returned)
 	result = 1
 	result = C.int32_t(cgo.Handle(handle).Value().(*ReplayOptions).Progress(uint64(done), uint64(total)))
+	returned = true
 	return
 }
 

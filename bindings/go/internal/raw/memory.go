@@ -10,6 +10,7 @@ import "C"
 import (
 	"fmt"
 	"log"
+	"os"
 	"runtime/cgo"
 	"runtime/debug"
 	"sync/atomic"
@@ -150,16 +151,33 @@ func CheckInterface() error {
 // OnPanic gets what a callback panicked with and the stack; nil: the standard logger does.
 var OnPanic atomic.Pointer[func(value any, stack []byte)]
 
-// caught ends a panic where Go returns to C, which knows nothing of it.
-func caught() {
+// caught ends a panic where Go returns to C, which knows nothing of it. A goroutine that ends there would leave
+// behind what C has begun, locks included, and a thread that is inside of it for ever: nothing good can follow.
+func caught(returned *bool) {
 	value := recover()
 	if value == nil {
+		if !*returned {
+			leftForEver()
+		}
 		return
 	}
 	if handler := OnPanic.Load(); handler != nil {
-		defer func() { _ = recover() }()
+		handled := false
+		defer func() {
+			if recover() == nil && !handled {
+				leftForEver()
+			}
+		}()
 		(*handler)(value, debug.Stack())
+		handled = true
 		return
 	}
 	log.Printf("cachalot: a callback panicked: %v\n%s", value, debug.Stack())
+}
+
+func leftForEver() {
+	fmt.Fprintf(os.Stderr, "cachalot: runtime.Goexit (which t.FailNow, t.Fatal and t.Skip call) ended a goroutine "+
+		"within a callback, so the call of the library that led there can never return: the program ends\n%s",
+		debug.Stack())
+	os.Exit(2)
 }
