@@ -12,7 +12,7 @@ from .names import bare, pascal
 from .roles import OUTLIVES_CALL, Argument, arguments, bound, takes_error
 
 # Objects whose functions take locks: from within a callback under a lock they are refused.
-LOCKING = {"cachalot_allocator", "cachalot_tenant"}
+LOCKING = ("cachalot_allocator", "cachalot_tenant")
 REFUSED = "cachalot_go_is_locked()"
 
 
@@ -29,6 +29,12 @@ def write(interface: Interface) -> dict[str, str]:
 def takes_locks(f: Function) -> bool:
     return any(p.type.name in LOCKING and p.type.pointers == 1 and not p.type.is_const
                for p in f.signature.parameters)
+
+
+def used(f: Function) -> list[str]:
+    """What a call is remembered by while it lasts: its allocator and its tenant, 0 for none."""
+    names = {p.type.name: p.name for p in f.signature.parameters if p.type.pointers == 1 and not p.type.is_const}
+    return [names.get(locking, "0") for locking in LOCKING]
 
 
 def is_wrapped(f: Function) -> bool:
@@ -106,12 +112,17 @@ def definition(interface: Interface, f: Function) -> str:
     head = declaration(interface, f) + " {\n"
     if not result_fields(interface, f):
         return f"{head}  return {REFUSED} ? 0 : {call};\n}}"
+    before = after = ""
+    if takes_locks(f) and "destroy" not in f.name:  # nothing may use what is being destroyed, callbacks of that included
+        before = (f"  cachalot_go_call call = {{{', '.join([*used(f), 'cachalot_go_thread.calls'])}}};\n"
+                  "  cachalot_go_thread.calls = &call;\n")
+        after = "  cachalot_go_thread.calls = call.outer;\n"
     if takes_locks(f):
         call = f"{REFUSED} ? cachalot_go_refuse(&error)\n      : {call}"
     return (f"{head}  {result_type(f)} result = {{0}};\n"
             "  cachalot_error error;\n"
             "  error.struct_size = sizeof error;\n"
-            f"  result.status = (int32_t)({call});\n"
+            f"{before}  result.status = (int32_t)({call});\n{after}"
             "  if (result.status != CACHALOT_OK) {\n    result.error = cachalot_go_keep(&error);\n  }\n"
             "  return result;\n}")
 

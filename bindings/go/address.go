@@ -15,8 +15,8 @@ func (a *Allocator) AllocateAddress(size uint64, device int, stream Stream) (Add
 	if err != nil {
 		return 0, err
 	}
+	defer c.leave()
 	address, err := raw.Allocate(a.raw, size, int32(device), raw.Stream(stream))
-	c.leave()
 	return Address(address), wrap(err)
 }
 
@@ -28,9 +28,8 @@ func (a *Allocator) Free(address Address) error {
 	if err != nil {
 		return err
 	}
-	err = raw.Free(a.raw, raw.Address(address))
-	c.leave()
-	return wrap(err)
+	defer c.leave()
+	return wrap(raw.Free(a.raw, raw.Address(address)))
 }
 
 // FreeOnStream is Free, made while current is the thread's current stream (matters during captures).

@@ -50,7 +50,7 @@ func look[T any](a *Allocator, call func(raw.Allocator) T) T {
 }
 
 // Close gives all memory back and ends the allocator, once the calls of other goroutines that are under way have
-// returned; calls that begin meanwhile are ErrClosed. Again: nothing.
+// returned; calls that begin meanwhile wait for how it ends, and are ErrClosed if it was not refused. Again: nothing.
 //
 // ErrInvalidState while blocks are live (the message has their number), or from within a callback: then the
 // allocator is there as before.
@@ -126,20 +126,16 @@ func (a *Allocator) AllocateWith(ctx context.Context, request Request) (*Block, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, err := a.gate.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer c.leave()
 	r := request.raw()
 	var address raw.Address
+	var err error
 	if s := scopeOf(ctx); s == nil {
-		address, err = raw.AllocateWith(a.raw, &r)
+		address, err = ask(a, func(allocator raw.Allocator) (raw.Address, error) { return raw.AllocateWith(allocator, &r) })
 	} else {
 		address, err = s.allocate(a, &r)
 	}
 	if err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	return newBlock(a, Address(address), request.Size), nil
 }

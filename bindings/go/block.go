@@ -11,7 +11,8 @@ import (
 )
 
 // Block is memory that was handed out, with its owner: closing frees it. It keeps its allocator from being
-// collected. Any goroutine may use and close it.
+// collected. Any goroutine may use and close it; but a use that comes while another goroutine closes it may meet memory
+// that is somebody else's already, so the last use ends before Close begins, as with any memory.
 type Block struct {
 	allocator *Allocator
 	address   Address
@@ -33,9 +34,7 @@ func (b *Block) watch() {
 }
 
 func (b *Block) report() {
-	if !b.allocator.gate.closed.Load() {
-		reportLeak(Leak{Kind: "block", Address: b.address, Size: b.size})
-	}
+	reportUnlessEnded(b.allocator.gate, Leak{Kind: "block", Address: b.address, Size: b.size})
 }
 
 // Address is the block's first byte; 0 for a request of 0 bytes. It is that of the block also when the block is
@@ -112,7 +111,8 @@ func (b *Block) take() bool {
 }
 
 // Close frees the block. Again, or after its allocator: nothing. If freeing fails (from within a callback under a
-// lock, say) the block is there as before.
+// lock, say) the block is there as before. While another goroutine closes the allocator it waits for whether that is
+// refused.
 func (b *Block) Close() error {
 	return b.free(func() error { return b.allocator.Free(b.address) })
 }
@@ -128,8 +128,8 @@ func (b *Block) free(free func() error) error {
 	}
 	err := free()
 	if err != nil && !isClosed(err) {
+		b.watch() // Before anybody else can take it, who will end the watch.
 		b.gone.Store(false)
-		b.watch()
 		return err
 	}
 	return nil

@@ -25,9 +25,9 @@ compiles the library from the sources inside of the module, which needs a C++20 
 
 # Closing
 
-What is made here is closed by hand. Close can be called again; anything else on what is closed is ErrClosed, also
-while other goroutines are in a call: closing waits for these. Nothing is freed by the collector, which only reports
-what nobody closed (OnLeak).
+What is made here is closed by hand. Close can be called again; anything else on what is closed is ErrClosed. Closing
+waits for the calls of other goroutines that are under way; calls that come meanwhile wait for how it ends, since it
+may be refused. Nothing is freed by the collector, which only reports what nobody closed (OnLeak).
 
 # Errors
 
@@ -43,9 +43,11 @@ Pool.Route with RouteThisThread).
 
 # Callbacks
 
-Functions that the library calls run on the goroutine of the call. A panic in one ends there (OnPanic). Those that
-run under a lock of the library can not call the allocator: that is ErrInvalidState, and no deadlock. The library
-keeps them until the allocator is closed.
+Functions that the library calls run on the goroutine of the call. A panic in one ends there (OnPanic);
+runtime.Goexit, which t.FailNow calls, ends the program. Those that run under a lock of the library can not call any
+allocator: that is ErrInvalidState, and no deadlock. Others go on with their own allocator while another goroutine
+closes it, and wait for no other one that is being closed: that is ErrInvalidState, to be tried again. None may wait
+for another goroutine that uses its allocator. The library keeps them until the allocator is closed.
 
 # Cost
 

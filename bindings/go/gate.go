@@ -22,15 +22,27 @@ func (c *counter) leave() {
 	c.calls.Add(-1)
 }
 
-// gate lets calls of an object through until it is closed; closing waits for those that are inside. What many
-// goroutines use at once has several counters, so that they do not wait for one cache line.
+// The states of a gate.
+const (
+	isOpen int32 = iota
+	isClosing
+	hasEnded
+)
+
+// gate lets calls of an object through until it has ended; closing waits for those that are inside. Closing may be
+// refused, so calls that come meanwhile wait for how it ends: only what has ended is ErrClosed. Calls from within
+// a callback of a call that is inside go on, since closing waits for that one. What many goroutines use at once has
+// several counters, so that they do not wait for one cache line.
+//
+// Who is inside of a tenant may enter its allocator, and not the other way round: then each could wait for the other.
 type gate struct {
 	what     string
-	closed   atomic.Bool
+	state    atomic.Int32
 	counters []counter
+	// object is the number of an allocator or a tenant (raw.PlaceOf); 0 of others.
+	object uintptr
 
-	closing sync.Mutex
-	ended   bool // under closing
+	closing sync.Mutex // held by who closes
 }
 
 // parallel is how many counters an allocator has: a power of two.
@@ -46,7 +58,29 @@ func (g *gate) enter() (*counter, error) {
 	var here byte
 	c := &g.counters[uintptr(unsafe.Pointer(&here))>>11&uintptr(len(g.counters)-1)]
 	c.calls.Add(1)
-	if g.closed.Load() {
+	if g.state.Load() != isOpen {
+		return g.enterUnlessEnded(c)
+	}
+	return c, nil
+}
+
+// enterUnlessEnded is enter for what is being closed, or was. The call is counted already.
+func (g *gate) enterUnlessEnded(c *counter) (*counter, error) {
+	if g.state.Load() == isClosing {
+		// While the outer call is counted, this one may come and go.
+		place := raw.PlaceOf(g.object)
+		if place == raw.InOwnCallback {
+			return c, nil
+		}
+		c.leave()
+		if place == raw.InCallback {
+			return nil, stateError("the " + g.what + " is being closed, which is not waited for from within a callback")
+		}
+		g.closing.Lock()
+		defer g.closing.Unlock()
+		c.calls.Add(1)
+	}
+	if g.state.Load() == hasEnded {
 		c.leave()
 		return nil, closedError(g.what)
 	}
@@ -56,32 +90,47 @@ func (g *gate) enter() (*counter, error) {
 // close ends the object once no call is inside; again: nothing. If end fails the object is open as before. From
 // within a callback nothing is waited for: the call that led there may be the one that is inside.
 func (g *gate) close(end func() error) error {
-	inCallback := raw.IsInCallback()
-	if !inCallback {
+	if g.hasEnded() {
+		return nil
+	}
+	place := raw.PlaceOf(g.object)
+	if place == raw.InOwnCallback {
+		return stateError("the " + g.what + " is in use: it can not be closed from within a callback of its own")
+	}
+	if place == raw.Outside {
 		g.closing.Lock()
 	} else if !g.closing.TryLock() {
 		return g.inUse()
 	}
 	defer g.closing.Unlock()
-	if g.ended {
+	if g.hasEnded() {
 		return nil
 	}
-	g.closed.Store(true)
-	if inCallback && g.busy() {
-		g.closed.Store(false)
+	if place != raw.Outside && g.busy() {
 		return g.inUse()
 	}
-	g.wait()
+	verdict := isOpen
+	defer func() { g.state.Store(verdict) }()
+	g.state.Store(isClosing)
+	if place == raw.Outside {
+		g.wait()
+	} else if g.busy() {
+		return g.inUse()
+	}
 	if err := end(); err != nil {
-		g.closed.Store(false)
 		return err
 	}
-	g.ended = true
+	verdict = hasEnded
 	return nil
 }
 
+// hasEnded says whether it is closed for ever.
+func (g *gate) hasEnded() bool {
+	return g.state.Load() == hasEnded
+}
+
 func (g *gate) inUse() error {
-	return stateError("the " + g.what + " is in use: it can not be closed from within a callback of its own")
+	return stateError("the " + g.what + " is in use, which is not waited for from within a callback")
 }
 
 func (g *gate) busy() bool {
@@ -93,7 +142,8 @@ func (g *gate) busy() bool {
 	return false
 }
 
-// wait returns when nobody is inside. Who comes now leaves at once, so each counter has to be seen at 0 only once.
+// wait returns when nobody is inside. Who comes now leaves at once, or before the call that it was made from, so each
+// counter has to be seen at 0 only once.
 func (g *gate) wait() {
 	pause := time.Microsecond
 	for i := range g.counters {

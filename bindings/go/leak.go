@@ -61,11 +61,31 @@ func reportLeak(leak Leak) {
 	log.Print(leak)
 }
 
-// watch reports the owner, if it is collected while its gate is open.
+// watch reports the owner, if it is collected before its gate was closed.
 func watch[T any](owner *T, g *gate) {
+	runtime.AddCleanup(owner, func(g *gate) { reportUnlessEnded(g, Leak{Kind: g.what}) }, g)
+}
+
+// watchWithin is watch for what ends with something else.
+func watchWithin[T any](owner *T, g, within *gate) {
 	runtime.AddCleanup(owner, func(g *gate) {
-		if !g.closed.Load() {
-			reportLeak(Leak{Kind: g.what})
+		if !g.hasEnded() {
+			reportUnlessEnded(within, Leak{Kind: g.what})
 		}
 	}, g)
+}
+
+// reportUnlessEnded is for a goroutine of the runtime, which must not wait for how closing ends.
+func reportUnlessEnded(g *gate, leak Leak) {
+	switch g.state.Load() {
+	case isOpen:
+		reportLeak(leak)
+	case isClosing:
+		go func() {
+			if c, err := g.enter(); err == nil {
+				c.leave()
+				reportLeak(leak)
+			}
+		}()
+	}
 }

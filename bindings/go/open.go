@@ -171,6 +171,7 @@ func Open(options ...Option) (*Allocator, error) {
 	}
 	a := &Allocator{gate: newGate("allocator", parallel), raw: opened, keep: keep, tracksBlocks: o.trackBlocks}
 	a.isHost = a.DriverName() == "host"
+	a.gate.object = raw.NumberOf(opened)
 	watch(a, a.gate)
 	return a, nil
 }

@@ -69,6 +69,7 @@ func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
 	}
 	replay := &Replay{gate: newGate("replay", parallel), raw: run}
 	replay.allocator = &Allocator{gate: replay.gate, raw: raw.ReplayAllocator(run), parent: replay}
+	replay.gate.object = raw.NumberOf(replay.allocator.raw)
 	watch(replay, replay.gate)
 	return replay, nil
 }

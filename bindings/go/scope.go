@@ -99,7 +99,7 @@ func (s *scope) allocate(a *Allocator, request *raw.Request) (raw.Address, error
 		defer c.leave()
 		told.Tenant = s.tenant.raw
 	}
-	return raw.AllocateScoped(a.raw, &told, request)
+	return ask(a, func(r raw.Allocator) (raw.Address, error) { return raw.AllocateScoped(r, &told, request) })
 }
 
 // onThread begins something of the thread, and locks the goroutine to it until the function that it gives ends it.

@@ -77,6 +77,7 @@ func (a *Allocator) CreateTenant(options TenantOptions) (*Tenant, error) {
 		return nil, err
 	}
 	t := &Tenant{gate: newGate("tenant", 1), raw: tenant, allocator: a}
+	t.gate.object = raw.NumberOfTenant(tenant)
 	watch(t, t.gate)
 	return t, nil
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "batch.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "memory.h"
@@ -44,11 +45,23 @@ cachalot_go_batch_result cachalot_go_free_batch(uintptr_t allocator, const cacha
 }
 
 static _Thread_local char* thread_metadata;
+static _Thread_local int32_t depths[2];
+static pthread_key_t metadata_key;
+static pthread_once_t metadata_once = PTHREAD_ONCE_INIT;
+
+/* Frees a thread's text when the thread ends. */
+static void make_metadata_key(void) { pthread_key_create(&metadata_key, free); }
 
 void cachalot_go_remember_metadata(const char* text) {
+  pthread_once(&metadata_once, make_metadata_key);
   free(thread_metadata);
   thread_metadata = text != NULL ? strdup(text) : NULL;
+  pthread_setspecific(metadata_key, thread_metadata);
 }
+
+const char* cachalot_go_metadata(void) { return thread_metadata != NULL ? thread_metadata : ""; }
+
+int32_t cachalot_go_scopes(int32_t kind, int32_t more) { return depths[kind] += more; }
 
 typedef struct {
   size_t labels;
@@ -98,6 +111,8 @@ cachalot_go_scoped_result cachalot_go_allocate_scoped(uintptr_t allocator, const
   cachalot_error error;
   error.struct_size = sizeof error;
   scope begun = {0};
+  cachalot_go_call call = {allocator, (uintptr_t)tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   if (cachalot_go_is_locked()) {
     result.status = cachalot_go_refuse(&error);
   } else {
@@ -107,6 +122,7 @@ cachalot_go_scoped_result cachalot_go_allocate_scoped(uintptr_t allocator, const
     }
     end(&begun, tenant);
   }
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }

@@ -52,9 +52,40 @@ func RememberMetadata(text string) {
 	C.cachalot_go_remember_metadata(m.text(text))
 }
 
-// IsInCallback says whether the calling goroutine is inside of a function that the library called.
-func IsInCallback() bool {
-	return C.cachalot_go_is_in_callback() != 0
+// Metadata is that text.
+func Metadata() string {
+	return C.GoString(C.cachalot_go_metadata())
+}
+
+// ScopeKind is a kind of scopes that a thread counts.
+type ScopeKind int32
+
+// The kinds.
+const (
+	LabelScopes ScopeKind = iota
+	MetadataScopes
+)
+
+// Scopes is for a goroutine that is locked to its thread: how many scopes of a kind it is in, after a change.
+func Scopes(kind ScopeKind, more int) int {
+	return int(C.cachalot_go_scopes(C.int32_t(kind), C.int32_t(more)))
+}
+
+// Place is where a goroutine is.
+type Place int
+
+// The places: outside of all functions that the library calls; within one, but of no call that uses an object;
+// within one of a call that does.
+const (
+	Outside Place = iota
+	InCallback
+	InOwnCallback
+)
+
+// PlaceOf says where the calling goroutine is, as the object with this number sees it; 0: one whose calls are not
+// known.
+func PlaceOf(object uintptr) Place {
+	return Place(C.cachalot_go_inside(C.uintptr_t(object)))
 }
 
 // Nothing does nothing: what a crossing costs, for the benchmarks.
@@ -70,4 +101,9 @@ func Bytes(address Address, size uint64) []byte {
 // NumberOf is a handle's address, for programs that mix this package with code in C.
 func NumberOf(allocator Allocator) uintptr {
 	return uintptr(unsafe.Pointer(allocator))
+}
+
+// NumberOfTenant is the same of a tenant.
+func NumberOfTenant(tenant Tenant) uintptr {
+	return uintptr(unsafe.Pointer(tenant))
 }

@@ -45,4 +45,10 @@ cachalot_go_scoped_result cachalot_go_allocate_scoped(uintptr_t allocator, const
 /** The text that cachalot_go_allocate_scoped leaves the thread with; NULL: none. */
 void cachalot_go_remember_metadata(const char* text);
 
+/** That text; "" for none. */
+const char* cachalot_go_metadata(void);
+
+/** How many scopes of a kind (0: labels, 1: texts) the thread is in, after a change. Ends with the thread. */
+int32_t cachalot_go_scopes(int32_t kind, int32_t more);
+
 #endif /* CACHALOT_GO_BATCH_H_ */

@@ -65,8 +65,11 @@ cachalot_go_allocate_result cachalot_go_allocate(uintptr_t allocator, uint64_t s
   cachalot_go_allocate_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_allocate((cachalot_allocator*)allocator, size, device, stream, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -77,8 +80,11 @@ cachalot_go_allocate_with_result cachalot_go_allocate_with(uintptr_t allocator, 
   cachalot_go_allocate_with_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_allocate_with((cachalot_allocator*)allocator, request, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -89,8 +95,11 @@ cachalot_go_free_result cachalot_go_free(uintptr_t allocator, cachalot_address a
   cachalot_go_free_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_free((cachalot_allocator*)allocator, address, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -101,8 +110,11 @@ cachalot_go_free_on_stream_result cachalot_go_free_on_stream(uintptr_t allocator
   cachalot_go_free_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_free_on_stream((cachalot_allocator*)allocator, address, current_stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -113,8 +125,11 @@ cachalot_go_record_stream_result cachalot_go_record_stream(uintptr_t allocator, 
   cachalot_go_record_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_record_stream((cachalot_allocator*)allocator, address, stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -125,8 +140,11 @@ cachalot_go_record_stream_on_stream_result cachalot_go_record_stream_on_stream(u
   cachalot_go_record_stream_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_record_stream_on_stream((cachalot_allocator*)allocator, address, stream, current_stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -137,8 +155,11 @@ cachalot_go_get_block_result cachalot_go_get_block(uintptr_t allocator, cachalot
   cachalot_go_get_block_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_block((cachalot_allocator*)allocator, address, out_block, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -149,8 +170,11 @@ cachalot_go_base_allocation_result cachalot_go_base_allocation(uintptr_t allocat
   cachalot_go_base_allocation_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_base_allocation((cachalot_allocator*)allocator, address, &result.base, &result.size, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -161,8 +185,11 @@ cachalot_go_empty_cache_result cachalot_go_empty_cache(uintptr_t allocator) {
   cachalot_go_empty_cache_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_empty_cache((cachalot_allocator*)allocator, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -173,8 +200,11 @@ cachalot_go_empty_device_cache_result cachalot_go_empty_device_cache(uintptr_t a
   cachalot_go_empty_device_cache_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_empty_device_cache((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -185,8 +215,11 @@ cachalot_go_empty_device_cache_on_stream_result cachalot_go_empty_device_cache_o
   cachalot_go_empty_device_cache_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_empty_device_cache_on_stream((cachalot_allocator*)allocator, device, current_stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -197,8 +230,11 @@ cachalot_go_largest_block_result cachalot_go_largest_block(uintptr_t allocator, 
   cachalot_go_largest_block_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_largest_block((cachalot_allocator*)allocator, device, at_least, &result.size, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -209,8 +245,11 @@ cachalot_go_largest_block_on_stream_result cachalot_go_largest_block_on_stream(u
   cachalot_go_largest_block_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_largest_block_on_stream((cachalot_allocator*)allocator, device, at_least, current_stream, &result.size, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -221,8 +260,11 @@ cachalot_go_set_caching_enabled_result cachalot_go_set_caching_enabled(uintptr_t
   cachalot_go_set_caching_enabled_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_caching_enabled((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -233,8 +275,11 @@ cachalot_go_set_memory_fraction_result cachalot_go_set_memory_fraction(uintptr_t
   cachalot_go_set_memory_fraction_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_memory_fraction((cachalot_allocator*)allocator, device, fraction, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -245,8 +290,11 @@ cachalot_go_memory_fraction_result cachalot_go_memory_fraction(uintptr_t allocat
   cachalot_go_memory_fraction_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_memory_fraction((cachalot_allocator*)allocator, device, &result.fraction, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -257,8 +305,11 @@ cachalot_go_set_memory_limit_result cachalot_go_set_memory_limit(uintptr_t alloc
   cachalot_go_set_memory_limit_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_memory_limit((cachalot_allocator*)allocator, device, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -269,8 +320,11 @@ cachalot_go_memory_limit_result cachalot_go_memory_limit(uintptr_t allocator, in
   cachalot_go_memory_limit_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_memory_limit((cachalot_allocator*)allocator, device, &result.bytes, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -281,8 +335,11 @@ cachalot_go_configure_result cachalot_go_configure(uintptr_t allocator, const ch
   cachalot_go_configure_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_configure((cachalot_allocator*)allocator, config, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -293,8 +350,11 @@ cachalot_go_get_config_result cachalot_go_get_config(uintptr_t allocator, char* 
   cachalot_go_get_config_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_config((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -305,8 +365,11 @@ cachalot_go_get_settings_result cachalot_go_get_settings(uintptr_t allocator, ca
   cachalot_go_get_settings_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_settings((cachalot_allocator*)allocator, out_settings, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -317,8 +380,11 @@ cachalot_go_set_settings_result cachalot_go_set_settings(uintptr_t allocator, co
   cachalot_go_set_settings_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_settings((cachalot_allocator*)allocator, settings, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -329,8 +395,11 @@ cachalot_go_enable_peer_access_result cachalot_go_enable_peer_access(uintptr_t a
   cachalot_go_enable_peer_access_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_enable_peer_access((cachalot_allocator*)allocator, device, peer, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -341,8 +410,11 @@ cachalot_go_get_device_totals_result cachalot_go_get_device_totals(uintptr_t all
   cachalot_go_get_device_totals_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_device_totals((cachalot_allocator*)allocator, device, out_totals, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -353,8 +425,11 @@ cachalot_go_check_result cachalot_go_check(uintptr_t allocator) {
   cachalot_go_check_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_check((cachalot_allocator*)allocator, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -365,8 +440,11 @@ cachalot_go_record_history_result cachalot_go_record_history(uintptr_t allocator
   cachalot_go_record_history_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_record_history((cachalot_allocator*)allocator, options, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -377,8 +455,11 @@ cachalot_go_context_of_result cachalot_go_context_of(uintptr_t allocator, cachal
   cachalot_go_context_of_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_context_of((cachalot_allocator*)allocator, address, &result.context, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -389,8 +470,11 @@ cachalot_go_context_text_result cachalot_go_context_text(uintptr_t allocator, ui
   cachalot_go_context_text_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_context_text((cachalot_allocator*)allocator, context, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -401,8 +485,11 @@ cachalot_go_annotate_result cachalot_go_annotate(uintptr_t allocator, cachalot_a
   cachalot_go_annotate_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_annotate((cachalot_allocator*)allocator, address, text, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -446,8 +533,11 @@ cachalot_go_observe_trace_result cachalot_go_observe_trace(uintptr_t allocator, 
   cachalot_go_observe_trace_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_observe_trace((cachalot_allocator*)allocator, cachalot_go_trace_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -458,8 +548,11 @@ cachalot_go_observe_out_of_memory_result cachalot_go_observe_out_of_memory(uintp
   cachalot_go_observe_out_of_memory_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_observe_out_of_memory((cachalot_allocator*)allocator, cachalot_go_out_of_memory_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -470,8 +563,11 @@ cachalot_go_observe_rejection_result cachalot_go_observe_rejection(uintptr_t all
   cachalot_go_observe_rejection_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_observe_rejection((cachalot_allocator*)allocator, cachalot_go_rejection_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -482,8 +578,11 @@ cachalot_go_register_free_memory_callback_result cachalot_go_register_free_memor
   cachalot_go_register_free_memory_callback_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_register_free_memory_callback((cachalot_allocator*)allocator, cachalot_go_free_memory_fn, (void*)callback, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -494,8 +593,11 @@ cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id) {
   cachalot_go_detach_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_detach((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -506,8 +608,11 @@ cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int3
   cachalot_go_pool_new_id_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_new_id((cachalot_allocator*)allocator, for_graph, out_id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -518,8 +623,11 @@ cachalot_go_pool_create_result cachalot_go_pool_create(uintptr_t allocator, int3
   cachalot_go_pool_create_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_create((cachalot_allocator*)allocator, device, id, options, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -530,8 +638,11 @@ cachalot_go_pool_begin_result cachalot_go_pool_begin(uintptr_t allocator, int32_
   cachalot_go_pool_begin_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_begin((cachalot_allocator*)allocator, device, id, route, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -542,8 +653,11 @@ cachalot_go_pool_end_result cachalot_go_pool_end(uintptr_t allocator, int32_t de
   cachalot_go_pool_end_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_end((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -554,8 +668,11 @@ cachalot_go_pool_end_on_stream_result cachalot_go_pool_end_on_stream(uintptr_t a
   cachalot_go_pool_end_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_end_on_stream((cachalot_allocator*)allocator, device, id, current_stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -566,8 +683,11 @@ cachalot_go_pool_release_result cachalot_go_pool_release(uintptr_t allocator, in
   cachalot_go_pool_release_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_release((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -578,8 +698,11 @@ cachalot_go_pool_empty_result cachalot_go_pool_empty(uintptr_t allocator, int32_
   cachalot_go_pool_empty_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_empty((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -590,8 +713,11 @@ cachalot_go_pool_empty_on_stream_result cachalot_go_pool_empty_on_stream(uintptr
   cachalot_go_pool_empty_on_stream_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_empty_on_stream((cachalot_allocator*)allocator, device, id, current_stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -602,8 +728,11 @@ cachalot_go_pool_set_use_on_oom_result cachalot_go_pool_set_use_on_oom(uintptr_t
   cachalot_go_pool_set_use_on_oom_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_set_use_on_oom((cachalot_allocator*)allocator, device, id, use_on_oom, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -614,8 +743,11 @@ cachalot_go_pool_set_no_split_result cachalot_go_pool_set_no_split(uintptr_t all
   cachalot_go_pool_set_no_split_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_set_no_split((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -626,8 +758,11 @@ cachalot_go_pool_use_count_result cachalot_go_pool_use_count(uintptr_t allocator
   cachalot_go_pool_use_count_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_use_count((cachalot_allocator*)allocator, device, id, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -638,8 +773,11 @@ cachalot_go_pool_has_live_result cachalot_go_pool_has_live(uintptr_t allocator, 
   cachalot_go_pool_has_live_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_has_live((cachalot_allocator*)allocator, device, id, addresses, count, &result.equal, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -650,8 +788,11 @@ cachalot_go_capture_begin_result cachalot_go_capture_begin(uintptr_t allocator, 
   cachalot_go_capture_begin_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_capture_begin((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -662,8 +803,11 @@ cachalot_go_capture_end_result cachalot_go_capture_end(uintptr_t allocator, int3
   cachalot_go_capture_end_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_capture_end((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -674,8 +818,11 @@ cachalot_go_expandable_segments_result cachalot_go_expandable_segments(uintptr_t
   cachalot_go_expandable_segments_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_expandable_segments((cachalot_allocator*)allocator, device, rows, capacity, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -686,8 +833,11 @@ cachalot_go_expandable_totals_result cachalot_go_expandable_totals(uintptr_t all
   cachalot_go_expandable_totals_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_expandable_totals((cachalot_allocator*)allocator, &result.bytes, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -698,8 +848,11 @@ cachalot_go_set_reserve_class_result cachalot_go_set_reserve_class(uintptr_t all
   cachalot_go_set_reserve_class_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_reserve_class((cachalot_allocator*)allocator, stream, name, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -710,8 +863,11 @@ cachalot_go_get_reserve_class_result cachalot_go_get_reserve_class(uintptr_t all
   cachalot_go_get_reserve_class_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_reserve_class((cachalot_allocator*)allocator, stream, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -722,8 +878,11 @@ cachalot_go_set_default_reserve_result cachalot_go_set_default_reserve(uintptr_t
   cachalot_go_set_default_reserve_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_set_default_reserve((cachalot_allocator*)allocator, name, fraction, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -734,8 +893,11 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
   cachalot_go_get_reserve_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_reserve((cachalot_allocator*)allocator, device, name, out_reserve, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -746,8 +908,11 @@ cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocat
   cachalot_go_checkpoint_take_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_checkpoint_take((cachalot_allocator*)allocator, device, id, &result.checkpoint, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -758,8 +923,11 @@ cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t alloc
   cachalot_go_checkpoint_apply_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_checkpoint_apply((cachalot_allocator*)allocator, device, (const cachalot_checkpoint*)checkpoint, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -770,8 +938,11 @@ cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address
   cachalot_go_share_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_share((cachalot_allocator*)allocator, address, buffer, capacity, &result.size, &result.offset, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -782,8 +953,11 @@ cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int3
   cachalot_go_open_shared_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_open_shared((cachalot_allocator*)allocator, device, shared, size, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -794,8 +968,11 @@ cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address t
   cachalot_go_copy_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -806,8 +983,11 @@ cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocat
   cachalot_go_pinned_allocate_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pinned_allocate((cachalot_allocator*)allocator, size, &result.memory, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -818,8 +998,11 @@ cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void
   cachalot_go_pinned_free_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pinned_free((cachalot_allocator*)allocator, memory, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -830,8 +1013,11 @@ cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, ch
   cachalot_go_metrics_text_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_metrics_text((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -842,8 +1028,11 @@ cachalot_go_report_create_result cachalot_go_report_create(uintptr_t allocator, 
   cachalot_go_report_create_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_report_create((cachalot_allocator*)allocator, options, &result.report, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1085,8 +1274,11 @@ cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, 
   cachalot_go_snapshot_take_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_snapshot_take((cachalot_allocator*)allocator, options, &result.snapshot, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1097,8 +1289,11 @@ cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t 
   cachalot_go_get_stats_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_stats((cachalot_allocator*)allocator, device, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1109,8 +1304,11 @@ cachalot_go_reset_peak_stats_result cachalot_go_reset_peak_stats(uintptr_t alloc
   cachalot_go_reset_peak_stats_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_reset_peak_stats((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1121,8 +1319,11 @@ cachalot_go_reset_accumulated_stats_result cachalot_go_reset_accumulated_stats(u
   cachalot_go_reset_accumulated_stats_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_reset_accumulated_stats((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1157,8 +1358,11 @@ cachalot_go_memory_summary_result cachalot_go_memory_summary(uintptr_t allocator
   cachalot_go_memory_summary_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_memory_summary((cachalot_allocator*)allocator, device, abbreviated, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1169,8 +1373,11 @@ cachalot_go_pool_stats_count_result cachalot_go_pool_stats_count(uintptr_t alloc
   cachalot_go_pool_stats_count_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1181,8 +1388,11 @@ cachalot_go_pool_stats_at_result cachalot_go_pool_stats_at(uintptr_t allocator, 
   cachalot_go_pool_stats_at_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1193,8 +1403,11 @@ cachalot_go_label_stats_count_result cachalot_go_label_stats_count(uintptr_t all
   cachalot_go_label_stats_count_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_label_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1205,8 +1418,11 @@ cachalot_go_label_stats_at_result cachalot_go_label_stats_at(uintptr_t allocator
   cachalot_go_label_stats_at_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_label_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1217,8 +1433,11 @@ cachalot_go_tenant_create_result cachalot_go_tenant_create(uintptr_t allocator, 
   cachalot_go_tenant_create_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_create((cachalot_allocator*)allocator, options, &result.tenant, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1241,8 +1460,11 @@ cachalot_go_allocate_for_result cachalot_go_allocate_for(uintptr_t allocator, ui
   cachalot_go_allocate_for_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_allocate_for((cachalot_allocator*)allocator, (cachalot_tenant*)tenant, size, device, stream, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1253,8 +1475,11 @@ cachalot_go_tenant_begin_result cachalot_go_tenant_begin(uintptr_t tenant) {
   cachalot_go_tenant_begin_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {0, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_begin((cachalot_tenant*)tenant, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1265,8 +1490,11 @@ cachalot_go_tenant_end_result cachalot_go_tenant_end(uintptr_t tenant) {
   cachalot_go_tenant_end_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {0, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_end((cachalot_tenant*)tenant, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1277,8 +1505,11 @@ cachalot_go_tenant_set_bytes_result cachalot_go_tenant_set_bytes(uintptr_t tenan
   cachalot_go_tenant_set_bytes_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {0, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_set_bytes((cachalot_tenant*)tenant, device, guaranteed_bytes, limit_bytes, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1289,8 +1520,11 @@ cachalot_go_tenant_set_priority_result cachalot_go_tenant_set_priority(uintptr_t
   cachalot_go_tenant_set_priority_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {0, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_set_priority((cachalot_tenant*)tenant, priority, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1301,8 +1535,11 @@ cachalot_go_get_tenant_stats_result cachalot_go_get_tenant_stats(uintptr_t tenan
   cachalot_go_get_tenant_stats_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {0, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_tenant_stats((cachalot_tenant*)tenant, device, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1313,8 +1550,11 @@ cachalot_go_tenant_count_result cachalot_go_tenant_count(uintptr_t allocator) {
   cachalot_go_tenant_count_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_count((cachalot_allocator*)allocator, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1325,8 +1565,11 @@ cachalot_go_tenant_stats_at_result cachalot_go_tenant_stats_at(uintptr_t allocat
   cachalot_go_tenant_stats_at_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_tenant_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1381,8 +1624,11 @@ cachalot_go_trim_result cachalot_go_trim(uintptr_t allocator, int32_t device, ui
   cachalot_go_trim_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_trim((cachalot_allocator*)allocator, device, keep_bytes, min_idle_ns, &result.released_bytes, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
@@ -1393,8 +1639,11 @@ cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t devi
   cachalot_go_trim_at_result result = {0};
   cachalot_error error;
   error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_trim_at((cachalot_allocator*)allocator, device, keep_bytes, min_idle_ns, now_ns, &result.released_bytes, &error));
+  cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }
