@@ -6,6 +6,9 @@ import "cachalot.io/go/internal/raw"
 
 // An observer lives as long as the allocator, unless the function that attaching gives detaches it. The library has
 // it by a cgo.Handle, so what it refers to, the allocator included, is not collected before the allocator is closed.
+//
+// Detaching waits for nobody: calls of other goroutines that are under way may call the observer still when it has
+// returned, so what it uses is given up later, or by the observer's own account of who is in it.
 
 // attach gives the function that detaches: again, or after the allocator: nothing.
 func (a *Allocator) attach(call func(raw.Allocator) (uint64, error)) (detach func() error, err error) {
@@ -13,20 +16,16 @@ func (a *Allocator) attach(call func(raw.Allocator) (uint64, error)) (detach fun
 	if err != nil {
 		return nil, err
 	}
-	g := newGate("observer", 1)
-	return func() error {
-		return g.close(func() error {
-			err := a.do(func(r raw.Allocator) error { return raw.Detach(r, id) })
-			if isClosed(err) {
-				return nil
-			}
-			return err
-		})
-	}, nil
+	return untilItWorks("observer", unlessGone(func() error {
+		return a.do(func(r raw.Allocator) error { return raw.Detach(r, id) })
+	})), nil
 }
 
 // ObserveTrace attaches an observer of all events, recorded or not. It is called on the goroutine of the call, under
-// a lock: calls of the allocator from within are refused (ErrInvalidState). Not from within an observer of traces.
+// a lock: calls of any allocator from within are refused (ErrInvalidState). Not from within an observer of traces.
+//
+// When detach has returned, the observer may still be running on another goroutine, or be about to: here as in the
+// functions below.
 func (a *Allocator) ObserveTrace(observer func(TraceEntry)) (detach func() error, err error) {
 	return a.attach(func(r raw.Allocator) (uint64, error) {
 		return raw.ObserveTrace(r, func(entry raw.TraceEntry) { observer(traceEntryOf(entry)) })

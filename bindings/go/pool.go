@@ -3,7 +3,7 @@
 package cachalot
 
 import (
-	"sync"
+	"errors"
 
 	"cachalot.io/go/internal/raw"
 )
@@ -17,7 +17,7 @@ const (
 	PoolNoSplit  = PoolFlags(raw.POOL_NO_SPLIT)   // its blocks are never split
 )
 
-// PoolSource is a pool's own source of segments. Its functions are called under a lock: calls of the allocator from
+// PoolSource is a pool's own source of segments. Its functions are called under a lock: calls of any allocator from
 // within are refused.
 type PoolSource struct {
 	// Allocate gives size bytes, or 0 for none, which counts as out of memory. stream is the thread's current one.
@@ -76,7 +76,7 @@ func RouteCapture(id uint64) Route {
 	return Route{raw.PoolRoute{Kind: raw.ROUTE_CAPTURE, CaptureId: id}}
 }
 
-// RoutePredicate takes requests for streams that a function accepts. It is called under a lock: calls of the
+// RoutePredicate takes requests for streams that a function accepts. It is called under a lock: calls of any
 // allocator from within are refused.
 func RoutePredicate(takes func(stream Stream) bool) Route {
 	return Route{raw.PoolRoute{
@@ -105,16 +105,11 @@ func (a *Allocator) CreatePool(device int, options PoolOptions) (*Pool, error) {
 // released, or for a source of a pool that exists.
 func (a *Allocator) JoinPool(device int, id PoolID, options PoolOptions) (*Pool, error) {
 	key := a.PoolAt(device, id)
-	before, beforeErr := key.UseCount()
 	if err := key.Create(options); err != nil {
-		// As in PyTorch a refused source of a pool that exists has raised the use count.
-		if after, afterErr := key.UseCount(); beforeErr == nil && afterErr == nil && after > before {
-			_ = key.Release()
-		}
-		return nil, err
+		return nil, err // A refused one has not raised the use count.
 	}
 	p := &Pool{key: key, gate: newGate("pool", 1)}
-	watch(p, p.gate)
+	watchWithin(p, p.gate, a.gate)
 	return p, nil
 }
 
@@ -130,8 +125,8 @@ func (p *Pool) Key() PoolKey {
 	return p.key
 }
 
-// Route routes requests to the pool until the function that it gives is called, once; of several routings the newest
-// that takes a request has it.
+// Route routes requests to the pool until the function that it gives is called; of several routings the newest that
+// takes a request has it. After an error the end can be tried again; once it has worked it does nothing.
 //
 //	end, err := pool.Route(cachalot.RouteStream(stream))
 //	if err != nil {
@@ -148,60 +143,59 @@ func (p *Pool) Route(route Route) (end func() error, err error) {
 	}
 	defer c.leave()
 	begin := func() error { return p.begin(route) }
+	endRouting := unlessGone(p.key.End)
 	if route.c.Kind == raw.ROUTE_THIS_THREAD {
-		return onThread(begin, p.end)
+		endRouting, err = onThread(begin, endRouting)
+	} else {
+		err = begin()
+		endRouting = untilItWorks("routing", endRouting)
 	}
-	if err := begin(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	var mutex sync.Mutex
-	ended := false
+	release := untilItWorks("routing", unlessGone(p.key.Release))
 	return func() error {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if ended {
-			return nil
+		if err := endRouting(); err != nil {
+			return err
 		}
-		err := p.end()
-		ended = err == nil
-		return err
+		return release()
 	}, nil
 }
 
+// begin is one entry, so that nobody closes the allocator between what it does.
 func (p *Pool) begin(route Route) error {
-	before, err := p.key.UseCount()
-	if err != nil {
-		return err
-	}
-	if err = p.key.Begin(route); err != nil {
-		// As in PyTorch a beginning that is refused has raised the use count.
-		if after, afterErr := p.key.UseCount(); afterErr == nil && after > before {
-			_ = p.key.Release()
+	return p.key.do(func(r raw.Allocator, device int32, id raw.PoolId) error {
+		err := raw.PoolBegin(r, device, id, &route.c)
+		if errors.Is(err, raw.ERROR_INVALID_STATE) {
+			// As in PyTorch the use count was raised, unless the pool was released: then it stays at 0. Both calls
+			// here are refused where the first one was, under a lock.
+			if count, countErr := raw.PoolUseCount(r, device, id); countErr == nil && count > 0 {
+				_ = raw.PoolRelease(r, device, id)
+			}
 		}
-	}
-	return err
+		return err
+	})
 }
 
-// end takes back what begin did. With the allocator its pools have ended.
-func (p *Pool) end() error {
-	err := p.key.End()
-	if err == nil {
-		err = p.key.Release()
-	}
-	if isClosed(err) {
+// unlessGone is for what has ended with its allocator.
+func unlessGone(end func() error) func() error {
+	return func() error {
+		if err := end(); !isClosed(err) {
+			return err
+		}
 		return nil
 	}
-	return err
+}
+
+// untilItWorks can be called again after a failure, and does nothing once it has worked.
+func untilItWorks(what string, end func() error) func() error {
+	g := newGate(what, 1)
+	return func() error { return g.close(end) }
 }
 
 // Close releases the pool. Again, or after its allocator: nothing.
 func (p *Pool) Close() error {
-	return p.gate.close(func() error {
-		if err := p.key.Release(); err != nil && !isClosed(err) {
-			return err
-		}
-		return nil
-	})
+	return p.gate.close(unlessGone(p.key.Release))
 }
 
 // CaptureBegin marks the begin of a graph capture on a device: until the mark is ended by the function that this
@@ -212,16 +206,7 @@ func (a *Allocator) CaptureBegin(device int) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var once sync.Once
-	return func() error {
-		var err error
-		once.Do(func() {
-			if err = a.CaptureEnd(device); isClosed(err) {
-				err = nil
-			}
-		})
-		return err
-	}, nil
+	return untilItWorks("capture", unlessGone(func() error { return a.CaptureEnd(device) })), nil
 }
 
 // CaptureEnd ends a mark of CaptureBegin. ErrInvalidState without one.

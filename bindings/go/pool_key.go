@@ -43,7 +43,7 @@ func (k PoolKey) do(call func(raw.Allocator, int32, raw.PoolId) error) error {
 }
 
 // Create creates the pool, or joins the one that has this id. ErrInvalidState for a pool that was released, or for a
-// source of a pool that exists (the use count has been raised by then).
+// source of a pool that exists; the use count is as before then.
 func (k PoolKey) Create(options PoolOptions) error {
 	return k.do(func(r raw.Allocator, device int32, id raw.PoolId) error {
 		return raw.PoolCreate(r, device, id, options.raw())
