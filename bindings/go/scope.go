@@ -5,7 +5,6 @@ package cachalot
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -47,7 +46,10 @@ func changed(ctx context.Context, change func(*scope)) context.Context {
 // has a NUL byte is ErrInvalidArgument of the request.
 func WithLabel(ctx context.Context, label string) context.Context {
 	return changed(ctx, func(s *scope) {
-		if s.err = checkLabel(label); s.err != nil {
+		if s.err == nil {
+			s.err = checkLabel(label)
+		}
+		if s.err != nil {
 			return
 		}
 		labels := make([]byte, 0, len(s.labels)+len(label)+1)
@@ -68,7 +70,10 @@ func checkLabel(label string) error {
 // "": that of the thread (MetadataScope).
 func WithMetadata(ctx context.Context, text string) context.Context {
 	return changed(ctx, func(s *scope) {
-		if s.err = checkText(text); s.err != nil {
+		if s.err == nil {
+			s.err = checkText(text)
+		}
+		if s.err != nil {
 			return
 		}
 		s.metadata = nil
@@ -137,59 +142,55 @@ func onThread(begin, end func() error) (func() error, error) {
 //	}
 //	defer end()
 //
-// Labels nest; the last is ended first. The goroutine is locked to its thread meanwhile (runtime.LockOSThread), so
-// where there is a context WithLabel costs less.
+// Labels nest; the last is ended first, else the end is ErrInvalidState. The goroutine is locked to its thread
+// meanwhile (runtime.LockOSThread), so where there is a context WithLabel costs less. A goroutine that returns without
+// having ended a scope takes its thread, and all that was said there, with it.
 func LabelScope(label string) (end func() error, err error) {
 	if err := checkLabel(label); err != nil {
 		return nil, err
 	}
+	return nested(raw.LabelScopes, "label",
+		func() error { return raw.LabelPush(label) },
+		raw.LabelPop)
+}
+
+// nested is onThread for scopes of which the last is ended first.
+func nested(kind raw.ScopeKind, what string, begin, end func() error) (func() error, error) {
 	depth := 0
 	return onThread(func() error {
-		if err := raw.LabelPush(label); err != nil {
+		if err := begin(); err != nil {
 			return err
 		}
-		depth = labelScopes.add(1)
+		depth = raw.Scopes(kind, 1)
 		return nil
 	}, func() error {
-		if labelScopes.add(0) != depth {
-			return stateError("the label is not the one that this goroutine began last")
+		if raw.Scopes(kind, 0) != depth {
+			return stateError("the " + what + " is not the one that this goroutine began last")
 		}
-		labelScopes.add(-1)
-		return raw.LabelPop()
+		if err := end(); err != nil {
+			return err
+		}
+		raw.Scopes(kind, -1)
+		return nil
 	})
 }
 
-// depths are how many label scopes each thread is in.
-type depths struct {
-	mutex    sync.Mutex
-	byThread map[int]int
-}
-
-var labelScopes = depths{byThread: map[int]int{}}
-
-// add is for a goroutine that is locked to its thread.
-func (d *depths) add(n int) int {
-	thread := syscall.Gettid()
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	depth := d.byThread[thread] + n
-	if depth == 0 {
-		delete(d.byThread, thread)
-	} else {
-		d.byThread[thread] = depth
-	}
-	return depth
-}
-
 // MetadataScope lets the entries of the history that the calling goroutine makes carry a text until the function
-// that it gives is called, on the same goroutine, which is locked to its thread meanwhile. Then they have none.
+// that it gives is called, on the same goroutine, which is locked to its thread meanwhile. Then they carry what they
+// did before: the text of the scope around it, or none. The last is ended first, else the end is ErrInvalidState.
 func MetadataScope(text string) (end func() error, err error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
 	set := func(text string) error {
+		if err := raw.SetMetadata(text); err != nil {
+			return err
+		}
 		raw.RememberMetadata(text)
-		return raw.SetMetadata(text)
+		return nil
 	}
-	return onThread(func() error { return set(text) }, func() error { return set("") })
+	outer := ""
+	return nested(raw.MetadataScopes, "text",
+		func() error { outer = raw.Metadata(); return set(text) },
+		func() error { return set(outer) })
 }
