@@ -113,7 +113,8 @@ def definition(interface: Interface, f: Function) -> str:
     if not result_fields(interface, f):
         return f"{head}  return {REFUSED} ? 0 : {call};\n}}"
     before = after = ""
-    if takes_locks(f) and "destroy" not in f.name:  # nothing may use what is being destroyed, callbacks of that included
+    # Nothing may use what is being destroyed, callbacks of that included.
+    if takes_locks(f) and "destroy" not in f.name:
         before = (f"  cachalot_go_call call = {{{', '.join([*used(f), 'cachalot_go_thread.calls'])}}};\n"
                   "  cachalot_go_thread.calls = &call;\n")
         after = "  cachalot_go_thread.calls = call.outer;\n"
