@@ -98,7 +98,7 @@ CACHALOT_API cachalot_status cachalot_pool_new_id(cachalot_allocator* allocator,
  * @param id       From cachalot_pool_new_id or of the caller's choice.
  * @param options  NULL: all defaults. Flags count for a pool that exists too; a source does not.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that was released, or for a source
- * of a pool that exists (the use count has been raised by then, as in the reference).
+ * of a pool that exists: then nothing has changed.
  */
 CACHALOT_API cachalot_status cachalot_pool_create(cachalot_allocator* allocator, int32_t device,
                                                   cachalot_pool_id id,

@@ -20,4 +20,4 @@
 #include "../source/device/nvml.cpp.inc"
 #include "../source/device/sim_captures.cpp.inc"
 #include "../source/device/sim_controls.cpp.inc"
-// Of the sources 3e00820e2d4e60105d110c76f6547f48a4c24f5f0749e3db5566fe7a7fe280a5
+// Of the sources 2c14a3481350369e9d39cf4742aeccad7e30b00a4a32189aad2fbd54b66ea5ed

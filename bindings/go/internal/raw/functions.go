@@ -663,7 +663,7 @@ func PoolNewId(allocator Allocator, forGraph int32) (id PoolId, err error) {
 // @param id       From cachalot_pool_new_id or of the caller's choice.
 // @param options  NULL: all defaults. Flags count for a pool that exists too; a source does not.
 // @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that was released, or for a source
-// of a pool that exists (the use count has been raised by then, as in the reference).
+// of a pool that exists: then nothing has changed.
 func PoolCreate(allocator Allocator, device int32, id PoolId, options *PoolOptions) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)

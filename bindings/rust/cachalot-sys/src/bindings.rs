@@ -3581,7 +3581,7 @@ unsafe extern "C" {
     /// @param id       From cachalot_pool_new_id or of the caller's choice.
     /// @param options  NULL: all defaults. Flags count for a pool that exists too; a source does not.
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that was released, or for a source
-    /// of a pool that exists (the use count has been raised by then, as in the reference).
+    /// of a pool that exists: then nothing has changed.
     pub fn cachalot_pool_create(
         allocator: *mut cachalot_allocator,
         device: i32,

@@ -179,8 +179,8 @@ impl PoolKey {
     /// Creates the pool, or joins the one that has this id. Stands for `cachalot_pool_create`.
     ///
     /// # Errors
-    /// `InvalidState` for a pool that was released, or for a source of a pool that exists (the use
-    /// count has been raised by then, as in PyTorch).
+    /// `InvalidState` for a pool that was released, or for a source of a pool that exists: then
+    /// nothing has changed.
     pub fn create(&self, options: PoolOptions) -> Result<()> {
         let mut out = ffi::sized::<sys::cachalot_pool_options>();
         out.flags = options.flags.bits();
@@ -438,18 +438,9 @@ impl Allocator {
     /// # Errors
     /// As [`PoolKey::create`].
     pub fn join_pool(&self, device: i32, id: PoolId, options: PoolOptions) -> Result<Pool> {
-        let has_source = options.source.is_some();
         let key = self.pool(device, id);
-        match key.create(options) {
-            Ok(()) => Ok(Pool { key }),
-            Err(error) => {
-                // A source for a pool that exists is refused after the use count was raised.
-                if has_source && key.use_count().is_ok_and(|count| count > 1) {
-                    let _ = key.release();
-                }
-                Err(error)
-            }
-        }
+        key.create(options)?;
+        Ok(Pool { key })
     }
 
     /// A pool by its address, which need not exist.

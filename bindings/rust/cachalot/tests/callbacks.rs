@@ -138,9 +138,12 @@ fn a_pool_gets_its_segments_from_its_source() {
     assert_eq!(block.address(), 0x10_0000_0000);
     assert_eq!(allocator.memory_allocated(0), 512, "the source's own block was freed");
     assert!(pool.has_live(&[block.address()]).unwrap());
+    let another = allocator.join_pool(0, pool.id(), PoolOptions::new()).unwrap();
     let second = Source(calls.clone(), Mutex::default());
     let refused = allocator.join_pool(0, pool.id(), PoolOptions::new().source(second));
     assert!(matches!(refused, Err(Error::InvalidState(_))));
+    assert_eq!(pool.use_count().unwrap(), 2, "what is refused takes no use of others");
+    drop(another);
     assert_eq!(pool.use_count().unwrap(), 1);
     drop(block);
     let key = pool.into_key();

@@ -571,24 +571,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   public Pool joinPool(int device, PoolId id, PoolOptions options) {
     Objects.requireNonNull(options, "options");
     PoolKey key = pool(device, id);
-    try {
-      key.create(options);
-    } catch (IllegalStateException refused) {
-      // A source for a pool that exists is refused after the use count was raised.
-      if (options.hasSource() && !core.isClosed() && isJoined(key)) {
-        key.release();
-      }
-      throw refused;
-    }
+    key.create(options);
     return new Pool(key);
-  }
-
-  private static boolean isJoined(PoolKey key) {
-    try {
-      return key.useCount() > 1;
-    } catch (IllegalStateException absent) {
-      return false;
-    }
   }
 
   /**

@@ -65,8 +65,8 @@ public final class PoolKey {
    * Creates the pool, or joins the one that has this id.
    *
    * @param options how it is made
-   * @throws IllegalStateException for a pool that was released, or for a source of a pool that exists (the use count
-   *     has been raised by then)
+   * @throws IllegalStateException for a pool that was released, or for a source of a pool that exists: nothing has
+   *     changed
    */
   public void create(PoolOptions options) {
     Objects.requireNonNull(options, "options");

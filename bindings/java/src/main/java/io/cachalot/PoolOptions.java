@@ -37,10 +37,6 @@ public final class PoolOptions {
     return this;
   }
 
-  boolean hasSource() {
-    return source != null;
-  }
-
   Structs.PoolOptions toC() {
     Structs.PoolOptions options = new Structs.PoolOptions();
     options.flags = PoolFlag.bits(flags);

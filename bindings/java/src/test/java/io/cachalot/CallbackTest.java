@@ -213,8 +213,11 @@ final class CallbackTest {
         assertEquals(2, pool.key().useCount());
       }
       assertEquals(2 * MIB, given.get());
-      assertThrows(IllegalStateException.class,
-          () -> allocator.joinPool(0, pool.id(), new PoolOptions().source(source)));
+      try (Pool another = allocator.joinPool(0, pool.id(), new PoolOptions())) {
+        assertThrows(IllegalStateException.class,
+            () -> allocator.joinPool(0, pool.id(), new PoolOptions().source(source)));
+        assertEquals(2, another.key().useCount(), "what is refused takes no use of others");
+      }
       assertEquals(1, pool.key().useCount());
       assertEquals(2 * MIB, allocator.poolStats(0).get(0).reservedBytes().all().current());
     }

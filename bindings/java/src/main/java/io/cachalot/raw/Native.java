@@ -441,7 +441,7 @@ public final class Native {
    * &#64;param id       From cachalot_pool_new_id or of the caller's choice.
    * &#64;param options  NULL: all defaults. Flags count for a pool that exists too; a source does not.
    * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that was released, or for a source
-   * of a pool that exists (the use count has been raised by then, as in the reference).
+   * of a pool that exists: then nothing has changed.
    */
   public static native int poolCreate(long allocator, int device, long idFirst, long idSecond, long options, long error);
 
