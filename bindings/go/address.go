@@ -16,7 +16,7 @@ func (a *Allocator) AllocateAddress(size uint64, device int, stream Stream) (Add
 		return 0, err
 	}
 	defer c.leave()
-	address, err := raw.Allocate(a.raw, size, int32(device), raw.Stream(stream))
+	address, err := raw.Allocate(a.raw, size, narrow(device), raw.Stream(stream))
 	return Address(address), wrap(err)
 }
 
@@ -46,7 +46,7 @@ func (a *Allocator) AllocateAddresses(addresses []Address, sizes []uint64, devic
 		return argumentError("there are not as many addresses as sizes")
 	}
 	return a.do(func(r raw.Allocator) error {
-		return raw.AllocateBatch(r, sizes, int32(device), raw.Stream(stream), rawAddresses(addresses))
+		return raw.AllocateBatch(r, sizes, narrow(device), raw.Stream(stream), rawAddresses(addresses))
 	})
 }
 

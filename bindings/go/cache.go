@@ -20,13 +20,13 @@ func (a *Allocator) EmptyCache() error {
 
 // EmptyDeviceCache is EmptyCache for one device.
 func (a *Allocator) EmptyDeviceCache(device int) error {
-	return a.do(func(r raw.Allocator) error { return raw.EmptyDeviceCache(r, int32(device)) })
+	return a.do(func(r raw.Allocator) error { return raw.EmptyDeviceCache(r, narrow(device)) })
 }
 
 // EmptyDeviceCacheOnStream is EmptyDeviceCache, made while current is the thread's current stream.
 func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
 	return a.do(func(r raw.Allocator) error {
-		return raw.EmptyDeviceCacheOnStream(r, int32(device), raw.Stream(current))
+		return raw.EmptyDeviceCacheOnStream(r, narrow(device), raw.Stream(current))
 	})
 }
 
@@ -36,7 +36,7 @@ func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
 // driver refused the rest (ErrDriver). ErrNotSupported for an idle time under backend:cudaMallocAsync.
 func (a *Allocator) Trim(device int, keepBytes uint64, minIdle time.Duration) (released uint64, err error) {
 	err = a.do(func(r raw.Allocator) error {
-		released, err = raw.Trim(r, int32(device), keepBytes, uint64(max(minIdle, 0)))
+		released, err = raw.Trim(r, narrow(device), keepBytes, uint64(max(minIdle, 0)))
 		return err
 	})
 	return released, err
@@ -45,7 +45,7 @@ func (a *Allocator) Trim(device int, keepBytes uint64, minIdle time.Duration) (r
 // TrimAt is Trim by the caller's clock, for simulations and tests: now is the time of a clock that never goes back.
 func (a *Allocator) TrimAt(device int, keepBytes uint64, minIdle, now time.Duration) (released uint64, err error) {
 	err = a.do(func(r raw.Allocator) error {
-		released, err = raw.TrimAt(r, int32(device), keepBytes, uint64(max(minIdle, 0)), uint64(max(now, 0)))
+		released, err = raw.TrimAt(r, narrow(device), keepBytes, uint64(max(minIdle, 0)), uint64(max(now, 0)))
 		return err
 	})
 	return released, err
@@ -54,14 +54,14 @@ func (a *Allocator) TrimAt(device int, keepBytes uint64, minIdle, now time.Durat
 // LargestBlock is the largest cached block in bytes. atLeast is where to start from; 0: the device's free memory
 // counts as one block. Under backend:cudaMallocAsync it is the largest that can be allocated, by trial.
 func (a *Allocator) LargestBlock(device int, atLeast uint64) (uint64, error) {
-	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.LargestBlock(r, int32(device), atLeast) })
+	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.LargestBlock(r, narrow(device), atLeast) })
 }
 
 // LargestBlockOnStream is LargestBlock, made while current is the thread's current stream (matters to
 // backend:cudaMallocAsync only).
 func (a *Allocator) LargestBlockOnStream(device int, atLeast uint64, current Stream) (uint64, error) {
 	return ask(a, func(r raw.Allocator) (uint64, error) {
-		return raw.LargestBlockOnStream(r, int32(device), atLeast, raw.Stream(current))
+		return raw.LargestBlockOnStream(r, narrow(device), atLeast, raw.Stream(current))
 	})
 }
 
@@ -78,33 +78,33 @@ func (a *Allocator) IsCachingEnabled() bool {
 // SetMemoryFraction limits what the allocator may obtain from a device to a share of its memory, 0 to 1; 1: no
 // limit. It releases nothing. ErrInvalidArgument for any other number.
 func (a *Allocator) SetMemoryFraction(device int, fraction float64) error {
-	return a.do(func(r raw.Allocator) error { return raw.SetMemoryFraction(r, int32(device), fraction) })
+	return a.do(func(r raw.Allocator) error { return raw.SetMemoryFraction(r, narrow(device), fraction) })
 }
 
 // MemoryFraction is the limit in force over the device's memory; 1 without a limit.
 func (a *Allocator) MemoryFraction(device int) (float64, error) {
-	return ask(a, func(r raw.Allocator) (float64, error) { return raw.MemoryFraction(r, int32(device)) })
+	return ask(a, func(r raw.Allocator) (float64, error) { return raw.MemoryFraction(r, narrow(device)) })
 }
 
 // SetMemoryLimit is the same limit in bytes; NoLimit: none.
 func (a *Allocator) SetMemoryLimit(device int, bytes uint64) error {
-	return a.do(func(r raw.Allocator) error { return raw.SetMemoryLimit(r, int32(device), bytes) })
+	return a.do(func(r raw.Allocator) error { return raw.SetMemoryLimit(r, narrow(device), bytes) })
 }
 
 // MemoryLimit is the limit in force in bytes; NoLimit: none.
 func (a *Allocator) MemoryLimit(device int) (uint64, error) {
-	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.MemoryLimit(r, int32(device)) })
+	return ask(a, func(r raw.Allocator) (uint64, error) { return raw.MemoryLimit(r, narrow(device)) })
 }
 
 // EnablePeerAccess lets device use peer's memory, that of its expandable segments included, present and future.
 func (a *Allocator) EnablePeerAccess(device, peer int) error {
-	return a.do(func(r raw.Allocator) error { return raw.EnablePeerAccess(r, int32(device), int32(peer)) })
+	return a.do(func(r raw.Allocator) error { return raw.EnablePeerAccess(r, narrow(device), narrow(peer)) })
 }
 
 // DeviceTotals is where a device's memory is.
 func (a *Allocator) DeviceTotals(device int) (DeviceTotals, error) {
 	totals, err := ask(a, func(r raw.Allocator) (raw.DeviceTotals, error) {
-		return raw.GetDeviceTotals(r, int32(device))
+		return raw.GetDeviceTotals(r, narrow(device))
 	})
 	return DeviceTotals(totals), err
 }

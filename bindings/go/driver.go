@@ -31,7 +31,7 @@ func OpenDriver(name string) (*Driver, error) {
 // capacity is in bytes for each device, 0: 4 GiB; touched memory only is taken from the system. devices is their
 // number, 0: 1. The caller closes the driver. ErrInvalidArgument for a negative number of devices.
 func OpenHost(capacity uint64, devices int) (*Driver, error) {
-	return newDriver(func() (raw.Driver, error) { return raw.DriverCreateHost(capacity, int32(devices)) })
+	return newDriver(func() (raw.Driver, error) { return raw.DriverCreateHost(capacity, narrow(devices)) })
 }
 
 func newDriver(open func() (raw.Driver, error)) (*Driver, error) {

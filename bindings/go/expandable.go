@@ -32,7 +32,7 @@ type Reserve struct {
 // ExpandableSegments are those of a device in the order of their creation, those of the default stream left out.
 func (a *Allocator) ExpandableSegments(device int) ([]ExpandableSegment, error) {
 	found, err := ask(a, func(r raw.Allocator) ([]raw.ExpandableSegment, error) {
-		return raw.ExpandableSegments(r, int32(device))
+		return raw.ExpandableSegments(r, narrow(device))
 	})
 	segments := make([]ExpandableSegment, len(found))
 	for i, row := range found {
@@ -76,6 +76,6 @@ func (a *Allocator) Reserve(device int, name string) (Reserve, error) {
 	if err := checkText(name); err != nil {
 		return Reserve{}, err
 	}
-	c, err := ask(a, func(r raw.Allocator) (raw.Reserve, error) { return raw.GetReserve(r, int32(device), name) })
+	c, err := ask(a, func(r raw.Allocator) (raw.Reserve, error) { return raw.GetReserve(r, narrow(device), name) })
 	return Reserve{c.HasReserve != 0, c.IsClassKnown != 0, c.ReserveBytes, c.SegmentBytes}, err
 }

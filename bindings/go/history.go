@@ -28,7 +28,7 @@ const (
 
 // String is PyTorch's name of the action, "segment_alloc"; "unknown" for a number that is none.
 func (a Action) String() string {
-	return raw.ActionName(int32(a))
+	return raw.ActionName(narrow(a))
 }
 
 // MarshalText is String, for JSON.
@@ -101,7 +101,7 @@ func (a *Allocator) RecordHistory(options HistoryOptions) error {
 	if err := checkText(skipped); err != nil {
 		return err
 	}
-	c := raw.HistoryOptions{Enabled: flag(options.Enabled), Context: int32(options.Contexts),
+	c := raw.HistoryOptions{Enabled: flag(options.Enabled), Context: narrow(options.Contexts),
 		MaxEntries: options.MaxEntries, Clear: flag(options.Clear), SkipActions: text(skipped)}
 	return a.do(func(r raw.Allocator) error { return raw.RecordHistory(r, &c) })
 }

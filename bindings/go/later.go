@@ -35,7 +35,7 @@ func (a *Allocator) ApplyCheckpoint(device int, checkpoint *Checkpoint) error {
 	if checkpoint != nil {
 		c = checkpoint.raw
 	}
-	return a.do(func(r raw.Allocator) error { return raw.CheckpointApply(r, int32(device), c) })
+	return a.do(func(r raw.Allocator) error { return raw.CheckpointApply(r, narrow(device), c) })
 }
 
 // SharedBlock is what another process needs to open a block.
@@ -57,7 +57,7 @@ func (a *Allocator) Share(address Address) (shared SharedBlock, err error) {
 // OpenShared opens memory that another process shares. ErrNotSupported in this version.
 func (a *Allocator) OpenShared(device int, shared SharedBlock) (Address, error) {
 	address, err := ask(a, func(r raw.Allocator) (raw.Address, error) {
-		return raw.OpenShared(r, int32(device), shared.Data)
+		return raw.OpenShared(r, narrow(device), shared.Data)
 	})
 	if err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (a *Allocator) OpenShared(device int, shared SharedBlock) (Address, error) 
 // Copy copies size bytes between devices on a stream. ErrNotSupported in this version.
 func (a *Allocator) Copy(to Address, toDevice int, from Address, fromDevice int, size uint64, stream Stream) error {
 	return a.do(func(r raw.Allocator) error {
-		return raw.Copy(r, raw.Address(to), int32(toDevice), raw.Address(from), int32(fromDevice), size,
+		return raw.Copy(r, raw.Address(to), narrow(toDevice), raw.Address(from), narrow(fromDevice), size,
 			raw.Stream(stream))
 	})
 }

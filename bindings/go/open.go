@@ -31,7 +31,7 @@ func WithOptions(options Options) Option {
 
 // WithRelease chooses the PyTorch release whose decisions are made.
 func WithRelease(release Release) Option {
-	return func(o *opening) { o.options.Release = int32(release) }
+	return func(o *opening) { o.options.Release = narrow(release) }
 }
 
 // Mends are defects of PyTorch that are kept by default because they change decisions; docs/differences.md
@@ -128,7 +128,7 @@ const (
 
 // WithContextSource chooses where the contexts of the history come from.
 func WithContextSource(source ContextSource) Option {
-	return func(o *opening) { o.options.ContextSource = int32(source) }
+	return func(o *opening) { o.options.ContextSource = narrow(source) }
 }
 
 // WithContexts lets the program give the contexts of the history: capture gives the one of the calling goroutine as

@@ -202,7 +202,7 @@ func (p *Pool) Close() error {
 // gives, calls on captured streams make no driver call that a capture forbids. Under Release2_11 routing does that,
 // and marks change nothing.
 func (a *Allocator) CaptureBegin(device int) (end func() error, err error) {
-	err = a.do(func(r raw.Allocator) error { return raw.CaptureBegin(r, int32(device)) })
+	err = a.do(func(r raw.Allocator) error { return raw.CaptureBegin(r, narrow(device)) })
 	if err != nil {
 		return nil, err
 	}
@@ -211,5 +211,5 @@ func (a *Allocator) CaptureBegin(device int) (end func() error, err error) {
 
 // CaptureEnd ends a mark of CaptureBegin. ErrInvalidState without one.
 func (a *Allocator) CaptureEnd(device int) error {
-	return a.do(func(r raw.Allocator) error { return raw.CaptureEnd(r, int32(device)) })
+	return a.do(func(r raw.Allocator) error { return raw.CaptureEnd(r, narrow(device)) })
 }

@@ -39,7 +39,7 @@ func (k PoolKey) String() string {
 }
 
 func (k PoolKey) do(call func(raw.Allocator, int32, raw.PoolId) error) error {
-	return k.allocator.do(func(r raw.Allocator) error { return call(r, int32(k.device), raw.PoolId(k.id)) })
+	return k.allocator.do(func(r raw.Allocator) error { return call(r, narrow(k.device), raw.PoolId(k.id)) })
 }
 
 // Create creates the pool, or joins the one that has this id. ErrInvalidState for a pool that was released, or for a

@@ -25,7 +25,7 @@ type ReplayOptions struct {
 }
 
 func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
-	c := &raw.ReplayOptions{Release: int32(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
+	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
 		Fraction: o.Fraction}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {

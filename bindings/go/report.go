@@ -33,7 +33,7 @@ type Report struct {
 // ErrInvalidArgument for a size of 2^60 and more; ErrInvalidState where the request would be routed to a pool that is
 // gone; ErrDriver; ErrNotSupported under backend:cudaMallocAsync.
 func (a *Allocator) Report(options ReportOptions) (*Report, error) {
-	c := raw.ReportOptions{Device: int32(options.Device), Size: options.Size, Stream: raw.Stream(options.Stream)}
+	c := raw.ReportOptions{Device: narrow(options.Device), Size: options.Size, Stream: raw.Stream(options.Stream)}
 	made, err := ask(a, func(r raw.Allocator) (raw.Report, error) { return raw.ReportCreate(r, &c) })
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ const (
 )
 
 // String is the word of the JSON, "from_cache"; "unknown" for a number that is none.
-func (o Outcome) String() string { return raw.ReportOutcomeName(int32(o)) }
+func (o Outcome) String() string { return raw.ReportOutcomeName(narrow(o)) }
 
 // MarshalText is String, for JSON.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
@@ -87,7 +87,7 @@ const (
 )
 
 // String is the word of the JSON, "too_small"; "unknown" for a number that is none.
-func (r Reason) String() string { return raw.ReportReasonName(int32(r)) }
+func (r Reason) String() string { return raw.ReportReasonName(narrow(r)) }
 
 // MarshalText is String, for JSON.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

@@ -26,7 +26,7 @@ type SimOptions struct {
 // OpenSim makes a simulated driver, which the caller closes. ErrInvalidArgument for a negative number of devices.
 func OpenSim(options SimOptions) (*Sim, error) {
 	driver, err := newDriver(func() (raw.Driver, error) {
-		return raw.SimCreate(&raw.SimOptions{Capacity: options.Capacity, DeviceCount: int32(options.Devices)})
+		return raw.SimCreate(&raw.SimOptions{Capacity: options.Capacity, DeviceCount: narrow(options.Devices)})
 	})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ type SimFailure struct {
 // Fail lets driver calls fail. Failures of other codes that were ordered before stay.
 func (s *Sim) Fail(failure SimFailure) error {
 	return s.do(func(d raw.Driver) error {
-		return raw.SimFail(d, &raw.SimFailure{Calls: uint32(failure.Calls), Code: int32(failure.Code),
+		return raw.SimFail(d, &raw.SimFailure{Calls: uint32(failure.Calls), Code: narrow(failure.Code),
 			After: failure.After, Count: failure.Count})
 	})
 }
@@ -112,32 +112,32 @@ func (s *Sim) GiveAddresses(device int, addresses ...Address) error {
 	for i, address := range addresses {
 		given[i] = raw.Address(address)
 	}
-	return s.do(func(d raw.Driver) error { return raw.SimGiveAddresses(d, int32(device), given) })
+	return s.do(func(d raw.Driver) error { return raw.SimGiveAddresses(d, narrow(device), given) })
 }
 
 // QueueWork queues a piece of work on a stream: it stays unfinished, and events recorded from now on wait for it.
 func (s *Sim) QueueWork(device int, stream Stream) error {
-	return s.do(func(d raw.Driver) error { return raw.SimQueueWork(d, int32(device), raw.Stream(stream)) })
+	return s.do(func(d raw.Driver) error { return raw.SimQueueWork(d, narrow(device), raw.Stream(stream)) })
 }
 
 // FinishOldest finishes the oldest unfinished piece of work of a stream.
 func (s *Sim) FinishOldest(device int, stream Stream) error {
-	return s.do(func(d raw.Driver) error { return raw.SimFinishOldest(d, int32(device), raw.Stream(stream)) })
+	return s.do(func(d raw.Driver) error { return raw.SimFinishOldest(d, narrow(device), raw.Stream(stream)) })
 }
 
 // FinishStream finishes all work of a stream.
 func (s *Sim) FinishStream(device int, stream Stream) error {
-	return s.do(func(d raw.Driver) error { return raw.SimFinishStream(d, int32(device), raw.Stream(stream)) })
+	return s.do(func(d raw.Driver) error { return raw.SimFinishStream(d, narrow(device), raw.Stream(stream)) })
 }
 
 // FinishDevice finishes all work of a device.
 func (s *Sim) FinishDevice(device int) error {
-	return s.do(func(d raw.Driver) error { return raw.SimFinishDevice(d, int32(device)) })
+	return s.do(func(d raw.Driver) error { return raw.SimFinishDevice(d, narrow(device)) })
 }
 
 // SetPendingError leaves an error pending, as earlier work of the thread would; 0 clears it.
 func (s *Sim) SetPendingError(code int) error {
-	return s.do(func(d raw.Driver) error { return raw.SimSetPendingError(d, int32(code)) })
+	return s.do(func(d raw.Driver) error { return raw.SimSetPendingError(d, narrow(code)) })
 }
 
 // SetLatency lets each call of these kinds take so long from now on; 0 ends it.
@@ -149,49 +149,49 @@ func (s *Sim) SetLatency(calls SimCalls, latency time.Duration) error {
 
 // AddProcess adds a process to those that use the device. pid 0: this process; used is in bytes.
 func (s *Sim) AddProcess(device int, pid, used uint64) error {
-	return s.do(func(d raw.Driver) error { return raw.SimAddProcess(d, int32(device), pid, used) })
+	return s.do(func(d raw.Driver) error { return raw.SimAddProcess(d, narrow(device), pid, used) })
 }
 
 // SetFabric sets what the device says of fabric handles: state 1: part of a fabric, 0: not, negative: the question
 // fails; createCode is what creating memory with a fabric handle gives, 0: it works.
 func (s *Sim) SetFabric(device, state, createCode int) error {
 	return s.do(func(d raw.Driver) error {
-		return raw.SimSetFabric(d, int32(device), int32(state), int32(createCode))
+		return raw.SimSetFabric(d, narrow(device), narrow(state), narrow(createCode))
 	})
 }
 
 // BeginCapture captures a stream from now on. id is not 0, and names the capture.
 func (s *Sim) BeginCapture(device int, stream Stream, id uint64) error {
-	return s.do(func(d raw.Driver) error { return raw.SimBeginCapture(d, int32(device), raw.Stream(stream), id) })
+	return s.do(func(d raw.Driver) error { return raw.SimBeginCapture(d, narrow(device), raw.Stream(stream), id) })
 }
 
 // EndCapture ends a capture, for every stream in it.
 func (s *Sim) EndCapture(device int, id uint64) error {
-	return s.do(func(d raw.Driver) error { return raw.SimEndCapture(d, int32(device), id) })
+	return s.do(func(d raw.Driver) error { return raw.SimEndCapture(d, narrow(device), id) })
 }
 
 // AddNode adds a graph node behind the stream's end nodes.
 func (s *Sim) AddNode(device int, stream Stream) error {
-	return s.do(func(d raw.Driver) error { return raw.SimAddNode(d, int32(device), raw.Stream(stream)) })
+	return s.do(func(d raw.Driver) error { return raw.SimAddNode(d, narrow(device), raw.Stream(stream)) })
 }
 
 // ForkCapture lets a stream join the capture of another, behind its present end nodes.
 func (s *Sim) ForkCapture(device int, from, to Stream) error {
 	return s.do(func(d raw.Driver) error {
-		return raw.SimForkCapture(d, int32(device), raw.Stream(from), raw.Stream(to))
+		return raw.SimForkCapture(d, narrow(device), raw.Stream(from), raw.Stream(to))
 	})
 }
 
 // JoinCapture lets a captured stream wait for another: it gets the end nodes of both.
 func (s *Sim) JoinCapture(device int, into, other Stream) error {
 	return s.do(func(d raw.Driver) error {
-		return raw.SimJoinCapture(d, int32(device), raw.Stream(into), raw.Stream(other))
+		return raw.SimJoinCapture(d, narrow(device), raw.Stream(into), raw.Stream(other))
 	})
 }
 
 // SetGraphMemory sets what the device says of the memory of captured graphs, in bytes.
 func (s *Sim) SetGraphMemory(device int, used, reserved uint64) error {
-	return s.do(func(d raw.Driver) error { return raw.SimSetGraphMemory(d, int32(device), used, reserved) })
+	return s.do(func(d raw.Driver) error { return raw.SimSetGraphMemory(d, narrow(device), used, reserved) })
 }
 
 // LogCalls starts or stops (0) keeping the driver's calls as text.

@@ -156,8 +156,8 @@ func (s *Snapshot) BlockCount() int {
 // History is that of a device, oldest first.
 func (s *Snapshot) History(device int) (entries []TraceEntry, err error) {
 	err = s.do(func(r raw.Snapshot) error {
-		for i := range raw.SnapshotEntryCount(r, int32(device)) {
-			entry, err := raw.SnapshotEntry(r, int32(device), i)
+		for i := range raw.SnapshotEntryCount(r, narrow(device)) {
+			entry, err := raw.SnapshotEntry(r, narrow(device), i)
 			if err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ func (s Stats) Rows(release Release) []NamedStat {
 	c := s.raw()
 	var rows []NamedStat
 	for i := uint64(0); ; i++ {
-		name, value, err := raw.StatsAt(&c, int32(release), i)
+		name, value, err := raw.StatsAt(&c, narrow(release), i)
 		if err != nil {
 			return rows
 		}
@@ -112,23 +112,23 @@ func (s Stats) Rows(release Release) []NamedStat {
 
 // Stats are the statistics of a device, all at one moment.
 func (a *Allocator) Stats(device int) (Stats, error) {
-	stats, err := ask(a, func(r raw.Allocator) (raw.Stats, error) { return raw.GetStats(r, int32(device)) })
+	stats, err := ask(a, func(r raw.Allocator) (raw.Stats, error) { return raw.GetStats(r, narrow(device)) })
 	return statsOf(stats), err
 }
 
 // ResetPeakStats sets every peak of a device to its current value.
 func (a *Allocator) ResetPeakStats(device int) error {
-	return a.do(func(r raw.Allocator) error { return raw.ResetPeakStats(r, int32(device)) })
+	return a.do(func(r raw.Allocator) error { return raw.ResetPeakStats(r, narrow(device)) })
 }
 
 // ResetAccumulatedStats sets all sums and counters of events of a device to 0.
 func (a *Allocator) ResetAccumulatedStats(device int) error {
-	return a.do(func(r raw.Allocator) error { return raw.ResetAccumulatedStats(r, int32(device)) })
+	return a.do(func(r raw.Allocator) error { return raw.ResetAccumulatedStats(r, narrow(device)) })
 }
 
 // bytes is one of the common numbers; 0 for a device that the driver does not have.
 func (a *Allocator) bytes(device int, number func(raw.Allocator, int32) uint64) uint64 {
-	return look(a, func(r raw.Allocator) uint64 { return number(r, int32(device)) })
+	return look(a, func(r raw.Allocator) uint64 { return number(r, narrow(device)) })
 }
 
 // MemoryAllocated is what is handed out on a device, in bytes; 0 for a device that the driver does not have.
@@ -157,7 +157,7 @@ func (a *Allocator) MaxMemoryActive(device int) uint64 { return a.bytes(device, 
 // pool.
 func (a *Allocator) MemorySummary(device int, abbreviated bool) (string, error) {
 	return ask(a, func(r raw.Allocator) (string, error) {
-		return raw.MemorySummary(r, int32(device), flag(abbreviated))
+		return raw.MemorySummary(r, narrow(device), flag(abbreviated))
 	})
 }
 
@@ -193,8 +193,8 @@ type PoolStats struct {
 // PoolStats are those of all private pools that have had reserved bytes on a device, in ascending order of the ids.
 func (a *Allocator) PoolStats(device int) ([]PoolStats, error) {
 	return rows(a,
-		func(r raw.Allocator) (uint64, error) { return raw.PoolStatsCount(r, int32(device)) },
-		func(r raw.Allocator, i uint64) (raw.PoolStats, error) { return raw.PoolStatsAt(r, int32(device), i) },
+		func(r raw.Allocator) (uint64, error) { return raw.PoolStatsCount(r, narrow(device)) },
+		func(r raw.Allocator, i uint64) (raw.PoolStats, error) { return raw.PoolStatsAt(r, narrow(device), i) },
 		func(s raw.PoolStats) PoolStats { return PoolStats{PoolID(s.Pool), statArrayOf(s.ReservedBytes)} })
 }
 
@@ -210,8 +210,8 @@ type LabelStats struct {
 // with TrackLabels.
 func (a *Allocator) LabelStats(device int) ([]LabelStats, error) {
 	return rows(a,
-		func(r raw.Allocator) (uint64, error) { return raw.LabelStatsCount(r, int32(device)) },
-		func(r raw.Allocator, i uint64) (raw.LabelStats, error) { return raw.LabelStatsAt(r, int32(device), i) },
+		func(r raw.Allocator) (uint64, error) { return raw.LabelStatsCount(r, narrow(device)) },
+		func(r raw.Allocator, i uint64) (raw.LabelStats, error) { return raw.LabelStatsAt(r, narrow(device), i) },
 		func(s raw.LabelStats) LabelStats {
 			return LabelStats{s.Label, Stat(s.Allocation), Stat(s.AllocatedBytes)}
 		})

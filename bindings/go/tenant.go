@@ -42,7 +42,7 @@ type TenantOptions struct {
 	GuaranteedBytes uint64
 	// LimitBytes are the most on each device; 0: no limit. Not below the guarantee.
 	LimitBytes uint64
-	// Priority: tenants of lower priority give first.
+	// Priority, of 32 bits: tenants of lower priority give first.
 	Priority int
 	// OnPressure asks the tenant to free memory of its own, and gives the bytes that were freed; 0: none, and it is
 	// not asked again for this request. It runs on the goroutine of the request with no lock held, maybe on several
@@ -60,15 +60,19 @@ type Tenant struct {
 }
 
 // CreateTenant makes a tenant, which the caller closes. ErrInvalidArgument for a limit below the guarantee, a name
-// that is too long, or guarantees that together are more than a device has; ErrNotSupported under
-// backend:cudaMallocAsync; ErrDriver if the driver does not tell its memory. From the first tenant on all requests of
-// the allocator take longer.
+// that is too long, a priority that is not of 32 bits, or guarantees that together are more than a device has;
+// ErrNotSupported under backend:cudaMallocAsync; ErrDriver if the driver does not tell its memory. From the first
+// tenant on all requests of the allocator take longer.
 func (a *Allocator) CreateTenant(options TenantOptions) (*Tenant, error) {
 	if err := checkText(options.Name); err != nil {
 		return nil, err
 	}
+	priority, err := priorityOf(options.Priority)
+	if err != nil {
+		return nil, err
+	}
 	c := raw.TenantOptions{Name: text(options.Name), GuaranteedBytes: options.GuaranteedBytes,
-		LimitBytes: options.LimitBytes, Priority: int32(options.Priority)}
+		LimitBytes: options.LimitBytes, Priority: priority}
 	if give := options.OnPressure; give != nil {
 		c.Pressure = func(p raw.Pressure) uint64 { return give(pressureOf(p)) }
 	}
@@ -110,7 +114,7 @@ func (t *Tenant) Allocate(size uint64, device int, stream Stream) (*Block, error
 	var address raw.Address
 	err := t.do(func(tenant raw.Tenant) error {
 		return t.allocator.do(func(r raw.Allocator) (err error) {
-			address, err = raw.AllocateFor(r, tenant, size, int32(device), raw.Stream(stream))
+			address, err = raw.AllocateFor(r, tenant, size, narrow(device), raw.Stream(stream))
 			return err
 		})
 	})
@@ -139,12 +143,23 @@ func (t *Tenant) Scope() (end func() error, err error) {
 // SetBytes sets guarantee and limit (0: none) of a device, or of AllDevices, for later requests. Blocks stay what
 // they are. Errors as of CreateTenant: then nothing is changed.
 func (t *Tenant) SetBytes(device int, guaranteed, limit uint64) error {
-	return t.do(func(r raw.Tenant) error { return raw.TenantSetBytes(r, int32(device), guaranteed, limit) })
+	return t.do(func(r raw.Tenant) error { return raw.TenantSetBytes(r, narrow(device), guaranteed, limit) })
 }
 
-// SetPriority sets the priority for later requests.
+// SetPriority sets the priority for later requests. ErrInvalidArgument for one that is not of 32 bits.
 func (t *Tenant) SetPriority(priority int) error {
-	return t.do(func(r raw.Tenant) error { return raw.TenantSetPriority(r, int32(priority)) })
+	c, err := priorityOf(priority)
+	if err != nil {
+		return err
+	}
+	return t.do(func(r raw.Tenant) error { return raw.TenantSetPriority(r, c) })
+}
+
+func priorityOf(priority int) (int32, error) {
+	if int(narrow(priority)) != priority {
+		return 0, argumentError("a priority is not of 32 bits")
+	}
+	return int32(priority), nil
 }
 
 // TenantStats is what one tenant has on one device.
@@ -180,7 +195,7 @@ func tenantStatsOf(s raw.TenantStats) TenantStats {
 // Stats is what the tenant has on a device.
 func (t *Tenant) Stats(device int) (stats TenantStats, err error) {
 	err = t.do(func(r raw.Tenant) error {
-		found, err := raw.GetTenantStats(r, int32(device))
+		found, err := raw.GetTenantStats(r, narrow(device))
 		stats = tenantStatsOf(found)
 		return err
 	})
@@ -192,7 +207,7 @@ func (t *Tenant) Stats(device int) (stats TenantStats, err error) {
 func (a *Allocator) TenantStats(device int) ([]TenantStats, error) {
 	return rows(a, raw.TenantCount,
 		func(r raw.Allocator, i uint64) (raw.TenantStats, error) {
-			return raw.TenantStatsAt(r, int32(device), i)
+			return raw.TenantStatsAt(r, narrow(device), i)
 		},
 		tenantStatsOf)
 }

@@ -2,7 +2,11 @@
 
 package cachalot
 
-import "cachalot.io/go/internal/raw"
+import (
+	"math"
+
+	"cachalot.io/go/internal/raw"
+)
 
 // Address is one in device memory (the value of a CUdeviceptr). 0 is no address.
 type Address uint64
@@ -35,7 +39,7 @@ type Request struct {
 }
 
 func (r Request) raw() raw.Request {
-	c := raw.Request{Size: r.Size, Device: int32(r.Device), Stream: raw.Stream(r.Stream), At: raw.Address(r.At)}
+	c := raw.Request{Size: r.Size, Device: narrow(r.Device), Stream: raw.Stream(r.Stream), At: raw.Address(r.At)}
 	if r.CurrentStream != nil {
 		c.HasCurrentStream, c.CurrentStream = 1, raw.Stream(*r.CurrentStream)
 	}
@@ -83,6 +87,12 @@ const (
 	Release2_11    = Release(raw.RELEASE_2_11)
 	Release2_15    = Release(raw.RELEASE_2_15)
 )
+
+// narrow is a number as C has it. One that does not fit becomes the nearest that does, which is no device, release or
+// code of any driver.
+func narrow[T ~int](number T) int32 {
+	return int32(min(max(number, math.MinInt32), math.MaxInt32))
+}
 
 // flag is a bool as C has it.
 func flag(on bool) int32 {

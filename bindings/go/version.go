@@ -43,7 +43,7 @@ func Statuses() []Status {
 
 // StatusName is the name of a status; "UNKNOWN" for a number that is none.
 func StatusName(number int) string {
-	return raw.StatusName(int32(number))
+	return raw.StatusName(narrow(number))
 }
 
 // checkLibrary refuses a library with another interface than that of this package, before the first object is made:

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package cachalot_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"cachalot.io/go"
+)
+
+// What is at the edge of what a call takes, or beyond it.
+
+// refused fails the test for the first error that is not ErrInvalidArgument.
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestNumbersThatCDoesNotHaveNameNoDevice(t *testing.T) {
+	a := simulated(t)
+	tenant := need[*cachalot.Tenant](t)(a.CreateTenant(cachalot.TenantOptions{}))
+	for _, device := range []int{1 << 32, -1 << 32, 1<<32 - 1, math.MaxInt, math.MinInt} {
+		_, err := a.Allocate(512, device, 0)
+		refused(t, "Allocate", err)
+		_, err = a.AllocateWith(t.Context(), cachalot.Request{Size: 512, Device: device})
+		refused(t, "AllocateWith", err)
+		_, err = a.Stats(device)
+		refused(t, "Stats", err)
+		_, err = a.CreatePool(device, cachalot.PoolOptions{})
+		refused(t, "CreatePool", err)
+		_, err = a.Report(cachalot.ReportOptions{Device: device})
+		refused(t, "Report", err)
+		_, err = cachalot.OpenHost(0, device)
+		refused(t, "OpenHost", err)
+		_, err = cachalot.OpenSim(cachalot.SimOptions{Devices: device})
+		refused(t, "OpenSim", err)
+		refused(t, "SetBytes", tenant.SetBytes(device, 1, 2))
+		_, err = cachalot.Open(cachalot.WithRelease(cachalot.Release(device)), cachalot.WithOptions(""))
+		refused(t, "WithRelease", err)
+	}
+	works(t, tenant.SetBytes(cachalot.AllDevices, 1, 2))
+	same(t, "allocated", a.MemoryAllocated(0), 0)
+}
+
+func TestAPriorityThatCDoesNotHaveIsRefused(t *testing.T) {
+	a := simulated(t)
+	tenant := need[*cachalot.Tenant](t)(a.CreateTenant(cachalot.TenantOptions{Priority: math.MinInt32}))
+	for _, priority := range []int{1 << 31, -1<<31 - 1, 1 << 32} {
+		_, err := a.CreateTenant(cachalot.TenantOptions{Priority: priority})
+		refused(t, "CreateTenant", err)
+		refused(t, "SetPriority", tenant.SetPriority(priority))
+	}
+	same(t, "priority", need[cachalot.TenantStats](t)(tenant.Stats(0)).Priority, math.MinInt32)
+	works(t, tenant.SetPriority(math.MaxInt32))
+	same(t, "priority", need[cachalot.TenantStats](t)(tenant.Stats(0)).Priority, math.MaxInt32)
+}
