@@ -310,6 +310,57 @@ func TestErrorsAndPanicsOfReadersAndWritersComeBack(t *testing.T) {
 	works(t, trace.Close()) // No call is left inside.
 }
 
+// lastRead gives all bytes at once and an error with them, and after that the end.
+type lastRead struct {
+	data []byte
+	err  error
+}
+
+func (r *lastRead) Read(buffer []byte) (int, error) {
+	n := copy(buffer, r.data)
+	r.data = r.data[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	if len(r.data) > 0 {
+		return n, nil
+	}
+	return n, r.err
+}
+
+func TestAnErrorThatComesWithBytesIsNoEnd(t *testing.T) {
+	file, broken := recording(t), errors.New("connection reset")
+	// Cut where the rest would be a trace of its own.
+	cut := bytes.LastIndexByte(file[:len(file)-1], '\n') + 1
+	if _, err := cachalot.ReadTrace(&lastRead{file[:cut], broken}); !errors.Is(err, broken) ||
+		!errors.Is(err, cachalot.ErrCallback) {
+		t.Error(err)
+	}
+	works(t, need[*cachalot.Trace](t)(cachalot.ReadTrace(iotest.DataErrReader(bytes.NewReader(file)))).Close())
+}
+
+type lyingReader struct{ n int }
+
+func (r lyingReader) Read(buffer []byte) (int, error) { return r.n*len(buffer) + r.n, nil }
+
+type shortWriter struct{}
+
+func (shortWriter) Write(data []byte) (int, error) { return len(data) / 2, nil }
+
+func TestReadersAndWritersThatLieAreErrors(t *testing.T) {
+	for _, reader := range []io.Reader{lyingReader{1}, lyingReader{-1}} {
+		if _, err := cachalot.ReadTrace(reader); !errors.Is(err, cachalot.ErrCallback) ||
+			!strings.HasPrefix(err.Error(), "a reader says") {
+			t.Error(err)
+		}
+	}
+	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(bytes.NewReader(recording(t))))
+	defer trace.Close()
+	if err := trace.WriteScript(shortWriter{}, cachalot.ReplayOptions{}); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+}
+
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("reader") }

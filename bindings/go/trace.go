@@ -4,6 +4,7 @@ package cachalot
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"cachalot.io/go/internal/raw"
@@ -59,21 +60,10 @@ func ReadTrace(from io.Reader) (*Trace, error) {
 		return nil, err
 	}
 	var s caller
+	source := input{from: from}
 	read, err := raw.TraceRead(func(buffer []byte) int64 {
 		n := 0
-		worked := s.guard(func() error {
-			err := error(nil)
-			for tries := 0; n == 0 && err == nil && len(buffer) > 0; tries++ {
-				if n, err = from.Read(buffer); tries == 100 && n == 0 && err == nil {
-					err = io.ErrNoProgress
-				}
-			}
-			if errors.Is(err, io.EOF) || n > 0 {
-				return nil // An error that came with bytes comes again.
-			}
-			return err
-		})
-		if !worked {
+		if !s.guard(func() (err error) { n, err = source.read(buffer); return err }) {
 			return -1
 		}
 		return int64(n)
@@ -86,10 +76,39 @@ func ReadTrace(from io.Reader) (*Trace, error) {
 	return t, nil
 }
 
+// input is a reader as the library has it: its error comes after the bytes that came with it, and its end is 0.
+type input struct {
+	from io.Reader
+	err  error
+}
+
+func (i *input) read(buffer []byte) (int, error) {
+	for tries := 0; i.err == nil && len(buffer) > 0; tries++ {
+		n, err := i.from.Read(buffer)
+		if n < 0 || n > len(buffer) {
+			return 0, fmt.Errorf("a reader says that it has read %d bytes of %d", n, len(buffer))
+		}
+		if n == 0 && err == nil && tries == 100 {
+			err = io.ErrNoProgress
+		}
+		i.err = err
+		if n > 0 {
+			return n, nil
+		}
+	}
+	if errors.Is(i.err, io.EOF) {
+		return 0, nil
+	}
+	return 0, i.err
+}
+
 func writeTo(s *caller, to io.Writer) raw.WriteFn {
 	return func(data []byte) int32 {
 		return 1 - flag(s.guard(func() error {
-			_, err := to.Write(data)
+			n, err := to.Write(data)
+			if err == nil && n != len(data) {
+				err = io.ErrShortWrite
+			}
 			return err
 		}))
 	}
@@ -180,6 +199,7 @@ func (t *Trace) Stats() (stats []NamedStat, err error) {
 	if err != nil {
 		return nil, err
 	}
+	stats = make([]NamedStat, 0, info.StatCount)
 	err = t.do(func(r raw.Trace) error {
 		for i := range info.StatCount {
 			name, value, err := raw.TraceGetStat(r, uint64(i))
