@@ -96,7 +96,8 @@ type OutOfMemory struct {
 	LargestFreeBlock uint64 `json:"largest_free_block"`
 }
 
-// OutOfMemoryError is an ErrOutOfMemory with its numbers, for errors.As. It wraps an *Error.
+// OutOfMemoryError is an ErrOutOfMemory with its numbers, for errors.As. It wraps an *Error; one that was not made by
+// a call (from JSON, which has the numbers, or by hand) wraps ErrOutOfMemory and has its text.
 type OutOfMemoryError struct {
 	OutOfMemory
 	err *Error
@@ -104,11 +105,14 @@ type OutOfMemoryError struct {
 
 // Error is PyTorch's text, and a line with the options that would have made room.
 func (e *OutOfMemoryError) Error() string {
-	return e.err.Message
+	return e.Unwrap().Error()
 }
 
-// Unwrap gives the *Error.
+// Unwrap gives the *Error, or ErrOutOfMemory.
 func (e *OutOfMemoryError) Unwrap() error {
+	if e.err == nil {
+		return ErrOutOfMemory
+	}
 	return e.err
 }
 

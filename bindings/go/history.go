@@ -31,10 +31,11 @@ func (a Action) String() string {
 	return raw.ActionName(narrow(a))
 }
 
-// MarshalText is String, for JSON.
-func (a Action) MarshalText() ([]byte, error) {
-	return []byte(a.String()), nil
-}
+// MarshalText is String, for JSON; of a number that is none the number itself.
+func (a Action) MarshalText() ([]byte, error) { return nameOf(a) }
+
+// UnmarshalText reads what MarshalText writes. ErrInvalidArgument for any other text.
+func (a *Action) UnmarshalText(text []byte) error { return readName(a, text) }
 
 // TraceEntry is one event.
 type TraceEntry struct {

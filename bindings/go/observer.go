@@ -47,11 +47,11 @@ func (a *Allocator) ObserveOutOfMemory(observer func(OutOfMemory)) (detach func(
 
 // Rejection is a request that was refused before the driver was asked (throw_on_cudamalloc_oom). Bytes.
 type Rejection struct {
-	Device int
+	Device int `json:"device"`
 	// SegmentSize would have been asked for; Reserved was before; DeviceTotal is what the device has.
-	SegmentSize uint64
-	Reserved    uint64
-	DeviceTotal uint64
+	SegmentSize uint64 `json:"segment_size"`
+	Reserved    uint64 `json:"reserved"`
+	DeviceTotal uint64 `json:"device_total"`
 }
 
 // ObserveRejection attaches an observer of rejections, before the caller gets them. It may call back.

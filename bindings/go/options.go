@@ -187,6 +187,9 @@ func Backend(name string) OptionValue { return OptionValue{"backend", name} }
 
 // Settings are the options in force, as numbers: read, change and write back to set options without a string.
 // Sizes in bytes; the fields Pinned are kept for the pinned-memory allocator.
+//
+// math.MaxUint64 is 18446744073709551615 in JSON too, which Go reads back; a reader that has numbers as float64 sees
+// 2^64 there.
 type Settings struct {
 	// MaxSplitSize math.MaxUint64: unlimited.
 	MaxSplitSize            uint64 `json:"max_split_size"`

@@ -67,8 +67,11 @@ const (
 // String is the word of the JSON, "from_cache"; "unknown" for a number that is none.
 func (o Outcome) String() string { return raw.ReportOutcomeName(narrow(o)) }
 
-// MarshalText is String, for JSON.
-func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+// MarshalText is String, for JSON; of a number that is none the number itself.
+func (o Outcome) MarshalText() ([]byte, error) { return nameOf(o) }
+
+// UnmarshalText reads what MarshalText writes. ErrInvalidArgument for any other text.
+func (o *Outcome) UnmarshalText(text []byte) error { return readName(o, text) }
 
 // Reason is why a request can not have memory that is not live: the first that applies.
 type Reason int
@@ -89,8 +92,11 @@ const (
 // String is the word of the JSON, "too_small"; "unknown" for a number that is none.
 func (r Reason) String() string { return raw.ReportReasonName(narrow(r)) }
 
-// MarshalText is String, for JSON.
-func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+// MarshalText is String, for JSON; of a number that is none the number itself.
+func (r Reason) MarshalText() ([]byte, error) { return nameOf(r) }
+
+// UnmarshalText reads what MarshalText writes. ErrInvalidArgument for any other text.
+func (r *Reason) UnmarshalText(text []byte) error { return readName(r, text) }
 
 // ReportNumbers are the numbers of a report. Bytes, where nothing else is said.
 type ReportNumbers struct {
@@ -152,7 +158,9 @@ type ReportHolder struct {
 // Holders are who holds memory, most bytes first.
 func (r *Report) Holders() (holders []ReportHolder, err error) {
 	err = r.do(func(report raw.Report) error {
-		for i := range raw.ReportHolderCount(report) {
+		count := raw.ReportHolderCount(report)
+		holders = make([]ReportHolder, 0, count)
+		for i := range count {
 			h, err := raw.ReportGetHolder(report, i)
 			if err != nil {
 				return err
@@ -178,7 +186,9 @@ type ReportReason struct {
 // Reasons are those that there are, most bytes first.
 func (r *Report) Reasons() (reasons []ReportReason, err error) {
 	err = r.do(func(report raw.Report) error {
-		for i := range raw.ReportReasonCount(report) {
+		count := raw.ReportReasonCount(report)
+		reasons = make([]ReportReason, 0, count)
+		for i := range count {
 			row, err := raw.ReportGetReason(report, i)
 			if err != nil {
 				return err

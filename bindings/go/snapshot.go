@@ -2,7 +2,11 @@
 
 package cachalot
 
-import "cachalot.io/go/internal/raw"
+import (
+	"encoding/json"
+
+	"cachalot.io/go/internal/raw"
+)
 
 // SnapshotOptions are what goes into a snapshot. Zero means default in every field.
 type SnapshotOptions struct {
@@ -15,19 +19,24 @@ type SnapshotOptions struct {
 // Snapshot is a picture of an allocator at one moment. It may outlive the allocator, and never changes; any
 // goroutine may read it at any time.
 type Snapshot struct {
-	gate *gate
-	raw  raw.Snapshot
+	gate    *gate
+	raw     raw.Snapshot
+	devices int
 }
 
 // Snapshot takes one of all devices. Its cost grows with the number of blocks; it is an event of the history itself.
 // The caller closes it.
 func (a *Allocator) Snapshot(options SnapshotOptions) (*Snapshot, error) {
 	c := raw.SnapshotOptions{Pool: raw.PoolId(options.Pool), WithoutHistory: flag(options.WithoutHistory)}
-	taken, err := ask(a, func(r raw.Allocator) (raw.Snapshot, error) { return raw.SnapshotTake(r, &c) })
+	s := &Snapshot{gate: newGate("snapshot", 1)}
+	err := a.do(func(r raw.Allocator) (err error) {
+		s.devices = int(raw.DriverDeviceCount(raw.AllocatorDriver(r)))
+		s.raw, err = raw.SnapshotTake(r, &c)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{gate: newGate("snapshot", 1), raw: taken}
 	watch(s, s.gate)
 	return s, nil
 }
@@ -61,13 +70,14 @@ func (s BlockState) String() string {
 	case BlockPendingFree:
 		return "active_pending_free"
 	}
-	return "unknown"
+	return unknown
 }
 
-// MarshalText is String, for JSON.
-func (s BlockState) MarshalText() ([]byte, error) {
-	return []byte(s.String()), nil
-}
+// MarshalText is String, for JSON; of a number that is none the number itself.
+func (s BlockState) MarshalText() ([]byte, error) { return nameOf(s) }
+
+// UnmarshalText reads what MarshalText writes. ErrInvalidArgument for any other text.
+func (s *BlockState) UnmarshalText(text []byte) error { return readName(s, text) }
 
 // SegmentBlock is one block of a segment. Bytes.
 type SegmentBlock struct {
@@ -105,7 +115,9 @@ type Segment struct {
 // Segments are all of them: devices in order, then by address.
 func (s *Snapshot) Segments() (segments []Segment, err error) {
 	err = s.do(func(r raw.Snapshot) error {
-		for i := range raw.SnapshotSegmentCount(r) {
+		count := raw.SnapshotSegmentCount(r)
+		segments = make([]Segment, 0, count)
+		for i := range count {
 			segment, err := segmentOf(r, i)
 			if err != nil {
 				return err
@@ -156,7 +168,9 @@ func (s *Snapshot) BlockCount() int {
 // History is that of a device, oldest first.
 func (s *Snapshot) History(device int) (entries []TraceEntry, err error) {
 	err = s.do(func(r raw.Snapshot) error {
-		for i := range raw.SnapshotEntryCount(r, narrow(device)) {
+		count := raw.SnapshotEntryCount(r, narrow(device))
+		entries = make([]TraceEntry, 0, count)
+		for i := range count {
 			entry, err := raw.SnapshotEntry(r, narrow(device), i)
 			if err != nil {
 				return err
@@ -182,6 +196,33 @@ func (s *Snapshot) Settings() (settings Settings, err error) {
 func (s *Snapshot) Options() (options Options, err error) {
 	err = s.do(func(r raw.Snapshot) error { options = Options(raw.SnapshotConfig(r)); return nil })
 	return options, err
+}
+
+// MarshalJSON has all of it as one object: "segments", "history" with a list for each device, "settings", "options".
+func (s *Snapshot) MarshalJSON() ([]byte, error) {
+	var all struct {
+		Segments []Segment      `json:"segments"`
+		History  [][]TraceEntry `json:"history"`
+		Settings Settings       `json:"settings"`
+		Options  Options        `json:"options"`
+	}
+	var err error
+	if all.Segments, err = s.Segments(); err != nil {
+		return nil, err
+	}
+	all.History = make([][]TraceEntry, s.devices)
+	for device := range all.History {
+		if all.History[device], err = s.History(device); err != nil {
+			return nil, err
+		}
+	}
+	if all.Settings, err = s.Settings(); err != nil {
+		return nil, err
+	}
+	if all.Options, err = s.Options(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 // Close ends the snapshot. Again: nothing.

@@ -173,6 +173,7 @@ func rows[R, T any](a *Allocator, count func(raw.Allocator) (uint64, error),
 	var found []T
 	err := a.do(func(r raw.Allocator) error {
 		n, err := count(r)
+		found = make([]T, 0, n)
 		for i := uint64(0); i < n && err == nil; i++ {
 			var row R
 			if row, err = at(r, i); err == nil {

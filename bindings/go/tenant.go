@@ -19,19 +19,19 @@ const (
 
 // Pressure is what a tenant is asked. Bytes.
 type Pressure struct {
-	Reason PressureReason
-	Device int
+	Reason PressureReason `json:"reason"`
+	Device int            `json:"device"`
 	// MissingBytes would make room, as far as is known.
-	MissingBytes uint64
+	MissingBytes uint64 `json:"missing_bytes"`
 	// AllocatedBytes and GuaranteedBytes are what the tenant that is asked has, and is guaranteed.
-	AllocatedBytes  uint64
-	GuaranteedBytes uint64
+	AllocatedBytes  uint64 `json:"allocated_bytes"`
+	GuaranteedBytes uint64 `json:"guaranteed_bytes"`
 	// Requester is the id of the tenant for which it is (0: the default one).
-	Requester         uint64
-	RequesterName     string
-	RequesterPriority int
+	Requester         uint64 `json:"requester"`
+	RequesterName     string `json:"requester_name"`
+	RequesterPriority int    `json:"requester_priority"`
 	// IsGuaranteed: the request is within that tenant's guarantee.
-	IsGuaranteed bool
+	IsGuaranteed bool `json:"is_guaranteed"`
 }
 
 // TenantOptions are how a tenant is made. Zero means default in every field.
