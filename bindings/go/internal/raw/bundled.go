@@ -6,7 +6,7 @@ package raw
 
 // #cgo CPPFLAGS: -I${SRCDIR}/../source
 // #cgo CXXFLAGS: -std=c++20 -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -pthread
-// #cgo LDFLAGS: -lm -pthread
+// #cgo LDFLAGS: -lm -ldl -pthread
 import "C"
 
 // The folders that the sources lie in: what is no package is not vendored.

@@ -25,7 +25,8 @@ type memory struct {
 }
 
 func (m *memory) allocate(size C.size_t) unsafe.Pointer {
-	block := C.calloc(1, size)
+	block := C.malloc(size) // Where there is none it ends the process, as Go does.
+	clear(unsafe.Slice((*byte)(block), size))
 	m.blocks = append(m.blocks, block)
 	return block
 }

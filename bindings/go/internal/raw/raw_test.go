@@ -4,6 +4,8 @@ package raw
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -236,5 +238,18 @@ func TestATraceIsWrittenReadAndReplayed(t *testing.T) {
 	defer ReplayDestroy(replay)
 	if result, err := ReplayGetResult(replay); err != nil || result.Allocations != 1 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestWithoutMemoryForACallTheProcessEnds(t *testing.T) {
+	if os.Getenv("CACHALOT_TEST_WITHOUT_MEMORY") != "" {
+		var m memory
+		t.Log(m.allocate(1 << 62))
+		return
+	}
+	program := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	program.Env = append(os.Environ(), "CACHALOT_TEST_WITHOUT_MEMORY=1")
+	if said, err := program.CombinedOutput(); err == nil || !strings.Contains(string(said), "malloc failed") {
+		t.Errorf("%v: %.500s", err, said)
 	}
 }
