@@ -33,10 +33,14 @@ func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
 // Trim gives idle memory back to the driver, longest idle first, until no more than keepBytes are reserved (live
 // blocks included; 0: as few as possible) or nothing has been idle for minIdle (0: whatever is free goes). Memory
 // counts as idle from the first trim on that sees it free. released is what was given back in bytes, also where the
-// driver refused the rest (ErrDriver). ErrNotSupported for an idle time under backend:cudaMallocAsync.
+// driver refused the rest (ErrDriver). ErrInvalidArgument for a negative time; ErrNotSupported for an idle time under
+// backend:cudaMallocAsync.
 func (a *Allocator) Trim(device int, keepBytes uint64, minIdle time.Duration) (released uint64, err error) {
+	if err := checkTimes(minIdle); err != nil {
+		return 0, err
+	}
 	err = a.do(func(r raw.Allocator) error {
-		released, err = raw.Trim(r, narrow(device), keepBytes, uint64(max(minIdle, 0)))
+		released, err = raw.Trim(r, narrow(device), keepBytes, uint64(minIdle))
 		return err
 	})
 	return released, err
@@ -44,11 +48,24 @@ func (a *Allocator) Trim(device int, keepBytes uint64, minIdle time.Duration) (r
 
 // TrimAt is Trim by the caller's clock, for simulations and tests: now is the time of a clock that never goes back.
 func (a *Allocator) TrimAt(device int, keepBytes uint64, minIdle, now time.Duration) (released uint64, err error) {
+	if err := checkTimes(minIdle, now); err != nil {
+		return 0, err
+	}
 	err = a.do(func(r raw.Allocator) error {
-		released, err = raw.TrimAt(r, narrow(device), keepBytes, uint64(max(minIdle, 0)), uint64(max(now, 0)))
+		released, err = raw.TrimAt(r, narrow(device), keepBytes, uint64(minIdle), uint64(now))
 		return err
 	})
 	return released, err
+}
+
+// checkTimes refuses times that C can not say: a deadline that has passed would be 0, which is another thing.
+func checkTimes(times ...time.Duration) error {
+	for _, each := range times {
+		if each < 0 {
+			return argumentError("a time is negative: " + each.String())
+		}
+	}
+	return nil
 }
 
 // LargestBlock is the largest cached block in bytes. atLeast is where to start from; 0: the device's free memory

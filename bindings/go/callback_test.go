@@ -297,6 +297,9 @@ func TestErrorsAndPanicsOfReadersAndWritersComeBack(t *testing.T) {
 	if !errors.Is(err, broken) || !errors.Is(err, cachalot.ErrCallback) {
 		t.Error(err)
 	}
+	if err := trace.WriteScript(nil, cachalot.ReplayOptions{}); !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Errorf("no writer: %v", err)
+	}
 	read, write := io.Pipe()
 	works(t, write.Close())
 	if _, err := cachalot.ReadTrace(read); !errors.Is(err, cachalot.ErrIO) {

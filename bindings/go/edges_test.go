@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"cachalot.io/go"
 )
@@ -57,4 +58,49 @@ func TestAPriorityThatCDoesNotHaveIsRefused(t *testing.T) {
 	same(t, "priority", need[cachalot.TenantStats](t)(tenant.Stats(0)).Priority, math.MinInt32)
 	works(t, tenant.SetPriority(math.MaxInt32))
 	same(t, "priority", need[cachalot.TenantStats](t)(tenant.Stats(0)).Priority, math.MaxInt32)
+}
+
+func TestNilIsRefusedWhereItWouldPanicLater(t *testing.T) {
+	caught := panics(t)
+	for what, option := range map[string]cachalot.Option{
+		"no option": nil, "no driver": cachalot.OverDriver(nil), "no log": cachalot.WithLog(nil),
+		"no contexts": cachalot.WithContexts(nil, func(uint64) string { return "" }),
+		"no texts":    cachalot.WithContexts(func() uint64 { return 0 }, nil),
+	} {
+		_, err := cachalot.Open(cachalot.WithOptions(""), option)
+		refused(t, what, err)
+	}
+	a := simulated(t)
+	_, trace := a.ObserveTrace(nil)
+	_, oom := a.ObserveOutOfMemory(nil)
+	_, rejection := a.ObserveRejection(nil)
+	_, free := a.OnFreeMemory(nil)
+	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{}))
+	_, route := pool.Route(cachalot.RoutePredicate(nil))
+	_, source := a.CreatePool(0, cachalot.PoolOptions{Source: &cachalot.PoolSource{}})
+	_, read := cachalot.ReadTrace(nil)
+	s := need[*cachalot.Snapshot](t)(a.Snapshot(cachalot.SnapshotOptions{}))
+	for what, err := range map[string]error{
+		"ObserveTrace": trace, "ObserveOutOfMemory": oom, "ObserveRejection": rejection, "OnFreeMemory": free,
+		"Route": route, "CreatePool": source, "ReadTrace": read, "WriteTrace": s.WriteTrace(nil, nil, ""),
+	} {
+		refused(t, what, err)
+	}
+	same(t, "uses of the pool", need[int](t)(pool.Key().UseCount()), 1)
+	works(t, block(t, a, mib, 0).Close(), s.Close(), pool.Close())
+	same(t, "panics", len(*caught), 0)
+}
+
+func TestATimeThatIsNegativeIsRefused(t *testing.T) {
+	device := sim(t, cachalot.SimOptions{})
+	a := over(t, device.Driver)
+	works(t, block(t, a, 20*mib, 0).Close())
+	_, err := a.Trim(0, 0, -time.Nanosecond)
+	refused(t, "Trim", err)
+	_, err = a.TrimAt(0, 0, -time.Second, time.Second)
+	refused(t, "TrimAt", err)
+	_, err = a.TrimAt(0, 0, 0, -time.Second)
+	refused(t, "TrimAt's clock", err)
+	refused(t, "SetLatency", device.SetLatency(cachalot.SimAllocate, -1))
+	same(t, "nothing went", a.MemoryReserved(0), 20*mib)
 }

@@ -161,6 +161,14 @@ func argumentError(message string) error {
 	return &Error{Status: int(raw.ERROR_INVALID_ARGUMENT), Message: message}
 }
 
+// needed refuses nil where there has to be something.
+func needed(given bool, what string) error {
+	if given {
+		return nil
+	}
+	return argumentError(what + " is nil")
+}
+
 // checkText refuses what C would take for a shorter text.
 func checkText(text string) error {
 	if strings.IndexByte(text, 0) >= 0 {

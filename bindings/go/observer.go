@@ -10,6 +10,8 @@ import "cachalot.io/go/internal/raw"
 // Detaching waits for nobody: calls of other goroutines that are under way may call the observer still when it has
 // returned, so what it uses is given up later, or by the observer's own account of who is in it.
 
+// A function that is nil is ErrInvalidArgument.
+
 // attach gives the function that detaches: again, or after the allocator: nothing.
 func (a *Allocator) attach(call func(raw.Allocator) (uint64, error)) (detach func() error, err error) {
 	id, err := ask(a, call)
@@ -27,6 +29,9 @@ func (a *Allocator) attach(call func(raw.Allocator) (uint64, error)) (detach fun
 // When detach has returned, the observer may still be running on another goroutine, or be about to: here as in the
 // functions below.
 func (a *Allocator) ObserveTrace(observer func(TraceEntry)) (detach func() error, err error) {
+	if err := needed(observer != nil, "the observer"); err != nil {
+		return nil, err
+	}
 	return a.attach(func(r raw.Allocator) (uint64, error) {
 		return raw.ObserveTrace(r, func(entry raw.TraceEntry) { observer(traceEntryOf(entry)) })
 	})
@@ -34,6 +39,9 @@ func (a *Allocator) ObserveTrace(observer func(TraceEntry)) (detach func() error
 
 // ObserveOutOfMemory attaches an observer of out-of-memory errors, before the caller gets them. It may call back.
 func (a *Allocator) ObserveOutOfMemory(observer func(OutOfMemory)) (detach func() error, err error) {
+	if err := needed(observer != nil, "the observer"); err != nil {
+		return nil, err
+	}
 	return a.attach(func(r raw.Allocator) (uint64, error) {
 		return raw.ObserveOutOfMemory(r, func(n raw.OutOfMemory) {
 			observer(OutOfMemory{
@@ -56,6 +64,9 @@ type Rejection struct {
 
 // ObserveRejection attaches an observer of rejections, before the caller gets them. It may call back.
 func (a *Allocator) ObserveRejection(observer func(Rejection)) (detach func() error, err error) {
+	if err := needed(observer != nil, "the observer"); err != nil {
+		return nil, err
+	}
 	return a.attach(func(r raw.Allocator) (uint64, error) {
 		return raw.ObserveRejection(r, func(n raw.Rejection) {
 			observer(Rejection{int(n.Device), n.SegmentSize, n.Reserved, n.DeviceTotal})
@@ -67,6 +78,9 @@ func (a *Allocator) ObserveRejection(observer func(Rejection)) (detach func() er
 // before anything else is tried: true if it freed something, then the cache is searched again. It may call back; a
 // request of its own that finds no block calls it again.
 func (a *Allocator) OnFreeMemory(free func(device int, size uint64) bool) (detach func() error, err error) {
+	if err := needed(free != nil, "the function"); err != nil {
+		return nil, err
+	}
 	return a.attach(func(r raw.Allocator) (uint64, error) {
 		return raw.RegisterFreeMemoryCallback(r, func(device int32, size uint64) int32 {
 			return flag(free(int(device), size))

@@ -12,12 +12,24 @@ type opening struct {
 	driver      *Driver
 	text        string
 	trackBlocks bool
+	// err is of the first option that can not be.
+	err error
+}
+
+// need notes that something is nil which must not be.
+func (o *opening) need(given bool, what string) {
+	if o.err == nil {
+		o.err = needed(given, what)
+	}
 }
 
 // OverDriver is where memory comes from; else as OpenDriver("") does it. The allocator keeps the driver, which may
-// be closed once Open has returned. A *Sim passes its field Driver.
+// be closed once Open has returned. A *Sim passes its field Driver. nil is ErrInvalidArgument of Open.
 func OverDriver(driver *Driver) Option {
-	return func(o *opening) { o.driver = driver }
+	return func(o *opening) {
+		o.need(driver != nil, "the driver")
+		o.driver = driver
+	}
 }
 
 // WithOptions sets the option string, in PyTorch's grammar; "" lets every option have its default. Without it the
@@ -109,9 +121,10 @@ const (
 
 // WithLog gets the library's remarks, one line each; without it the library is silent, but for LogDamage, which
 // goes to the standard error output. Called on the goroutine of the call, maybe under a lock: calls of the allocator
-// from within are refused.
+// from within are refused. nil is ErrInvalidArgument of Open.
 func WithLog(log func(level LogLevel, message string)) Option {
 	return func(o *opening) {
+		o.need(log != nil, "the log's function")
 		o.options.Log = func(level int32, message string) { log(LogLevel(level), message) }
 	}
 }
@@ -132,9 +145,11 @@ func WithContextSource(source ContextSource) Option {
 }
 
 // WithContexts lets the program give the contexts of the history: capture gives the one of the calling goroutine as
-// a number, 0: none; text says what a number means, one frame a line, innermost first.
+// a number, 0: none; text says what a number means, one frame a line, innermost first. nil is ErrInvalidArgument of
+// Open.
 func WithContexts(capture func() uint64, text func(context uint64) string) Option {
 	return func(o *opening) {
+		o.need(capture != nil && text != nil, "a function of contexts")
 		o.options.ContextSource = raw.CONTEXT_CALLBACK
 		o.options.ContextCapture = capture
 		o.options.ContextText = text
@@ -144,7 +159,7 @@ func WithContexts(capture func() uint64, text func(context uint64) string) Optio
 // Open makes an allocator: without options over the GPUs if there are any, else over ordinary memory, with the
 // option string of the environment. Nothing is obtained from the driver yet.
 //
-// The caller closes it. ErrInvalidArgument for an option string that is not acceptable; ErrNotSupported for an
+// The caller closes it. ErrInvalidArgument for an option string that is not acceptable, or nil; ErrNotSupported for an
 // option that the driver can not serve, or a library with another interface; ErrDriverUnavailable.
 func Open(options ...Option) (*Allocator, error) {
 	if err := checkLibrary(); err != nil {
@@ -152,7 +167,13 @@ func Open(options ...Option) (*Allocator, error) {
 	}
 	var o opening
 	for _, option := range options {
+		if o.need(option != nil, "an option"); o.err != nil {
+			return nil, o.err
+		}
 		option(&o)
+	}
+	if o.err != nil {
+		return nil, o.err
 	}
 	if err := checkText(o.text); err != nil {
 		return nil, err

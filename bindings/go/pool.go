@@ -77,12 +77,13 @@ func RouteCapture(id uint64) Route {
 }
 
 // RoutePredicate takes requests for streams that a function accepts. It is called under a lock: calls of any
-// allocator from within are refused.
+// allocator from within are refused. nil is ErrInvalidArgument where the route is used.
 func RoutePredicate(takes func(stream Stream) bool) Route {
-	return Route{raw.PoolRoute{
-		Kind:      raw.ROUTE_PREDICATE,
-		Predicate: func(stream raw.Stream) int32 { return flag(takes(Stream(stream))) },
-	}}
+	route := Route{raw.PoolRoute{Kind: raw.ROUTE_PREDICATE}}
+	if takes != nil {
+		route.c.Predicate = func(stream raw.Stream) int32 { return flag(takes(Stream(stream))) }
+	}
+	return route
 }
 
 // NewPoolID is an id that the allocator has not given yet: (0, k), or (k, 0) for a graph.

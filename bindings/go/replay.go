@@ -77,6 +77,9 @@ func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
 // WriteScript writes the run as a script for the oracle (tests/oracle/FORMAT.md). Errors as of Replay; one of the
 // writer is ErrCallback and that error.
 func (t *Trace) WriteScript(to io.Writer, options ReplayOptions) error {
+	if err := needed(to != nil, "the writer"); err != nil {
+		return err
+	}
 	var s caller
 	c, err := options.raw(&s)
 	if err != nil {

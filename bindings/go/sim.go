@@ -140,11 +140,12 @@ func (s *Sim) SetPendingError(code int) error {
 	return s.do(func(d raw.Driver) error { return raw.SimSetPendingError(d, narrow(code)) })
 }
 
-// SetLatency lets each call of these kinds take so long from now on; 0 ends it.
+// SetLatency lets each call of these kinds take so long from now on; 0 ends it. ErrInvalidArgument for a negative time.
 func (s *Sim) SetLatency(calls SimCalls, latency time.Duration) error {
-	return s.do(func(d raw.Driver) error {
-		return raw.SimSetLatency(d, uint32(calls), uint64(max(latency, 0).Nanoseconds()))
-	})
+	if err := checkTimes(latency); err != nil {
+		return err
+	}
+	return s.do(func(d raw.Driver) error { return raw.SimSetLatency(d, uint32(calls), uint64(latency.Nanoseconds())) })
 }
 
 // AddProcess adds a process to those that use the device. pid 0: this process; used is in bytes.

@@ -59,6 +59,9 @@ func ReadTrace(from io.Reader) (*Trace, error) {
 	if err := checkLibrary(); err != nil {
 		return nil, err
 	}
+	if err := needed(from != nil, "the reader"); err != nil {
+		return nil, err
+	}
 	var s caller
 	source := input{from: from}
 	read, err := raw.TraceRead(func(buffer []byte) int64 {
@@ -117,6 +120,9 @@ func writeTo(s *caller, to io.Writer) raw.WriteFn {
 // WriteTrace writes the history in a snapshot as a trace, with the statistics as its recorded ones (nil: none) and
 // the name of what ran. An error of the writer is ErrCallback and that error.
 func (s *Snapshot) WriteTrace(to io.Writer, stats *Stats, workload string) error {
+	if err := needed(to != nil, "the writer"); err != nil {
+		return err
+	}
 	if err := checkText(workload); err != nil {
 		return err
 	}
