@@ -3,6 +3,7 @@
 package cachalot
 
 import (
+	"fmt"
 	"unsafe"
 
 	"cachalot.io/go/internal/raw"
@@ -50,13 +51,37 @@ func (a *Allocator) AllocateAddresses(addresses []Address, sizes []uint64, devic
 	})
 }
 
-// FreeAddresses is Free for each address, in one crossing into C. All that can be freed are; the error is the first
-// one.
+// FreeAddresses is Free for each address, in one crossing into C. All that can be freed are; where some can not the
+// error is a *BatchError about the first of these, which has the error of its Free inside.
 func (a *Allocator) FreeAddresses(addresses []Address) error {
 	return a.do(func(r raw.Allocator) error {
-		_, err := raw.FreeBatch(r, rawAddresses(addresses))
-		return err
+		freed, failed, err := raw.FreeBatch(r, rawAddresses(addresses))
+		if err != nil {
+			return &BatchError{Index: failed, Address: addresses[failed], Freed: freed, err: wrap(err)}
+		}
+		return nil
 	})
+}
+
+// BatchError is what FreeAddresses could not free, for errors.As.
+type BatchError struct {
+	// Index is that of the first address that could not be freed, and Address the one there.
+	Index   int
+	Address Address
+	// Freed is how many of all were freed.
+	Freed int
+
+	err error
+}
+
+// Error has the text of the Free.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("address %d (%#x): %v", e.Index, uint64(e.Address), e.err)
+}
+
+// Unwrap gives the error of the Free.
+func (e *BatchError) Unwrap() error {
+	return e.err
 }
 
 // rawAddresses is the same slice under the other name of its type.
@@ -65,8 +90,14 @@ func rawAddresses(addresses []Address) []raw.Address {
 }
 
 // Adopt makes an owner for a live block that has none, from AllocateAddress, Block.Leak or C. ErrInvalidArgument
-// for any other address. A block must not get two owners.
+// for any other address but 0, which is an empty block. A block must not get two owners.
 func (a *Allocator) Adopt(address Address) (*Block, error) {
+	if address == 0 {
+		if err := a.do(func(raw.Allocator) error { return nil }); err != nil {
+			return nil, err
+		}
+		return newBlock(a, 0, 0), nil
+	}
 	info, err := a.BlockAt(address)
 	if err != nil {
 		return nil, err

@@ -104,3 +104,35 @@ func TestATimeThatIsNegativeIsRefused(t *testing.T) {
 	refused(t, "SetLatency", device.SetLatency(cachalot.SimAllocate, -1))
 	same(t, "nothing went", a.MemoryReserved(0), 20*mib)
 }
+
+func TestAnEmptyBlockCanBeLeakedAndAdopted(t *testing.T) {
+	a := simulated(t)
+	b := block(t, a, 0, 0)
+	again := need[*cachalot.Block](t)(a.Adopt(need[cachalot.Address](t)(b.Leak())))
+	same(t, "address and size", [2]uint64{uint64(again.Address()), again.Size()}, [2]uint64{})
+	works(t, again.Close(), a.Close())
+	if _, err := a.Adopt(0); !errors.Is(err, cachalot.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestABatchSaysWhichAddressCouldNotBeFreed(t *testing.T) {
+	a := simulated(t)
+	addresses := make([]cachalot.Address, 3)
+	works(t, a.AllocateAddresses(addresses, []uint64{mib, 2 * mib, 512}, 0, 0))
+	err := a.FreeAddresses([]cachalot.Address{addresses[0], addresses[1], 512, 0, 1024, addresses[2]})
+	var batch *cachalot.BatchError
+	var failed *cachalot.Error
+	if !errors.As(err, &batch) || !errors.As(err, &failed) || !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Fatal(err)
+	}
+	same(t, "index", batch.Index, 2)
+	same(t, "address", batch.Address, 512)
+	same(t, "freed", batch.Freed, 4)
+	same(t, "text", err.Error(), "address 2 (0x200): "+failed.Message)
+	same(t, "allocated", a.MemoryAllocated(0), 0)
+	works(t, a.Close())
+	if err := a.FreeAddresses(addresses); !errors.Is(err, cachalot.ErrClosed) {
+		t.Error(err)
+	}
+}

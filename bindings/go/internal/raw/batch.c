@@ -15,6 +15,7 @@ cachalot_go_batch_result cachalot_go_allocate_batch(uintptr_t allocator, const u
     if (one.status != CACHALOT_OK) {
       result.status = one.status;
       result.error = one.error;
+      result.failed = result.done;
       while (result.done > 0) {
         result.done--;
         cachalot_free((cachalot_allocator*)allocator, addresses[result.done], NULL);
@@ -37,6 +38,7 @@ cachalot_go_batch_result cachalot_go_free_batch(uintptr_t allocator, const cacha
     } else if (result.status == CACHALOT_OK) {
       result.status = one.status;
       result.error = one.error;
+      result.failed = i;
     } else {
       free(one.error);
     }

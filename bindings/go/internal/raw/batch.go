@@ -19,11 +19,11 @@ func AllocateBatch(allocator Allocator, sizes []uint64, device int32, stream Str
 	return check(r.status, r.error)
 }
 
-// FreeBatch frees what can be freed in one crossing, and says how many; the error is the first one.
-func FreeBatch(allocator Allocator, addresses []Address) (int, error) {
+// FreeBatch frees what can be freed in one crossing, and says how many; the error is the first one, failed its index.
+func FreeBatch(allocator Allocator, addresses []Address) (freed, failed int, err error) {
 	r := C.cachalot_go_free_batch(C.uintptr_t(NumberOf(allocator)), (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))),
 		C.size_t(len(addresses)))
-	return int(r.done), check(r.status, r.error)
+	return int(r.done), int(r.failed), check(r.status, r.error)
 }
 
 // Scope is what a goroutine has said of itself. Texts end in a NUL.

@@ -13,6 +13,8 @@ typedef struct {
   int32_t status;
   /** How many calls have worked. */
   size_t done;
+  /** The index of the first that has not. */
+  size_t failed;
   cachalot_error* error;
 } cachalot_go_batch_result;
 
