@@ -24,6 +24,7 @@ func refused(t *testing.T, what string, err error) {
 func TestNumbersThatCDoesNotHaveNameNoDevice(t *testing.T) {
 	a := simulated(t)
 	tenant := need[*cachalot.Tenant](t)(a.CreateTenant(cachalot.TenantOptions{}))
+	defer tenant.Close()
 	for _, device := range []int{1 << 32, -1 << 32, 1<<32 - 1, math.MaxInt, math.MinInt} {
 		_, err := a.Allocate(512, device, 0)
 		refused(t, "Allocate", err)
@@ -50,6 +51,7 @@ func TestNumbersThatCDoesNotHaveNameNoDevice(t *testing.T) {
 func TestAPriorityThatCDoesNotHaveIsRefused(t *testing.T) {
 	a := simulated(t)
 	tenant := need[*cachalot.Tenant](t)(a.CreateTenant(cachalot.TenantOptions{Priority: math.MinInt32}))
+	defer tenant.Close()
 	for _, priority := range []int{1 << 31, -1<<31 - 1, 1 << 32} {
 		_, err := a.CreateTenant(cachalot.TenantOptions{Priority: priority})
 		refused(t, "CreateTenant", err)

@@ -290,23 +290,3 @@ func TestWhatThisVersionDoesNotHave(t *testing.T) {
 	}
 	works(t, pool.Close())
 }
-
-func TestDebuggingIsSwitchedOn(t *testing.T) {
-	driver := need[*cachalot.Driver](t)(cachalot.OpenHost(64*mib, 1))
-	defer driver.Close()
-	var damage []string
-	a := over(t, driver, cachalot.WithDebugging(cachalot.DebugRedZones|cachalot.DebugPoison),
-		cachalot.WithLog(func(level cachalot.LogLevel, message string) {
-			if level == cachalot.LogDamage {
-				damage = append(damage, message)
-			}
-		}))
-	b := block(t, a, 100, 0)
-	bytes := need[[]byte](t)(b.Bytes())
-	same(t, "length", len(bytes), 100)
-	works(t, a.Check())
-	behind := bytes[:cap(bytes):cap(bytes)]
-	same(t, "nothing lies behind the slice", len(behind), 100)
-	works(t, b.Close())
-	same(t, "damage", len(damage), 0)
-}
