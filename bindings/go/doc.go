@@ -41,6 +41,18 @@ of a request, a text for the history) a context carries into a request (WithLabe
 Allocator.AllocateWith), or a scope locks the goroutine to its thread (LabelScope, Tenant.Scope, MetadataScope,
 Pool.Route with RouteThisThread).
 
+A goroutine that waits inside of C (for the driver, or for another goroutine's call on the same device) has a thread
+to itself, and Go ends a program that has more than 10,000 threads. Where more goroutines than some hundreds may ask
+for memory at once, let a semaphore stand around the requests:
+
+	slots := make(chan struct{}, 256) // for all
+	...
+	slots <- struct{}{}
+	block, err := allocator.Allocate(size, device, stream)
+	<-slots
+
+A callback takes no place: it must not wait. runtime/debug.SetMaxThreads moves the limit; every thread takes memory.
+
 # Callbacks
 
 Functions that the library calls run on the goroutine of the call. A panic in one ends there (OnPanic);
