@@ -7,9 +7,7 @@
 #include "cachalot/onnxruntime.h"
 #include "io_cachalot_server_Registration.h"
 
-static void* pointer(jlong handle) {
-  return (void*)(intptr_t)handle;
-}
+static void* pointer(jlong handle) { return (void*)(intptr_t)handle; }
 
 static void fail(JNIEnv* env, const cachalot_error* error) {
   jclass class = (*env)->FindClass(env, "java/lang/IllegalStateException");
@@ -41,7 +39,8 @@ JNIEXPORT void JNICALL Java_io_cachalot_server_Registration_unregister(JNIEnv* e
 }
 
 JNIEXPORT jstring JNICALL Java_io_cachalot_server_Registration_info(JNIEnv* env, jclass class,
-                                                                    jlong handle, jlongArray counts) {
+                                                                    jlong handle,
+                                                                    jlongArray counts) {
   (void)class;
   cachalot_error error = {.struct_size = sizeof error};
   cachalot_ort_info info = {.struct_size = sizeof info};
@@ -55,13 +54,15 @@ JNIEXPORT jstring JNICALL Java_io_cachalot_server_Registration_info(JNIEnv* env,
   return (*env)->NewStringUTF(env, info.version);
 }
 
-JNIEXPORT void JNICALL Java_io_cachalot_server_Registration_forgetFailure(JNIEnv* env, jclass class) {
+JNIEXPORT void JNICALL Java_io_cachalot_server_Registration_forgetFailure(JNIEnv* env,
+                                                                          jclass class) {
   (void)env;
   (void)class;
   cachalot_ort_forget_failure();
 }
 
-JNIEXPORT jobjectArray JNICALL Java_io_cachalot_server_Registration_failure(JNIEnv* env, jclass class) {
+JNIEXPORT jobjectArray JNICALL Java_io_cachalot_server_Registration_failure(JNIEnv* env,
+                                                                            jclass class) {
   (void)class;
   cachalot_error error = {.struct_size = sizeof error};
   size_t length = 0;
