@@ -17,6 +17,7 @@ func FuzzOptions(f *testing.F) {
 		"", "max_split_size_mb:128,garbage_collection_threshold:0.8", "roundup_power2_divisions:[256:1,512:2,>:8]",
 		"backend:cudaMallocAsync", "expandable_segments:True", "expandable_segments_reserve_by_class:[kv:16G,x:0.5]",
 		"nonsense", "max_split_size_mb:", "a:[b", "large_segment_size_mb:99999999999999999999", "\x00", "ä:ö",
+		"0,0,backend,cudaMallocAsync",
 	} {
 		f.Add(text)
 	}
@@ -31,8 +32,12 @@ func FuzzOptions(f *testing.F) {
 			return
 		}
 		defer a.Close()
-		if kept := need[cachalot.Options](t)(a.Options()); kept != options {
-			t.Fatalf("%q became %q", options, kept)
+		kept, err := a.Options()
+		if a.Backend() == "cudaMallocAsync" && errors.Is(err, cachalot.ErrInvalidArgument) {
+			return // As in PyTorch nobody has read the rest of the string so far (docs/behaviour/options.md 4.16).
+		}
+		if err != nil || kept != options {
+			t.Fatalf("%q became %q: %v", options, kept, err)
 		}
 		with := options.With(cachalot.MaxSplitSizeMB(30))
 		if value, ok := with.Value("max_split_size_mb"); !ok || value != "30" {
