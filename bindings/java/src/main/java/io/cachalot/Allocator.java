@@ -133,14 +133,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     Objects.requireNonNull(request, "request");
     try (Scratch scratch = Scratch.enter(core)) {
       request.put(scratch);
-      int status;
-      boolean isTold = Ambient.begin();
-      try {
-        status = Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error);
-      } finally {
-        Ambient.end(isTold);
-      }
-      scratch.check(status);
+      scratch.check(Ambient.call(() ->
+          Native.allocateWith(scratch.handle, scratch.structAddress(), scratch.out, scratch.error)));
       return own(scratch.outLong(), scratch);
     }
   }

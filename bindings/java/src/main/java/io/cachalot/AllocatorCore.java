@@ -228,14 +228,7 @@ final class AllocatorCore extends Resource {
 
   void call(Call call) {
     try (Scratch scratch = Scratch.enter(this)) {
-      int status;
-      boolean isTold = Ambient.begin();
-      try {
-        status = call.call(scratch.handle, scratch.error);
-      } finally {
-        Ambient.end(isTold);
-      }
-      scratch.check(status);
+      scratch.check(Ambient.call(() -> call.call(scratch.handle, scratch.error)));
     }
   }
 
@@ -248,14 +241,7 @@ final class AllocatorCore extends Resource {
   long ask(Ask call) {
     try (Scratch scratch = Scratch.enter(this)) {
       scratch.clearOut();
-      int status;
-      boolean isTold = Ambient.begin();
-      try {
-        status = call.call(scratch.handle, scratch.out, scratch.error);
-      } finally {
-        Ambient.end(isTold);
-      }
-      scratch.check(status);
+      scratch.check(Ambient.call(() -> call.call(scratch.handle, scratch.out, scratch.error)));
       return scratch.outLong();
     }
   }

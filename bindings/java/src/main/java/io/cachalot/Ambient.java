@@ -6,6 +6,7 @@ import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.IntSupplier;
 
 /**
  * What virtual threads have said of themselves: labels, tenants, metadata. The library keeps these for the threads
@@ -78,6 +79,16 @@ final class Ambient {
   static void end(boolean hasBegun) {
     if (hasBegun) {
       OF_THREAD.get().takeBack();
+    }
+  }
+
+  /** Makes a native call so; its status. A hit's two calls write it out, without an object. */
+  static int call(IntSupplier nativeCall) {
+    boolean hasBegun = begin();
+    try {
+      return nativeCall.getAsInt();
+    } finally {
+      end(hasBegun);
     }
   }
 

@@ -154,14 +154,8 @@ public final class Tenant implements AutoCloseable {
   public Block allocate(long size, int device, long stream) {
     Arguments.size(size, "size");
     try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(allocator.core)) {
-      int status;
-      boolean isTold = Ambient.begin();
-      try {
-        status = Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out, scratch.error);
-      } finally {
-        Ambient.end(isTold);
-      }
-      scratch.check(status);
+      scratch.check(Ambient.call(() ->
+          Native.allocateFor(scratch.handle, tenant.handle, size, device, stream, scratch.out, scratch.error)));
       return allocator.own(scratch.outLong(), scratch);
     }
   }
