@@ -11,7 +11,6 @@
 #include <iostream>
 #include <latch>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 
 #include "contender.h"
@@ -140,11 +139,9 @@ nlohmann::json measure(const Arguments& arguments) {
   const std::vector<Request> requests = make_sequence(arguments.requests, arguments.seed);
   nlohmann::json result;
   {
-    std::optional<Session> detection(std::in_place, environment,
-                                     arguments.models + "/detection.onnx", options);
-    std::optional<Session> recognition(std::in_place, environment,
-                                       arguments.models + "/recognition.onnx", options);
-    Load load(requests, *detection, *recognition, arguments.clients);
+    const Session detection(environment, arguments.models + "/detection.onnx", options);
+    const Session recognition(environment, arguments.models + "/recognition.onnx", options);
+    Load load(requests, detection, recognition, arguments.clients);
     Sampler sampler(*memory);
     if (arguments.budget > 0) memory->limit(arguments.budget);
     sampler.begin();
