@@ -161,11 +161,9 @@ void cachalot_ort_external_free(void* pointer) {
     return print_error("gpu_external_free", error);
   }
   const auto address = reinterpret_cast<cachalot_address>(pointer);
-  if (cachalot_free(all.allocator, address, &error) == CACHALOT_OK)
-    all.gate.leave();
-  else
-    print_error("gpu_external_free", error);
+  if (cachalot_free(all.allocator, address, &error) == CACHALOT_OK) return all.gate.leave(2);
   all.gate.leave();
+  print_error("gpu_external_free", error);
 }
 
 void cachalot_ort_external_empty_cache(void) {

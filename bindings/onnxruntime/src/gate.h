@@ -3,6 +3,7 @@
 // callers may still come.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -19,8 +20,15 @@ class Gate {
     return true;
   }
 
-  // The block is gone, or there was none.
-  void leave() { count_.fetch_sub(1, std::memory_order_release); }
+  // So many are gone. Stays at none: a block that others have of the same allocator and that is freed
+  // here was never counted.
+  void leave(uint64_t count = 1) {
+    uint64_t now = count_.load(std::memory_order_relaxed);
+    while (now != kClosed &&
+           !count_.compare_exchange_weak(now, now - std::min(now, count), std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+  }
 
   // False, and the number of live blocks, if there are any.
   bool close(uint64_t* live) {
@@ -29,8 +37,6 @@ class Gate {
   }
 
   void open() { count_.store(0, std::memory_order_release); }
-
-  bool is_closed() const { return count_.load(std::memory_order_acquire) == kClosed; }
 
   uint64_t live() const {
     const uint64_t now = count_.load(std::memory_order_relaxed);

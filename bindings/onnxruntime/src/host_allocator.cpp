@@ -20,6 +20,8 @@ constexpr cachalot_stream kWeights = 1;
 // The version of ORT's interface that has statistics, and lists of names and values for them.
 constexpr uint32_t kStatsVersion = 23;
 
+constexpr const char* kForeign = "ONNX Runtime frees what it does not have";
+
 // What ORT's kernels expect of an allocator without memory.
 class OutOfMemory : public std::bad_alloc {
  public:
@@ -119,11 +121,14 @@ void HostAllocator::free(void* pointer) {
   cachalot_error error;
   start_error(error);
   const auto address = reinterpret_cast<cachalot_address>(pointer);
-  if (gate_.is_closed())  // there was no live block then, and the allocator may be gone
+  // Whoever has a block keeps the allocator there; who has none may be anybody.
+  if (!gate_.enter()) {
     fail(&error, CACHALOT_ERROR_INVALID_STATE, "cachalot is no longer registered");
-  else if (cachalot_free(allocator_, address, &error) == CACHALOT_OK)
-    return gate_.leave();
-  print_error("ONNX Runtime frees what it does not have", error);
+    return print_error(kForeign, error);
+  }
+  if (cachalot_free(allocator_, address, &error) == CACHALOT_OK) return gate_.leave(2);
+  gate_.leave();
+  print_error(kForeign, error);
 }
 
 void HostAllocator::add_stats(OrtKeyValuePairs* out) const {

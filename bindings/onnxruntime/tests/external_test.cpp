@@ -121,6 +121,20 @@ TEST(External, EndsOnlyWithoutLiveBlocks) {
             "cachalot: gpu_external_free: no allocator is registered\n");
 }
 
+TEST(External, FreeingABlockOfTheProgramsOwnDoesNotEndTheRegistration) {
+  const Sim sim;
+  const Provider provider;
+  ASSERT_EQ(cachalot_ort_external_register(sim.get(), 0, 0, nullptr), CACHALOT_OK);
+  cachalot_address own = 0;
+  ASSERT_EQ(cachalot_allocate(sim.get(), 1000, 0, 0, &own, nullptr), CACHALOT_OK);
+  provider.free(reinterpret_cast<void*>(own));
+  void* const block = provider.alloc(1000);
+  EXPECT_NE(block, nullptr);
+  EXPECT_NE(unregister(), "");
+  provider.free(block);
+  EXPECT_EQ(unregister(), "");
+}
+
 TEST(External, ChecksItsArguments) {
   const Sim sim;
   EXPECT_EQ(cachalot_ort_external_register(nullptr, 0, 0, nullptr),

@@ -170,6 +170,21 @@ TEST(Failure, ADirectCallerGetsNullAndOrtAnError) {
   EXPECT_EQ(registered.info().failures, 3U);
 }
 
+// What the program has of the same allocator is none of the registration's.
+TEST(Failure, FreeingABlockOfTheProgramsOwnDoesNotEndTheRegistration) {
+  const Host host;
+  Registered registered(host);
+  OrtAllocator* const table = registered.table();
+  cachalot_address own = 0;
+  ASSERT_EQ(cachalot_allocate(host.get(), 1000, 0, 0, &own, nullptr), CACHALOT_OK);
+  table->Free(table, reinterpret_cast<void*>(own));
+  void* const block = table->Alloc(table, 1000);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(registered.info().live_blocks, 1U);
+  table->Free(table, block);
+  EXPECT_EQ(registered.end(), "");
+}
+
 TEST(Failure, AnAddressThatIsNotLiveIsReported) {
   const Host host;
   const Environment environment;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Registering, in every order with what a wrapper does, and the way back.
+#include <atomic>
 #include <thread>
 
 #include "ort.h"
@@ -188,6 +189,37 @@ TEST(Unregister, ASessionThatIsLeftGetsAnErrorAndNoMemory) {
   ort().ReleaseValue(input);
   ort().ReleaseMemoryInfo(memory);
   ort().ReleaseSession(session);
+}
+
+// The allocator goes as soon as none of them has a block, and nobody may touch it any more.
+TEST(Unregister, IsSafeWhileOtherThreadsAskAndFree) {
+  for (int round = 0; round < 10; round++) {
+    const Host host;
+    Registered registered(host);
+    OrtAllocator* const table = registered.table();
+    std::atomic<bool> is_over = false;
+    std::atomic<int> given = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; i++) {
+      threads.emplace_back([&] {
+        while (!is_over) {
+          void* const block = table->Alloc(table, 1000);
+          given += block != nullptr ? 1 : 0;
+          std::this_thread::yield();
+          table->Free(table, block);
+          std::this_thread::yield();
+        }
+      });
+    }
+    while (given < 100) std::this_thread::yield();
+    while (!registered.end().empty()) std::this_thread::yield();
+    EXPECT_EQ(cachalot_memory_allocated(host.get(), 0), 0U);
+    const int last = given;
+    EXPECT_EQ(table->Alloc(table, 1000), nullptr);
+    is_over = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(given, last);
+  }
 }
 
 TEST(Unregister, WorksFromAnotherThread) {

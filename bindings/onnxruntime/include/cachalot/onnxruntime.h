@@ -119,7 +119,7 @@ CACHALOT_API cachalot_status cachalot_ort_unregister(cachalot_ort_allocator* reg
 
 /**
  * What ORT sees, for ORT's functions that take an allocator: tensors of the program's own can lie in
- * cachalot's memory too. NULL for NULL.
+ * cachalot's memory too. Its Free is for what its Alloc and Reserve gave. NULL for NULL.
  *
  * @return Borrowed, until cachalot_ort_unregister; all that was made with it has to be freed before.
  */
