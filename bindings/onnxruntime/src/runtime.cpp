@@ -7,6 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cachalot/onnxruntime.h"
 #include "error.h"
@@ -14,85 +19,75 @@
 namespace cachalot::ort {
 namespace {
 
-using GetApiBase = const OrtApiBase* (*)();
-
 constexpr const char* kEntry = "OrtGetApiBase";
-constexpr const char* kLibraryName = "libonnxruntime";
 
-GetApiBase entry_of(void* library) {
-  return reinterpret_cast<GetApiBase>(::dlsym(library, kEntry));
-}
+using Handle = std::unique_ptr<void, int (*)(void*)>;
 
-// What has been seen among the loaded libraries. Nothing is opened while they are listed: that takes
-// locks in another order than a thread that loads one.
-struct Search {
-  static constexpr int kMost = 4;
-  int libraries = 0;
-  int count = 0;
-  char paths[kMost][4096] = {};
+// An ORT, and what keeps it loaded.
+struct Found {
+  Handle handle{nullptr, ::dlclose};
+  const OrtApiBase* base = nullptr;
 };
 
-int look_at(dl_phdr_info* info, size_t, void* user_data) {
-  auto* const search = static_cast<Search*>(user_data);
-  search->libraries++;
-  const char* const slash = std::strrchr(info->dlpi_name, '/');
-  const char* const name = slash != nullptr ? slash + 1 : info->dlpi_name;
-  if (std::strncmp(name, kLibraryName, std::strlen(kLibraryName)) == 0 &&
-      search->count < Search::kMost)
-    std::snprintf(search->paths[search->count++], sizeof search->paths[0], "%s", info->dlpi_name);
-  return 0;
+Found open(const char* path, int flags) {
+  Found found;
+  found.handle.reset(::dlopen(path, flags));
+  if (found.handle == nullptr) return found;
+  const auto entry = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(found.handle.get(), kEntry));
+  if (entry != nullptr) found.base = entry();
+  return found;
 }
 
-// The entry of a library that is loaded, maybe for its user alone; NULL if it has none.
-GetApiBase entry_at(const char* path) {
-  void* const library = ::dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  const GetApiBase entry = entry_of(library);
-  ::dlclose(library);
-  return entry;
-}
-
-const char* path_of(GetApiBase entry, const void** base) {
+// Where it lies. Its own function says so: the address of its entry may be one in the program.
+Dl_info place_of(const OrtApiBase* base) {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(entry), &info) == 0) return "";
-  *base = info.dli_fbase;
-  return info.dli_fname;
+  if (::dladdr(reinterpret_cast<const void*>(base->GetApi), &info) == 0) info.dli_fname = "";
+  return info;
 }
 
-cachalot_status find_loaded(GetApiBase* out, cachalot_error* error) {
-  *out = entry_of(RTLD_DEFAULT);
-  if (*out != nullptr) return CACHALOT_OK;
-  Search search;
-  ::dl_iterate_phdr(look_at, &search);
-  for (int i = 0; i < search.count; i++) {
-    const GetApiBase entry = entry_at(search.paths[i]);
-    if (entry == nullptr || entry == *out) continue;
-    if (*out == nullptr) {
-      *out = entry;
+int note_name(dl_phdr_info* info, size_t, void* user_data) {
+  try {
+    static_cast<std::vector<std::string>*>(user_data)->emplace_back(info->dlpi_name);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
+cachalot_status find_loaded(Found* out, cachalot_error* error) {
+  // Nothing is opened while they are listed: that takes locks in another order than a thread that
+  // loads one.
+  std::vector<std::string> names;
+  if (::dl_iterate_phdr(note_name, &names) != 0)
+    return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY,
+                "There is no memory for a list of the loaded libraries.");
+  for (const std::string& name : names) {
+    // The program itself has no name; with it come those that are loaded for all.
+    Found found = open(name.empty() ? nullptr : name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    // A library also has what those have that it depends on.
+    if (found.base == nullptr || found.base == out->base) continue;
+    if (out->base == nullptr) {
+      *out = std::move(found);
       continue;
     }
-    const void* base = nullptr;
     return fail(error, CACHALOT_ERROR_INVALID_STATE,
                 "2 libraries of ONNX Runtime are loaded, %s and %s: name the path of one.",
-                path_of(*out, &base), path_of(entry, &base));
+                place_of(out->base).dli_fname, place_of(found.base).dli_fname);
   }
-  if (*out != nullptr) return CACHALOT_OK;
+  if (out->base != nullptr) return CACHALOT_OK;
   return fail(
       error, CACHALOT_ERROR_INVALID_STATE,
-      "No ONNX Runtime is loaded: of the %d libraries of this process none is a %s*.so with "
-      "%s. Load it first, or name its path.",
-      search.libraries, kLibraryName, kEntry);
+      "No ONNX Runtime is loaded: of the %zu libraries of this process none has %s. Load it "
+      "first, or name its path.",
+      names.size(), kEntry);
 }
 
-cachalot_status load(const char* path, GetApiBase* out, cachalot_error* error) {
-  void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+cachalot_status load(const char* path, Found* out, cachalot_error* error) {
+  *out = open(path, RTLD_NOW | RTLD_LOCAL);
+  if (out->base != nullptr) return CACHALOT_OK;
+  if (out->handle == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "ONNX Runtime can not be loaded: %s",
                 ::dlerror());
-  }
-  *out = entry_of(library);
-  if (*out != nullptr) return CACHALOT_OK;
-  ::dlclose(library);
   return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "%s is no ONNX Runtime: it has no %s.", path,
               kEntry);
 }
@@ -103,31 +98,36 @@ uint32_t api_version_of(const char* version) {
   unsigned major = 0;
   unsigned minor = 0;
   if (std::sscanf(version, "%u.%u", &major, &minor) != 2) return 0;
-  return major == 1 ? std::min<uint32_t>(minor, ORT_API_VERSION) : ORT_API_VERSION;
+  if (major == 1) return std::min<uint32_t>(minor, ORT_API_VERSION);
+  return major > 1 ? ORT_API_VERSION : 0;
 }
 
 }  // namespace
 
 cachalot_status find_runtime(const char* path, Runtime* out, cachalot_error* error) {
-  GetApiBase entry = nullptr;
+  Found found;
   const cachalot_status status =
-      path != nullptr ? load(path, &entry, error) : find_loaded(&entry, error);
+      path != nullptr ? load(path, &found, error) : find_loaded(&found, error);
   if (status != CACHALOT_OK) return status;
-  const OrtApiBase* const base = entry();
-  Runtime found;
-  found.version = base->GetVersionString();
-  found.library = path_of(entry, &found.base);
-  // It must stay, whatever who has loaded it does. A program that contains it has no path to open.
-  (void)::dlopen(found.library, RTLD_NOW | RTLD_NOLOAD);
-  found.api_version = api_version_of(found.version);
-  if (found.api_version >= CACHALOT_ORT_OLDEST_API) found.api = base->GetApi(found.api_version);
-  if (found.api == nullptr) {
+  const Dl_info place = place_of(found.base);
+  Runtime runtime;
+  runtime.version = found.base->GetVersionString();
+  runtime.library = place.dli_fname;
+  runtime.base = place.dli_fbase;
+  runtime.api_version = api_version_of(runtime.version);
+  if (runtime.api_version < CACHALOT_ORT_OLDEST_API)
     return fail(error, CACHALOT_ERROR_NOT_SUPPORTED,
                 "ONNX Runtime %s is too old: its interface has version %u, and %d is needed (%s).",
-                found.version, static_cast<unsigned>(found.api_version), CACHALOT_ORT_OLDEST_API,
-                found.library);
-  }
-  *out = found;
+                runtime.version, static_cast<unsigned>(runtime.api_version),
+                CACHALOT_ORT_OLDEST_API, runtime.library);
+  runtime.api = found.base->GetApi(runtime.api_version);
+  if (runtime.api == nullptr)
+    return fail(error, CACHALOT_ERROR_NOT_SUPPORTED,
+                "ONNX Runtime %s does not have version %u of its interface (%s).", runtime.version,
+                static_cast<unsigned>(runtime.api_version), runtime.library);
+  // It must stay, whatever who has loaded it does. A program that contains it has no path to open.
+  const Handle kept(::dlopen(runtime.library, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), ::dlclose);
+  *out = runtime;
   return CACHALOT_OK;
 }
 

@@ -53,10 +53,17 @@ TEST(Library, IsFoundAmongThoseThatAreLoadedOrSaysWhyNot) {
   EXPECT_EQ(::dlsym(RTLD_DEFAULT, "OrtGetApiBase"), nullptr);
   EXPECT_EQ(try_to_register(nullptr, &error), CACHALOT_ERROR_INVALID_STATE);
   expect_text(error, "2 libraries of ONNX Runtime are loaded, ");
+  // Nor is it preferred once it is.
+  ASSERT_NE(::dlopen(CACHALOT_ORT_LIBRARY, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL), nullptr);
+  EXPECT_EQ(try_to_register(nullptr, &error), CACHALOT_ERROR_INVALID_STATE);
+  expect_text(error, "2 libraries of ONNX Runtime are loaded, ");
   EXPECT_EQ(try_to_register(CACHALOT_ORT_LIBRARY, &error), CACHALOT_OK) << error.message;
 
   // A version is no promise.
   EXPECT_EQ(try_to_register(CACHALOT_ORT_SECOND, &error), CACHALOT_ERROR_NOT_SUPPORTED);
+  expect_text(error, "ONNX Runtime 1.31.0 does not have version ");
+  EXPECT_EQ(::dlopen(CACHALOT_ORT_SECOND, RTLD_NOW | RTLD_NOLOAD),
+            nullptr);  // nothing has happened
 }
 
 }  // namespace
