@@ -98,16 +98,16 @@ cachalot_status HostAllocator::request(size_t size, cachalot_stream stream, cach
 void* HostAllocator::allocate(size_t size, cachalot_stream stream, const void* caller) {
   if (size == 0) return nullptr;
   requests_.fetch_add(1, std::memory_order_relaxed);
-  raise(largest_, size);
   cachalot_error error;
   start_error(error);
   cachalot_address address = 0;
-  if (request(size, stream, &address, &error) == CACHALOT_OK)
+  if (request(size, stream, &address, &error) == CACHALOT_OK) {
+    raise(largest_, size);
     return reinterpret_cast<void*>(address);
+  }
   failures_.fetch_add(1, std::memory_order_relaxed);
-  // Frames of ORT's let exceptions through, as its own arena throws them. Others may be of any
-  // language.
-  if (is_inside(runtime_, caller)) throw OutOfMemory(error);
+  // Who is no part of ORT may be of any language.
+  if (bears_exceptions(runtime_, caller)) throw OutOfMemory(error);
   return nullptr;
 }
 

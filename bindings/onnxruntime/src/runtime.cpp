@@ -20,6 +20,8 @@ namespace cachalot::ort {
 namespace {
 
 constexpr const char* kEntry = "OrtGetApiBase";
+// What the names of the libraries begin with that ORT loads for its providers.
+constexpr const char* kProviders = "libonnxruntime_providers_";
 
 using Handle = std::unique_ptr<void, int (*)(void*)>;
 
@@ -131,9 +133,13 @@ cachalot_status find_runtime(const char* path, Runtime* out, cachalot_error* err
   return CACHALOT_OK;
 }
 
-bool is_inside(const Runtime& runtime, const void* code) {
+bool bears_exceptions(const Runtime& runtime, const void* code) {
   Dl_info info{};
-  return ::dladdr(code, &info) != 0 && info.dli_fbase == runtime.base;
+  if (::dladdr(code, &info) == 0) return false;
+  if (info.dli_fbase == runtime.base) return true;
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const name = slash != nullptr ? slash + 1 : info.dli_fname;
+  return std::strncmp(name, kProviders, std::strlen(kProviders)) == 0;
 }
 
 cachalot_status check(const Runtime& runtime, OrtStatus* status, cachalot_error* error) {

@@ -18,8 +18,9 @@ struct Runtime {
 // Finds it, or loads it from a path.
 cachalot_status find_runtime(const char* path, Runtime* out, cachalot_error* error);
 
-// Whether this code is the library's own.
-bool is_inside(const Runtime& runtime, const void* code);
+// Whether this code is ORT's own, that of its providers included: C++ through which its own arena
+// throws too.
+bool bears_exceptions(const Runtime& runtime, const void* code);
 
 // Makes an error of a status of ORT's, which is released; CACHALOT_OK for NULL.
 cachalot_status check(const Runtime& runtime, OrtStatus* status, cachalot_error* error);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A request that fails is an error of its run, wherever in the run it is, and nothing else.
+#include <dlfcn.h>
+
+#include <cstdint>
 #include <set>
 #include <thread>
 
@@ -168,6 +171,38 @@ TEST(Failure, ADirectCallerGetsNullAndOrtAnError) {
   table->Free(table, block);
   EXPECT_EQ(registered.info().live_blocks, 0U);
   EXPECT_EQ(registered.info().failures, 3U);
+}
+
+// They are C++ of ORT's too, and ORT's functions that call the table end in a jump to it: what it
+// returns to is the provider's code then.
+TEST(Failure, ALibraryOfAProviderOfOrtsGetsAnException) {
+  const Host host;
+  const Registered registered(host);
+  void* const provider = ::dlopen(CACHALOT_ORT_PROVIDER, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(provider, nullptr) << ::dlerror();
+  const auto message_of = reinterpret_cast<const char* (*)(OrtAllocator*, size_t)>(
+      ::dlsym(provider, "message_of_alloc"));
+  set_limit(host, 4U << 20);
+  EXPECT_NE(
+      std::string(message_of(registered.table(), 50U << 20)).find("Tried to allocate 50.00 M"),
+      std::string::npos);
+  EXPECT_EQ(registered.info().live_blocks, 0U);
+}
+
+TEST(Failure, SizesBeyondAnyMemoryAreErrors) {
+  const Host host;
+  const Registered registered(host);
+  OrtAllocator* const table = registered.table();
+  for (const size_t size : {SIZE_MAX, SIZE_MAX - 511, SIZE_MAX / 2 + 1, size_t{1} << 48}) {
+    cachalot_ort_forget_failure();
+    EXPECT_EQ(table->Alloc(table, size), nullptr);
+    EXPECT_EQ(table->Reserve(table, size), nullptr);
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    ASSERT_EQ(cachalot_ort_last_failure(&error, nullptr, 0, nullptr), CACHALOT_OK);
+    EXPECT_EQ(error.status, CACHALOT_ERROR_OUT_OF_MEMORY) << error.message;
+    EXPECT_EQ(error.requested, size);
+  }
+  EXPECT_EQ(registered.info().live_blocks, 0U);
 }
 
 // What the program has of the same allocator is none of the registration's.
