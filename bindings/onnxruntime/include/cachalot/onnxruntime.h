@@ -17,8 +17,9 @@
  * cachalot_ort_unregister(registered, &error);
  * @endcode
  *
- * Nothing is linked against ORT: the one that the process has loaded is looked for, also where a
- * language's package has loaded it for itself alone (RTLD_LOCAL). ORT 1.17 or newer.
+ * Nothing is linked against ORT: the one that the process has loaded is looked for, whatever its name,
+ * also where a language's package has loaded it for itself alone (RTLD_LOCAL). A program that
+ * contains ORT has to export OrtGetApiBase (-rdynamic). ORT 1.17 or newer.
  *
  * This library and the program have to use one copy of cachalot, the shared library: a tenant that
  * is begun in another copy is not seen here.
@@ -56,8 +57,8 @@ typedef struct cachalot_ort_options {
   /** A device of its driver. */
   int32_t device;
   int32_t reserved_0;
-  /** The path of ORT's library, which is loaded if it is not yet. NULL: the one that the process has
-   * loaded. */
+  /** The path of ORT's library, which is loaded if it is not yet; a copy at another path is another
+   * ORT. NULL: the one that the process has loaded. */
   const char* library;
 } cachalot_ort_options;
 
@@ -88,13 +89,16 @@ typedef struct cachalot_ort_info {
  * to stream 1, runs to stream 0, so that weights share no segment with what a trim could give back.
  *
  * Requests are made on the thread that runs or makes a session, so they belong to that thread's
- * tenant (cachalot_tenant_begin) and labels. Only with ORT's parallel execution mode they are made
- * on threads of ORT's too, which have neither.
+ * tenant (cachalot_tenant_begin) and labels. Only with ORT's parallel execution mode and RunAsync
+ * they are made on threads of ORT's too, which have neither.
  *
  * A request that fails becomes an error of the run, with the message of cachalot_error in its text;
- * the session and its other runs go on. (ORT's kernels write through what they get without a look at
- * it: like ORT's own arena, an allocator has to throw. It is thrown only where ORT's own library
- * asks; to others, who go through cachalot_ort_get_table, NULL is returned.) What failed, and a report, can be read on the same thread: cachalot_ort_last_failure.
+ * the session and its other runs go on. What failed, and a report, can be read on the same thread:
+ * cachalot_ort_last_failure. (ORT's kernels write through what they get without a look at it: like
+ * ORT's own arena, an allocator has to throw. It is thrown only where ORT's own code asks, that of
+ * its providers' libraries (libonnxruntime_providers_*) included; to others, who go through
+ * cachalot_ort_get_table, NULL is returned. An ORT that was built without exceptions ends the process
+ * instead, as it does with its own arena.)
  *
  * @param out_registered  Ended by cachalot_ort_unregister only.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a driver other than `host`, a device that
@@ -107,8 +111,8 @@ CACHALOT_API cachalot_status cachalot_ort_register(const cachalot_ort_options* o
                                                    cachalot_error* error);
 
 /**
- * Takes the allocator back. Close all sessions that use it before: memory of theirs keeps it, and one
- * that has none by chance gets none any more.
+ * Takes the allocator back. Close all sessions that use it before: while one has memory this is
+ * refused, and one that has none by chance gets none any more.
  *
  * @param registered  NULL: nothing happens. Not to be used afterwards.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while ORT has blocks (their number is in the
@@ -159,7 +163,8 @@ CACHALOT_API void cachalot_ort_forget_failure(void);
  *
  * The provider frees a block when its work is queued, not when it is done, and relies on the order
  * of the stream. So every session needs its blocks on its own stream: give the session that stream
- * (`user_compute_stream`), and name it around its runs (cachalot_ort_external_set_stream). Sessions
+ * (`has_user_compute_stream` = 1, `user_compute_stream`), and name it around its making, its runs and
+ * its end (cachalot_ort_external_set_stream). Sessions
  * that are never named must all run on one stream, that of cachalot_ort_external_register.
  */
 /** @{ */
@@ -199,8 +204,14 @@ CACHALOT_API void* cachalot_ort_external_alloc(size_t size);
  * error output. */
 CACHALOT_API void cachalot_ort_external_free(void* pointer);
 
-/** `gpu_external_empty_cache`: gives the cache of the thread's device back. ORT calls it when
- * it has freed a session's weights. */
+/**
+ * `gpu_external_empty_cache`: gives the cache of the thread's device back, all of it.
+ *
+ * The provider calls it after each free of what it had asked for by its Reserve: weights when a
+ * session ends, but in the middle of runs too, for example each workspace in which cuDNN searches for
+ * the best way to compute a convolution of a new shape. With ever new shapes all memory would come
+ * from the driver again and again: leave this option out then, and call cachalot_trim.
+ */
 CACHALOT_API void cachalot_ort_external_empty_cache(void);
 
 /**
