@@ -16,10 +16,18 @@ module_sum=h1:c1YSgDNtpf0WGtxj3YeRIb8VC5LmM1J+Ve3uHdteC1U=
 python=311  # of whose wheels the hashes are; nothing of Python's is used
 
 wanted=$(cat "$folder/requirements.txt" && echo "$module $module_sum")
-[ "$(cat "$target/fetched.txt" 2>/dev/null)" != "$wanted" ] || exit 0
+is_there() {
+  [ "$(cat "$target/fetched.txt" 2>/dev/null)" = "$wanted" ]
+}
+is_there && exit 0
 
 command -v go >/dev/null || leave_out "Go is missing (go.dev): ONNX Runtime's headers are not fetched"
 need python3 python3-pip unzip
+# One at a time: the others find it there then.
+mkdir -p build
+exec 9>"$target.lock"
+flock 9
+is_there && exit 0
 # Unpacked beside its place and moved there last, so that what was cut off is not taken for whole.
 part=$target.part
 rm -rf "$part"
