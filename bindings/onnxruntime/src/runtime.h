@@ -5,6 +5,10 @@
 #include "cachalot/cachalot.h"
 #include "onnxruntime_c_api.h"
 
+#if ORT_API_VERSION < 23
+#error "ONNX Runtime's header has to be that of version 1.23 or newer"
+#endif
+
 namespace cachalot::ort {
 
 struct Runtime {
