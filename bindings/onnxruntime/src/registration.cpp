@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// CPU memory: registering with ORT's environment, and the way back.
+// Registering with ORT's environment, and the way back.
 #include <cinttypes>
 #include <cstddef>
 #include <cstring>
@@ -8,27 +8,30 @@
 
 #include "cachalot/onnxruntime.h"
 #include "error.h"
-#include "host_allocator.h"
+#include "table.h"
 
 // With it what ORT keeps of it: a reference to its environment.
-struct cachalot_ort_allocator : cachalot::ort::HostAllocator {
-  using HostAllocator::HostAllocator;
+struct cachalot_ort_allocator : cachalot::ort::Table {
+  using Table::Table;
   OrtEnv* env = nullptr;
-  cachalot_ort_allocator* earlier = nullptr;  // those that are closed stay reachable
+  bool is_cuda = false;
+  cachalot_ort_allocator* next = nullptr;
 };
 
 namespace cachalot::ort {
 namespace {
 
+// The version of ORT's interface that asks for memory by stream.
+constexpr uint32_t kStreamsVersion = 23;
+
 constexpr size_t kFirstOptions = offsetof(cachalot_ort_options, library) + sizeof(void*);
 constexpr size_t kFirstInfo = offsetof(cachalot_ort_info, failures) + sizeof(uint64_t);
 
-// ORT's environment is one a process, and so is this. Newer versions of ORT let a second allocator
-// take the place of the first without a word.
+// ORT's environment is one a process, and so is this.
 struct Registered {
   std::mutex mutex;
   cachalot_ort_allocator* now = nullptr;
-  cachalot_ort_allocator* closed = nullptr;
+  cachalot_ort_allocator* closed = nullptr;  // they stay reachable
 };
 
 Registered& registered() {
@@ -36,37 +39,70 @@ Registered& registered() {
   return *only;
 }
 
-cachalot_status check_options(const cachalot_ort_options* options, cachalot_error* error) {
+cachalot_status check_options(const cachalot_ort_options* options, bool is_cuda,
+                              cachalot_error* error) {
   if (options == nullptr || options->struct_size < kFirstOptions || options->allocator == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
                 "The options of cachalot_ort_register need a struct_size and an allocator.");
   cachalot_driver* const driver = cachalot_allocator_driver(options->allocator);
   const char* const name = cachalot_driver_name(driver);
-  if (std::strcmp(name, "host") != 0)
+  const bool is_host = std::strcmp(name, "host") == 0;
+  if (!is_cuda && !is_host)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
                 "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is '%s', "
                 "not 'host'.",
                 name);
+  if (is_cuda && is_host)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
+                "ONNX Runtime's CUDA provider needs memory of a GPU: the allocator's driver is "
+                "'host'.");
   const int32_t count = cachalot_driver_device_count(driver);
   if (options->device >= 0 && options->device < count) return CACHALOT_OK;
   return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "There is no device %d: the driver has %d.",
               options->device, count);
 }
 
-// The table and its memory info; both are ORT's to look at from here on, whatever fails later.
-cachalot_status make(const Runtime& runtime, const cachalot_ort_options& options,
-                     cachalot_ort_allocator** out, cachalot_error* error) {
-  OrtMemoryInfo* info = nullptr;
+// One for each memory: newer versions of ORT let a second take the place of the first without a word.
+cachalot_status check_is_free(const cachalot_ort_allocator* now, bool is_cuda, int32_t device,
+                              cachalot_error* error) {
+  for (; now != nullptr; now = now->next) {
+    if (now->is_cuda != is_cuda || (is_cuda && now->device() != device)) continue;
+    return fail(error, CACHALOT_ERROR_INVALID_STATE,
+                "cachalot is registered with ONNX Runtime %s already; %" PRIu64
+                " blocks of it are live.",
+                now->runtime().version, now->gate().live());
+  }
+  return CACHALOT_OK;
+}
+
+OrtStatus* make_info(const OrtApi* api, bool is_cuda, int32_t device, OrtMemoryInfo** out) {
   // ORT reserves the other type, OrtArenaAllocator, for its own arena.
+  return is_cuda ? api->CreateMemoryInfo("Cuda", OrtDeviceAllocator, device, OrtMemTypeDefault, out)
+                 : api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, out);
+}
+
+// The table and its memory info; both are ORT's to look at from here on, whatever fails later.
+cachalot_status make(const Runtime& runtime, const cachalot_ort_options& options, bool is_cuda,
+                     cachalot_ort_allocator** out, cachalot_error* error) {
+  if (is_cuda && runtime.api_version < kStreamsVersion)
+    return fail(error, CACHALOT_ERROR_NOT_SUPPORTED,
+                "ONNX Runtime %s does not say which stream it wants CUDA memory for: that takes "
+                "1.%u or newer.",
+                runtime.version, static_cast<unsigned>(kStreamsVersion));
+  OrtMemoryInfo* info = nullptr;
   const cachalot_status status =
-      check(runtime, runtime.api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &info),
-            error);
+      check(runtime, make_info(runtime.api, is_cuda, options.device, &info), error);
   if (status != CACHALOT_OK) return status;
-  *out =
+  auto* const made =
       new (std::nothrow) cachalot_ort_allocator(runtime, options.allocator, options.device, info);
-  if (*out != nullptr) return CACHALOT_OK;
-  runtime.api->ReleaseMemoryInfo(info);
-  return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY, "There is no memory for a registration.");
+  if (made == nullptr) {
+    runtime.api->ReleaseMemoryInfo(info);
+    return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY, "There is no memory for a registration.");
+  }
+  made->is_cuda = is_cuda;
+  if (is_cuda) made->follow_streams();
+  *out = made;
+  return CACHALOT_OK;
 }
 
 void unmake(const cachalot_ort_allocator* made) {
@@ -84,26 +120,24 @@ cachalot_status enter_environment(cachalot_ort_allocator* made, cachalot_error* 
   return status;
 }
 
-cachalot_status start(const cachalot_ort_options& options, cachalot_ort_allocator** out,
-                      cachalot_error* error) {
+cachalot_status start(const cachalot_ort_options& options, bool is_cuda,
+                      cachalot_ort_allocator** out, cachalot_error* error) {
   Registered& all = registered();
   const std::lock_guard lock(all.mutex);
-  if (all.now != nullptr)
-    return fail(error, CACHALOT_ERROR_INVALID_STATE,
-                "cachalot is registered with ONNX Runtime %s already; %" PRIu64
-                " blocks of it are live.",
-                all.now->runtime().version, all.now->gate().live());
+  cachalot_status status = check_is_free(all.now, is_cuda, options.device, error);
+  if (status != CACHALOT_OK) return status;
   Runtime runtime;
-  cachalot_status status = find_runtime(options.library, &runtime, error);
+  status = find_runtime(options.library, &runtime, error);
   if (status != CACHALOT_OK) return status;
   cachalot_ort_allocator* made = nullptr;
-  status = make(runtime, options, &made, error);
+  status = make(runtime, options, is_cuda, &made, error);
   if (status != CACHALOT_OK) return status;
   status = enter_environment(made, error);
   if (status != CACHALOT_OK) {
     unmake(made);
     return status;
   }
+  made->next = all.now;
   *out = all.now = made;
   return CACHALOT_OK;
 }
@@ -111,7 +145,9 @@ cachalot_status start(const cachalot_ort_options& options, cachalot_ort_allocato
 cachalot_status end(cachalot_ort_allocator* ended, cachalot_error* error) {
   Registered& all = registered();
   const std::lock_guard lock(all.mutex);
-  if (ended != all.now)
+  cachalot_ort_allocator** place = &all.now;
+  while (*place != nullptr && *place != ended) place = &(*place)->next;
+  if (*place == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "This is not what is registered.");
   uint64_t live = 0;
   if (!ended->gate().close(&live))
@@ -126,10 +162,19 @@ cachalot_status end(cachalot_ort_allocator* ended, cachalot_error* error) {
   }
   api->ReleaseEnv(ended->env);
   ended->env = nullptr;
-  ended->earlier = all.closed;
+  *place = ended->next;
+  ended->next = all.closed;
   all.closed = ended;
-  all.now = nullptr;
   return CACHALOT_OK;
+}
+
+cachalot_status try_to_start(const cachalot_ort_options* options, bool is_cuda,
+                             cachalot_ort_allocator** out_registered, cachalot_error* error) {
+  const cachalot_status status = check_options(options, is_cuda, error);
+  if (status != CACHALOT_OK) return status;
+  if (out_registered == nullptr)
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "out_registered is NULL.");
+  return start(*options, is_cuda, out_registered, error);
 }
 
 }  // namespace
@@ -140,11 +185,13 @@ using cachalot::ort::fail;
 cachalot_status cachalot_ort_register(const cachalot_ort_options* options,
                                       cachalot_ort_allocator** out_registered,
                                       cachalot_error* error) {
-  const cachalot_status status = cachalot::ort::check_options(options, error);
-  if (status != CACHALOT_OK) return status;
-  if (out_registered == nullptr)
-    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "out_registered is NULL.");
-  return cachalot::ort::start(*options, out_registered, error);
+  return cachalot::ort::try_to_start(options, false, out_registered, error);
+}
+
+cachalot_status cachalot_ort_register_cuda(const cachalot_ort_options* options,
+                                           cachalot_ort_allocator** out_registered,
+                                           cachalot_error* error) {
+  return cachalot::ort::try_to_start(options, true, out_registered, error);
 }
 
 cachalot_status cachalot_ort_unregister(cachalot_ort_allocator* registered, cachalot_error* error) {

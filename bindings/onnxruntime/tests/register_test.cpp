@@ -99,6 +99,58 @@ TEST(Register, NeedsTheHostDriver) {
   cachalot_driver_destroy(driver);
 }
 
+// Over the simulated device: nothing here is used by a GPU.
+TEST(Register, CudaMemoryBesideCpuMemory) {
+  const Host host;
+  const Registered cpu(host);
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_open("sim:1GiB", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options made{};
+  made.struct_size = sizeof made;
+  made.driver = driver;
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(cachalot_allocator_create(&made, &allocator, nullptr), CACHALOT_OK);
+  cachalot_ort_options options{};
+  options.struct_size = sizeof options;
+  options.allocator = allocator;
+  cachalot_ort_allocator* cuda = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  const cachalot_status status = cachalot_ort_register_cuda(&options, &cuda, &error);
+  if (ort_version() < 23) {
+    EXPECT_EQ(status, CACHALOT_ERROR_NOT_SUPPORTED) << error.message;
+  } else {
+    ASSERT_EQ(status, CACHALOT_OK) << error.message;
+    cachalot_ort_allocator* second = nullptr;
+    EXPECT_EQ(cachalot_ort_register_cuda(&options, &second, &error), CACHALOT_ERROR_INVALID_STATE);
+    EXPECT_EQ(second, nullptr);
+    OrtAllocator* const table = cachalot_ort_get_table(cuda);
+    const char* name = nullptr;
+    EXPECT_EQ(take(ort().MemoryInfoGetName(table->Info(table), &name)), "");
+    EXPECT_STREQ(name, "Cuda");
+    void* const block = table->AllocOnStream(table, 1000, nullptr);
+    EXPECT_EQ(cachalot_memory_allocated(allocator, 0), 1024U);
+    table->Free(table, block);
+    EXPECT_EQ(cachalot_ort_unregister(cuda, nullptr), CACHALOT_OK);
+  }
+  EXPECT_EQ(cpu.table()->AllocOnStream, nullptr);
+  EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
+  cachalot_driver_destroy(driver);
+}
+
+TEST(Register, CudaMemoryIsNotThatOfTheHostDriver) {
+  const Host host;
+  cachalot_ort_options options{};
+  options.struct_size = sizeof options;
+  options.allocator = host.get();
+  cachalot_ort_allocator* registered = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  EXPECT_EQ(cachalot_ort_register_cuda(&options, &registered, &error),
+            CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(
+      error.message,
+      "ONNX Runtime's CUDA provider needs memory of a GPU: the allocator's driver is 'host'.");
+}
+
 TEST(Register, ChecksItsArguments) {
   const Host host;
   cachalot_ort_allocator* registered = nullptr;

@@ -3,11 +3,12 @@
  * @file onnxruntime.h
  * cachalot as the allocator of ONNX Runtime (ORT), for programs in any language.
  *
- * Two doors, which may be used together:
- * - **CPU memory**: cachalot_ort_register makes an allocator over the `host` driver the one that all
- *   sessions use which were made with the entry `session.use_env_allocators` set to "1".
- * - **CUDA memory**: three functions without a context, which the CUDA provider takes by their
- *   addresses (`gpu_external_alloc`, `gpu_external_free`, `gpu_external_empty_cache`).
+ * All sessions that were made with the entry `session.use_env_allocators` set to "1" use
+ * - for **CPU memory** the allocator over the `host` driver that cachalot_ort_register was given;
+ * - for **CUDA memory** that of cachalot_ort_register_cuda.
+ *
+ * A wrapper that can give the CUDA provider's options `gpu_external_alloc`, `gpu_external_free` and
+ * `gpu_external_empty_cache`, as Python's, finds functions for these here too.
  *
  * @code
  * cachalot_ort_options options = {.struct_size = sizeof options, .allocator = allocator};
@@ -38,7 +39,7 @@ extern "C" {
 /** The oldest ORT that is served: the second number of its version. */
 #define CACHALOT_ORT_OLDEST_API 17
 
-/** @name CPU memory */
+/** @name Shared memory of sessions */
 /** @{ */
 
 /** ORT's table of an allocator's functions, from its header. */
@@ -51,8 +52,8 @@ typedef struct cachalot_ort_allocator cachalot_ort_allocator;
 typedef struct cachalot_ort_options {
   /** sizeof(cachalot_ort_options), set by the caller. */
   size_t struct_size;
-  /** Where ORT's memory comes from; its driver has to be `host`. Borrowed: it must live until
-   * cachalot_ort_unregister has worked. */
+  /** Where ORT's memory comes from. Borrowed: it must live until cachalot_ort_unregister has
+   * worked. */
   cachalot_allocator* allocator;
   /** A device of its driver. */
   int32_t device;
@@ -79,7 +80,7 @@ typedef struct cachalot_ort_info {
 } cachalot_ort_info;
 
 /**
- * Makes an allocator the one that ORT's sessions share.
+ * Makes an allocator the one that ORT's sessions share for CPU memory. Its driver has to be `host`.
  *
  * ORT's environment exists once a process and is counted. It is made here if need be, and kept until
  * cachalot_ort_unregister. Its first maker chooses its logger and thread pools, so a wrapper that
@@ -109,6 +110,17 @@ typedef struct cachalot_ort_info {
 CACHALOT_API cachalot_status cachalot_ort_register(const cachalot_ort_options* options,
                                                    cachalot_ort_allocator** out_registered,
                                                    cachalot_error* error);
+
+/**
+ * The same for the memory of a CUDA device, `options->device`, with any driver but `host`; one for
+ * each device. ORT 1.23 or newer, which says for which stream it asks: a block is used again on its
+ * own stream only. What ORT asks for without a stream counts for stream 0, weights for stream 1.
+ *
+ * @return As cachalot_ort_register; CACHALOT_ERROR_NOT_SUPPORTED for an ORT before 1.23.
+ */
+CACHALOT_API cachalot_status cachalot_ort_register_cuda(const cachalot_ort_options* options,
+                                                        cachalot_ort_allocator** out_registered,
+                                                        cachalot_error* error);
 
 /**
  * Takes the allocator back. Close all sessions that use it before: while one has memory this is
@@ -155,17 +167,19 @@ CACHALOT_API void cachalot_ort_forget_failure(void);
 /** @} */
 
 /**
- * @name CUDA memory
+ * @name Functions for the CUDA provider's options
  *
- * The provider's functions take no context, so one allocator a process serves them. The provider
- * takes them as options of its own, each an address as a decimal number
- * (cachalot_ort_external_option_at lists them). They make no device current, and need none to be.
+ * The provider takes the functions as options of its own, each an address as a decimal number
+ * (cachalot_ort_external_option_at lists them). Only Python's package passes them on to it: ORT's C
+ * interface, and with it that of C, Java, Go and Rust, accepts these options and then leaves them out
+ * (seen with 1.31.1). There cachalot_ort_register_cuda is what has an effect.
+ *
+ * They have no context, so one allocator a process serves them. They make no device current, and need
+ * none to be.
  *
  * The provider frees a block when its work is queued, not when it is done, and relies on the order
- * of the stream. So every session needs its blocks on its own stream: give the session that stream
- * (`has_user_compute_stream` = 1, `user_compute_stream`), and name it around its making, its runs and
- * its end (cachalot_ort_external_set_stream). Sessions
- * that are never named must all run on one stream, that of cachalot_ort_external_register.
+ * of the stream. With these functions it runs all sessions on the default stream (0), and refuses one
+ * of the program's own (`user_compute_stream`).
  */
 /** @{ */
 
@@ -175,7 +189,7 @@ CACHALOT_API void cachalot_ort_forget_failure(void);
  * @param allocator  Of any driver. Borrowed: it must live until cachalot_ort_external_unregister has
  *                   worked.
  * @param device     Where requests go of threads that have named none.
- * @param stream     And for which stream.
+ * @param stream     And for which stream; 0 for the provider.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does not have;
  * CACHALOT_ERROR_INVALID_STATE if there is one already.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "host_allocator.h"
+#include "table.h"
 
 #include <cinttypes>
 #include <cstdio>
@@ -12,8 +12,8 @@
 namespace cachalot::ort {
 namespace {
 
-// Streams mean nothing to host memory, but the cache keeps segments of different ones apart: so
-// weights, which stay, do not hold on to segments of a run, which a trim could give back.
+// What says no stream of its own. The cache keeps segments of different streams apart: so weights,
+// which stay, do not hold on to segments of a run, which a trim could give back.
 constexpr cachalot_stream kRuns = 0;
 constexpr cachalot_stream kWeights = 1;
 
@@ -34,10 +34,8 @@ class OutOfMemory : public std::bad_alloc {
   char text_[CACHALOT_MESSAGE_CAPACITY];
 };
 
-HostAllocator* self(OrtAllocator* table) { return static_cast<HostAllocator*>(table); }
-const HostAllocator* self(const OrtAllocator* table) {
-  return static_cast<const HostAllocator*>(table);
-}
+Table* self(OrtAllocator* table) { return static_cast<Table*>(table); }
+const Table* self(const OrtAllocator* table) { return static_cast<const Table*>(table); }
 
 void* call_alloc(OrtAllocator* table, size_t size) {
   return self(table)->allocate(size, kRuns, __builtin_return_address(0));
@@ -45,6 +43,13 @@ void* call_alloc(OrtAllocator* table, size_t size) {
 
 void* call_reserve(OrtAllocator* table, size_t size) {
   return self(table)->reserve(size, __builtin_return_address(0));
+}
+
+void* call_alloc_on_stream(OrtAllocator* table, size_t size, OrtSyncStream* stream) {
+  void* const handle =
+      stream != nullptr ? self(table)->runtime().api->SyncStream_GetHandle(stream) : nullptr;
+  return self(table)->allocate(size, reinterpret_cast<cachalot_stream>(handle),
+                               __builtin_return_address(0));
 }
 
 void call_free(OrtAllocator* table, void* pointer) { self(table)->free(pointer); }
@@ -66,8 +71,8 @@ void raise(std::atomic<uint64_t>& most, uint64_t value) {
 
 }  // namespace
 
-HostAllocator::HostAllocator(const Runtime& runtime, cachalot_allocator* allocator, int32_t device,
-                             OrtMemoryInfo* info)
+Table::Table(const Runtime& runtime, cachalot_allocator* allocator, int32_t device,
+             OrtMemoryInfo* info)
     : OrtAllocator{}, runtime_(runtime), allocator_(allocator), device_(device), info_(info) {
   version = runtime.api_version;  // ORT looks at no field that came later
   Alloc = call_alloc;
@@ -77,8 +82,10 @@ HostAllocator::HostAllocator(const Runtime& runtime, cachalot_allocator* allocat
   if (version >= kStatsVersion) GetStats = call_get_stats;
 }
 
-cachalot_status HostAllocator::request(size_t size, cachalot_stream stream, cachalot_address* out,
-                                       cachalot_error* error) {
+void Table::follow_streams() { AllocOnStream = call_alloc_on_stream; }
+
+cachalot_status Table::request(size_t size, cachalot_stream stream, cachalot_address* out,
+                               cachalot_error* error) {
   if (!gate_.enter()) {
     fail(error, CACHALOT_ERROR_INVALID_STATE,
          "A session asks for %zu bytes, but cachalot is no longer registered with ONNX Runtime: "
@@ -95,7 +102,7 @@ cachalot_status HostAllocator::request(size_t size, cachalot_stream stream, cach
   return status;
 }
 
-void* HostAllocator::allocate(size_t size, cachalot_stream stream, const void* caller) {
+void* Table::allocate(size_t size, cachalot_stream stream, const void* caller) {
   if (size == 0) return nullptr;
   requests_.fetch_add(1, std::memory_order_relaxed);
   cachalot_error error;
@@ -111,12 +118,12 @@ void* HostAllocator::allocate(size_t size, cachalot_stream stream, const void* c
   return nullptr;
 }
 
-void* HostAllocator::reserve(size_t size, const void* caller) {
+void* Table::reserve(size_t size, const void* caller) {
   if (size > 0) reserves_.fetch_add(1, std::memory_order_relaxed);
   return allocate(size, kWeights, caller);
 }
 
-void HostAllocator::free(void* pointer) {
+void Table::free(void* pointer) {
   if (pointer == nullptr) return;
   cachalot_error error;
   start_error(error);
@@ -131,7 +138,7 @@ void HostAllocator::free(void* pointer) {
   print_error(kForeign, error);
 }
 
-void HostAllocator::add_stats(OrtKeyValuePairs* out) const {
+void Table::add_stats(OrtKeyValuePairs* out) const {
   if (!gate_.enter()) return;
   cachalot_stats stats{};
   stats.struct_size = sizeof stats;

@@ -12,16 +12,19 @@ namespace cachalot::ort {
 
 // ORT keeps the address of the table for as long as any session lives that was made with it, and
 // tells nobody when that ends: so one is never destroyed, only closed.
-class HostAllocator : public OrtAllocator {
+class Table : public OrtAllocator {
  public:
   // Takes over the memory info, which ORT asks for as long as it has the table.
-  HostAllocator(const Runtime& runtime, cachalot_allocator* allocator, int32_t device,
-                OrtMemoryInfo* info);
+  Table(const Runtime& runtime, cachalot_allocator* allocator, int32_t device, OrtMemoryInfo* info);
 
   Gate& gate() { return gate_; }
   const Gate& gate() const { return gate_; }
   const Runtime& runtime() const { return runtime_; }
   const OrtMemoryInfo* info() const { return info_; }
+  int32_t device() const { return device_; }
+
+  // From here on requests say the stream that the memory is used on.
+  void follow_streams();
 
   uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
   uint64_t reserves() const { return reserves_.load(std::memory_order_relaxed); }
