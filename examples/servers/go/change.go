@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"cachalot.io/go"
 )
@@ -81,10 +83,11 @@ func parseObject(body []byte) (map[string]json.RawMessage, error) {
 func parseText(value json.RawMessage) (*string, error) {
 	var text *string
 	err := json.Unmarshal(value, &text)
-	if err == nil && text == nil { // it is null
-		err = errors.New("a text is expected")
+	// null is nil; what is no UTF-8 or half a surrogate pair has become U+FFFD.
+	if err != nil || text == nil || strings.ContainsRune(*text, utf8.RuneError) {
+		return nil, errors.New("a text in UTF-8 is expected")
 	}
-	return text, err
+	return text, nil
 }
 
 func parseLimit(value json.RawMessage) (*uint64, error) {

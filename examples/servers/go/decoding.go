@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -26,16 +27,21 @@ func notPNG(err error) error {
 	return &badRequest{text: fmt.Sprintf("not a PNG image: %v", err)}
 }
 
+func tooManyPixels(number string) error {
+	return &badRequest{fmt.Sprintf("the image has %s pixels, at most %d are taken", number, maxPixels), true}
+}
+
 // decode takes a PNG image of any kind.
 func decode(data []byte) (*picture, error) {
 	config, err := png.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
+	var unsupported png.UnsupportedError
+	switch {
+	case errors.As(err, &unsupported) && unsupported == "dimension overflow": // 2^60 pixels or more
+		return nil, tooManyPixels("2^60 or more")
+	case err != nil:
 		return nil, notPNG(err)
-	}
-	// Either side is below 2^31.
-	if int64(config.Width)*int64(config.Height) > maxPixels {
-		text := fmt.Sprintf("the image has %d x %d pixels, at most %d are taken", config.Width, config.Height, maxPixels)
-		return nil, &badRequest{text, true}
+	case config.Width*config.Height > maxPixels:
+		return nil, tooManyPixels(fmt.Sprintf("%d x %d", config.Width, config.Height))
 	}
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {

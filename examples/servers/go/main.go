@@ -18,8 +18,12 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// How often the server looks whether it is idle.
-const lookEvery = 100 * time.Millisecond
+const (
+	// How often the server looks whether it is idle.
+	lookEvery = 100 * time.Millisecond
+	// How long a client may take for a request, for its next one, and for an answer.
+	patience = time.Minute
+)
 
 func main() {
 	if err := run(); err != nil {
@@ -43,7 +47,7 @@ func run() error {
 		return err
 	}
 	stopTrimmer := startTrimmer(server)
-	err = serve(settings.address, server)
+	err = serve(settings.address, newWeb(newRoutes(server), patience))
 	stopTrimmer()
 	if err != nil {
 		return err
@@ -74,8 +78,13 @@ func startTrimmer(server *server) (stop func()) {
 	}
 }
 
-// serve works until the process is told to end; what was begun is ended first.
-func serve(address string, server *server) error {
+// newWeb waits so long for clients, and no longer: else one that stalls would keep the process from ending.
+func newWeb(handler http.Handler, patience time.Duration) *http.Server {
+	return &http.Server{Handler: handler, ReadTimeout: patience, DisableGeneralOptionsHandler: true}
+}
+
+// serve works until the process is told to end; what was begun is ended first, unless it is told again.
+func serve(address string, web *http.Server) error {
 	told, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer forget()
 	listener, err := net.Listen("tcp", address)
@@ -83,7 +92,6 @@ func serve(address string, server *server) error {
 		return err
 	}
 	fmt.Printf("listening on %s\n", listener.Addr())
-	web := &http.Server{Handler: newRoutes(server)}
 	failed := make(chan error, 1)
 	go func() { failed <- web.Serve(listener) }()
 	select {
@@ -91,6 +99,7 @@ func serve(address string, server *server) error {
 		return err
 	case <-told.Done():
 	}
+	forget() // the next signal ends the process
 	if err := web.Shutdown(context.Background()); err != nil {
 		return err
 	}

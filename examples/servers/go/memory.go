@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,8 @@ type memory struct {
 	registration *registration
 	watermark    atomic.Uint64
 	idleMS       atomic.Uint64
+	// changing is held while one request's changes are made.
+	changing sync.Mutex
 }
 
 // newMemory needs ONNX Runtime loaded.
@@ -138,6 +141,8 @@ func (m *memory) config() (shown configShown, err error) {
 
 // configure changes what is named; with an error nothing is, but for the options before a mistake in their text.
 func (m *memory) configure(wanted change) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
 	if wanted.config != nil {
 		if err := m.allocator.Configure(cachalot.Options(*wanted.config)); err != nil {
 			return err

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"cachalot.io/go"
@@ -71,9 +70,7 @@ func (p *pool) runAlone(try func(*session) error) error {
 // runOnce gives a session to try, for one run. All that ONNX Runtime asks for meanwhile is this tenant's; an error is
 // *exhausted if it was for want of memory.
 func (p *pool) runOnce(try func(*session) error) (err error) {
-	// Tenant and failure are the thread's, until both are read.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	// The scope also keeps this goroutine on its thread, whose the failure is.
 	end, err := p.tenant.Scope()
 	if err != nil {
 		return err
@@ -99,15 +96,16 @@ func (p *pool) runLent(try func(*session) error) error {
 }
 
 // lend gives an idle session, else a new one while there are not enough, else it waits.
-func (p *pool) lend() (*session, error) {
-	if idle := p.shelf.take(); idle != nil {
-		return idle, nil
+func (p *pool) lend() (lent *session, err error) {
+	if lent = p.shelf.take(); lent != nil {
+		return lent, nil
 	}
-	made, err := p.model.open()
-	if err != nil {
-		p.shelf.forget()
-	}
-	return made, err
+	defer func() {
+		if lent == nil {
+			p.shelf.forget()
+		}
+	}()
+	return p.model.open()
 }
 
 // metadata is a text of the model's.

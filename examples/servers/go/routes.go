@@ -7,7 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
 )
 
 // The most bytes of a request.
@@ -40,15 +46,22 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	handle, found := methods[request.Method]
 	if !found {
+		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
 		respondError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s has no %s", request.URL.Path, request.Method))
 		return
 	}
 	handle(w, request)
 }
 
-func respond(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
+// begin begins an answer, which is not written longer than the client is waited for.
+func begin(w http.ResponseWriter, status int, contentType string) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // a test's has none
+	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
+}
+
+func respond(w http.ResponseWriter, status int, value any) {
+	begin(w, status, "application/json")
 	_ = json.NewEncoder(w).Encode(value) // who asked may have gone
 }
 
@@ -93,12 +106,21 @@ func (r *routes) infer(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-func (r *routes) inferBody(w http.ResponseWriter, request *http.Request) (*answer, error) {
+func (r *routes) inferBody(w http.ResponseWriter, request *http.Request) (found *answer, err error) {
+	defer takePanic(&err)
 	body, err := readBody(w, request)
 	if err != nil {
 		return nil, err
 	}
-	return r.server.infer(body)
+	return r.server.infer(request.Context(), body)
+}
+
+// takePanic makes an error of a panic: net/http would end the connection without an answer.
+func takePanic(err *error) {
+	if value := recover(); value != nil {
+		fmt.Fprintf(os.Stderr, "panic: %v\n%s", value, debug.Stack())
+		*err = fmt.Errorf("panic: %v", value)
+	}
 }
 
 // respondBad answers an error of who asks.
@@ -121,7 +143,7 @@ func respondText(w http.ResponseWriter, contentType, text string, err error) {
 		respondError(w, http.StatusInternalServerError, err)
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
+	begin(w, http.StatusOK, contentType)
 	_, _ = io.WriteString(w, text) // who asked may have gone
 }
 

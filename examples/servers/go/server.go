@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -64,9 +65,13 @@ type box struct {
 	Text  string `json:"text"`
 }
 
-// infer reads the text in a PNG image, once it is its turn.
-func (s *server) infer(image []byte) (*answer, error) {
-	s.workers <- struct{}{}
+// infer reads the text in a PNG image, once it is its turn; who has gone by then gets none.
+func (s *server) infer(ctx context.Context, image []byte) (*answer, error) {
+	select {
+	case s.workers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	defer func() { <-s.workers }()
 	s.activity.begin()
 	defer s.activity.end()
