@@ -99,9 +99,8 @@ impl Memory {
     }
 
     /// Gives back what is free, down to so many reserved bytes; how many went.
-    pub fn trim(&self, keep: u64, min_idle: Duration) -> Result<u64, String> {
-        let Some(allocator) = self.allocator() else { return Ok(0) };
-        allocator.trim(DEVICE, keep, min_idle).map_err(text)
+    pub fn trim(&self, keep: u64, min_idle: Duration) -> Option<Result<u64, String>> {
+        Some(self.allocator()?.trim(DEVICE, keep, min_idle).map_err(text))
     }
 
     /// The statistics by name, and those of each tenant; nothing of it where the memory is not cachalot's.

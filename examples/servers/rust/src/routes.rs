@@ -31,12 +31,13 @@ struct Shared {
 
 pub fn routes(server: Arc<Server>, workers: usize) -> Router {
     let workers = Arc::new(Semaphore::new(workers.min(Semaphore::MAX_PERMITS)));
+    // HEAD would be answered as GET is.
     Router::new()
         .route("/infer", post(infer))
-        .route("/stats", get(stats))
-        .route("/memory", get(memory))
-        .route("/metrics", get(metrics))
-        .route("/config", get(config).post(configure))
+        .route("/stats", get(stats).head(no_method))
+        .route("/memory", get(memory).head(no_method))
+        .route("/metrics", get(metrics).head(no_method))
+        .route("/config", get(config).head(no_method).post(configure))
         .route("/trim", post(trim))
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
@@ -63,8 +64,12 @@ fn text(content_type: &'static str, result: Option<Result<String, String>>) -> R
     match result {
         Some(Ok(text)) => ([(header::CONTENT_TYPE, content_type)], text).into_response(),
         Some(Err(text)) => error(StatusCode::INTERNAL_SERVER_ERROR, text),
-        None => error(StatusCode::NOT_FOUND, "the memory is not cachalot's"),
+        None => no_cachalot(),
     }
+}
+
+fn no_cachalot() -> Response {
+    error(StatusCode::NOT_FOUND, "the memory is not cachalot's")
 }
 
 async fn no_path(uri: Uri) -> Response {
@@ -181,7 +186,9 @@ async fn trim(State(shared): State<Shared>, Body(body): Body<MAX_OBJECT>) -> Res
         return error(StatusCode::BAD_REQUEST, text);
     };
     apart(shared.server, move |server| {
-        let released = server.memory.trim(keep, Duration::from_millis(idle));
+        let Some(released) = server.memory.trim(keep, Duration::from_millis(idle)) else {
+            return no_cachalot();
+        };
         answer_or_error(released.map(|bytes| json!({ "released_bytes": bytes })))
     })
     .await

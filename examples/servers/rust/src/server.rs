@@ -120,7 +120,8 @@ impl Server {
         }
         activity.is_trimmed = true;
         drop(activity);
-        if let Err(error) = self.memory.trim(self.memory.watermark(), Duration::ZERO) {
+        let trimmed = self.memory.trim(self.memory.watermark(), Duration::ZERO);
+        if let Some(Err(error)) = trimmed {
             eprintln!("memory is not given back: {error}");
         }
     }
