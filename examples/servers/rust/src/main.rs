@@ -23,6 +23,9 @@ use settings::Settings;
 /// How often the server looks whether it is idle.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Threads for requests that have no image.
+const OTHERS: usize = 8;
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,6 +55,7 @@ fn run() -> Result<(), String> {
 fn serve(settings: &Settings, server: &Arc<Server>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .max_blocking_threads(settings.workers + OTHERS)
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;

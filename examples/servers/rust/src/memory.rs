@@ -2,6 +2,7 @@
 //! Whose memory ONNX Runtime uses; what is known of it, and what can be set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cachalot::{Allocator, Driver, Tenant, TenantOptions};
@@ -18,6 +19,8 @@ pub struct Memory {
     cachalot: Option<Cachalot>,
     watermark: AtomicU64,
     idle_ms: AtomicU64,
+    /// One change at a time: each has several parts.
+    changes: Mutex<()>,
 }
 
 struct Cachalot {
@@ -75,6 +78,7 @@ impl Memory {
             cachalot,
             watermark: settings.watermark.into(),
             idle_ms: AtomicU64::new(settings.idle.as_millis() as u64),
+            changes: Mutex::default(),
         })
     }
 
@@ -155,6 +159,7 @@ impl Memory {
     /// mistake in their text.
     pub fn configure(&self, wanted: &Value) -> Result<(), String> {
         let change = Change::parse(wanted)?;
+        let _alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         match self.allocator() {
             Some(allocator) => {
                 if let Some(config) = change.config {

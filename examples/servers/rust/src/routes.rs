@@ -30,7 +30,7 @@ struct Shared {
 }
 
 pub fn routes(server: Arc<Server>, workers: usize) -> Router {
-    let workers = Arc::new(Semaphore::new(workers.min(Semaphore::MAX_PERMITS)));
+    let workers = Arc::new(Semaphore::new(workers));
     // HEAD would be answered as GET is.
     Router::new()
         .route("/infer", post(infer))

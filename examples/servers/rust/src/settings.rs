@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Each has a thread of its own.
+const MOST_WORKERS: usize = 4096;
+
 /// Whose memory ONNX Runtime's sessions use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -81,8 +84,12 @@ impl Settings {
             idle: Duration::from_millis(parsed("SERVER_IDLE_MS", "2000")?),
             watermark: parsed("SERVER_WATERMARK", "67108864")?,
         };
-        if settings.sessions == 0 || settings.workers == 0 {
-            return Err("SERVER_SESSIONS and SERVER_WORKERS have to be at least 1".into());
+        if settings.sessions == 0 {
+            return Err("SERVER_SESSIONS=0: at least 1 is needed".into());
+        }
+        if settings.workers == 0 || settings.workers > MOST_WORKERS {
+            let workers = settings.workers;
+            return Err(format!("SERVER_WORKERS={workers}: from 1 to {MOST_WORKERS} are possible"));
         }
         Ok(settings)
     }
