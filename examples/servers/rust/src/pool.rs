@@ -176,7 +176,9 @@ impl Pool {
         let lent = self.lend().map_err(|error| error.to_string())?;
         let session = lent.session.as_ref().expect("a session that is lent is there");
         let metadata = session.metadata().map_err(|error| error.to_string())?;
-        metadata.custom(key).ok_or_else(|| format!("{}: no metadata '{key}'", self.path.display()))
+        // `ort` gives what is not there as an empty text.
+        let text = metadata.custom(key).filter(|text| !text.is_empty());
+        text.ok_or_else(|| format!("{}: no metadata '{key}'", self.path.display()))
     }
 
     /// Sessions that there are, and how many were closed for want of memory.
