@@ -414,8 +414,8 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     images, answers = read_images(arguments[0]), pathlib.Path(arguments[1])
-    if not images:
-        print(f"there are no images in {arguments[0]}", file=sys.stderr)
+    if not images or not pathlib.Path(arguments[0], "kinds.json").exists():
+        print(f"{arguments[0]} has not all of the images that images.py draws", file=sys.stderr)
         return 2
     is_written = "--write" in sys.argv
     words = json.loads(pathlib.Path(arguments[0], "words.json").read_text(encoding="utf-8"))
