@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Draws the images of the conformance test: text of Pillow's own font, the same wherever it is drawn. What
-they say is in FOLDER/words.json, each word of it.
+they say is in FOLDER/words.json, each word of it. FOLDER/kinds has one more in each kind of PNG, and in
+FOLDER/kinds.json for each the name of another that shows the same.
 
     images.py FOLDER
 """
@@ -12,6 +13,8 @@ import random
 import sys
 
 from PIL import Image, ImageDraw, ImageFont
+
+import png
 
 WORDS = ("allocator block cache segment stream tenant memory trim report request driver server model "
          "session image text number limit guarantee pressure peak reserved idle release").split()
@@ -49,6 +52,20 @@ def draw(chance, width, height, size, lines):
     return image, words
 
 
+def draw_kinds(folder):
+    """One word, in two greys without any between them."""
+    image = Image.new("1", (120, 48), 1)
+    pen = ImageDraw.Draw(image)
+    pen.text((18, 10), "Memory", fill=0, font=ImageFont.load_default(24))
+    pixels = image.load()
+    folder.mkdir(exist_ok=True)
+    alike = {}
+    for name, (data, like) in png.kinds(*image.size, lambda x, y: not pixels[x, y]).items():
+        (folder / f"{name}.png").write_bytes(data)
+        alike[name] = like
+    (folder.parent / "kinds.json").write_text(json.dumps(alike))
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -61,6 +78,7 @@ def main():
         image, words[name] = draw(chance, *size)
         image.save(folder / name)
     (folder / "words.json").write_text(json.dumps(words))
+    draw_kinds(folder / "kinds")
 
 
 if __name__ == "__main__":

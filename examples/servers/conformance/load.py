@@ -30,7 +30,10 @@ class Client:
 
     def ask(self, method, path, body=None):
         """Status, headers and bytes of the answer."""
-        self.connection.request(method, path, body=body)
+        try:
+            self.connection.request(method, path, body=body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # a server may answer before it has been told all, and read no more
         response = self.connection.getresponse()
         return response.status, response.headers, response.read()
 
@@ -105,6 +108,8 @@ def main():
     parser.add_argument("--until-failure", action="store_true")
     options = parser.parse_args()
     images = read_images(options.folder)
+    if not images or options.requests < 1 or options.concurrency < 1:
+        parser.error(f"{len(images)} images, {options.requests} requests, {options.concurrency} at once: nothing to do")
     names = sequence(images, options.requests, options.seed)
     begin = time.monotonic()
     answers, errors = send(options.url, images, names, options.concurrency, options.until_failure)

@@ -29,7 +29,7 @@ build_rust() {
   at_least "$least" "$found" ||
     leave_out "Cargo $least or newer is missing (rustup.rs; found: ${found:-none}): the server in Rust is left out"
   cargo build --quiet --locked --manifest-path "$folder/rust/Cargo.toml" >&2
-  echo "$folder/rust/target/debug/cachalot-server"
+  echo "${CARGO_TARGET_DIR:-$folder/rust/target}/debug/cachalot-server"
 }
 
 build_java() {
@@ -51,8 +51,14 @@ draw_images() {
     cp "$requirements" "$python.part/requirements.txt"
     mv "$python.part" "$python"
   fi
-  rm -rf "$fetched/images"
-  PYTHONPATH=$python python3 "$folder/conformance/images.py" "$fetched/images"
+  # Only once: another run may be reading them. They are the same wherever they are drawn.
+  drawn=$(cat "$requirements" "$folder/conformance/images.py" "$folder/conformance/png.py" | cksum)
+  if [ "$(cat "$fetched/images/drawn" 2>/dev/null)" != "$drawn" ]; then
+    rm -rf "$fetched/images" "$fetched/images.part"
+    PYTHONPATH=$python python3 "$folder/conformance/images.py" "$fetched/images.part"
+    echo "$drawn" >"$fetched/images.part/drawn"
+    mv "$fetched/images.part" "$fetched/images"
+  fi
 }
 
 # Those whose tools are missing are left out, each with a line of its own.

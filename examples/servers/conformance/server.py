@@ -15,7 +15,10 @@ FETCHED = pathlib.Path(__file__).resolve().parents[3] / "build" / "onnxruntime"
 
 
 class Failed(Exception):
-    """What a server did that it should not."""
+    """What a server did that it should not; of one that did not start also its exit status, and what it said."""
+
+    def __str__(self):
+        return str(self.args[0])
 
 
 class Server:
@@ -37,7 +40,11 @@ class Server:
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.url = None
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.kill()
+            raise
 
     def _read(self):
         for line in self.process.stdout:
@@ -50,8 +57,7 @@ class Server:
         self.listening.wait(60)
         address = next((line.split()[2] for line in self.lines if line.startswith("listening on ")), None)
         if address is None:
-            self.kill()
-            raise Failed("it did not start:\n" + self.output())
+            raise Failed(f"it did not start: {self.state()}\n{self.output()}", self.process.poll(), self.output())
         self.url = "http://" + re.sub(r"^\[::\]|^0\.0\.0\.0", "127.0.0.1", address)
 
     def client(self):
@@ -71,6 +77,19 @@ class Server:
         if status != 200:
             raise Failed(f"/config answers {status}: {config}")
         return config
+
+    def trim(self, wanted=None):
+        status, body = self.client().json("POST", "/trim", wanted)
+        if status != 200:
+            raise Failed(f"/trim answers {status}: {body}")
+        return body["released_bytes"]
+
+    def state(self):
+        """Whether it lives; a moment later, as it may be about to end."""
+        try:
+            return f"it ended with status {self.process.wait(1)}"
+        except subprocess.TimeoutExpired:
+            return "it is still there"
 
     def output(self):
         return "\n".join(line[:200] for line in self.lines[-10:])

@@ -2,6 +2,7 @@
 //! Whose memory ONNX Runtime uses; what is known of it, and what can be set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cachalot::{Allocator, Driver, Tenant, TenantOptions};
@@ -18,6 +19,8 @@ pub struct Memory {
     cachalot: Option<Cachalot>,
     watermark: AtomicU64,
     idle_ms: AtomicU64,
+    /// One change at a time: each has several parts.
+    changes: Mutex<()>,
 }
 
 struct Cachalot {
@@ -75,6 +78,7 @@ impl Memory {
             cachalot,
             watermark: settings.watermark.into(),
             idle_ms: AtomicU64::new(settings.idle.as_millis() as u64),
+            changes: Mutex::default(),
         })
     }
 
@@ -99,9 +103,8 @@ impl Memory {
     }
 
     /// Gives back what is free, down to so many reserved bytes; how many went.
-    pub fn trim(&self, keep: u64, min_idle: Duration) -> Result<u64, String> {
-        let Some(allocator) = self.allocator() else { return Ok(0) };
-        allocator.trim(DEVICE, keep, min_idle).map_err(text)
+    pub fn trim(&self, keep: u64, min_idle: Duration) -> Option<Result<u64, String>> {
+        Some(self.allocator()?.trim(DEVICE, keep, min_idle).map_err(text))
     }
 
     /// The statistics by name, and those of each tenant; nothing of it where the memory is not cachalot's.
@@ -156,6 +159,7 @@ impl Memory {
     /// mistake in their text.
     pub fn configure(&self, wanted: &Value) -> Result<(), String> {
         let change = Change::parse(wanted)?;
+        let _alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         match self.allocator() {
             Some(allocator) => {
                 if let Some(config) = change.config {

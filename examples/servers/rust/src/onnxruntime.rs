@@ -57,11 +57,11 @@ pub struct Info {
     pub failures: u64,
 }
 
-/// An allocator that is ONNX Runtime's, until `close`.
+/// An allocator that is ONNX Runtime's, until `close`, or until it is dropped where a start fails.
 pub struct Registration {
     raw: NonNull<c_void>,
-    /// Lives as long as it is registered.
-    allocator: Allocator,
+    /// Lives as long as it is registered; `None` afterwards.
+    allocator: Option<Allocator>,
 }
 
 // SAFETY: the header allows all functions from any thread.
@@ -96,20 +96,25 @@ impl Registration {
         // SAFETY: all pointers are those of locals; the allocator is kept as long as it is registered.
         let status = unsafe { cachalot_ort_register(&options, &mut raw, &mut error) };
         match (status, NonNull::new(raw)) {
-            (sys::CACHALOT_OK, Some(raw)) => Ok(Self { raw, allocator: allocator.clone() }),
+            (sys::CACHALOT_OK, Some(raw)) => Ok(Self { raw, allocator: Some(allocator.clone()) }),
             _ => Err(message(&error)),
         }
     }
 
     /// Takes the allocator back; an error if ONNX Runtime still has memory of it.
-    pub fn close(self) -> Result<(), String> {
+    pub fn close(mut self) -> Result<(), String> {
+        self.unregister()
+    }
+
+    fn unregister(&mut self) -> Result<(), String> {
+        let Some(allocator) = self.allocator.take() else { return Ok(()) };
         let mut error = new_error();
         // SAFETY: it is registered, and not used afterwards.
         let status = unsafe { cachalot_ort_unregister(self.raw.as_ptr(), &mut error) };
         if status == sys::CACHALOT_OK {
             return Ok(());
         }
-        std::mem::forget(self.allocator); // ONNX Runtime still calls it
+        std::mem::forget(allocator); // ONNX Runtime still calls it
         Err(message(&error))
     }
 
@@ -135,6 +140,14 @@ impl Registration {
             requests: raw.requests,
             reserves: raw.reserves,
             failures: raw.failures,
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Err(error) = self.unregister() {
+            eprintln!("{error}");
         }
     }
 }

@@ -67,6 +67,13 @@ pub struct Pool {
     shelf: Arc<Shelf>,
 }
 
+impl Drop for Pool {
+    /// The tenant's callback has the shelf too, and a tenant stays as long as it has blocks.
+    fn drop(&mut self) {
+        self.shelf.evict();
+    }
+}
+
 /// One session, for one run.
 struct Lent<'a> {
     session: Option<Session>,
@@ -148,7 +155,7 @@ impl Pool {
         look: impl Fn(&[i64], &[f32]) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         // All that ONNX Runtime asks for on this thread is this tenant's, until the end of the output.
-        let _tenant = self.enter()?;
+        let _tenant = self.enter().map_err(|error| Failure::Other(error.to_string()))?;
         onnxruntime::forget_failure();
         let mut lent = self.lend().map_err(explain)?;
         let session = lent.session.as_mut().expect("a session that is lent is there");
@@ -159,18 +166,19 @@ impl Pool {
         look(shape, values)
     }
 
-    fn enter(&self) -> Result<Option<TenantScope>, Failure> {
-        let entered = self.tenant.as_ref().map(Tenant::enter).transpose();
-        entered.map_err(|error| Failure::Other(error.to_string()))
+    fn enter(&self) -> cachalot::Result<Option<TenantScope>> {
+        self.tenant.as_ref().map(Tenant::enter).transpose()
     }
 
     /// A text of the model's metadata.
     pub fn metadata(&self, key: &str) -> Result<String, String> {
-        let _tenant = self.tenant.as_ref().map(Tenant::enter).transpose();
+        let _tenant = self.enter().map_err(|error| error.to_string())?;
         let lent = self.lend().map_err(|error| error.to_string())?;
         let session = lent.session.as_ref().expect("a session that is lent is there");
         let metadata = session.metadata().map_err(|error| error.to_string())?;
-        metadata.custom(key).ok_or_else(|| format!("{}: no metadata '{key}'", self.path.display()))
+        // `ort` gives what is not there as an empty text.
+        let text = metadata.custom(key).filter(|text| !text.is_empty());
+        text.ok_or_else(|| format!("{}: no metadata '{key}'", self.path.display()))
     }
 
     /// Sessions that there are, and how many were closed for want of memory.
@@ -180,9 +188,9 @@ impl Pool {
     }
 
     /// Closes all sessions and ends the tenant. None may be in use.
-    pub fn close(self) -> Result<(), String> {
+    pub fn close(mut self) -> Result<(), String> {
         self.shelf.evict();
-        match self.tenant.map(Tenant::close) {
+        match self.tenant.take().map(Tenant::close) {
             Some(Err((_, error))) => Err(error.to_string()),
             _ => Ok(()),
         }

@@ -6,31 +6,42 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
+use crate::http::SLOWEST;
 use crate::image::DecodeError;
 use crate::pool::Failure;
 use crate::server::{InferError, Server};
 
-/// The most bytes of a request.
-const MAX_BODY: usize = 32 << 20;
+/// The most bytes of an image, and of an object.
+const MAX_IMAGE: usize = 32 << 20;
+const MAX_OBJECT: usize = 64 << 10;
 
-type Shared = State<Arc<Server>>;
+#[derive(Clone)]
+struct Shared {
+    server: Arc<Server>,
+    /// Who has a permit is worked on; the others wait.
+    workers: Arc<Semaphore>,
+}
 
-pub fn routes(server: Arc<Server>) -> Router {
+pub fn routes(server: Arc<Server>, workers: usize) -> Router {
+    let workers = Arc::new(Semaphore::new(workers));
+    // HEAD would be answered as GET is.
     Router::new()
         .route("/infer", post(infer))
-        .route("/stats", get(stats))
-        .route("/memory", get(memory))
-        .route("/metrics", get(metrics))
-        .route("/config", get(config).post(configure))
+        .route("/stats", get(stats).head(no_method))
+        .route("/memory", get(memory).head(no_method))
+        .route("/metrics", get(metrics).head(no_method))
+        .route("/config", get(config).head(no_method).post(configure))
         .route("/trim", post(trim))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(server)
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .with_state(Shared { server, workers })
 }
 
 fn answer(status: StatusCode, value: &Value) -> Response {
@@ -53,65 +64,134 @@ fn text(content_type: &'static str, result: Option<Result<String, String>>) -> R
     match result {
         Some(Ok(text)) => ([(header::CONTENT_TYPE, content_type)], text).into_response(),
         Some(Err(text)) => error(StatusCode::INTERNAL_SERVER_ERROR, text),
-        None => error(StatusCode::NOT_FOUND, "the memory is not cachalot's"),
+        None => no_cachalot(),
     }
 }
 
-async fn infer(State(server): Shared, body: Bytes) -> Response {
-    // Not on the threads that serve connections. The runtime has as many of these as requests are worked
-    // on at a time; the others wait for one.
-    let result = tokio::task::spawn_blocking(move || server.infer(&body)).await;
-    match result {
-        Ok(Ok(value)) => answer(StatusCode::OK, &value),
-        Ok(Err(InferError::Decode(DecodeError::TooLarge(text)))) => {
+fn no_cachalot() -> Response {
+    error(StatusCode::NOT_FOUND, "the memory is not cachalot's")
+}
+
+async fn no_path(uri: Uri) -> Response {
+    error(StatusCode::NOT_FOUND, format!("there is no {}", uri.path()))
+}
+
+async fn no_method(method: Method, uri: Uri) -> Response {
+    error(StatusCode::METHOD_NOT_ALLOWED, format!("{} has no {method}", uri.path()))
+}
+
+/// All of a request's body, of so many bytes at most.
+struct Body<const MOST: usize>(Bytes);
+
+impl<S: Send + Sync, const MOST: usize> FromRequest<S> for Body<MOST> {
+    type Rejection = Response;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, Response> {
+        DefaultBodyLimit::max(MOST).apply(&mut request);
+        let read = tokio::time::timeout(SLOWEST, Bytes::from_request(request, state)).await;
+        let (status, text) = match read {
+            Ok(Ok(bytes)) => return Ok(Self(bytes)),
+            Ok(Err(rejection)) => match rejection.status() {
+                large @ StatusCode::PAYLOAD_TOO_LARGE => {
+                    (large, format!("the body has more than {MOST} bytes"))
+                }
+                status => (status, rejection.body_text()),
+            },
+            Err(_) => {
+                let text = format!("the body has not come within {} s", SLOWEST.as_secs());
+                (StatusCode::REQUEST_TIMEOUT, text)
+            }
+        };
+        Err(error(status, text))
+    }
+}
+
+/// Does what may wait for others, and so not on the threads that serve connections.
+async fn apart(
+    server: Arc<Server>,
+    work: impl FnOnce(&Server) -> Response + Send + 'static,
+) -> Response {
+    let done = tokio::task::spawn_blocking(move || work(&server)).await;
+    done.unwrap_or_else(|panic| error(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string()))
+}
+
+async fn infer(State(shared): State<Shared>, body: Result<Body<MAX_IMAGE>, Response>) -> Response {
+    let response = match body {
+        Ok(Body(image)) => {
+            // Who goes away while he waits is not worked on.
+            let permit = shared.workers.acquire_owned().await.expect("nobody closes it");
+            apart(Arc::clone(&shared.server), move |server| {
+                let _permit = permit;
+                answer_to_image(server, &image)
+            })
+            .await
+        }
+        Err(refused) => refused,
+    };
+    shared.server.count(response.status());
+    response
+}
+
+fn answer_to_image(server: &Server, image: &[u8]) -> Response {
+    match server.infer(image) {
+        Ok(value) => answer(StatusCode::OK, &value),
+        Err(InferError::Decode(DecodeError::TooLarge(text))) => {
             error(StatusCode::PAYLOAD_TOO_LARGE, text)
         }
-        Ok(Err(InferError::Decode(DecodeError::Malformed(text)))) => {
+        Err(InferError::Decode(DecodeError::Malformed(text))) => {
             error(StatusCode::BAD_REQUEST, text)
         }
-        Ok(Err(InferError::Run(Failure::Exhausted(exhausted)))) => answer(
+        Err(InferError::Run(Failure::Exhausted(exhausted))) => answer(
             StatusCode::SERVICE_UNAVAILABLE,
             &json!({ "error": exhausted.error, "report": exhausted.report }),
         ),
-        Ok(Err(InferError::Run(Failure::Other(text)))) => {
+        Err(InferError::Run(Failure::Other(text))) => {
             error(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
-        Err(panic) => error(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string()),
     }
 }
 
-async fn stats(State(server): Shared) -> Response {
-    answer_or_error(server.stats())
+async fn stats(State(shared): State<Shared>) -> Response {
+    apart(shared.server, |server| answer_or_error(server.stats())).await
 }
 
-async fn memory(State(server): Shared) -> Response {
-    text("text/plain; charset=utf-8", server.memory.summary())
+async fn memory(State(shared): State<Shared>) -> Response {
+    apart(shared.server, |server| text("text/plain; charset=utf-8", server.memory.summary())).await
 }
 
-async fn metrics(State(server): Shared) -> Response {
-    text("text/plain; version=0.0.4; charset=utf-8", server.memory.metrics())
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    apart(shared.server, |server| text(content_type, server.memory.metrics())).await
 }
 
-async fn config(State(server): Shared) -> Response {
-    answer_or_error(server.memory.config())
+async fn config(State(shared): State<Shared>) -> Response {
+    apart(shared.server, |server| answer_or_error(server.memory.config())).await
 }
 
-async fn configure(State(server): Shared, body: Bytes) -> Response {
-    let parsed = serde_json::from_slice(&body).map_err(|error| error.to_string());
-    match parsed.and_then(|wanted| server.configure(&wanted)) {
-        Ok(()) => answer_or_error(server.memory.config()),
-        Err(text) => error(StatusCode::BAD_REQUEST, text),
-    }
+async fn configure(State(shared): State<Shared>, Body(body): Body<MAX_OBJECT>) -> Response {
+    apart(shared.server, move |server| {
+        let parsed = serde_json::from_slice(&body).map_err(|error| error.to_string());
+        match parsed.and_then(|wanted| server.configure(&wanted)) {
+            Ok(()) => answer_or_error(server.memory.config()),
+            Err(text) => error(StatusCode::BAD_REQUEST, text),
+        }
+    })
+    .await
 }
 
 /// Without a body everything that is free goes.
-async fn trim(State(server): Shared, body: Bytes) -> Response {
+async fn trim(State(shared): State<Shared>, Body(body): Body<MAX_OBJECT>) -> Response {
     let Some((keep, idle)) = trim_numbers(&body) else {
         let text = "an object with keep_bytes and min_idle_ms, numbers of 0 or more, is expected";
         return error(StatusCode::BAD_REQUEST, text);
     };
-    let released = server.memory.trim(keep, Duration::from_millis(idle));
-    answer_or_error(released.map(|bytes| json!({ "released_bytes": bytes })))
+    apart(shared.server, move |server| {
+        let Some(released) = server.memory.trim(keep, Duration::from_millis(idle)) else {
+            return no_cachalot();
+        };
+        answer_or_error(released.map(|bytes| json!({ "released_bytes": bytes })))
+    })
+    .await
 }
 
 fn trim_numbers(body: &[u8]) -> Option<(u64, u64)> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::detection;
@@ -15,15 +16,16 @@ use crate::recognition::{self, Alphabet};
 use crate::settings::Settings;
 
 pub struct Server {
-    pub memory: Memory,
     detection: Pool,
     recognition: Pool,
     alphabet: Alphabet,
-    /// Requests that ended in each way.
+    /// Answers of each kind.
     served: AtomicU64,
     exhausted: AtomicU64,
     failed: AtomicU64,
     activity: Mutex<Activity>,
+    /// The last: sessions and tenants end before.
+    pub memory: Memory,
 }
 
 /// Who works, and since when nobody does.
@@ -69,7 +71,6 @@ impl Server {
         let recognition = pool("recognition")?;
         let alphabet = Alphabet::new(&recognition.metadata("character")?);
         Ok(Self {
-            memory,
             detection,
             recognition,
             alphabet,
@@ -77,23 +78,13 @@ impl Server {
             exhausted: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             activity: Mutex::new(Activity { working: 0, since: Instant::now(), is_trimmed: false }),
+            memory,
         })
     }
 
     /// The text in a PNG image.
     pub fn infer(&self, bytes: &[u8]) -> Result<Value, InferError> {
         let _working = Working::begin(self);
-        let answer = self.answer(bytes);
-        let count = match &answer {
-            Ok(_) => &self.served,
-            Err(InferError::Run(Failure::Exhausted(_))) => &self.exhausted,
-            Err(_) => &self.failed,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        answer
-    }
-
-    fn answer(&self, bytes: &[u8]) -> Result<Value, InferError> {
         let image = Image::decode(bytes).map_err(InferError::Decode)?;
         let mut boxes = Vec::new();
         for rect in detection::find_text(&self.detection, &image).map_err(InferError::Run)? {
@@ -110,6 +101,16 @@ impl Server {
         Ok(json!({ "width": image.width, "height": image.height, "boxes": boxes }))
     }
 
+    /// Counts an answer to a request for text.
+    pub fn count(&self, status: StatusCode) {
+        let count = match status {
+            StatusCode::OK => &self.served,
+            StatusCode::SERVICE_UNAVAILABLE => &self.exhausted,
+            _ => &self.failed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// To be called again and again: gives memory back once nobody has asked for the idle time.
     pub fn trim_when_idle(&self) {
         let mut activity = self.activity();
@@ -119,7 +120,8 @@ impl Server {
         }
         activity.is_trimmed = true;
         drop(activity);
-        if let Err(error) = self.memory.trim(self.memory.watermark(), Duration::ZERO) {
+        let trimmed = self.memory.trim(self.memory.watermark(), Duration::ZERO);
+        if let Some(Err(error)) = trimmed {
             eprintln!("memory is not given back: {error}");
         }
     }

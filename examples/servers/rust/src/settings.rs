@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the environment says. `examples/servers/README.md` lists the variables.
 
+use std::env::VarError;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Each has a thread of its own.
+const MOST_WORKERS: usize = 4096;
 
 /// Whose memory ONNX Runtime's sessions use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,30 +58,38 @@ pub struct Settings {
     pub watermark: u64,
 }
 
-fn text(name: &str, default: &str) -> String {
-    std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.into())
+fn text(name: &str, default: &str) -> Result<String, String> {
+    match std::env::var(name) {
+        Ok(value) if !value.is_empty() => Ok(value),
+        Err(error @ VarError::NotUnicode(_)) => Err(format!("{name}: {error}")),
+        _ => Ok(default.into()),
+    }
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, default: &str) -> Result<T, String> {
-    let value = text(name, default);
+    let value = text(name, default)?;
     value.parse().map_err(|error| format!("{name}={value}: {error}"))
 }
 
 impl Settings {
     pub fn from_env() -> Result<Self, String> {
         let settings = Self {
-            address: text("SERVER_ADDRESS", "127.0.0.1:8080"),
-            models: text("SERVER_MODELS", "build/onnxruntime/models").into(),
-            ort_library: text("SERVER_ORT", "build/onnxruntime/lib/libonnxruntime.so").into(),
-            driver: text("CACHALOT_DRIVER", "host:4GiB"),
+            address: text("SERVER_ADDRESS", "127.0.0.1:8080")?,
+            models: text("SERVER_MODELS", "build/onnxruntime/models")?.into(),
+            ort_library: text("SERVER_ORT", "build/onnxruntime/lib/libonnxruntime.so")?.into(),
+            driver: text("CACHALOT_DRIVER", "host:4GiB")?,
             mode: parsed("SERVER_ALLOCATOR", "cachalot")?,
             sessions: parsed("SERVER_SESSIONS", "2")?,
             workers: parsed("SERVER_WORKERS", "8")?,
             idle: Duration::from_millis(parsed("SERVER_IDLE_MS", "2000")?),
             watermark: parsed("SERVER_WATERMARK", "67108864")?,
         };
-        if settings.sessions == 0 || settings.workers == 0 {
-            return Err("SERVER_SESSIONS and SERVER_WORKERS have to be at least 1".into());
+        if settings.sessions == 0 {
+            return Err("SERVER_SESSIONS=0: at least 1 is needed".into());
+        }
+        if settings.workers == 0 || settings.workers > MOST_WORKERS {
+            let workers = settings.workers;
+            return Err(format!("SERVER_WORKERS={workers}: from 1 to {MOST_WORKERS} are possible"));
         }
         Ok(settings)
     }
