@@ -21,6 +21,7 @@ MIB = 1 << 20
 ROWS = {
     "cpu": [
         ("ORT's arena", "arena", ""),
+        ("ORT's arena, one for both models", "arena-shared", ""),
         ("ORT's arena, shrunk after each run", "arena-shrink", ""),
         ("no arena", "none", ""),
         ("cachalot", "cachalot", ""),
@@ -30,11 +31,13 @@ ROWS = {
     ],
     "cuda": [
         ("ORT's arena", "arena", ""),
+        ("ORT's arena, one for both models", "arena-shared", ""),
         ("ORT's arena, `kSameAsRequested`", "arena-same", ""),
         ("ORT's arena, shrunk after each run", "arena-shrink", ""),
         ("cachalot", "cachalot", ""),
-        ("cachalot, emptied when ORT says so", "cachalot-empty", ""),
         ("cachalot, `expandable_segments:True`", "cachalot", "expandable_segments:True"),
+        ("cachalot, both models on one stream", "cachalot-stream", ""),
+        ("cachalot, one stream, `expandable_segments:True`", "cachalot-stream", "expandable_segments:True"),
     ],
 }
 

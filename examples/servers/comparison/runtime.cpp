@@ -17,11 +17,14 @@ void append_cuda(OrtSessionOptions* options, const Entries& entries) {
   check(ort().CreateCUDAProviderOptions(&cuda));
   const std::unique_ptr<OrtCUDAProviderOptionsV2, void (*)(OrtCUDAProviderOptionsV2*)> owner(
       cuda, [](OrtCUDAProviderOptionsV2* ended) { ort().ReleaseCUDAProviderOptions(ended); });
+  // All at once: each call puts what it does not name back to its default.
+  std::vector<const char*> names;
+  std::vector<const char*> values;
   for (const auto& [name, value] : entries) {
-    const char* const names[] = {name.c_str()};
-    const char* const values[] = {value.c_str()};
-    check(ort().UpdateCUDAProviderOptions(cuda, names, values, 1));
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
   }
+  check(ort().UpdateCUDAProviderOptions(cuda, names.data(), values.data(), names.size()));
   check(ort().SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda));
 }
 
@@ -67,6 +70,21 @@ void check(OrtStatus* status) {
 Environment::Environment() { check(ort().CreateEnv(ORT_LOGGING_LEVEL_FATAL, "comparison", &env_)); }
 
 Environment::~Environment() { ort().ReleaseEnv(env_); }
+
+void Environment::share_arena(const char* provider, const char* memory) const {
+  OrtMemoryInfo* info = nullptr;
+  check(ort().CreateMemoryInfo(memory, OrtArenaAllocator, 0, OrtMemTypeDefault, &info));
+  const std::unique_ptr<OrtMemoryInfo, void (*)(OrtMemoryInfo*)> owner(
+      info, [](OrtMemoryInfo* ended) { ort().ReleaseMemoryInfo(ended); });
+  const char* const keys[] = {"device_id"};
+  const char* const values[] = {"0"};
+  const size_t count = std::string(memory) == "Cuda" ? 1 : 0;
+  OrtArenaCfg* config = nullptr;
+  check(ort().CreateArenaCfgV2(nullptr, nullptr, 0, &config));
+  const std::unique_ptr<OrtArenaCfg, void (*)(OrtArenaCfg*)> config_owner(
+      config, [](OrtArenaCfg* ended) { ort().ReleaseArenaCfg(ended); });
+  check(ort().CreateAndRegisterAllocatorV2(env_, provider, info, config, keys, values, count));
+}
 
 Session::Session(const Environment& environment, const std::string& model,
                  const SessionOptions& options) {

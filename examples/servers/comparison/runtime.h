@@ -30,6 +30,8 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
   OrtEnv* get() const { return env_; }
+  // Makes an arena of ORT's, as it is by default, for the sessions that want a shared one.
+  void share_arena(const char* provider, const char* memory) const;
 
  private:
   OrtEnv* env_ = nullptr;
