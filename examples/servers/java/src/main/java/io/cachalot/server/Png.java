@@ -20,9 +20,10 @@ final class Png {
   private Png() {}
 
   static Image decode(byte[] bytes) throws MalformedException, TooLargeException {
+    byte[] pixels = Chunks.ofPixels(bytes);
     // Only this format's: ImageIO's own choice would take others too.
     ImageReader reader = ImageIO.getImageReadersByFormatName("png").next();
-    try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(bytes))) {
+    try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(pixels))) {
       reader.setInput(stream, true, true);
       int width = reader.getWidth(0);
       int height = reader.getHeight(0);
@@ -32,6 +33,9 @@ final class Png {
       }
       return convert(reader.read(0));
     } catch (IOException | RuntimeException malformed) { // it throws either, by what is wrong
+      if (malformed.getCause() instanceof Error error) { // for want of Java's memory, say
+        throw error;
+      }
       throw new MalformedException("not a PNG image: " + malformed.getMessage());
     } finally {
       reader.dispose();
