@@ -78,8 +78,9 @@ final class Server {
     }
     try {
       memory.trim(memory.watermark(), Duration.ZERO);
-    } catch (RuntimeException refused) {
-      System.err.println("memory is not given back: " + refused.getMessage());
+      System.gc(); // Java's own, where images and outputs were
+    } catch (RuntimeException | Error failed) { // what it threw would end its repetition without a word
+      System.err.println("memory is not given back: " + failed);
     }
   }
 
