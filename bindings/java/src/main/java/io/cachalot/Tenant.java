@@ -162,7 +162,8 @@ public final class Tenant implements AutoCloseable {
 
   /**
    * Makes this the tenant of all requests of the calling thread that name none, until the scope is closed. These
-   * nest.
+   * nest. On a virtual thread those of this package are meant; other native code that asks by itself, ONNX Runtime for
+   * example, needs a platform thread.
    *
    * @return close it, on the same thread
    */

@@ -11,8 +11,9 @@ final class Activity {
 
   /** Somebody works, until what is returned is closed. */
   synchronized Working begin() {
-    working++;
-    return new Working();
+    Working one = new Working();
+    working++; // once nothing can fail any more
+    return one;
   }
 
   /** Whether memory is to be given back now: true once, until the next request or change. */

@@ -6,8 +6,9 @@ import io.undertow.Undertow;
 import io.undertow.UndertowOptions;
 import io.undertow.server.handlers.GracefulShutdownHandler;
 import java.net.InetSocketAddress;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 
 /** The server's port: it listens until {@code stop}. */
 final class Http {
@@ -15,23 +16,29 @@ final class Http {
   /** Of what answers at once: statistics and settings. */
   private static final int OTHER_THREADS = 2;
 
-  private final ExecutorService workers;
+  /** At the end: how long a request whose rest does not come, or whose answer nobody reads, is waited for. */
+  private static final long REST_MS = 5000;
+
+  private final String address;
+  private final ThreadPoolExecutor workers;
   private final GracefulShutdownHandler handler;
   private final Undertow undertow;
 
   Http(Server server, Settings settings) {
-    workers = Executors.newFixedThreadPool(settings.workers());
+    address = settings.address();
+    workers = (ThreadPoolExecutor) Executors.newFixedThreadPool(settings.workers());
     handler = Handlers.gracefulShutdown(new Routes(server, workers).handler());
-    InetSocketAddress address = address(settings.address());
+    InetSocketAddress place = place(address);
     undertow = Undertow.builder()
-        .addHttpListener(address.getPort(), address.getHostString(), handler)
+        .addHttpListener(place.getPort(), place.getHostString(), Routes.withErrors(handler))
         .setIoThreads(CONNECTION_THREADS)
         .setWorkerThreads(OTHER_THREADS)
-        .setServerOption(UndertowOptions.MAX_ENTITY_SIZE, (long) Routes.MAX_BODY)
+        // The routes count what a body has; this also counts how it is cut into chunks, and ends the connection.
+        .setServerOption(UndertowOptions.MAX_ENTITY_SIZE, 2L * Routes.MAX_BODY)
         .build();
   }
 
-  private static InetSocketAddress address(String text) {
+  private static InetSocketAddress place(String text) {
     int colon = text.lastIndexOf(':');
     try {
       String host = text.substring(0, colon).replaceAll("^\\[|]$", "");
@@ -43,17 +50,25 @@ final class Http {
 
   /** Where it listens now. */
   String start() {
-    undertow.start();
-    InetSocketAddress address = (InetSocketAddress) undertow.getListenerInfo().get(0).getAddress();
-    String host = address.getAddress().getHostAddress();
-    return (host.contains(":") ? "[" + host + "]" : host) + ":" + address.getPort();
+    try {
+      undertow.start();
+    } catch (RuntimeException failed) {
+      Throwable reason = failed.getCause() == null ? failed : failed.getCause();
+      throw new IllegalArgumentException("SERVER_ADDRESS=" + address + ": " + reason.getMessage());
+    }
+    InetSocketAddress place = (InetSocketAddress) undertow.getListenerInfo().get(0).getAddress();
+    String host = place.getAddress().getHostAddress();
+    return (host.contains(":") ? "[" + host + "]" : host) + ":" + place.getPort();
   }
 
   /** Takes no new request, and waits until those that were begun are answered. */
   void stop() throws InterruptedException {
     handler.shutdown(); // later ones are refused; a suspended listener would end those that are under way too
-    handler.awaitShutdown();
+    while (!handler.awaitShutdown(REST_MS) && workers.getActiveCount() > 0) {
+      // those that are worked on are waited for
+    }
     undertow.stop();
     workers.shutdown();
+    workers.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
   }
 }

@@ -8,7 +8,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
 /** Reads and writes JSON. What is not as expected is an {@code IllegalArgumentException}. */
@@ -32,11 +34,13 @@ final class Json {
 
   static JsonNode read(byte[] bytes) {
     try {
-      return MAPPER.readTree(bytes);
+      // Jackson would guess the encoding, and takes more spellings of characters than UTF-8 has.
+      String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+      return MAPPER.readTree(text);
+    } catch (CharacterCodingException malformed) {
+      throw new IllegalArgumentException("the body is no UTF-8");
     } catch (JsonProcessingException malformed) {
       throw new IllegalArgumentException(malformed.getOriginalMessage());
-    } catch (IOException malformed) { // bytes that are no UTF-8, for example
-      throw new IllegalArgumentException(malformed.getMessage());
     }
   }
 

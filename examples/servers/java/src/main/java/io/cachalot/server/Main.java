@@ -18,7 +18,7 @@ final class Main {
   public static void main(String[] arguments) {
     try {
       start();
-    } catch (Exception | LinkageError failed) {
+    } catch (Exception | Error failed) {
       System.err.println(reason(failed));
       System.exit(1);
     }
@@ -51,7 +51,7 @@ final class Main {
       server.close();
       System.out.println("closed, and nothing is left");
       status = 0;
-    } catch (Exception | LinkageError failed) {
+    } catch (Exception | Error failed) {
       System.err.println(reason(failed));
     } finally {
       System.out.flush();

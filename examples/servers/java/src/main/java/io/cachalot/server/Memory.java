@@ -128,16 +128,25 @@ final class Memory {
    * What a JSON object names is changed; with an {@code IllegalArgumentException} nothing is, but for the options
    * before a mistake in their text.
    */
-  void configure(JsonNode wanted) {
+  synchronized void configure(JsonNode wanted) {
     Change change = new Change(wanted);
     if (change.config != null) {
-      allocator.configure(change.config);
+      setOptions(change.config);
     }
     if (change.limit != null) {
       allocator.setMemoryLimit(DEVICE, change.limit);
     }
     watermark = change.watermark == null ? watermark : change.watermark;
     idleMs = change.idleMs == null ? idleMs : change.idleMs;
+  }
+
+  /** Options that are known can be refused too, a change of the backend for example. */
+  private void setOptions(String options) {
+    try {
+      allocator.configure(options);
+    } catch (IllegalStateException | UnsupportedOperationException refused) {
+      throw new IllegalArgumentException(refused.getMessage(), refused);
+    }
   }
 
   /** Ends it; an exception if anything of it is still in use. */

@@ -32,14 +32,18 @@ final class OnnxRuntime {
    * would do so itself when Java ends, but not when this server does, which chooses its exit status.
    */
   private static void deleteCopy() throws IOException {
+    Path temporary = Path.of(System.getProperty("java.io.tmpdir")).toRealPath();
     List<String> mapped = Files.readAllLines(Path.of("/proc/self/maps"));
     for (String line : mapped) {
-      int start = line.indexOf('/');
-      Path file = start >= 0 && line.endsWith("/" + GLUE) ? Path.of(line.substring(start)) : null;
-      if (file != null && file.getParent().getFileName().toString().startsWith(FOLDER)) {
+      Path file = Path.of(line.substring(Math.max(line.indexOf('/'), 0)));
+      if (file.startsWith(temporary) && isCopy(temporary.relativize(file))) {
         Files.deleteIfExists(file);
         Files.deleteIfExists(file.getParent());
       }
     }
+  }
+
+  private static boolean isCopy(Path file) {
+    return file.getNameCount() == 2 && file.getName(0).toString().startsWith(FOLDER) && file.endsWith(GLUE);
   }
 }

@@ -17,12 +17,16 @@ final class Png {
   /** The most pixels that are taken. */
   private static final int MAX_PIXELS = 16 << 20;
 
+  /** Pixels that are converted at a time, since a row may have all that an image can have. */
+  private static final int PIECE = 4096;
+
   private Png() {}
 
   static Image decode(byte[] bytes) throws MalformedException, TooLargeException {
+    byte[] pixels = Chunks.ofPixels(bytes);
     // Only this format's: ImageIO's own choice would take others too.
     ImageReader reader = ImageIO.getImageReadersByFormatName("png").next();
-    try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(bytes))) {
+    try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(pixels))) {
       reader.setInput(stream, true, true);
       int width = reader.getWidth(0);
       int height = reader.getHeight(0);
@@ -32,6 +36,9 @@ final class Png {
       }
       return convert(reader.read(0));
     } catch (IOException | RuntimeException malformed) { // it throws either, by what is wrong
+      if (malformed.getCause() instanceof Error error) { // for want of Java's memory, say
+        throw error;
+      }
       throw new MalformedException("not a PNG image: " + malformed.getMessage());
     } finally {
       reader.dispose();
@@ -44,28 +51,35 @@ final class Png {
     int[] palette = palette(decoded.getColorModel());
     Raster raster = decoded.getRaster();
     int bands = raster.getNumBands();
-    int excess = raster.getSampleModel().getSampleSize(0) - 8;
-    int[] row = new int[width * bands];
+    int excess = Math.max(raster.getSampleModel().getSampleSize(0) - 8, 0);
+    int[] samples = new int[Math.min(width, PIECE) * bands];
     byte[] pixels = new byte[width * height * 3];
     int to = 0;
     for (int y = 0; y < height; y++) {
-      raster.getPixels(0, y, width, 1, row);
-      for (int from = 0; from < row.length; from += bands) {
-        if (palette != null) {
-          int color = palette[row[from]];
-          pixels[to++] = (byte) (color >> 16);
-          pixels[to++] = (byte) (color >> 8);
-          pixels[to++] = (byte) color;
-          continue;
-        }
-        // Grey is repeated; alpha, the last of two or four samples, is dropped.
-        for (int channel = 0; channel < 3; channel++) {
-          int sample = row[bands >= 3 ? from + channel : from];
-          pixels[to++] = (byte) (excess > 0 ? sample >> excess : sample);
+      for (int x = 0; x < width; x += PIECE) {
+        int count = Math.min(width - x, PIECE);
+        raster.getPixels(x, y, count, 1, samples);
+        for (int from = 0; from < count * bands; from += bands, to += 3) {
+          put(pixels, to, palette == null ? color(samples, from, bands, excess) : palette[samples[from]]);
         }
       }
     }
     return new Image(width, height, pixels);
+  }
+
+  private static void put(byte[] pixels, int to, int color) {
+    pixels[to] = (byte) (color >> 16);
+    pixels[to + 1] = (byte) (color >> 8);
+    pixels[to + 2] = (byte) color;
+  }
+
+  /** Grey is repeated; alpha, the last of two or four samples, is dropped. */
+  private static int color(int[] samples, int from, int bands, int excess) {
+    int red = samples[from] >> excess;
+    if (bands < 3) {
+      return red * 0x010101;
+    }
+    return red << 16 | samples[from + 1] >> excess << 8 | samples[from + 2] >> excess;
   }
 
   /** The colours of an image that has numbers of them, as grey of less than 8 bits does too; else null. */

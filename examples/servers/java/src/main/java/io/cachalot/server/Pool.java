@@ -71,7 +71,7 @@ final class Pool {
   private <R> R runOnce(long[] shape, FloatBuffer planes, Look<R> look) throws ExhaustedException, OrtException {
     try (Shelf.Lent lent = shelf.lend(this::make);
         OnnxTensor input = OnnxTensor.createTensor(environment, planes, shape);
-        OrtSession.Result outputs = lent.session.run(Map.of("x", input))) {
+        OrtSession.Result outputs = lent.session().run(Map.of("x", input))) {
       OnnxTensor output = (OnnxTensor) outputs.get(0);
       return look.at(output.getInfo().getShape(), output.getFloatBuffer());
     } catch (OrtException failed) {

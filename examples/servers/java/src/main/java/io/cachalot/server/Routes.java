@@ -2,6 +2,7 @@
 package io.cachalot.server;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.undertow.Handlers;
 import io.undertow.io.Receiver;
 import io.undertow.server.HttpHandler;
 import io.undertow.server.HttpServerExchange;
@@ -37,7 +38,7 @@ final class Routes {
 
   HttpHandler handler() {
     return new RoutingHandler()
-        .post("/infer", withBody(workers, this::infer))
+        .post("/infer", counted(withBody(workers, this::infer)))
         .get("/stats", withBody(null, (exchange, body) -> json(exchange, StatusCodes.OK, server.stats())))
         .get("/memory", withBody(null, (exchange, body) ->
             text(exchange, "text/plain; charset=utf-8", server.memory().summary())))
@@ -51,19 +52,55 @@ final class Routes {
             error(exchange, StatusCodes.METHOD_NOT_ALLOWED, "this path has another method"));
   }
 
+  /** What Undertow answers by itself, at the end of the server for example, gets the body of an error too. */
+  static HttpHandler withErrors(HttpHandler next) {
+    return exchange -> {
+      exchange.addDefaultResponseListener(silent -> {
+        if (silent.getStatusCode() < StatusCodes.BAD_REQUEST) {
+          return false;
+        }
+        silent.setPersistent(false);
+        error(silent, silent.getStatusCode(), StatusCodes.getReason(silent.getStatusCode()));
+        return true;
+      });
+      next.handleRequest(exchange);
+    };
+  }
+
+  /** Counts each answer before it is sent, whoever gives it. */
+  private HttpHandler counted(HttpHandler next) {
+    return exchange -> {
+      exchange.addResponseCommitListener(answered -> server.count(answered.getStatusCode()));
+      next.handleRequest(exchange);
+    };
+  }
+
   /**
    * Reads the body on the thread of the connection, and answers on another one.
    *
    * @param executor null: the server's own, which never waits for a model
    */
   private static HttpHandler withBody(Executor executor, Answer answer) {
-    return exchange -> {
+    return Handlers.httpContinueRead(exchange -> {
+      if (isTooLong(exchange.getRequestHeaders().getFirst(Headers.CONTENT_LENGTH))) {
+        refuse(exchange, new Receiver.RequestToLargeException());
+        return;
+      }
       Receiver receiver = exchange.getRequestReceiver();
       receiver.setMaxBufferSize(MAX_BODY);
       receiver.receiveFullBytes(
           (each, body) -> each.dispatch(executor, (HttpHandler) later -> answer(later, body, answer)),
           (each, failure) -> refuse(each, failure));
-    };
+    });
+  }
+
+  /** Undertow would make room for as much as is announced. */
+  private static boolean isTooLong(String announced) {
+    try {
+      return announced != null && Long.parseLong(announced) > MAX_BODY;
+    } catch (NumberFormatException beyondAll) { // else Undertow has refused it
+      return true;
+    }
   }
 
   private static void refuse(HttpServerExchange exchange, IOException failure) {
@@ -84,7 +121,7 @@ final class Routes {
     } catch (ExhaustedException none) {
       json(exchange, StatusCodes.SERVICE_UNAVAILABLE,
           Json.object().put("error", none.getMessage()).put("report", none.report()));
-    } catch (Exception | OutOfMemoryError failed) { // that of Java's own memory
+    } catch (Exception | Error failed) { // Java's own memory may be exhausted, too
       error(exchange, StatusCodes.INTERNAL_SERVER_ERROR, failed.toString());
     }
   }

@@ -6,6 +6,7 @@ import ai.onnxruntime.OrtException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.undertow.util.StatusCodes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,7 +25,7 @@ final class Server {
   private final Detection detection;
   private final Recognition recognition;
   private final Activity activity = new Activity();
-  /** Requests that ended in each way. */
+  /** Answers of each kind. */
   private final AtomicLong served = new AtomicLong();
   private final AtomicLong exhausted = new AtomicLong();
   private final AtomicLong failed = new AtomicLong();
@@ -44,17 +45,19 @@ final class Server {
 
   /** The text in a PNG image. */
   ObjectNode infer(byte[] png) throws MalformedException, TooLargeException, ExhaustedException, OrtException {
-    AtomicLong count = failed;
     try (Activity.Working working = activity.begin()) {
-      ObjectNode answer = answer(Png.decode(png));
-      count = served;
-      return answer;
-    } catch (ExhaustedException none) {
-      count = exhausted;
-      throw none;
-    } finally {
-      count.incrementAndGet();
+      return answer(Png.decode(png));
     }
+  }
+
+  /** Counts an answer, those to what never came to be worked on too. */
+  void count(int status) {
+    AtomicLong count = switch (status) {
+      case StatusCodes.OK -> served;
+      case StatusCodes.SERVICE_UNAVAILABLE -> exhausted;
+      default -> failed;
+    };
+    count.incrementAndGet();
   }
 
   private ObjectNode answer(Image image) throws ExhaustedException, OrtException {
@@ -78,8 +81,9 @@ final class Server {
     }
     try {
       memory.trim(memory.watermark(), Duration.ZERO);
-    } catch (RuntimeException refused) {
-      System.err.println("memory is not given back: " + refused.getMessage());
+      System.gc(); // Java's own, where images and outputs were
+    } catch (RuntimeException | Error failed) { // what it threw would end its repetition without a word
+      System.err.println("memory is not given back: " + failed);
     }
   }
 

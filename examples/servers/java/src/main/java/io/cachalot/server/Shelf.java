@@ -13,7 +13,7 @@ final class Shelf {
   private final int most;
   /** The size of the model's file: about what a session's weights take. */
   private final long weights;
-  private final Deque<OrtSession> idle = new ArrayDeque<>();
+  private final Deque<Lent> idle = new ArrayDeque<>();
   /** Those and the ones in use. */
   private int count;
   private long evicted;
@@ -38,24 +38,23 @@ final class Shelf {
 
   /** The idle session that became so last, else a new one while there are not enough, else waits. */
   Lent lend(Maker maker) throws OrtException {
-    OrtSession session = takeOrCount();
-    if (session != null) {
-      return new Lent(session);
+    Lent lent = takeOrCount();
+    if (lent != null) {
+      return lent;
     }
-    boolean isMade = false;
     try {
-      session = maker.make(); // without the lock: it may ask for memory, and so for what is idle here
-      isMade = true;
+      lent = new Lent();
+      lent.session = maker.make(); // without the lock: it may ask for memory, and so for what is idle here
     } finally {
-      if (!isMade) {
+      if (lent == null || lent.session == null) {
         forget();
       }
     }
-    return new Lent(session);
+    return lent;
   }
 
   /** Null: there may be one more, and it is counted from here on. */
-  private synchronized OrtSession takeOrCount() {
+  private synchronized Lent takeOrCount() {
     boolean isInterrupted = false;
     while (idle.isEmpty() && count == most) {
       try {
@@ -78,13 +77,13 @@ final class Shelf {
     notifyAll();
   }
 
-  private synchronized void giveBack(OrtSession session) {
-    idle.addLast(session);
+  private synchronized void giveBack(Lent lent) {
+    idle.addLast(lent);
     notifyAll();
   }
 
-  private synchronized List<OrtSession> takeIdle() {
-    List<OrtSession> taken = new ArrayList<>(idle);
+  private synchronized List<Lent> takeIdle() {
+    List<Lent> taken = new ArrayList<>(idle);
     idle.clear();
     count -= taken.size();
     evicted += taken.size();
@@ -94,28 +93,30 @@ final class Shelf {
 
   /** Closes idle sessions; about how many bytes that freed. */
   long evict() {
-    List<OrtSession> taken = takeIdle();
-    for (OrtSession session : taken) { // without the lock
+    List<Lent> taken = takeIdle();
+    for (Lent lent : taken) { // without the lock
       try {
-        session.close();
-      } catch (OrtException failed) {
-        System.err.println("a session is not closed: " + failed.getMessage());
+        lent.session.close();
+      } catch (OrtException | RuntimeException | Error failed) { // the others are to be closed all the same
+        System.err.println("a session is not closed: " + failed);
       }
     }
     return taken.size() * weights;
   }
 
-  /** One session, for one run. */
+  /** A session, for one run at a time. Made with it, so that lending it can not fail for want of Java's memory. */
   final class Lent implements AutoCloseable {
-    final OrtSession session;
+    private OrtSession session;
 
-    private Lent(OrtSession session) {
-      this.session = session;
+    private Lent() {}
+
+    OrtSession session() {
+      return session;
     }
 
     @Override
     public void close() {
-      giveBack(session);
+      giveBack(this);
     }
   }
 }
