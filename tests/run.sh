@@ -33,9 +33,13 @@ fetch_onnxruntime() {
 # `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
 # consumer, the bindings and the checks of the tree; the sanitizers then repeat what concerns them.
 stage_release() {
-  fetch_toolkit
-  fetch_generator
+  fetch_toolkit &
+  toolkit=$!
+  fetch_generator &  # most of it is compiled, while the others wait for the network
+  generator=$!
   fetch_onnxruntime
+  wait "$toolkit"
+  wait "$generator"
   cmake --workflow --preset release
 }
 
@@ -87,13 +91,13 @@ done
 # Where the installers of Rust and Go put them, for shells that have not been told.
 export PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:/usr/local/go/bin"
 need cmake ninja-build g++ libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev \
-  abigail-tools python3 python3-prometheus-client xz-utils pkgconf locales clang-format clang-tidy \
+  abigail-tools python3 python3-pip python3-prometheus-client unzip xz-utils pkgconf locales clang-format clang-tidy \
   clang-14 libclang-rt-14-dev default-jdk-headless maven
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8
 export LOCPATH="$PWD/build/locales"
-export CTEST_PARALLEL_LEVEL="$(nproc)"
+export CTEST_PARALLEL_LEVEL="$(($(nproc) + 1))"  # some wait for the network
 times=
 for stage; do run_stage "$stage"; done
 printf '=== All passed.\n%s' "$times"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
 #include "sim_fixture.h"
 
@@ -320,9 +321,10 @@ std::optional<FailedStep> run_until_failure(SimAllocator& with, uint64_t seed, u
 
 TEST(Remedy, OfExpandableSegmentsHoldsForRandomRequests) {
   constexpr uint64_t kSteps = 400;
+  constexpr uint64_t kRuns = CACHALOT_HEAP_IS_SANITIZED ? 50 : 200;
   const uint64_t seed = cachalot::test_seed();
   int named = 0;
-  for (uint64_t run = 0; run < 200; run++) {
+  for (uint64_t run = 0; run < kRuns; run++) {
     SimSetup setup{.capacity = 2000 * MiB};
     SimAllocator plain(setup);
     const auto failed = run_until_failure(plain, seed + run, kSteps);

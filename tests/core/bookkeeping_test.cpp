@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
 #include "alloc/allocator.h"
 #include "device/sim_driver.h"
-#include "sanitizers.h"
 
 namespace cachalot {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
 #include "alloc/allocator.h"
 #include "device/sim_driver.h"
-#include "sanitizers.h"
 
 // The heap functions of this program count the calling thread's calls. What is behind them are the
 // C library's own, under the names that it keeps for programs that replace the usual ones.

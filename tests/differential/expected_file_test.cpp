@@ -9,7 +9,7 @@
 namespace cachalot::differential {
 namespace {
 
-constexpr const char* kShort =
+const std::string kShort =
     "config \n"
     "a 1 512 0x0\n"
     " D malloc 2097152 700000000000\n"
@@ -59,7 +59,7 @@ TEST(ExpectedFile, RefusesWhatTheOracleCanNotHavePrinted) {
   EXPECT_EQ(line_of_fault("config \na 1 512 0x0\n"), 2u);
   EXPECT_EQ(line_of_fault("config \nend\n"), 2u);
   EXPECT_EQ(line_of_fault(std::string("config \na\0\n", 11)), 2u);
-  EXPECT_EQ(line_of_fault(std::string(kShort) + "a 2 512 0x0\n"), 7u);
+  EXPECT_EQ(line_of_fault(kShort + "a 2 512 0x0\n"), 7u);
 }
 
 TEST(TextFile, RefusesAFileThatIsNotThere) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whether this program was built with a sanitizer that has the heap to itself.
+// Whether this program was built with a sanitizer that has the heap to itself. Everything takes ten times as long
+// then, so the longest random tests make fewer rounds.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

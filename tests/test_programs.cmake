@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# How tests are compiled. Most of the build's time is theirs, so they are lightly optimized, and the test framework
+# is parsed once for all of them.
+
+find_package(GTest QUIET)
+if(GTest_FOUND)
+  include(GoogleTest)
+  add_library(cachalot_test_flags INTERFACE)
+  target_link_libraries(cachalot_test_flags INTERFACE cachalot_flags GTest::gtest_main Threads::Threads)
+  if(CACHALOT_SANITIZE)
+    # The dynamic type at each call is a quarter of what the checks cost to compile; the library itself has it.
+    target_compile_options(cachalot_test_flags INTERFACE -O0 -fno-sanitize=vptr)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(cachalot_test_flags INTERFACE -O1)
+  endif()
+
+  file(CONFIGURE OUTPUT test_headers.cpp CONTENT "")
+  add_library(cachalot_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(cachalot_test_headers PRIVATE cachalot_test_flags)
+  set_target_properties(cachalot_test_headers PROPERTIES CXX_EXTENSIONS OFF)
+  target_precompile_headers(cachalot_test_headers PRIVATE
+    <gtest/gtest.h> <algorithm> <fstream> <functional> <map> <random> <sstream> <string> <vector>)
+endif()
+
+# A program of GoogleTest's.
+function(cachalot_use_gtest program)
+  target_link_libraries(${program} PRIVATE cachalot_test_flags)
+  set_target_properties(${program} PROPERTIES CXX_EXTENSIONS OFF)
+  target_precompile_headers(${program} REUSE_FROM cachalot_test_headers)
+endfunction()
+
+# Sets a variable to those of some sources that have a test with `Thread` or `thread` in its name, or no test at all.
+function(cachalot_keep_thread_tests variable)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  set(kept)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} tests REGEX "^ *(TYPED_)?(TEST|INSTANTIATE_)")
+    if(NOT tests OR tests MATCHES "[Tt]hread")
+      list(APPEND kept ${source})
+    endif()
+  endforeach()
+  set(${variable} ${kept} PARENT_SCOPE)
+endfunction()
