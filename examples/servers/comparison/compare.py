@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Compares ways to get memory for two ONNX models that alternate, and writes tables and a picture's data.
 
-    compare.py PROGRAM ORT_FOLDER [--provider cpu|cuda] [--out FOLDER] [--requests N] [--budgets MIB...]
+    compare.py PROGRAM ORT_FOLDER [--provider cpu|cuda] [--out FOLDER] [--requests N] [--clients N]
+                                  [--budgets MIB...] [--rounds N]
     compare.py PROGRAM ORT_FOLDER --check     a few requests each: all are served, cachalot gives memory back
 
 PROGRAM is the built `comparison`, ORT_FOLDER what bindings/onnxruntime/fetch.sh has made. The folder gets
-results.json, tables.md and a CSV for each row; plot.py draws them.
+results.json, tables.md and a CSV for each row; plot.py draws them. Of several rounds, in each of which every row has
+its turn, times are the medians; bytes are those of the first.
 Exit status: 0 compared, 1 the check found something, 2 the call is wrong.
 """
 
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -58,17 +61,25 @@ def measure(arguments, contender, options, *more):
 def compare(arguments):
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
+    common = ("--requests", arguments.requests, "--clients", arguments.clients)
     rows = []
     for number, (name, contender, options) in enumerate(ROWS[arguments.provider]):
-        common = ("--requests", arguments.requests, "--clients", arguments.clients)
         row = measure(arguments, contender, options, *common, "--timeline", out / f"{number}.csv")
         row["name"] = name
         row["budgets"] = {budget: measure(arguments, contender, options, *common, "--budget", f"{budget}MiB")
                           for budget in arguments.budgets}
         rows.append(row)
-        print(table_row(row, arguments.budgets), flush=True)
+        print(table_row(row, arguments.budgets), file=sys.stderr, flush=True)
+    again = [[measure(arguments, contender, options, *common) for _, contender, options in ROWS[arguments.provider]]
+             for _ in range(1, arguments.rounds)]
+    for number, row in enumerate(rows):
+        for key in ("p50_ms", "p99_ms"):
+            times = [run[key] for run in [row, *(each[number] for each in again)] if "died" not in run]
+            row[key] = statistics.median(times) if times else None
     (out / "results.json").write_text(json.dumps({"arguments": vars(arguments), "rows": rows}, indent=1, default=str))
-    (out / "tables.md").write_text("".join(line + "\n" for line in table(rows, arguments.budgets)))
+    tables = "".join(line + "\n" for line in table(rows, arguments.budgets))
+    (out / "tables.md").write_text(tables)
+    print(tables, end="")
 
 
 def served(run, requests):
@@ -121,6 +132,7 @@ def main():
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--budgets", type=int, nargs="*", default=[64, 96, 128], metavar="MIB")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     if arguments.check:

@@ -18,13 +18,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 MIB = 2.0**20
-# Those of which the picture tells: by name, colour (distinct also without colour vision, after Okabe and Ito), style.
+# Those of which the picture tells: by name, a colour (distinct also without colour vision, after Okabe and Ito).
 LINES = {
-    "no arena": ("#999999", "-"),
-    "ORT's arena": ("#d55e00", "-"),
-    "ORT's arena, shrunk after each run": ("#e69f00", "-"),
-    "cachalot": ("#56b4e9", "-"),
-    "cachalot, `expandable_segments:True`": ("#0072b2", "-"),
+    "no arena": "#999999",
+    "ORT's arena": "#d55e00",
+    "ORT's arena, one for both models": "#cc79a7",
+    "ORT's arena, shrunk after each run": "#e69f00",
+    "cachalot": "#56b4e9",
+    "cachalot, `expandable_segments:True`": "#0072b2",
 }
 
 
@@ -43,27 +44,28 @@ def draw(folder, picture):
     figure, (over_time, bars) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2), layout="constrained")
     rows = list(read(folder))
     for row, samples in rows:
-        colour, style = LINES[row["name"]]
+        colour = LINES[row["name"]]
         # Requests, not seconds: all do the same work, in times that differ.
         busy = row["seconds"]
         over_time.plot([second / busy * row["served"] for second, _ in samples], [mib for _, mib in samples],
-                       style, color=colour, label=row["name"].replace("`", ""), linewidth=1)
-    over_time.set_xlabel("requests")
+                       color=colour, linewidth=1)
+    over_time.set_xlabel("requests, then idle")
     over_time.set_ylabel("MiB beyond the loaded models")
     over_time.set_ylim(bottom=0)
-    over_time.legend(fontsize=8, loc="upper left", framealpha=0.9)
     names = [row["name"].replace("`", "").replace(", ", ",\n") for row, _ in rows]
     places = range(len(rows))
-    bars.barh(places, [row["peak"] / MIB for row, _ in rows], height=0.75, color="#dddddd", label="peak")
-    bars.barh(places, [row["idle"] / MIB for row, _ in rows], height=0.4,
-              color=[LINES[row["name"]][0] for row, _ in rows], label="when idle")
+    colours = [LINES[row["name"]] for row, _ in rows]
+    bars.barh(places, [row["peak"] / MIB for row, _ in rows], height=0.75, color=colours, alpha=0.3)
+    bars.barh(places, [row["idle"] / MIB for row, _ in rows], height=0.4, color=colours)
     for place, (row, _) in zip(places, rows):
         bars.text(row["peak"] / MIB, place, f" {row['peak'] / MIB:.0f}, idle {row['idle'] / MIB:.0f}", va="center",
                   fontsize=8)
     bars.set_yticks(list(places), names, fontsize=8)
+    for label, colour in zip(bars.get_yticklabels(), colours):
+        label.set_color(colour)  # the legend of both
     bars.invert_yaxis()
     bars.set_xlim(right=1.35 * max(row["peak"] for row, _ in rows) / MIB)
-    bars.set_xlabel("MiB: peak (grey), when idle (coloured)")
+    bars.set_xlabel("MiB: peak (light), when idle (dark)")
     for axes in (over_time, bars):
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Two ONNX models that alternate on requests of varying sizes: memory, by where it comes from")
