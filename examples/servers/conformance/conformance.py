@@ -224,13 +224,17 @@ class Conformance:
         expect(self.infer(server, name).status == 200, f"{name} alone")
         # What that took, and a little room for small blocks.
         server.configure(memory_limit_bytes=server.reserved() + 4 * MiB)
-        before = server.stats()
-        for answer in self.send(server, [name] * 4, 4):
-            expect(answer.status == 200, f"{answer.name} in a crowd: {answer.status} {answer.body}")
-            expect(answer.body == self.first[1][name], f"{answer.name} in a crowd: {answer.body}")
-        after = server.stats()
+        before = after = server.stats()
+        rounds = 0
+        # They need more than there is only while they run at the same time, which is up to the machine.
+        while shortages(after) == shortages(before):
+            expect(rounds < 50, f"there was room for all, {rounds} times")
+            rounds += 1
+            for answer in self.send(server, [name] * 4, 4):
+                expect(answer.status == 200, f"{answer.name} in a crowd: {answer.status} {answer.body}")
+                expect(answer.body == self.first[1][name], f"{answer.name} in a crowd: {answer.body}")
+            after = server.stats()
         expect(after["server"]["exhausted"] == before["server"]["exhausted"], "some were refused")
-        expect(shortages(after) > shortages(before), "there was room for all")
         server.configure(memory_limit_bytes=None)
 
     def interface(self, server):
