@@ -8,6 +8,26 @@
 namespace cachalot::ort_test {
 namespace {
 
+// To be destroyed by the test.
+cachalot_allocator* make_simulated() {
+  cachalot_driver* driver = nullptr;
+  EXPECT_EQ(cachalot_driver_open("sim:1GiB", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options options{};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  cachalot_allocator* allocator = nullptr;
+  EXPECT_EQ(cachalot_allocator_create(&options, &allocator, nullptr), CACHALOT_OK);
+  cachalot_driver_destroy(driver);
+  return allocator;
+}
+
+cachalot_ort_options options_of(cachalot_allocator* allocator) {
+  cachalot_ort_options options{};
+  options.struct_size = sizeof options;
+  options.allocator = allocator;
+  return options;
+}
+
 TEST(Register, AfterTheWrappersEnvironment) {
   const Host host;
   const Environment environment;
@@ -67,9 +87,7 @@ TEST(Register, TwiceIsRefusedWithTheNumberOfLiveBlocks) {
   const Environment environment;
   const Registered registered(host);
   const Session session(environment);
-  cachalot_ort_options options{};
-  options.struct_size = sizeof options;
-  options.allocator = host.get();
+  const cachalot_ort_options options = options_of(host.get());
   cachalot_ort_allocator* second = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;
   EXPECT_EQ(cachalot_ort_register(&options, &second, &error), CACHALOT_ERROR_INVALID_STATE);
@@ -79,16 +97,9 @@ TEST(Register, TwiceIsRefusedWithTheNumberOfLiveBlocks) {
 }
 
 TEST(Register, NeedsTheHostDriver) {
-  cachalot_driver* driver = nullptr;
-  ASSERT_EQ(cachalot_driver_open("sim:1GiB", &driver, nullptr), CACHALOT_OK);
-  cachalot_allocator_options made{};
-  made.struct_size = sizeof made;
-  made.driver = driver;
-  cachalot_allocator* allocator = nullptr;
-  ASSERT_EQ(cachalot_allocator_create(&made, &allocator, nullptr), CACHALOT_OK);
-  cachalot_ort_options options{};
-  options.struct_size = sizeof options;
-  options.allocator = allocator;
+  cachalot_allocator* const allocator = make_simulated();
+  ASSERT_NE(allocator, nullptr);
+  const cachalot_ort_options options = options_of(allocator);
   cachalot_ort_allocator* registered = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;
   EXPECT_EQ(cachalot_ort_register(&options, &registered, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
@@ -96,23 +107,15 @@ TEST(Register, NeedsTheHostDriver) {
                "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is 'sim', "
                "not 'host'.");
   cachalot_allocator_destroy(allocator, nullptr);
-  cachalot_driver_destroy(driver);
 }
 
 // Over the simulated device: nothing here is used by a GPU.
 TEST(Register, CudaMemoryBesideCpuMemory) {
   const Host host;
   const Registered cpu(host);
-  cachalot_driver* driver = nullptr;
-  ASSERT_EQ(cachalot_driver_open("sim:1GiB", &driver, nullptr), CACHALOT_OK);
-  cachalot_allocator_options made{};
-  made.struct_size = sizeof made;
-  made.driver = driver;
-  cachalot_allocator* allocator = nullptr;
-  ASSERT_EQ(cachalot_allocator_create(&made, &allocator, nullptr), CACHALOT_OK);
-  cachalot_ort_options options{};
-  options.struct_size = sizeof options;
-  options.allocator = allocator;
+  cachalot_allocator* const allocator = make_simulated();
+  ASSERT_NE(allocator, nullptr);
+  const cachalot_ort_options options = options_of(allocator);
   cachalot_ort_allocator* cuda = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;
   const cachalot_status status = cachalot_ort_register_cuda(&options, &cuda, &error);
@@ -134,14 +137,11 @@ TEST(Register, CudaMemoryBesideCpuMemory) {
   }
   EXPECT_EQ(cpu.table()->AllocOnStream, nullptr);
   EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
-  cachalot_driver_destroy(driver);
 }
 
 TEST(Register, CudaMemoryIsNotThatOfTheHostDriver) {
   const Host host;
-  cachalot_ort_options options{};
-  options.struct_size = sizeof options;
-  options.allocator = host.get();
+  const cachalot_ort_options options = options_of(host.get());
   cachalot_ort_allocator* registered = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;
   EXPECT_EQ(cachalot_ort_register_cuda(&options, &registered, &error),

@@ -45,6 +45,14 @@ Value own(OrtValue* value) {
   return {value, [](OrtValue* ended) { ort().ReleaseValue(ended); }};
 }
 
+using MemoryInfo = std::unique_ptr<OrtMemoryInfo, void (*)(OrtMemoryInfo*)>;
+
+MemoryInfo make_info(const char* memory, OrtAllocatorType type) {
+  OrtMemoryInfo* info = nullptr;
+  check(ort().CreateMemoryInfo(memory, type, 0, OrtMemTypeDefault, &info));
+  return {info, [](OrtMemoryInfo* ended) { ort().ReleaseMemoryInfo(ended); }};
+}
+
 }  // namespace
 
 void load_runtime(const std::string& path) {
@@ -72,10 +80,7 @@ Environment::Environment() { check(ort().CreateEnv(ORT_LOGGING_LEVEL_FATAL, "com
 Environment::~Environment() { ort().ReleaseEnv(env_); }
 
 void Environment::share_arena(const char* provider, const char* memory) const {
-  OrtMemoryInfo* info = nullptr;
-  check(ort().CreateMemoryInfo(memory, OrtArenaAllocator, 0, OrtMemTypeDefault, &info));
-  const std::unique_ptr<OrtMemoryInfo, void (*)(OrtMemoryInfo*)> owner(
-      info, [](OrtMemoryInfo* ended) { ort().ReleaseMemoryInfo(ended); });
+  const MemoryInfo info = make_info(memory, OrtArenaAllocator);
   const char* const keys[] = {"device_id"};
   const char* const values[] = {"0"};
   const size_t count = std::string(memory) == "Cuda" ? 1 : 0;
@@ -83,7 +88,8 @@ void Environment::share_arena(const char* provider, const char* memory) const {
   check(ort().CreateArenaCfgV2(nullptr, nullptr, 0, &config));
   const std::unique_ptr<OrtArenaCfg, void (*)(OrtArenaCfg*)> config_owner(
       config, [](OrtArenaCfg* ended) { ort().ReleaseArenaCfg(ended); });
-  check(ort().CreateAndRegisterAllocatorV2(env_, provider, info, config, keys, values, count));
+  check(
+      ort().CreateAndRegisterAllocatorV2(env_, provider, info.get(), config, keys, values, count));
 }
 
 Session::Session(const Environment& environment, const std::string& model,
@@ -114,15 +120,13 @@ Session::~Session() {
 }
 
 void Session::run(Shape shape, std::vector<float>& pixels) const {
-  OrtMemoryInfo* memory = nullptr;
-  check(ort().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory));
-  const std::unique_ptr<OrtMemoryInfo, void (*)(OrtMemoryInfo*)> owner(
-      memory, [](OrtMemoryInfo* ended) { ort().ReleaseMemoryInfo(ended); });
+  const MemoryInfo memory = make_info("Cpu", OrtDeviceAllocator);
   const int64_t dimensions[] = {1, 3, shape.height, shape.width};
   OrtValue* input = nullptr;
   check(ort().CreateTensorWithDataAsOrtValue(
-      memory, pixels.data(), static_cast<size_t>(3 * shape.height * shape.width) * sizeof(float),
-      dimensions, 4, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input));
+      memory.get(), pixels.data(),
+      static_cast<size_t>(3 * shape.height * shape.width) * sizeof(float), dimensions, 4,
+      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input));
   const Value image = own(input);
   const char* const input_name = input_.c_str();
   const char* const output_name = output_.c_str();
