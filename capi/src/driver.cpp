@@ -62,8 +62,7 @@ std::shared_ptr<Driver> make_default_driver() {
 
 DriverReference open_driver(const char* name) {
   if (is_empty(name)) name = secure_getenv("CACHALOT_DRIVER");
-  return DriverReference(new cachalot_driver(
-      is_empty(name) ? make_default_driver() : make_driver(parse_driver_name(name))));
+  return new_driver(is_empty(name) ? make_default_driver() : make_driver(parse_driver_name(name)));
 }
 
 }  // namespace cachalot::capi
@@ -75,7 +74,7 @@ cachalot_status cachalot_driver_open(const char* name, cachalot_driver** out_dri
                                      cachalot_error* error) {
   return guard(error, [&] {
     require(out_driver, "out_driver");
-    *out_driver = open_driver(name).release();
+    *out_driver = give_to_caller(open_driver(name));
   });
 }
 
@@ -83,7 +82,7 @@ cachalot_status cachalot_driver_create_host(uint64_t capacity, int32_t device_co
                                             cachalot_driver** out_driver, cachalot_error* error) {
   return guard(error, [&] {
     require(out_driver, "out_driver");
-    *out_driver = new cachalot_driver(make_host(capacity, device_count));
+    *out_driver = give_to_caller(new_driver(make_host(capacity, device_count)));
   });
 }
 
@@ -94,12 +93,14 @@ cachalot_status cachalot_driver_create_custom(const cachalot_device_ops* ops, in
     UserData owned(user_data, destroy);
     require(out_driver, "out_driver");
     const auto copy = read_options(&require(ops, "ops"), "ops");
-    *out_driver =
-        new cachalot_driver(std::make_shared<CustomDriver>(copy, device_count, std::move(owned)));
+    *out_driver = give_to_caller(
+        new_driver(std::make_shared<CustomDriver>(copy, device_count, std::move(owned))));
   });
 }
 
-void cachalot_driver_destroy(cachalot_driver* driver) { DriverReference{live_or_null(driver)}; }
+void cachalot_driver_destroy(cachalot_driver* driver) {
+  if (live_or_null(driver)) take_from_caller(*driver);
+}
 
 const char* cachalot_driver_name(const cachalot_driver* driver) {
   return live_or_null(driver) ? driver->core->name() : "";

@@ -39,6 +39,8 @@ inline cachalot_status guard(cachalot_error* error, Body&& body) noexcept {
 // What the pointer points to; throws "NAME is NULL" if that is nothing.
 template <class T>
 inline T& require(T* pointer, const char* name) {
+  static_assert(std::is_trivially_copyable_v<T> || std::is_function_v<T>,
+                "an object of ours needs a mark (handle.h)");
   if (pointer == nullptr) throw_null(name);
   return *pointer;
 }

@@ -47,6 +47,10 @@ const char* name_of(HandleKind kind) {
       return "trace";
     case HandleKind::kReplay:
       return "replay";
+    case HandleKind::kReport:
+      return "report";
+    case HandleKind::kTenant:
+      return "tenant";
   }
   return nullptr;
 }

@@ -47,8 +47,8 @@ struct DestroyAll {
 std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const ReplayOptions& options) {
   auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
   std::unique_ptr<cachalot_replay, DestroyAll> done(new cachalot_replay);
-  done->allocator = std::make_unique<cachalot_allocator>(
-      DriverReference(new cachalot_driver(device)), replay_allocator_options(options, device));
+  done->allocator = std::make_unique<cachalot_allocator>(new_driver(device),
+                                                         replay_allocator_options(options, device));
   done->result = replay(trace, options, &done->allocator->core, device.get());
   done->events = trace.events.size();
   return done;

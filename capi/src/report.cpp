@@ -76,11 +76,11 @@ cachalot_status cachalot_report_create(cachalot_allocator* allocator,
     request.size = in.size;
     request.device = in.device;
     request.stream = in.stream;
-    out = new cachalot_report{core.report(request)};
+    out = new cachalot_report(core.report(request));
   });
 }
 
-void cachalot_report_destroy(cachalot_report* report) { delete report; }
+void cachalot_report_destroy(cachalot_report* report) { delete live_or_null(report); }
 
 cachalot_status cachalot_report_get_numbers(const cachalot_report* report,
                                             cachalot_report_numbers* out_numbers) {
@@ -90,7 +90,7 @@ cachalot_status cachalot_report_get_numbers(const cachalot_report* report,
 }
 
 size_t cachalot_report_holder_count(const cachalot_report* report) {
-  return report != nullptr ? report->core.holders.size() : 0;
+  return live_or_null(report) ? report->core.holders.size() : 0;
 }
 
 cachalot_status cachalot_report_get_holder(const cachalot_report* report, size_t index,
@@ -102,7 +102,7 @@ cachalot_status cachalot_report_get_holder(const cachalot_report* report, size_t
 }
 
 size_t cachalot_report_reason_count(const cachalot_report* report) {
-  return report != nullptr ? report->core.reasons.size() : 0;
+  return live_or_null(report) ? report->core.reasons.size() : 0;
 }
 
 cachalot_status cachalot_report_get_reason(const cachalot_report* report, size_t index,
@@ -114,7 +114,7 @@ cachalot_status cachalot_report_get_reason(const cachalot_report* report, size_t
 }
 
 const char* cachalot_report_advice(const cachalot_report* report) {
-  return report != nullptr ? report->core.advice.c_str() : "";
+  return live_or_null(report) ? report->core.advice.c_str() : "";
 }
 
 cachalot_status cachalot_report_text(const cachalot_report* report, char* buffer, size_t capacity,

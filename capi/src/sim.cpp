@@ -67,7 +67,7 @@ cachalot_status cachalot_sim_create(const cachalot_sim_options* options,
                                     cachalot_driver** out_driver, cachalot_error* error) {
   return guard(error, [&] {
     require(out_driver, "out_driver");
-    *out_driver = new cachalot_driver(std::make_shared<SimDriver>(sim_options(options)));
+    *out_driver = give_to_caller(new_driver(std::make_shared<SimDriver>(sim_options(options))));
   });
 }
 

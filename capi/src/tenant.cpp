@@ -12,7 +12,7 @@
 #include "core_of.h"
 #include "values.h"
 
-struct cachalot_tenant {
+struct cachalot_tenant : cachalot::capi::Handle<cachalot::capi::HandleKind::kTenant> {
   std::shared_ptr<cachalot::Tenants> tenants;  // outlives the allocator where the handle does
   std::shared_ptr<cachalot::Tenant> core;
 };
@@ -109,7 +109,8 @@ cachalot_status cachalot_tenant_create(cachalot_allocator* allocator,
 cachalot_status cachalot_tenant_destroy(cachalot_tenant* tenant, cachalot_error* error) {
   return guard(error, [&] {
     if (tenant == nullptr) return;
-    tenant->tenants->destroy(*tenant->core);
+    const cachalot_tenant& handle = require(tenant, "tenant");
+    handle.tenants->destroy(*handle.core);
     delete tenant;
   });
 }

@@ -52,9 +52,13 @@ struct Objects {
     expect_ok(of.trace_write(snapshot, nullptr, "small", append, &text, &error));
     expect_ok(of.trace_read(read_text, &text, &trace, &error));
     expect_ok(of.replay_run(trace, nullptr, &replay, &error));
+    expect_ok(of.report_create(allocator, nullptr, &report, &error));
+    expect_ok(of.tenant_create(allocator, nullptr, &tenant, &error));
   }
 
   ~Objects() {
+    EXPECT_EQ(of.tenant_destroy(tenant, nullptr), CACHALOT_OK);
+    of.report_destroy(report);
     of.replay_destroy(replay);
     of.trace_destroy(trace);
     of.snapshot_destroy(snapshot);
@@ -77,6 +81,8 @@ struct Objects {
   cachalot_snapshot* snapshot = nullptr;
   cachalot_trace* trace = nullptr;
   cachalot_replay* replay = nullptr;
+  cachalot_report* report = nullptr;
+  cachalot_tenant* tenant = nullptr;
 };
 
 std::vector<LibraryCopy> copies() {
@@ -181,6 +187,21 @@ TEST(CopiesOfTheLibrary, RefuseEachOthersSnapshotsTracesAndReplays) {
     EXPECT_EQ(foreign.of.snapshot_segment_count(foreign.snapshot), 1u);
     EXPECT_EQ(foreign.of.trace_get_info(foreign.trace, &info), CACHALOT_OK);
     EXPECT_EQ(foreign.of.replay_get_result(foreign.replay, &result), CACHALOT_OK);
+  });
+}
+
+TEST(CopiesOfTheLibrary, RefuseEachOthersReportsAndTenants) {
+  for_each_pair([](const LibraryCopy& one, const Objects& foreign) {
+    EXPECT_REFUSED(one.report_text(foreign.report, nullptr, 0, nullptr, &error),
+                   "this report belongs to another copy of the library");
+    EXPECT_STREQ(one.report_advice(foreign.report), "");
+    one.report_destroy(foreign.report);
+    size_t length = 0;
+    EXPECT_EQ(foreign.of.report_text(foreign.report, nullptr, 0, &length, nullptr), CACHALOT_OK);
+    EXPECT_GT(length, 0u);
+    constexpr const char* kText = "this tenant belongs to another copy of the library";
+    EXPECT_REFUSED(one.tenant_begin(foreign.tenant, &error), kText);
+    EXPECT_REFUSED(one.tenant_destroy(foreign.tenant, &error), kText);
   });
 }
 

@@ -42,9 +42,11 @@ class Fork : public testing::TestWithParam<const char*> {
     ASSERT_NE(allocator, nullptr);
     REQUIRE_OK(cachalot_allocate(allocator, 4096, 0, 0, &block, nullptr));
     REQUIRE_OK(cachalot_snapshot_take(allocator, nullptr, &snapshot, nullptr));
+    REQUIRE_OK(cachalot_report_create(allocator, nullptr, &report, nullptr));
   }
 
   void TearDown() override {
+    cachalot_report_destroy(report);
     cachalot_snapshot_destroy(snapshot);
     cachalot_error e = CACHALOT_ERROR_INIT;
     EXPECT_EQ(cachalot_check(allocator, &e), CACHALOT_OK) << e.message;
@@ -104,6 +106,7 @@ class Fork : public testing::TestWithParam<const char*> {
   cachalot_allocator* allocator = nullptr;
   cachalot_address block = 0;
   cachalot_snapshot* snapshot = nullptr;
+  cachalot_report* report = nullptr;
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -117,6 +120,27 @@ TEST_P(Fork, LeavesTheChildAStatusForEveryCall) {
 
 TEST_P(Fork, LeavesAGrandchildAStatusForEveryCall) {
   EXPECT_EQ(in_child([this] { return in_child([this] { return first_wrong_answer(); }); }), 0);
+}
+
+TEST_P(Fork, LeavesTheChildAStatusForEveryCallOfATenant) {
+  cachalot_tenant* tenant = nullptr;
+  REQUIRE_OK(cachalot_tenant_create(allocator, nullptr, &tenant, nullptr));
+  EXPECT_EQ(in_child([tenant] {
+              cachalot_tenant_stats stats{};
+              stats.struct_size = sizeof stats;
+              constexpr cachalot_status kRefused = CACHALOT_ERROR_INVALID_STATE;
+              if (cachalot_tenant_begin(tenant, nullptr) != kRefused) return 1;
+              if (cachalot_tenant_end(tenant, nullptr) != kRefused) return 2;
+              if (cachalot_tenant_set_bytes(tenant, 0, 0, 0, nullptr) != kRefused) return 3;
+              if (cachalot_get_tenant_stats(tenant, 0, &stats, nullptr) != kRefused) return 4;
+              cachalot_error e = CACHALOT_ERROR_INIT;
+              if (cachalot_tenant_destroy(tenant, &e) != kRefused) return 5;
+              return std::strstr(e.message, "this tenant was made before the process was forked")
+                         ? 0
+                         : 6;
+            }),
+            0);
+  EXPECT_EQ(cachalot_tenant_destroy(tenant, nullptr), CACHALOT_OK);
 }
 
 TEST_P(Fork, LetsTheChildMakeAnAllocatorOfItsOwn) {
@@ -148,6 +172,11 @@ TEST_P(Fork, LetsTheChildReadWhatIsOnlyData) {
               if (cachalot_snapshot_segment_count(snapshot) != 1) return 1;
               if (cachalot_snapshot_segment(snapshot, 0, &row) != CACHALOT_OK) return 2;
               cachalot_snapshot_destroy(snapshot);
+              size_t length = 0;
+              if (cachalot_report_text(report, nullptr, 0, &length, nullptr) != CACHALOT_OK)
+                return 3;
+              if (length == 0) return 4;
+              cachalot_report_destroy(report);
               return 0;
             }),
             0);

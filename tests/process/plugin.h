@@ -35,6 +35,13 @@ struct LibraryCopy {
   decltype(&cachalot_replay_get_result) replay_get_result;
   decltype(&cachalot_replay_allocator) replay_allocator;
   decltype(&cachalot_replay_destroy) replay_destroy;
+  decltype(&cachalot_report_create) report_create;
+  decltype(&cachalot_report_text) report_text;
+  decltype(&cachalot_report_advice) report_advice;
+  decltype(&cachalot_report_destroy) report_destroy;
+  decltype(&cachalot_tenant_create) tenant_create;
+  decltype(&cachalot_tenant_begin) tenant_begin;
+  decltype(&cachalot_tenant_destroy) tenant_destroy;
 };
 
 /* The copy that the including file is linked with. */
@@ -68,5 +75,12 @@ inline LibraryCopy own_copy() {
           cachalot_replay_run,
           cachalot_replay_get_result,
           cachalot_replay_allocator,
-          cachalot_replay_destroy};
+          cachalot_replay_destroy,
+          cachalot_report_create,
+          cachalot_report_text,
+          cachalot_report_advice,
+          cachalot_report_destroy,
+          cachalot_tenant_create,
+          cachalot_tenant_begin,
+          cachalot_tenant_destroy};
 }

@@ -231,8 +231,9 @@ CACHALOT_API cachalot_status cachalot_driver_create_custom(const cachalot_device
                                                            cachalot_driver** out_driver,
                                                            cachalot_error* error);
 
-/** Gives the caller's reference back; the driver goes when its last allocator has gone. NULL:
- * nothing. Any thread. */
+/** Gives the caller's reference back; the driver goes when its last allocator has gone. NULL, or
+ * a driver of which the caller has no reference (given back already, or borrowed from
+ * cachalot_allocator_driver): nothing. Any thread. */
 CACHALOT_API void cachalot_driver_destroy(cachalot_driver* driver);
 
 /** "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread. */

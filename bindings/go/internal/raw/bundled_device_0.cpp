@@ -20,4 +20,4 @@
 #include "../source/device/nvml.cpp.inc"
 #include "../source/device/sim_captures.cpp.inc"
 #include "../source/device/sim_controls.cpp.inc"
-// Of the sources 2c14a3481350369e9d39cf4742aeccad7e30b00a4a32189aad2fbd54b66ea5ed
+// Of the sources bc0196491d9b4f1c59baa14116c6c423c1277d9988eb836580c245d8aa412846

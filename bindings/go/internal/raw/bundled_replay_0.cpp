@@ -17,4 +17,4 @@
 #include "../source/replay/trace.cpp.inc"
 #include "../source/replay/trace_file.cpp.inc"
 #include "../source/replay/trace_header.cpp.inc"
-// Of the sources 2c14a3481350369e9d39cf4742aeccad7e30b00a4a32189aad2fbd54b66ea5ed
+// Of the sources bc0196491d9b4f1c59baa14116c6c423c1277d9988eb836580c245d8aa412846

@@ -94,8 +94,9 @@ func DriverCreateHost(capacity uint64, deviceCount int32) (driver Driver, err er
 
 // DriverDestroy is cachalot_driver_destroy.
 //
-// Gives the caller's reference back; the driver goes when its last allocator has gone. NULL:
-// nothing. Any thread.
+// Gives the caller's reference back; the driver goes when its last allocator has gone. NULL, or
+// a driver of which the caller has no reference (given back already, or borrowed from
+// cachalot_allocator_driver): nothing. Any thread.
 func DriverDestroy(driver Driver) {
 	C.cachalot_driver_destroy(driver)
 }

@@ -3197,8 +3197,9 @@ unsafe extern "C" {
         out_driver: *mut *mut cachalot_driver,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Gives the caller's reference back; the driver goes when its last allocator has gone. NULL:
-    /// nothing. Any thread.
+    /// Gives the caller's reference back; the driver goes when its last allocator has gone. NULL, or
+    /// a driver of which the caller has no reference (given back already, or borrowed from
+    /// cachalot_allocator_driver): nothing. Any thread.
     pub fn cachalot_driver_destroy(driver: *mut cachalot_driver);
     /// "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread.
     pub fn cachalot_driver_name(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What every object behind an opaque type of the C interface begins with: two words that tell what
-// it is, of which copy of the library, and whether this process may use it.
+// it is, of which copy of the library, and whether this process may use it. guard.h's require()
+// takes no object without them.
 //
 // Note [Marks]
 // Rationale: a process can hold several copies of the library (one static inside of a plugin, one
@@ -30,11 +31,24 @@ enum class HandleKind : uint64_t {
   kSnapshot = 3,
   kTrace = 4,
   kReplay = 5,
+  kReport = 6,
+  kTenant = 7,
 };
 
 // Whether the objects are nothing but data, which a forked child can read like everything else.
 constexpr bool is_data(HandleKind kind) {
-  return kind == HandleKind::kSnapshot || kind == HandleKind::kTrace || kind == HandleKind::kReplay;
+  switch (kind) {
+    case HandleKind::kDriver:
+    case HandleKind::kAllocator:
+    case HandleKind::kTenant:
+      return false;
+    case HandleKind::kSnapshot:
+    case HandleKind::kTrace:
+    case HandleKind::kReplay:
+    case HandleKind::kReport:
+      break;
+  }
+  return true;
 }
 
 #if defined(__x86_64__)

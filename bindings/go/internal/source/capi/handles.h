@@ -23,6 +23,7 @@ struct cachalot_driver : cachalot::capi::Handle<cachalot::capi::HandleKind::kDri
 
   const std::shared_ptr<cachalot::Driver> core;
   std::atomic<int64_t> references{1};
+  std::atomic<bool> is_callers{false};  // one of the references is the caller's to give back
 };
 
 namespace cachalot::capi {
@@ -36,10 +37,25 @@ struct DropReference {
 // One counted reference to a driver.
 using DriverReference = std::unique_ptr<cachalot_driver, DropReference>;
 
+inline DriverReference new_driver(std::shared_ptr<Driver> core) {
+  return DriverReference(new cachalot_driver(std::move(core)));
+}
+
 // One reference more to a driver that somebody holds.
 inline DriverReference share(cachalot_driver& driver) {
   driver.references.fetch_add(1, std::memory_order_relaxed);
   return DriverReference(&driver);
+}
+
+// The caller has this reference from now on, and gives it back with cachalot_driver_destroy. Once:
+// what allocators hold is not the caller's, however often it asks.
+inline cachalot_driver* give_to_caller(DriverReference driver) {
+  driver->is_callers.store(true, std::memory_order_relaxed);
+  return driver.release();
+}
+
+inline void take_from_caller(cachalot_driver& driver) {
+  if (driver.is_callers.exchange(false)) DropReference()(&driver);
 }
 
 // A driver of its own, as cachalot_driver_open makes it. NULL or "": by the environment.
@@ -62,6 +78,8 @@ struct cachalot_snapshot : cachalot::capi::Handle<cachalot::capi::HandleKind::kS
   const cachalot::Snapshot core;
 };
 
-struct cachalot_report {
-  cachalot::Report core;
+struct cachalot_report : cachalot::capi::Handle<cachalot::capi::HandleKind::kReport> {
+  explicit cachalot_report(cachalot::Report numbers) : core(std::move(numbers)) {}
+
+  const cachalot::Report core;
 };

@@ -72,8 +72,9 @@ public final class Native {
 
   /**
    * cachalot_driver_destroy.
-   * Gives the caller's reference back; the driver goes when its last allocator has gone. NULL:
-   * nothing. Any thread.
+   * Gives the caller's reference back; the driver goes when its last allocator has gone. NULL, or
+   * a driver of which the caller has no reference (given back already, or borrowed from
+   * cachalot_allocator_driver): nothing. Any thread.
    */
   public static native void driverDestroy(long driver);
 
