@@ -185,7 +185,7 @@ class Check(unittest.TestCase):
         interface = header.read()
         names = [f.name for f in interface.functions]
         sources = {
-            "bindings/python/cachalot/a.py": 'call("trim")\n# cachalot_trim_at\n',
+            "bindings/python/cachalot_cuda/a.py": 'call("trim")\n# cachalot_trim_at\n',
             "bindings/rust/cachalot/src/lib.rs": "".join(f"sys::{n}();\n" for n in names if n != "cachalot_trim")
                                                  + "// cachalot_trim\n",
             "bindings/rust/cachalot-sys/src/bindings.rs": "fn cachalot_trim();\n",
@@ -199,7 +199,7 @@ class Check(unittest.TestCase):
         table = files[places.OUTPUT]
         self.assertEqual(missing, ["bindings/rust has no place for cachalot_trim",
                                    "bindings/go has no place for cachalot_trim_at"])
-        self.assertIn("| `cachalot_trim` | trim.h | [a.py](python/cachalot/a.py) | **missing** "
+        self.assertIn("| `cachalot_trim` | trim.h | [a.py](python/cachalot_cuda/a.py) | **missing** "
                       "| [Trim.java](java/Trim.java) | [trim.go](go/trim.go) |\n", table)
         self.assertIn("| `cachalot_trim_at` | trim.h | | [lib.rs](rust/cachalot/src/lib.rs) "
                       "| [Trim.java](java/Trim.java) | **missing** |\n", table)

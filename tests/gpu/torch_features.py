@@ -18,13 +18,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings" 
 
 import torch  # noqa: E402
 
-import cachalot.torch  # noqa: E402
+import cachalot_cuda.torch  # noqa: E402
 
 MIB = 1 << 20
 
 
 def setUpModule():
-    cachalot.torch.install(release="2.11", contexts="labels")
+    cachalot_cuda.torch.install(release="2.11", contexts="labels")
     torch.cuda.init()
 
 
@@ -43,7 +43,7 @@ class Features(unittest.TestCase):
         self.assertEqual(torch.cuda.memory.get_allocator_backend(), "pluggable")
         block = torch.arange(1000, device="cuda")
         self.assertEqual(int(block.sum()), 499500)
-        self.assertEqual(torch.cuda.memory_allocated(), cachalot.memory_allocated())
+        self.assertEqual(torch.cuda.memory_allocated(), cachalot_cuda.memory_allocated())
 
     def test_out_of_memory_is_pytorchs_own_error_and_training_goes_on(self):
         model = small_model()
@@ -155,7 +155,7 @@ class Features(unittest.TestCase):
         grown = after["allocated_bytes.all.current"] - before["allocated_bytes.all.current"]
         self.assertEqual(grown, 30 * MIB)
         self.assertGreaterEqual(torch.cuda.max_memory_allocated(), 30 * MIB)
-        self.assertEqual(torch.cuda.memory_summary(), cachalot.memory_summary())
+        self.assertEqual(torch.cuda.memory_summary(), cachalot_cuda.memory_summary())
         self.assertEqual(torch.accelerator.memory_allocated(), torch.cuda.memory_allocated())
         del block
         torch.cuda.reset_peak_memory_stats()
@@ -173,7 +173,7 @@ class Features(unittest.TestCase):
     def test_history_and_snapshots_have_pytorchs_form(self):
         torch.cuda.memory._record_memory_history(max_entries=1000)
         try:
-            with cachalot.label("weights"):
+            with cachalot_cuda.label("weights"):
                 block = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "snapshot.pickle")
@@ -190,13 +190,13 @@ class Features(unittest.TestCase):
 
     def test_a_pool_of_the_native_allocator_has_its_segments_from_cachalot(self):
         program = (
-            "import torch, cachalot.torch\n"
-            "pool = cachalot.torch.mem_pool()\n"
+            "import torch, cachalot_cuda.torch\n"
+            "pool = cachalot_cuda.torch.mem_pool()\n"
             "with torch.cuda.use_mem_pool(pool):\n"
             "    x = torch.ones(4 << 20, device='cuda')\n"
             "assert float(x.sum()) == 4 << 20\n"
             "assert torch.cuda.memory.get_allocator_backend() == 'native'\n"
-            "assert cachalot.memory_allocated() == 16 << 20, cachalot.memory_allocated()\n"
+            "assert cachalot_cuda.memory_allocated() == 16 << 20, cachalot_cuda.memory_allocated()\n"
             "try:\n"
             "    with torch.cuda.use_mem_pool(pool):\n"
             "        torch.empty(1 << 45, device='cuda')\n"
@@ -205,15 +205,15 @@ class Features(unittest.TestCase):
             "    pass\n"
             "del x, pool\n"
             "torch.cuda.empty_cache()\n"
-            "assert cachalot.memory_allocated() == 0, cachalot.memory_allocated()\n")
+            "assert cachalot_cuda.memory_allocated() == 0, cachalot_cuda.memory_allocated()\n")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
                               env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_option_that_does_not_exist_is_an_error_when_cuda_begins(self):
         program = (
-            "import torch, cachalot.torch\n"
-            "cachalot.torch.install('no_such_option:1')\n"
+            "import torch, cachalot_cuda.torch\n"
+            "cachalot_cuda.torch.install('no_such_option:1')\n"
             "try:\n"
             "    torch.empty(1, device='cuda')\n"
             "except RuntimeError as error:\n"

@@ -278,8 +278,8 @@ def main():
     torch.backends.cudnn.benchmark = False
     sys.stdin.readline()
     if allocator == "cachalot":
-        import cachalot.torch
-        cachalot.torch.install(release="2.11")
+        import cachalot_cuda.torch
+        cachalot_cuda.torch.install(release="2.11")
     elif allocator != "native":
         sys.exit(f"no such allocator: {allocator}")
     for name in names:

@@ -38,7 +38,7 @@ def run(program, **values):
 
 
 def allocate(size, device=0, stream=0):
-    from cachalot import _library
+    from cachalot_cuda import _library
     function = _library.load().cachalot_pluggable_alloc
     function.restype = ctypes.c_void_p
     function.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
@@ -46,7 +46,7 @@ def allocate(size, device=0, stream=0):
 
 
 def free(address):
-    from cachalot import _library
+    from cachalot_cuda import _library
     function = _library.load().cachalot_pluggable_free
     function.restype = None
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]

@@ -12,8 +12,8 @@ import unittest
 
 from support import PACKAGE, ROOT, run
 
-import cachalot
-from cachalot import _c, _library
+import cachalot_cuda
+from cachalot_cuda import _c, _library
 
 
 def compiler():
@@ -69,43 +69,44 @@ class Declarations(unittest.TestCase):
         self.assertEqual(_c.BLOCK_STATES[numbers["BLOCK_PENDING_FREE"]], "active_pending_free")
         self.assertEqual(_c.POOL_NO_SPLIT, numbers["POOL_NO_SPLIT"])
         self.assertEqual(_c.POOL_USE_ON_OOM, numbers["POOL_USE_ON_OOM"])
-        self.assertEqual(cachalot._load().cachalot_action_name(_c.ACTION_OOM), b"oom")
+        self.assertEqual(cachalot_cuda._load().cachalot_action_name(_c.ACTION_OOM), b"oom")
 
 
 class Search(unittest.TestCase):
-    PRINT = "import cachalot\nprint(cachalot.library_path())"
+    PRINT = "import cachalot_cuda\nprint(cachalot_cuda.library_path())"
 
     def test_begins_with_the_folder_of_the_variable(self):
         with tempfile.TemporaryDirectory() as folder:
-            copy = shutil.copy(cachalot.library_path(), folder)
+            copy = shutil.copy(cachalot_cuda.library_path(), folder)
             self.assertEqual(run(self.PRINT, CACHALOT_LIB_DIR=folder).stdout.strip(), copy)
 
     def test_goes_on_with_the_package_and_the_loaders_path(self):
-        folder = str(pathlib.Path(cachalot.library_path()).parent)
+        folder = str(pathlib.Path(cachalot_cuda.library_path()).parent)
         done = run(self.PRINT, CACHALOT_LIB_DIR="/no/such/folder", LD_LIBRARY_PATH=folder)
-        bundled = PACKAGE / "cachalot" / "lib" / _library.FILE_NAME
+        bundled = PACKAGE / "cachalot_cuda" / "lib" / _library.FILE_NAME
         self.assertEqual(done.stdout.strip(), str(bundled) if bundled.exists() else _library.FILE_NAME)
 
     def test_names_every_place_when_there_is_none(self):
-        program = ("import cachalot\nfrom cachalot import _library\n_library.FILE_NAME = 'libnone.so'\n"
-                   "try:\n    cachalot.stats()\nexcept cachalot.LibraryNotFoundError as error:\n    print(error)")
+        program = ("import cachalot_cuda\nfrom cachalot_cuda import _library\n_library.FILE_NAME = 'libnone.so'\n"
+                   "try:\n    cachalot_cuda.stats()\n"
+                   "except cachalot_cuda.LibraryNotFoundError as error:\n    print(error)")
         text = run(program, CACHALOT_LIB_DIR="/no/such/folder").stdout
-        for place in ("CACHALOT_LIB_DIR", "/no/such/folder/libnone.so", str(PACKAGE / "cachalot/lib/libnone.so"),
+        for place in ("CACHALOT_LIB_DIR", "/no/such/folder/libnone.so", str(PACKAGE / "cachalot_cuda/lib/libnone.so"),
                       "  libnone.so: "):
             self.assertIn(place, text)
 
     def test_passes_over_a_file_that_is_no_library_of_ours(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / _library.FILE_NAME).write_text("not a library")
-            done = run("import cachalot\ncachalot.stats()", CACHALOT_LIB_DIR=folder, LD_LIBRARY_PATH="")
+            done = run("import cachalot_cuda\ncachalot_cuda.stats()", CACHALOT_LIB_DIR=folder, LD_LIBRARY_PATH="")
         self.assertIn(f"{folder}/{_library.FILE_NAME}: ", done.stderr)
 
     def test_importing_the_package_loads_nothing(self):
-        done = run("import cachalot\nprint('imported')", CACHALOT_LIB_DIR="/no/such/folder", LD_LIBRARY_PATH="")
+        done = run("import cachalot_cuda\nprint('imported')", CACHALOT_LIB_DIR="/no/such/folder", LD_LIBRARY_PATH="")
         self.assertEqual(done.stdout, "imported\n", done.stderr)
 
     def test_refuses_a_library_of_another_version(self):
-        program = ("from cachalot import _library\n_library.INTERFACE = 99\n"
+        program = ("from cachalot_cuda import _library\n_library.INTERFACE = 99\n"
                    "try:\n    _library.load()\nexcept ImportError as error:\n    print(error)")
         self.assertIn("which this package does not know", run(program).stdout)
 
@@ -118,28 +119,29 @@ class Search(unittest.TestCase):
                               "int cachalot_version_number(void) { return 9; }\n")
             subprocess.run([compiler(), "-shared", "-fPIC", str(source), "-o", f"{folder}/{_library.FILE_NAME}"],
                            check=True)
-            done = run("import cachalot\ncachalot.stats()", CACHALOT_LIB_DIR=folder, LD_LIBRARY_PATH="")
+            done = run("import cachalot_cuda\ncachalot_cuda.stats()", CACHALOT_LIB_DIR=folder, LD_LIBRARY_PATH="")
         self.assertIn("it has version 0.0.9", done.stderr)
 
 
 class Errors(unittest.TestCase):
     def test_an_option_that_does_not_exist_is_told_at_the_first_call(self):
-        done = run("import cachalot\ntry:\n    cachalot.stats()\nexcept ValueError as error:\n    print(error)",
+        done = run("import cachalot_cuda\ntry:\n    cachalot_cuda.stats()\n"
+                   "except ValueError as error:\n    print(error)",
                    CACHALOT_ALLOC_CONF="no_such_option:1")
         self.assertIn("no_such_option", done.stdout)
 
     def test_a_driver_that_does_not_exist_is_told_at_the_first_call(self):
-        done = run("import cachalot\ntry:\n    cachalot.stats()\nexcept cachalot.Error as error:\n"
+        done = run("import cachalot_cuda\ntry:\n    cachalot_cuda.stats()\nexcept cachalot_cuda.Error as error:\n"
                    "    print(error, error.status)", CACHALOT_DRIVER="no_such_driver")
         self.assertIn("no_such_driver", done.stdout)
 
     def test_options_are_refused_once_the_allocator_exists(self):
-        cachalot.stats()
-        with self.assertRaisesRegex(cachalot.InvalidStateError, "exists already"):
+        cachalot_cuda.stats()
+        with self.assertRaisesRegex(cachalot_cuda.InvalidStateError, "exists already"):
             _library.call("pluggable_set_options", None, ctypes.byref(_c.AllocatorOptions()))
 
     def test_a_text_longer_than_the_buffer_is_read_whole(self):
-        self.assertGreater(len(cachalot.memory_summary()), 4096 // 2)
+        self.assertGreater(len(cachalot_cuda.memory_summary()), 4096 // 2)
         texts = []
 
         def call(_, buffer, capacity, length):

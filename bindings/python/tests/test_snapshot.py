@@ -10,7 +10,7 @@ import unittest
 
 from support import MIB, allocate, free, run
 
-import cachalot
+import cachalot_cuda
 
 SEGMENT = ["device", "address", "total_size", "allocated_size", "active_size", "requested_size", "stream",
            "segment_type", "segment_pool_id", "is_expandable", "frames", "blocks"]
@@ -20,12 +20,12 @@ ENTRY = ["action", "addr", "size", "stream", "time_us", "compile_context", "user
 
 class Snapshot(unittest.TestCase):
     def setUp(self):
-        cachalot.record_history(context=None, clear=True)
-        self.addCleanup(cachalot.record_history, None)
+        cachalot_cuda.record_history(context=None, clear=True)
+        self.addCleanup(cachalot_cuda.record_history, None)
 
     def test_has_pytorchs_keys_in_pytorchs_order(self):
         block = allocate(1000)
-        taken = cachalot.snapshot()
+        taken = cachalot_cuda.snapshot()
         self.assertEqual(list(taken), ["segments", "device_traces", "allocator_settings", "external_annotations"])
         self.assertEqual(list(taken["segments"][0]), SEGMENT)
         self.assertEqual(list(taken["segments"][0]["blocks"][0]), BLOCK)
@@ -34,7 +34,7 @@ class Snapshot(unittest.TestCase):
 
     def test_blocks_cover_their_segment(self):
         blocks = [allocate(size) for size in (1000, 300_000, 5 * MIB)]
-        for segment in cachalot.snapshot()["segments"]:
+        for segment in cachalot_cuda.snapshot()["segments"]:
             address = segment["address"]
             for block in segment["blocks"]:
                 self.assertEqual(block["address"], address)
@@ -45,18 +45,18 @@ class Snapshot(unittest.TestCase):
 
     def test_shows_what_was_asked_for_and_on_which_stream(self):
         address = allocate(12345, stream=0x70)
-        segments = [s for s in cachalot.snapshot()["segments"] if s["stream"] == 0x70]
+        segments = [s for s in cachalot_cuda.snapshot()["segments"] if s["stream"] == 0x70]
         block = segments[0]["blocks"][0]
         self.assertEqual((block["address"], block["requested_size"], block["state"]),
                          (address, 12345, "active_allocated"))
         free(address)
 
     def test_the_history_has_the_events_in_order(self):
-        cachalot.empty_cache()
-        cachalot.record_history(context=None, clear=True)
+        cachalot_cuda.empty_cache()
+        cachalot_cuda.record_history(context=None, clear=True)
         free(allocate(2000, stream=0x80))
         allocate(1 << 40)
-        entries = [e for e in cachalot.snapshot()["device_traces"][0] if e["stream"] in (0x80, 0)]
+        entries = [e for e in cachalot_cuda.snapshot()["device_traces"][0] if e["stream"] in (0x80, 0)]
         actions = [entry["action"] for entry in entries]
         self.assertEqual(actions, ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom"])
         self.assertIn("device_free", entries[-1])
@@ -64,54 +64,54 @@ class Snapshot(unittest.TestCase):
 
     def test_leaves_the_history_out_where_it_is_not_wanted(self):
         free(allocate(1000))
-        self.assertEqual(cachalot.snapshot(with_history=False)["device_traces"], [[]])
+        self.assertEqual(cachalot_cuda.snapshot(with_history=False)["device_traces"], [[]])
 
     def test_skipped_actions_are_not_kept(self):
-        cachalot.record_history(context=None, clear=True, skip_actions=["alloc"])
+        cachalot_cuda.record_history(context=None, clear=True, skip_actions=["alloc"])
         free(allocate(1000))
-        actions = [entry["action"] for entry in cachalot.snapshot()["device_traces"][0]]
+        actions = [entry["action"] for entry in cachalot_cuda.snapshot()["device_traces"][0]]
         self.assertNotIn("alloc", actions)
         self.assertIn("free_completed", actions)
 
     def test_a_word_that_is_none_is_an_error_and_changes_nothing(self):
         for arguments in ({"enabled": "some"}, {"context": "some"}, {"skip_actions": ["some"]}):
-            with self.assertRaisesRegex(cachalot.InvalidArgumentError, "some"):
-                cachalot.record_history(**arguments)
+            with self.assertRaisesRegex(cachalot_cuda.InvalidArgumentError, "some"):
+                cachalot_cuda.record_history(**arguments)
 
     def test_a_dump_is_what_the_viewer_can_read(self):
         block = allocate(1000)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "snapshot.pickle")
-            cachalot.dump_snapshot(path)
+            cachalot_cuda.dump_snapshot(path)
             with open(path, "rb") as file:
                 data = file.read()
-        self.assertEqual(pickle.loads(data)["segments"], cachalot.snapshot()["segments"])
+        self.assertEqual(pickle.loads(data)["segments"], cachalot_cuda.snapshot()["segments"])
         unreadable = {"GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "SHORT_BINBYTES", "EMPTY_SET", "FROZENSET"}
         self.assertEqual({opcode.name for opcode, _, _ in pickletools.genops(data)} & unreadable, set())
         free(block)
 
     def test_pool_ids_of_entries_came_after_2_11(self):
-        program = ("from support import allocate\nimport cachalot, json\ncachalot.record_history()\n"
-                   "allocate(1000)\nprint(json.dumps(cachalot.snapshot()['device_traces'][0][-1]))")
+        program = ("from support import allocate\nimport cachalot_cuda, json\ncachalot_cuda.record_history()\n"
+                   "allocate(1000)\nprint(json.dumps(cachalot_cuda.snapshot()['device_traces'][0][-1]))")
         for release, there in (("2.11", False), ("2.15", True)):
             entry = json.loads(run(program, CACHALOT_RELEASE=release).stdout)
             self.assertEqual("pool_id" in entry, there)
 
     def test_labels_are_the_frames_where_they_were_asked_for(self):
         program = (
-            "from support import allocate\nimport cachalot, ctypes\nfrom cachalot import _c, _library\n"
+            "from support import allocate\nimport cachalot_cuda, ctypes\nfrom cachalot_cuda import _c, _library\n"
             "options = _c.AllocatorOptions(context_source=_c.CONTEXT_SOURCES['labels'])\n"
             "_library.call('pluggable_set_options', None, ctypes.byref(options))\n"
-            "cachalot.record_history()\n"
-            "with cachalot.label('model'), cachalot.label('weights'): allocate(1000)\n"
+            "cachalot_cuda.record_history()\n"
+            "with cachalot_cuda.label('model'), cachalot_cuda.label('weights'): allocate(1000)\n"
             "allocate(1000)\n"
-            "print([b['frames'] for b in cachalot.snapshot()['segments'][0]['blocks']])")
+            "print([b['frames'] for b in cachalot_cuda.snapshot()['segments'][0]['blocks']])")
         done = run(program)
         self.assertIn("weights", done.stdout, done.stderr)
         self.assertTrue(done.stdout.rstrip().endswith("[], []]"), done.stdout)
 
     def test_the_options_in_force_are_told(self):
-        program = "import cachalot, json\nprint(json.dumps(cachalot.snapshot()['allocator_settings']))"
+        program = "import cachalot_cuda, json\nprint(json.dumps(cachalot_cuda.snapshot()['allocator_settings']))"
         settings = json.loads(run(program, CACHALOT_ALLOC_CONF="max_split_size_mb:64").stdout)
         self.assertEqual(settings["max_split_size"], 64 * MIB)
         self.assertEqual(settings["PYTORCH_CUDA_ALLOC_CONF"], "max_split_size_mb:64")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""cachalot.torch against a stand-in for PyTorch that has the functions it is installed through."""
+"""cachalot_cuda.torch against a stand-in for PyTorch that has the functions it is installed through."""
 
 import json
 import unittest
@@ -51,7 +51,7 @@ torch.cuda.memory_snapshot = lambda pool, traces: torch._C._cuda_memorySnapshot(
 sys.modules["torch"] = torch
 
 import json
-import cachalot, cachalot.torch
+import cachalot_cuda, cachalot_cuda.torch
 from support import allocate, free
 """
 
@@ -66,11 +66,11 @@ def output(program, **values):
 def assert_is_on_a_gpu_or_nothing(program):
     """Without CACHALOT_DRIVER: memory comes from the driver `cuda`, or the first use is its error."""
     driver, error = output(
-        f"from cachalot import _library\n{program}\nlibrary = _library.load()\n"
+        f"from cachalot_cuda import _library\n{program}\nlibrary = _library.load()\n"
         "try:\n"
         "    driver = library.cachalot_allocator_driver(_library.allocator())\n"
         "    print(json.dumps([library.cachalot_driver_name(driver).decode(), '']))\n"
-        "except cachalot.Error as error: print(json.dumps(['', str(error)]))", CACHALOT_DRIVER="")
+        "except cachalot_cuda.Error as error: print(json.dumps(['', str(error)]))", CACHALOT_DRIVER="")
     if driver != "cuda" and "cuda" not in error:
         raise AssertionError((driver, error))
 
@@ -78,7 +78,8 @@ def assert_is_on_a_gpu_or_nothing(program):
 class Install(unittest.TestCase):
     def test_puts_the_process_on_cachalot_with_all_hooks(self):
         names, right = output(
-            "cachalot.torch.install()\nallocator, = torch.cuda.current\nlibrary = ctypes.CDLL(allocator.names[0])\n"
+            "cachalot_cuda.torch.install()\nallocator, = torch.cuda.current\n"
+            "library = ctypes.CDLL(allocator.names[0])\n"
             "address = lambda name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value\n"
             "right = [name for name, value in allocator.inner.hooks.items() if value == address(HOOKS[name])]\n"
             "print(json.dumps([allocator.names, right]))")
@@ -88,15 +89,15 @@ class Install(unittest.TestCase):
 
     def test_takes_the_options_that_it_is_given(self):
         settings = output(
-            "cachalot.torch.install('max_split_size_mb:64', '2.11', track_labels=True)\n"
-            "print(json.dumps([len(cachalot.stats()), cachalot.snapshot()['allocator_settings']]))",
+            "cachalot_cuda.torch.install('max_split_size_mb:64', '2.11', track_labels=True)\n"
+            "print(json.dumps([len(cachalot_cuda.stats()), cachalot_cuda.snapshot()['allocator_settings']]))",
             CACHALOT_ALLOC_CONF="max_split_size_mb:32")
         self.assertEqual(settings[0], 122)
         self.assertEqual(settings[1]["max_split_size"], 64 << 20)
 
     def test_replaces_the_statistics_that_pytorch_has_and_adds_none(self):
         stats, segments, names = output(
-            "cachalot.torch.install(release='2.11')\nblock = allocate(1000)\n"
+            "cachalot_cuda.torch.install(release='2.11')\nblock = allocate(1000)\n"
             "print(json.dumps([torch._C._cuda_memoryStats(0), torch._C._cuda_memorySnapshot(None)['segments'],"
             " sorted(vars(torch._C))]))")
         self.assertEqual(stats["allocated_bytes"]["all"]["current"], 1024)
@@ -107,30 +108,30 @@ class Install(unittest.TestCase):
         refused = output(
             "refused = []\n"
             "def attempt():\n"
-            "    try: cachalot.torch.install()\n"
+            "    try: cachalot_cuda.torch.install()\n"
             "    except RuntimeError as error: refused.append(str(error))\n"
             "torch.cuda.initialized = True\nattempt()\ntorch.cuda.initialized = False\nattempt()\nattempt()\n"
             "print(json.dumps([refused, len(torch.cuda.current)]))")
-        self.assertEqual(refused, [["cachalot.torch.install() must come before the first use of CUDA",
+        self.assertEqual(refused, [["cachalot_cuda.torch.install() must come before the first use of CUDA",
                                     "cachalot is installed already"], 1])
 
     def test_names_what_a_word_may_be_and_installs_nothing(self):
         refused = output(
             "refused = []\n"
             "for options in ({'release': '1.0'}, {'contexts': 'all'}):\n"
-            "    try: cachalot.torch.install(**options)\n"
+            "    try: cachalot_cuda.torch.install(**options)\n"
             "    except ValueError as error: refused.append(str(error))\n"
             "print(json.dumps([refused, len(torch.cuda.current)]))")
         self.assertEqual(refused, [["release must be one of None, '2.11', '2.15', not '1.0'",
                                     "contexts must be one of None, 'stack', 'labels', not 'all'"], 0])
 
     def test_never_falls_back_to_the_hosts_memory(self):
-        assert_is_on_a_gpu_or_nothing("cachalot.torch.install()")
+        assert_is_on_a_gpu_or_nothing("cachalot_cuda.torch.install()")
 
     def test_replaces_the_switch_of_caching_and_its_question(self):
         self.assertEqual([True, False], output(
             "torch._C._cuda_cudaCachingAllocator_enable = torch._C._cuda_cudaCachingAllocator_is_enabled = None\n"
-            "cachalot.torch.install()\nseen = [torch._C._cuda_cudaCachingAllocator_is_enabled()]\n"
+            "cachalot_cuda.torch.install()\nseen = [torch._C._cuda_cudaCachingAllocator_is_enabled()]\n"
             "torch._C._cuda_cudaCachingAllocator_enable(False)\n"
             "print(json.dumps([*seen, torch._C._cuda_cudaCachingAllocator_is_enabled()]))"))
 
@@ -138,32 +139,32 @@ class Install(unittest.TestCase):
 class Pools(unittest.TestCase):
     def test_are_pytorchs_own_without_install(self):
         arguments, options = output(
-            "cachalot.torch.mem_pool()\npool = cachalot.torch.mem_pool(use_on_oom=True)\n"
+            "cachalot_cuda.torch.mem_pool()\npool = cachalot_cuda.torch.mem_pool(use_on_oom=True)\n"
             "print(json.dumps([sorted(pool.arguments[0].hooks), pool.options]))")
         self.assertEqual((arguments, options), (sorted(HOOKS), {"use_on_oom": True}))
 
     def test_never_fall_back_to_the_hosts_memory(self):
-        assert_is_on_a_gpu_or_nothing("cachalot.torch.mem_pool()")
+        assert_is_on_a_gpu_or_nothing("cachalot_cuda.torch.mem_pool()")
 
     def test_can_be_made_when_cachalot_is_in_use_already(self):
         self.assertEqual({}, output(
-            "cachalot.stats()\nprint(json.dumps(cachalot.torch.mem_pool().options))"))
+            "cachalot_cuda.stats()\nprint(json.dumps(cachalot_cuda.torch.mem_pool().options))"))
 
     def test_are_cachalots_after_install_and_end_with_their_object(self):
         identity, count, mine, error = output(
-            "cachalot.torch.install()\npool = torch.cuda.MemPool(no_split=True)\n"
-            "seen = [pool.id, pool.use_count(), isinstance(pool, cachalot.torch.MemPool)]\n"
+            "cachalot_cuda.torch.install()\npool = torch.cuda.MemPool(no_split=True)\n"
+            "seen = [pool.id, pool.use_count(), isinstance(pool, cachalot_cuda.torch.MemPool)]\n"
             "del pool\n"
-            "from cachalot import _c, _library\nimport ctypes\n"
+            "from cachalot_cuda import _c, _library\nimport ctypes\n"
             "try: _library.call('pool_use_count', _library.allocator(), 0, _c.PoolId(0, 77), ctypes.c_int32())\n"
-            "except cachalot.InvalidStateError as error: seen.append(str(error))\n"
+            "except cachalot_cuda.InvalidStateError as error: seen.append(str(error))\n"
             "print(json.dumps(seen))")
         self.assertEqual((identity, count, mine), ([0, 77], 1, True))
         self.assertNotEqual(error, "")
 
     def test_with_an_allocator_of_their_own_are_refused_after_install(self):
         self.assertIn("native allocator", output(
-            "cachalot.torch.install()\n"
+            "cachalot_cuda.torch.install()\n"
             "try: torch.cuda.MemPool(object())\n"
             "except NotImplementedError as error: print(json.dumps(str(error)))"))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """PyTorch's CUDA caching allocator as a library of its own, under PyTorch.
 
-    import cachalot.torch
-    cachalot.torch.install()          # before the first use of CUDA
+    import cachalot_cuda.torch
+    cachalot_cuda.torch.install()          # before the first use of CUDA
 
 Then all of torch.cuda's memory comes from cachalot, and so do its statistics. The functions here ask the
 same allocator without torch.cuda.

@@ -41,7 +41,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
             else the newest.
         driver: where memory comes from; None: CACHALOT_DRIVER, else "cuda".
         contexts: what the history says of where a call came from: None, "stack" (native call stacks) or
-            "labels" (cachalot.label).
+            "labels" (cachalot_cuda.label).
         track_labels: keeps statistics for each label.
 
     Raises:
@@ -51,7 +51,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
     if _installed is not None:
         raise RuntimeError("cachalot is installed already")
     if torch.cuda.is_initialized():
-        raise RuntimeError("cachalot.torch.install() must come before the first use of CUDA")
+        raise RuntimeError("cachalot_cuda.torch.install() must come before the first use of CUDA")
     options = _c.AllocatorOptions(
         config=None if config is None else config.encode(),
         release=_choice("release", release, _c.RELEASES),

@@ -20,7 +20,7 @@ def record_history(enabled="all", context="all", max_entries=_c.UNLIMITED, clear
     Args:
         enabled: None stops it; "state" keeps the contexts of live blocks; "all" keeps every event too.
         context: for what contexts are kept: None, "state", "alloc" or "all". They are those that the
-            allocator was made with (`contexts` of cachalot.torch.install).
+            allocator was made with (`contexts` of cachalot_cuda.torch.install).
         max_entries: how many events a device keeps.
         clear: drops older events first.
         skip_actions: names of events that are not kept.
