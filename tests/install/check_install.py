@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Installs a build tree, compares the files with expected_files.txt, and builds a program on top of it
-in every way that is offered: find_package, pkg-config, add_subdirectory.
+"""Installs a build tree, compares the files with expected_files.txt, looks into the libraries and programs
+(check_binaries.py), and builds a program on top of it in every way that is offered: find_package, pkg-config,
+add_subdirectory.
 
     check_install.py BUILD_FOLDER WORK_FOLDER
 """
@@ -11,6 +12,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
+
+import check_binaries
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -60,6 +63,9 @@ def check_components(build, work):
     prefix = work / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
     compare("all components", files_under(prefix), {row[1] for row in expected})
+    lines, count = check_binaries.faults(prefix)
+    if lines or not count:
+        sys.exit("\n".join(lines) or f"{prefix}: no libraries and programs")
     return prefix
 
 
