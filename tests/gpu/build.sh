@@ -12,8 +12,11 @@ root=$(cd "$here/../.." && pwd)
 build=${1:?usage: build.sh BUILD LIBRARY}
 library=$(cd "${2:?usage: build.sh BUILD LIBRARY}" && pwd)
 cuda=${CUDA_HOME:-/usr/local/cuda}
+[ -x "$cuda/bin/nvcc" ] || { echo "no nvcc in $cuda/bin: set CUDA_HOME" >&2; exit 2; }
+# The loader looks in these folders, wherever a program is started.
+cuda=$(cd "$cuda" && pwd)
+[ -z "${TORCH:-}" ] || TORCH=$(cd "$TORCH" && pwd)
 nvcc=$cuda/bin/nvcc
-[ -x "$nvcc" ] || { echo "no nvcc in $cuda/bin: set CUDA_HOME" >&2; exit 2; }
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 

@@ -10,7 +10,7 @@ build=${1:?usage: build.sh BUILD}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 torch_include=${TORCH_INC:-${TORCH:?the folder of a torch package}/include}
-torch_lib=${TORCH_LIB:-$TORCH/lib}
+torch_lib=$(cd "${TORCH_LIB:-$TORCH/lib}" && pwd)  # the loader looks there, wherever the oracle is started
 cuda_include=${CUDA_INC:-/usr/local/cuda/include}
 
 compile=(g++ -O2 -std=c++20 -fPIC -Wall -Wextra -isystem "$torch_include" -isystem "$cuda_include"

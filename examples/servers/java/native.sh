@@ -7,6 +7,10 @@ cd "$(dirname "$0")"
 target=$1 home=$2
 root=$(cd ../../.. && pwd)
 library=${CACHALOT_LIB_DIR:?it has to name the folder of libcachalot_onnxruntime.so}
+case $library in
+  /*) ;;
+  *) echo "CACHALOT_LIB_DIR, $library, has to be absolute: the loader looks there, wherever the server is started" >&2; exit 1 ;;
+esac
 IFS=. read -r major minor patch <"$root/VERSION"
 mkdir -p "$target/version/cachalot"
 sed "s/@PROJECT_VERSION_MAJOR@/$major/; s/@PROJECT_VERSION_MINOR@/$minor/; s/@PROJECT_VERSION_PATCH@/$patch/
