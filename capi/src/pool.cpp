@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/thread_number.h"
 #include "core_of.h"
 #include "values.h"
 
@@ -70,9 +70,7 @@ PoolFilter predicate_filter(const cachalot_pool_route& route, Driver& driver) {
 }
 
 PoolFilter this_thread_filter() {
-  return [thread = std::this_thread::get_id()](Stream) {
-    return std::this_thread::get_id() == thread;
-  };
+  return [thread = this_thread_number()](Stream) { return this_thread_number() == thread; };
 }
 
 PoolFilter read_filter(const cachalot_pool_route& route, Driver& driver, int device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "device/cuda_streams.h"
 
-#include <atomic>
+#include "base/thread_number.h"
 
 namespace cachalot::cuda {
 namespace {
@@ -9,11 +9,7 @@ namespace {
 // No address and no handle has it.
 constexpr Stream kThreadBit = Stream{1} << 63;
 
-Stream this_thread() {
-  static std::atomic<Stream> last{0};
-  thread_local const Stream number = kThreadBit | ++last;
-  return number;
-}
+Stream this_thread() { return kThreadBit | this_thread_number(); }
 
 }  // namespace
 

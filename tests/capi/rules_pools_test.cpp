@@ -196,6 +196,18 @@ TEST(Routing, OfThisThreadLeavesOtherThreadsAlone) {
   with.leave_pool(kPool);
 }
 
+// The system gives their ids to the next threads.
+TEST(Routing, OfAThreadThatHasEndedTakesNoRequestOfLaterThreads) {
+  SimAllocator with;
+  std::thread([&] { with.begin_pool(kPool); }).join();
+  for (int i = 0; i < 100; i++) {
+    std::string pool;
+    std::thread([&] { pool = pool_of_request(with); }).join();
+    ASSERT_EQ(pool, "0,0") << "thread " << i;
+  }
+  with.leave_pool(kPool);
+}
+
 TEST(Routing, OfAllTakesOtherThreadsToo) {
   SimAllocator with;
   with.begin_pool(kPool, CACHALOT_ROUTE_ALL);

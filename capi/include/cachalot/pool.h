@@ -58,7 +58,12 @@ typedef struct cachalot_pool_options {
   const cachalot_pool_source* source;
 } cachalot_pool_options;
 
-/** @name Which requests a routing takes (cachalot_pool_route::kind). */
+/**
+ * @name Which requests a routing takes (cachalot_pool_route::kind).
+ *
+ * A routing lasts until its end (cachalot_pool_end, from any thread), also where the thread that
+ * began it has ended: one of that thread takes no request then.
+ */
 /** @{ */
 #define CACHALOT_ROUTE_THIS_THREAD 0 /* of the thread that began the routing */
 #define CACHALOT_ROUTE_ALL 1         /* of every thread and stream */

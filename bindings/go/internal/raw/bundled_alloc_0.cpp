@@ -20,4 +20,4 @@
 #include "../source/alloc/history.cpp.inc"
 #include "../source/alloc/hold.cpp.inc"
 #include "../source/alloc/memory_watch.cpp.inc"
-// Of the sources bc0196491d9b4f1c59baa14116c6c423c1277d9988eb836580c245d8aa412846
+// Of the sources c2e818085c9e5f66cf0ec7365279626d5fe8804649f1f2c280abe42cb5855bd3

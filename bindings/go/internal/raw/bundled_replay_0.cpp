@@ -17,4 +17,4 @@
 #include "../source/replay/trace.cpp.inc"
 #include "../source/replay/trace_file.cpp.inc"
 #include "../source/replay/trace_header.cpp.inc"
-// Of the sources bc0196491d9b4f1c59baa14116c6c423c1277d9988eb836580c245d8aa412846
+// Of the sources c2e818085c9e5f66cf0ec7365279626d5fe8804649f1f2c280abe42cb5855bd3

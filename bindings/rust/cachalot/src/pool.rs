@@ -39,7 +39,7 @@ pub trait PoolSource: Send + Sync + 'static {
 #[derive(Default)]
 #[non_exhaustive]
 pub enum Route {
-    /// Those of the thread that began the routing.
+    /// Those of the thread that began the routing; none once it has ended.
     #[default]
     ThisThread,
     /// Those of every thread and stream.

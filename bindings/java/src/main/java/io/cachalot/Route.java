@@ -23,8 +23,8 @@ public final class Route {
   }
 
   /**
-   * Requests of the thread that begins the routing, which can not be a virtual one: the library knows only its
-   * carrier.
+   * Requests of the thread that begins the routing; none once it has ended. It cannot be a virtual thread: the
+   * library knows only its carrier.
    *
    * @return the route
    */
