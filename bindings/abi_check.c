@@ -248,7 +248,7 @@ FIELD(cachalot_request, device, 32, int32_t*);
 FIELD(cachalot_request, has_current_stream, 36, int32_t*);
 FIELD(cachalot_request, at, 40, cachalot_address*);
 
-SIZE(cachalot_block, 64);
+SIZE(cachalot_block, 72);
 FIELD(cachalot_block, struct_size, 0, size_t*);
 FIELD(cachalot_block, address, 8, cachalot_address*);
 FIELD(cachalot_block, size, 16, uint64_t*);
@@ -257,6 +257,8 @@ FIELD(cachalot_block, stream, 32, cachalot_stream*);
 FIELD(cachalot_block, pool, 40, cachalot_pool_id*);
 FIELD(cachalot_block, device, 56, int32_t*);
 FIELD(cachalot_block, uncached, 60, int32_t*);
+FIELD(cachalot_block, from_source, 64, int32_t*);
+FIELD(cachalot_block, reserved_0, 68, int32_t*);
 
 SIZE(cachalot_device_totals, 48);
 FIELD(cachalot_device_totals, struct_size, 0, size_t*);

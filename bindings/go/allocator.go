@@ -159,7 +159,7 @@ func (a *Allocator) RecordStreamOnStream(address Address, stream, current Stream
 func (a *Allocator) BlockAt(address Address) (BlockInfo, error) {
 	b, err := ask(a, func(r raw.Allocator) (raw.Block, error) { return raw.GetBlock(r, raw.Address(address)) })
 	return BlockInfo{Address: Address(b.Address), Size: b.Size, Requested: b.Requested, Stream: Stream(b.Stream),
-		Pool: PoolID(b.Pool), Device: int(b.Device), Uncached: b.Uncached != 0}, err
+		Pool: PoolID(b.Pool), Device: int(b.Device), Uncached: b.Uncached != 0, FromSource: b.FromSource != 0}, err
 }
 
 // BaseAllocation is the segment of a live block. ErrInvalidState for blocks of expandable segments and of an

@@ -79,8 +79,8 @@ func (b *Block) RecordStream(stream Stream) error {
 }
 
 // Bytes is the memory of a block of the driver "host", as many bytes as were requested. The slice is C's memory: it
-// must not be used once the block is closed, which nothing checks. ErrNotSupported for any other driver, whose
-// addresses a program can not follow.
+// must not be used once the block is closed, which nothing checks. ErrNotSupported for memory that this driver did not
+// give: of any other driver, or of a pool with a source of its own.
 func (b *Block) Bytes() ([]byte, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -91,12 +91,23 @@ func (b *Block) Bytes() ([]byte, error) {
 	}
 	defer c.leave()
 	if !b.allocator.isHost {
-		return nil, &Error{Status: int(raw.ERROR_NOT_SUPPORTED), Message: "only blocks of the driver host are bytes"}
+		return nil, notBytes("only blocks of the driver host are bytes")
 	}
 	if b.address == 0 {
 		return []byte{}, nil
 	}
+	info, err := b.allocator.BlockAt(b.address)
+	if err != nil {
+		return nil, err
+	}
+	if info.FromSource {
+		return nil, notBytes(fmt.Sprintf("the block at %#x is no bytes: the source of its pool gave its memory", b.address))
+	}
 	return raw.Bytes(raw.Address(b.address), b.size), nil
+}
+
+func notBytes(why string) error {
+	return &Error{Status: int(raw.ERROR_NOT_SUPPORTED), Message: why}
 }
 
 // take ends the ownership; of several callers one gets true.

@@ -202,6 +202,27 @@ func TestTenantsGiveToEachOther(t *testing.T) {
 	}
 }
 
+// Memory that nobody has may be named by a source: a view of it would let Go write anywhere.
+func TestABlockOfAPoolsSourceIsNoBytes(t *testing.T) {
+	a := host(t)
+	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{Source: &cachalot.PoolSource{
+		Allocate: func(uint64, int, cachalot.Stream) cachalot.Address { return 0x5000000000 },
+		Free:     func(cachalot.Address, uint64, int, cachalot.Stream) {},
+	}}))
+	end := need[func() error](t)(pool.Route(cachalot.RouteAll()))
+	b := block(t, a, 1, 0)
+	works(t, end())
+	same(t, "from the source", need[cachalot.BlockInfo](t)(b.Info()).FromSource, true)
+	_, err := b.Bytes()
+	if !errors.Is(err, cachalot.ErrNotSupported) || !strings.Contains(err.Error(), "0x5000000000") {
+		t.Error(err)
+	}
+	beside := block(t, a, 1, 0)
+	same(t, "from the driver", need[cachalot.BlockInfo](t)(beside.Info()).FromSource, false)
+	same(t, "bytes of the driver", len(need[[]byte](t)(beside.Bytes())), 1)
+	works(t, b.Close(), beside.Close(), pool.Close())
+}
+
 func TestAPoolHasItsOwnSource(t *testing.T) {
 	a := small(t)
 	given := int64(0)

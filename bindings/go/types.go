@@ -56,6 +56,8 @@ type BlockInfo struct {
 	Device    int     `json:"device"`
 	// Uncached: the request went to the driver because caching is off.
 	Uncached bool `json:"uncached"`
+	// FromSource: the source of its pool gave its memory (PoolOptions.Source); else the driver did.
+	FromSource bool `json:"from_source"`
 }
 
 // BaseAllocation is the segment that a block is a piece of.

@@ -19,6 +19,8 @@ namespace cachalot::capi {
 template <>
 inline constexpr size_t kFirstSize<cachalot_allocator_options> =
     offsetof(cachalot_allocator_options, debug);
+template <>
+inline constexpr size_t kFirstSize<cachalot_block> = offsetof(cachalot_block, from_source);
 
 namespace {
 
@@ -158,7 +160,8 @@ cachalot_block write_block(const BlockInfo& block) {
           .stream = block.stream,
           .pool = write_pool_id(block.pool),
           .device = block.device,
-          .uncached = block.uncached};
+          .uncached = block.uncached,
+          .from_source = block.from_source};
 }
 
 cachalot_device_totals write_totals(const DeviceTotals& totals) {

@@ -72,7 +72,8 @@ struct BlockInfo {
   Stream stream;
   PoolId pool;
   int device;
-  bool uncached;
+  bool uncached = false;
+  bool from_source = false;  // its pool's source gave its memory, not the driver
 };
 
 struct HistoryOptions {

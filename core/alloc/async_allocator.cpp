@@ -260,7 +260,7 @@ void AsyncAllocator::record_stream(Address address, Stream stream) {
 BlockInfo AsyncAllocator::block(Address address) {
   std::lock_guard guard(lock_);
   const Block& block = find_live(address)->second;
-  return {address, block.size, block.size, block.stream, {}, block.device, false};
+  return {address, block.size, block.size, block.stream, {}, block.device};
 }
 
 uint64_t AsyncAllocator::live_blocks() {

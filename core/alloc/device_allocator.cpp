@@ -167,7 +167,7 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard* shard, const Re
   params.current_stream = request.current_stream;
   params.shard = shard;
   params.pool = &pool_for(params.size, request.stream);
-  params.expandable = has(kExpandable) && !(params.pool->owner && params.pool->owner->source);
+  params.expandable = has(kExpandable) && !has_source(*params.pool);
   params.context = context;
   return params;
 }
@@ -467,8 +467,13 @@ std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block,
   return look_at(shard, [&]() -> std::optional<BlockInfo> {
     if (block->address != address || !block->is(Block::kUsed)) return {};
     const Shelf& shelf = shelf_of(block);
-    return BlockInfo{address, block->size, block->requested, shelf.stream, pool_id_of(*shelf.pool),
-                     device_, false};
+    return BlockInfo{.address = address,
+                     .size = block->size,
+                     .requested = block->requested,
+                     .stream = shelf.stream,
+                     .pool = pool_id_of(*shelf.pool),
+                     .device = device_,
+                     .from_source = has_source(*shelf.pool)};
   });
 }
 

@@ -261,7 +261,7 @@ class DeviceAllocator : private Duty {
   bool has(uint32_t duties) const { return duties_.has(duties); }
   // Null: nothing is watched, or the memory is from a source that is not the driver.
   MemoryWatch* watch_of(const BlockPool& pool) const {
-    return has(kWatched) && !(pool.owner && pool.owner->source) ? watch_.get() : nullptr;
+    return has(kWatched) && !has_source(pool) ? watch_.get() : nullptr;
   }
 
   // obtain_memory.cpp

@@ -41,7 +41,7 @@ void DeviceAllocator::remove_segment(Block* only_block) {
 
 DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address address, uint64_t size,
                                            Stream source_stream) {
-  if (!pool.owner || !pool.owner->source) return driver_.free(device_, address);
+  if (!has_source(pool)) return driver_.free(device_, address);
   pool.owner->source->free(address, size, device_, driver_.user_handle(source_stream));
   return kSuccess;
 }

@@ -227,7 +227,7 @@ FIELD(cachalot_request, device, 32, 4);
 FIELD(cachalot_request, has_current_stream, 36, 4);
 FIELD(cachalot_request, at, 40, 8);
 
-SIZE(cachalot_block, 64);
+SIZE(cachalot_block, 72);
 FIELD(cachalot_block, struct_size, 0, 8);
 FIELD(cachalot_block, address, 8, 8);
 FIELD(cachalot_block, size, 16, 8);
@@ -236,6 +236,8 @@ FIELD(cachalot_block, stream, 32, 8);
 FIELD(cachalot_block, pool, 40, 16);
 FIELD(cachalot_block, device, 56, 4);
 FIELD(cachalot_block, uncached, 60, 4);
+FIELD(cachalot_block, from_source, 64, 4);
+FIELD(cachalot_block, reserved_0, 68, 4);
 
 SIZE(cachalot_device_totals, 48);
 FIELD(cachalot_device_totals, struct_size, 0, 8);

@@ -257,6 +257,42 @@ static void a_pool_can_have_its_own_source(void) {
   CHECK_EQUAL(state.destroyed, 2);
 }
 
+/* Whether the source of its pool gave the memory of a block. */
+static int32_t is_from_source(fixture with, cachalot_address address) {
+  cachalot_block block = {.struct_size = sizeof(cachalot_block)};
+  CHECK_OK(cachalot_get_block(with.allocator, address, &block, &last_error));
+  return block.from_source;
+}
+
+static void a_block_says_whether_a_source_gave_its_memory(void) {
+  fixture with = open_fixture();
+  source_state state = {0};
+  cachalot_pool_source source = {.struct_size = sizeof(cachalot_pool_source)};
+  cachalot_pool_options options = {.struct_size = sizeof(cachalot_pool_options)};
+  cachalot_address of_source = 0;
+  cachalot_address of_driver = 0;
+  source.allocate = source_allocate;
+  source.free = source_free;
+  source.user_data = &state;
+  options.source = &source;
+  CHECK_OK(cachalot_pool_create(with.allocator, 0, kPool, &options, &last_error));
+  begin(with, NULL);
+  of_source = allocate_on(with, 512, 0x10);
+  end(with);
+  of_driver = allocate_on(with, 512, 0x10);
+  CHECK_EQUAL(is_from_source(with, of_source), 1);
+  CHECK_EQUAL(is_from_source(with, of_driver), 0);
+  free_block(with, of_driver);
+  CHECK_OK(cachalot_set_caching_enabled(with.allocator, 0, &last_error));
+  begin(with, NULL);
+  of_driver = allocate_on(with, 512, 0x10);
+  CHECK_EQUAL(is_from_source(with, of_driver), 0);
+  end(with);
+  free_block(with, of_driver);
+  free_block(with, of_source);
+  close_fixture(with);
+}
+
 static void what_is_not_a_pool_option_is_refused(void) {
   fixture with = open_fixture();
   source_state state = {0};
@@ -400,6 +436,7 @@ int main(void) {
   RUN(a_routing_can_follow_a_capture);
   RUN(the_data_of_a_routing_is_given_back_once);
   RUN(a_pool_can_have_its_own_source);
+  RUN(a_block_says_whether_a_source_gave_its_memory);
   RUN(what_is_not_a_pool_option_is_refused);
   RUN(flags_and_their_functions_are_taken);
   RUN(live_blocks_of_a_pool_are_compared);

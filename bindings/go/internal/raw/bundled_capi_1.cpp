@@ -8,4 +8,4 @@
 #include "../source/capi/trace.cpp.inc"
 #include "../source/capi/trim.cpp.inc"
 #include "../source/capi/values.cpp.inc"
-// Of the sources c2e818085c9e5f66cf0ec7365279626d5fe8804649f1f2c280abe42cb5855bd3
+// Of the sources 3cf441b841b600b7c6dfcc7d33871d817b6ffdb5d15893cd69955d38ae191820

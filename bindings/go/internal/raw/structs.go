@@ -313,6 +313,10 @@ type Block struct {
 
 	// 1: the request went to the driver because caching is off; 0: a block of the cache.
 	Uncached int32
+
+	// 1: the source of its pool gave its memory (cachalot_pool_options::source), so nothing is known of
+	// that but its address; 0: the driver did, so blocks of the host driver can be read and written.
+	FromSource int32
 }
 
 func blockOf(c *C.cachalot_block) (s Block) {
@@ -323,6 +327,7 @@ func blockOf(c *C.cachalot_block) (s Block) {
 	s.Pool = poolIdOf(&c.pool)
 	s.Device = int32(c.device)
 	s.Uncached = int32(c.uncached)
+	s.FromSource = int32(c.from_source)
 	return
 }
 

@@ -612,6 +612,10 @@ pub struct cachalot_block {
     pub device: i32,
     /// 1: the request went to the driver because caching is off; 0: a block of the cache.
     pub uncached: i32,
+    /// 1: the source of its pool gave its memory (cachalot_pool_options::source), so nothing is known of
+    /// that but its address; 0: the driver did, so blocks of the host driver can be read and written.
+    pub from_source: i32,
+    pub reserved_0: i32,
 }
 /// Where a device's memory is. Bytes.
 #[repr(C)]
@@ -1822,7 +1826,7 @@ const _: () = {
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_block"][::core::mem::size_of::<cachalot_block>() - 64usize];
+    ["Size of cachalot_block"][::core::mem::size_of::<cachalot_block>() - 72usize];
     ["Alignment of cachalot_block"][::core::mem::align_of::<cachalot_block>() - 8usize];
     [
         "Offset of field: cachalot_block::struct_size",
@@ -1848,6 +1852,12 @@ const _: () = {
     [
         "Offset of field: cachalot_block::uncached",
     ][::core::mem::offset_of!(cachalot_block, uncached) - 60usize];
+    [
+        "Offset of field: cachalot_block::from_source",
+    ][::core::mem::offset_of!(cachalot_block, from_source) - 64usize];
+    [
+        "Offset of field: cachalot_block::reserved_0",
+    ][::core::mem::offset_of!(cachalot_block, reserved_0) - 68usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::block::{Block, BlockInfo, BorrowedBlock, Request};
@@ -51,9 +50,6 @@ pub(crate) struct Inner {
     /// Addresses that `Block::leak` gave away and that nobody has taken back.
     leaked: Mutex<HashSet<Address>>,
     pub(crate) orphans: Orphans,
-    /// Whether addresses can come from a closure of the caller's.
-    #[cfg_attr(not(feature = "cudarc"), allow(dead_code))]
-    has_sources: AtomicBool,
 }
 
 /// What keeps the handle alive, and what the library calls.
@@ -134,7 +130,6 @@ impl Allocator {
             owner: ManuallyDrop::new(owner),
             leaked: Mutex::default(),
             orphans: Orphans::default(),
-            has_sources: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -490,16 +485,6 @@ impl Allocator {
     pub fn check(&self) -> Result<()> {
         // SAFETY: the allocator is live.
         self.call(|raw, error| unsafe { sys::cachalot_check(raw, error) })
-    }
-
-    pub(crate) fn note_source(&self) {
-        self.inner.has_sources.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether each address is one that the driver gave.
-    #[cfg(feature = "cudarc")]
-    pub(crate) fn has_driver_addresses_only(&self) -> bool {
-        !self.inner.has_sources.load(Ordering::Relaxed)
     }
 }
 

@@ -86,6 +86,9 @@ pub struct BlockInfo {
     pub device: i32,
     /// Whether the request went to the driver because caching was off.
     pub uncached: bool,
+    /// Whether the source of its pool gave its memory ([`PoolOptions::source`](crate::PoolOptions::source));
+    /// else the driver did.
+    pub from_source: bool,
 }
 
 impl BlockInfo {
@@ -98,6 +101,7 @@ impl BlockInfo {
             pool: PoolId::of_c(block.pool),
             device: block.device,
             uncached: block.uncached != 0,
+            from_source: block.from_source != 0,
         }
     }
 }

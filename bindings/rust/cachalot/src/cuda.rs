@@ -46,8 +46,8 @@ impl<T> CudaBlock<T> {
     /// Memory for `len` elements, with what lies there.
     ///
     /// # Errors
-    /// `InvalidArgument` for an allocator whose memory is not that of the `cuda` driver; `OutOfMemory`;
-    /// `Driver`.
+    /// `InvalidArgument` for memory that the `cuda` driver did not give: of another driver, or of a
+    /// pool with a source of its own; `OutOfMemory`; `Driver`.
     ///
     /// # Safety
     /// The elements are not read before they have been written.
@@ -59,10 +59,8 @@ impl<T> CudaBlock<T> {
     where
         T: DeviceRepr,
     {
-        if allocator.driver().name() != "cuda" || !allocator.has_driver_addresses_only() {
-            return Err(Error::argument(
-                "this allocator's blocks need not be memory of a CUDA device",
-            ));
+        if allocator.driver().name() != "cuda" {
+            return Err(Error::argument("only blocks of the cuda driver are device slices"));
         }
         let device = i32::try_from(stream.context().ordinal())
             .map_err(|_| Error::argument("there is no such device"))?;
@@ -70,6 +68,12 @@ impl<T> CudaBlock<T> {
         let size = len.checked_mul(size_of::<T>()).map_or(u64::MAX, |size| size as u64);
         // An empty slice has an address all the same.
         let block = allocator.allocate(size.max(1), device, stream_of(stream))?;
+        if block.info()?.from_source {
+            return Err(Error::argument(format!(
+                "the block at {:#x} is no device slice: the source of its pool gave its memory",
+                block.address()
+            )));
+        }
         stream.context().bind_to_thread().map_err(of_cudarc)?;
         // SAFETY: the block is memory of that device for so many elements, it lives as long as the
         // slice, and the slice is never dropped by itself.

@@ -189,7 +189,6 @@ impl PoolKey {
             if callback::is_locked() {
                 return call!(self, sys::cachalot_pool_create, &out); // Which says why not.
             }
-            self.allocator.note_source();
             source.allocate = Some(source_allocate);
             source.free = Some(source_free);
             // The library destroys the box once, also if the call fails.

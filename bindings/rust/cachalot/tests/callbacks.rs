@@ -136,6 +136,8 @@ fn a_pool_gets_its_segments_from_its_source() {
         allocator.allocate(512, 0, 0).unwrap()
     };
     assert_eq!(block.address(), 0x10_0000_0000);
+    assert!(block.info().unwrap().from_source);
+    assert!(!allocator.allocate(512, 0, 0).unwrap().info().unwrap().from_source);
     assert_eq!(allocator.memory_allocated(0), 512, "the source's own block was freed");
     assert!(pool.has_live(&[block.address()]).unwrap());
     let another = allocator.join_pool(0, pool.id(), PoolOptions::new()).unwrap();

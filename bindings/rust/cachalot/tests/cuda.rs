@@ -39,7 +39,7 @@ fn a_block_on_a_gpu() {
 mod slices {
     use cachalot::cuda::cudarc::driver::{CudaContext, CudaSlice};
     use cachalot::cuda::{CudaBlock, stream_of};
-    use cachalot::{Allocator, Driver, Error};
+    use cachalot::{Address, Allocator, Driver, Error, PoolOptions, PoolSource, Route, Stream};
 
     /// What is passed to a function of a user's that knows cudarc only.
     fn length(slice: &CudaSlice<f32>) -> usize {
@@ -91,5 +91,30 @@ mod slices {
         let stream = CudaContext::new(0).unwrap().default_stream();
         let refused = CudaBlock::<u8>::zeros(&allocator, &stream, 16);
         assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+    }
+
+    /// A source that names an address of nobody's.
+    struct Nowhere;
+
+    impl PoolSource for Nowhere {
+        fn allocate(&self, _size: u64, _device: i32, _stream: Stream) -> Option<Address> {
+            Some(0x10_0000_0000)
+        }
+
+        fn free(&self, _address: Address, _size: u64, _device: i32, _stream: Stream) {}
+    }
+
+    #[test]
+    fn memory_of_a_pools_source_is_refused() {
+        let Some(allocator) = super::allocator() else { return };
+        let stream = CudaContext::new(0).unwrap().default_stream();
+        let pool = allocator.create_pool(0, PoolOptions::new().source(Nowhere)).unwrap();
+        {
+            let _scope = pool.route(Route::All).unwrap();
+            let refused = CudaBlock::<u8>::zeros(&allocator, &stream, 16);
+            assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+            assert_eq!(allocator.memory_allocated(0), 0);
+        }
+        assert!(CudaBlock::<u8>::zeros(&allocator, &stream, 16).is_ok());
     }
 }

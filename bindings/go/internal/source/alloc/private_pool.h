@@ -25,6 +25,9 @@ struct PrivatePool {
   bool is_empty() const { return small.shelves.empty() && large.shelves.empty(); }
 };
 
+// Whether its segments come from a source of its own instead of the driver.
+inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }
+
 // Requests that `takes` accepts go to the pool; the newest entry that does wins (17.3).
 struct PoolRoute {
   PoolId id;

@@ -26,7 +26,7 @@ class DeviceAllocator::Remedies {
   std::string line();
 
   // What reports ask too.
-  bool has_own_source() const { return params_.pool->owner && params_.pool->owner->source; }
+  bool has_own_source() const { return has_source(*params_.pool); }
   uint64_t bytes_to_obtain(const AllocParams& params) const;
   bool has_room(const AllocParams& params) const;
   bool is_reserve_too_small() const;

@@ -188,6 +188,10 @@ typedef struct cachalot_block {
   int32_t device;
   /** 1: the request went to the driver because caching is off; 0: a block of the cache. */
   int32_t uncached;
+  /** 1: the source of its pool gave its memory (cachalot_pool_options::source), so nothing is known of
+   * that but its address; 0: the driver did, so blocks of the host driver can be read and written. */
+  int32_t from_source;
+  int32_t reserved_0;
 } cachalot_block;
 
 /** Where a device's memory is. Bytes. */

@@ -132,7 +132,8 @@ public final class Block implements AutoCloseable {
    * before ends with the last of them.
    *
    * @return what was requested, as a direct buffer; the same one each time, so position and limit are shared
-   * @throws UnsupportedOperationException for a driver whose addresses can not be dereferenced
+   * @throws UnsupportedOperationException for memory that the host driver did not give: of another driver, or of a
+   *     pool with a source of its own; also for more than 2 GiB
    * @throws IllegalStateException if the block is closed
    */
   public ByteBuffer asByteBuffer() {
@@ -158,7 +159,7 @@ public final class Block implements AutoCloseable {
     if (open == null) {
       throw closed();
     }
-    long size = address == 0 ? 0 : info().requested();
+    long size = address == 0 ? 0 : hostBytes(info());
     if (size > Integer.MAX_VALUE) {
       throw new UnsupportedOperationException("a buffer has 2 GiB at most, the block has " + size + " bytes");
     }
@@ -173,6 +174,15 @@ public final class Block implements AutoCloseable {
       guard.lend(view.weak());
     }
     return view.buffer();
+  }
+
+  /** How many bytes of the host driver's memory the block is. */
+  private static long hostBytes(BlockInfo info) {
+    if (info.fromSource()) {
+      throw new UnsupportedOperationException(String.format(
+          "the block at %#x is no buffer: the source of its pool gave its memory", info.address()));
+    }
+    return info.requested();
   }
 
   /**

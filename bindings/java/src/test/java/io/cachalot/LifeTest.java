@@ -292,4 +292,35 @@ final class LifeTest {
       assertThrows(UnsupportedOperationException.class, block::asByteBuffer);
     }
   }
+
+  /** A source may name memory that nobody has: a buffer of it would let Java write anywhere. */
+  @Test
+  void aBlockOfAPoolsSourceHasNoBuffer() {
+    PoolSource source = new PoolSource() {
+      @Override
+      public long allocate(long size, int device, long stream) {
+        return 0x5000000000L;
+      }
+
+      @Override
+      public void free(long address, long size, int device, long stream) {}
+    };
+    try (Driver host = Driver.host(64 * MIB, 1);
+        Allocator allocator = Allocator.builder().driver(host).options("").build();
+        Pool pool = allocator.createPool(0, new PoolOptions().source(source));
+        Block block = routed(pool, allocator);
+        Block beside = allocator.allocate(1)) {
+      assertTrue(block.info().fromSource());
+      String message = assertThrows(UnsupportedOperationException.class, block::asByteBuffer).getMessage();
+      assertTrue(message.contains("0x5000000000"), message);
+      assertFalse(beside.info().fromSource());
+      assertEquals(1, beside.asByteBuffer().capacity());
+    }
+  }
+
+  private static Block routed(Pool pool, Allocator allocator) {
+    try (PoolScope scope = pool.route(Route.all())) {
+      return allocator.allocate(1);
+    }
+  }
 }

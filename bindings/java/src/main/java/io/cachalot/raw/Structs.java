@@ -349,7 +349,7 @@ public final class Structs {
    * What is known of a live block.
    */
   public static final class Block {
-    public static final int SIZE = 64;
+    public static final int SIZE = 72;
 
     public long address;
 
@@ -371,6 +371,12 @@ public final class Structs {
      */
     public int uncached;
 
+    /**
+     * 1: the source of its pool gave its memory (cachalot_pool_options::source), so nothing is known of
+     * that but its address; 0: the driver did, so blocks of the host driver can be read and written.
+     */
+    public int fromSource;
+
     public static Block read(ByteBuffer from, int at) {
       Block value = new Block();
       value.address = from.getLong(at + 8);
@@ -380,6 +386,7 @@ public final class Structs {
       value.pool = PoolId.read(from, at + 40);
       value.device = from.getInt(at + 56);
       value.uncached = from.getInt(at + 60);
+      value.fromSource = from.getInt(at + 64);
       return value;
     }
   }
