@@ -16,7 +16,7 @@ type ReplayOptions struct {
 	Release Release
 	// Expect hands the recorded addresses out and compares every event (needs the recorded options and release).
 	Expect bool
-	// Capacity of a device in bytes; 0: the recorded number, else 80 GiB.
+	// Capacity of a device in bytes, at most 4 TiB; 0: the recorded number, else 80 GiB.
 	Capacity uint64
 	// Fraction is the memory fraction; 0: no limit.
 	Fraction float64

@@ -17,7 +17,7 @@ type Sim struct {
 
 // SimOptions are how a simulated device is made. Zero means default in every field.
 type SimOptions struct {
-	// Capacity of a device in bytes; 0: 80 GiB.
+	// Capacity of a device in bytes, at most 4 TiB; 0: 80 GiB.
 	Capacity uint64
 	// Devices is their number; 0: 1.
 	Devices int

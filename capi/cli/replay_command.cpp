@@ -61,7 +61,7 @@ void add_replay_command(CLI::App* app, ReplayCall* call) {
       ->check(CLI::IsMember({"2.11", "2.15"}));
   replay->add_option_function<std::string>(
       "--capacity", [call](const std::string& text) { call->capacity = capacity_option(text); },
-      "Memory of a device, like 80GiB [the recorded one]");
+      "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");
   replay->add_option("--fraction", call->fraction, "Fraction of it that may be used [all]")
       ->check(CLI::PositiveNumber);
   replay->add_flag(

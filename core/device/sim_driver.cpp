@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "device/device_count.h"
 #include "device/error_text.h"
 
@@ -42,11 +44,19 @@ ShareableHandle shareable(uint64_t handle, HandleType type) {
 
 }  // namespace
 
+uint64_t checked_sim_capacity(uint64_t capacity) {
+  if (capacity <= kLargestSimCapacity) return capacity;
+  throw_invalid_argument(format("a device of %llu bytes: at most %llu (4 TiB) can be simulated",
+                                static_cast<unsigned long long>(capacity),
+                                static_cast<unsigned long long>(kLargestSimCapacity)));
+}
+
 SimDriver::SimDriver(const SimOptions& options) {
+  const uint64_t capacity = checked_sim_capacity(options.capacity);
   const int count = checked_device_count(options.device_count);
   devices_.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; i++) {
-    devices_.push_back({SimMemory(options.capacity, device_addresses(i, count)), {}, {}, {}, {}});
+    devices_.push_back({SimMemory(capacity, device_addresses(i, count)), {}, {}, {}, {}});
   }
 }
 

@@ -13,8 +13,6 @@ namespace cachalot {
 namespace {
 
 constexpr uint64_t kDefaultCapacity = 80 * GiB;
-// More would take whole gigabytes of bookkeeping, for address space alone.
-constexpr uint64_t kLargestCapacity = 4096 * GiB;
 constexpr size_t kEventsBetweenProgress = 1 << 16;
 
 // Does the acts of the recorded program.
@@ -206,9 +204,7 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (!options.release) options.release = recorded_release.value_or(default_release);
   if (options.capacity == 0) options.capacity = trace.header.device_total;
   if (options.capacity == 0) options.capacity = kDefaultCapacity;
-  if (options.capacity > kLargestCapacity)
-    throw_invalid_argument(format("a device of %llu bytes: at most 4 TiB can be simulated",
-                                  static_cast<unsigned long long>(options.capacity)));
+  checked_sim_capacity(options.capacity);
   return options;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cachalot/allocator.h"
+#include "cachalot/stats.h"
 
 namespace {
 
@@ -61,6 +62,38 @@ class SimControls : public testing::Test {
   cachalot_address address = 0;
   cachalot_error error = CACHALOT_ERROR_INIT;
 };
+
+TEST(SimCapacity, IsFourTebibytesAtMostHoweverTheDriverIsMade) {
+  constexpr const char* kText =
+      "a device of 1152921504606846976 bytes: at most 4398046511104 (4 TiB) can be simulated";
+  cachalot_sim_options options = {};
+  options.struct_size = sizeof options;
+  options.capacity = uint64_t{1} << 60;
+  cachalot_driver* driver = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  EXPECT_EQ(cachalot_sim_create(&options, &driver, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, kText);
+  EXPECT_EQ(cachalot_driver_open("sim:1048576TiB", &driver, &error),
+            CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, kText);
+  EXPECT_EQ(driver, nullptr);
+}
+
+TEST(SimCapacity, OfTheLargestDeviceCanBeOneBlock) {
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_open("sim:4TiB", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options options = {};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  options.config = "";
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(cachalot_allocator_create(&options, &allocator, nullptr), CACHALOT_OK);
+  cachalot_address address = 0;
+  EXPECT_EQ(cachalot_allocate(allocator, uint64_t{1} << 42, 0, 0, &address, nullptr), CACHALOT_OK);
+  EXPECT_EQ(cachalot_memory_reserved(allocator, 0), uint64_t{1} << 42);
+  EXPECT_EQ(cachalot_allocator_destroy_all(allocator, nullptr), CACHALOT_OK);
+  cachalot_driver_destroy(driver);
+}
 
 TEST(SimCreate, HasDefaultsForNullAndZeros) {
   cachalot_driver* driver = nullptr;

@@ -70,6 +70,7 @@ class General(Program):
             ("--capacity", "80 GB"),
             ("--capacity", "0"),
             ("--capacity", "99999999999TiB"),
+            ("--capacity", "5TiB"),
             ("--fraction", "-1"),
         ]:
             self.assertEqual(run("replay", option, value, self.trace())[0], 2, value)

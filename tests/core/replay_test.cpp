@@ -198,8 +198,13 @@ TEST(Replay, RefusesATraceThatCanNotHaveHappened) {
 
 TEST(Replay, RefusesADeviceThatIsTooLarge) {
   ReplayOptions options;
-  options.capacity = uint64_t{1} << 60;
-  EXPECT_EQ(error_of(read_events(""), options).status(), Status::kInvalidArgument);
+  options.capacity = kLargestSimCapacity;
+  EXPECT_EQ(error_of(read_events(""), options).status(), Status::kOk);
+  options.capacity++;
+  const Error error = error_of(read_events(""), options);
+  EXPECT_EQ(error.status(), Status::kInvalidArgument);
+  EXPECT_EQ(error.message(),
+            "a device of 4398046511105 bytes: at most 4398046511104 (4 TiB) can be simulated");
 }
 
 TEST(Replay, StopsWhenItIsTold) {

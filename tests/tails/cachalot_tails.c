@@ -18,7 +18,7 @@ static void must(cachalot_status status, const cachalot_error* error) {
 __attribute__((constructor)) static void open_allocator(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
   must(cachalot_sim_create(&(cachalot_sim_options){.struct_size = sizeof(cachalot_sim_options),
-                                                   .capacity = (uint64_t)1 << 46},
+                                                   .capacity = (uint64_t)1 << 42},
                            &driver, &error),
        &error);
   const char* release = getenv("CACHALOT_RELEASE");

@@ -122,7 +122,8 @@ typedef struct cachalot_replay_options {
   /** 1: the recorded addresses are handed out and every event is compared (needs the recorded
    * options and release). */
   int32_t expect;
-  /** Bytes of a device; 0: the recorded number, else 80 GiB. */
+  /** Bytes of a device, at most 4 TiB (cachalot_sim_options::capacity), else
+   * CACHALOT_ERROR_INVALID_ARGUMENT; 0: the recorded number, else 80 GiB. */
   uint64_t capacity;
   /** The memory fraction; 0: no limit. */
   double fraction;

@@ -20,4 +20,4 @@
 #include "../source/alloc/history.cpp.inc"
 #include "../source/alloc/hold.cpp.inc"
 #include "../source/alloc/memory_watch.cpp.inc"
-// Of the sources 3cf441b841b600b7c6dfcc7d33871d817b6ffdb5d15893cd69955d38ae191820
+// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56

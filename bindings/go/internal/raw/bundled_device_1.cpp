@@ -12,4 +12,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources 3cf441b841b600b7c6dfcc7d33871d817b6ffdb5d15893cd69955d38ae191820
+// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56

@@ -62,9 +62,10 @@ func StatusAt(index uint64) (out StatusDescription, err error) {
 //
 // @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
 // GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-// `sim` 80 GiB, on one device, and each device of `cuda` has what it has (with one no
-// device gives more than that). NULL or "": the environment variable CACHALOT_DRIVER,
-// and if that is unset too "cuda" where a driver can be opened, else "host".
+// `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+// has (with one no device gives more than that). NULL or "": the environment variable
+// CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
+// "host".
 // @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
 // @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
 // CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.
@@ -1164,7 +1165,12 @@ func ReportOutcomeName(outcome int32) string {
 
 // SimCreate is cachalot_sim_create.
 //
-// Makes a simulated driver. @param options NULL: all defaults. The caller owns one reference.
+// Makes a simulated driver.
+//
+// @param options     NULL: all defaults.
+// @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a capacity above 4 TiB, or for a
+// number of devices that is not 1 to 1024. Any thread.
 func SimCreate(options *SimOptions) (driver Driver, err error) {
 	var m memory
 	defer m.free()

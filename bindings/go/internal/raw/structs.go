@@ -922,7 +922,7 @@ func reportReasonOf(c *C.cachalot_report_reason) (s ReportReason) {
 //
 // How a simulated driver is made. Zero means default in every field.
 type SimOptions struct {
-	// Bytes of a device; 0: 80 GiB.
+	// Bytes of a device, at most 4 TiB (2^42); 0: 80 GiB.
 	Capacity uint64
 
 	// Number of devices; 0: 1.
@@ -1515,7 +1515,8 @@ type ReplayOptions struct {
 	// options and release).
 	Expect int32
 
-	// Bytes of a device; 0: the recorded number, else 80 GiB.
+	// Bytes of a device, at most 4 TiB (cachalot_sim_options::capacity), else
+	// CACHALOT_ERROR_INVALID_ARGUMENT; 0: the recorded number, else 80 GiB.
 	Capacity uint64
 
 	// The memory fraction; 0: no limit.

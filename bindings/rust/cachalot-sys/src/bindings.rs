@@ -940,7 +940,7 @@ pub struct cachalot_report_reason {
 pub struct cachalot_sim_options {
     /// sizeof(cachalot_sim_options), set by the caller.
     pub struct_size: usize,
-    /// Bytes of a device; 0: 80 GiB.
+    /// Bytes of a device, at most 4 TiB (2^42); 0: 80 GiB.
     pub capacity: u64,
     /// Number of devices; 0: 1.
     pub device_count: i32,
@@ -1246,7 +1246,8 @@ pub struct cachalot_replay_options {
     /// 1: the recorded addresses are handed out and every event is compared (needs the recorded
     /// options and release).
     pub expect: i32,
-    /// Bytes of a device; 0: the recorded number, else 80 GiB.
+    /// Bytes of a device, at most 4 TiB (cachalot_sim_options::capacity), else
+    /// CACHALOT_ERROR_INVALID_ARGUMENT; 0: the recorded number, else 80 GiB.
     pub capacity: u64,
     /// The memory fraction; 0: no limit.
     pub fraction: f64,
@@ -3165,9 +3166,10 @@ unsafe extern "C" {
     ///
     /// @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
     /// GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-    /// `sim` 80 GiB, on one device, and each device of `cuda` has what it has (with one no
-    /// device gives more than that). NULL or "": the environment variable CACHALOT_DRIVER,
-    /// and if that is unset too "cuda" where a driver can be opened, else "host".
+    /// `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+    /// has (with one no device gives more than that). NULL or "": the environment variable
+    /// CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
+    /// "host".
     /// @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
     /// CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.
@@ -3905,7 +3907,12 @@ unsafe extern "C" {
     /// thread.
     pub fn cachalot_report_reason_name(reason: i32) -> *const core::ffi::c_char;
     pub fn cachalot_report_outcome_name(outcome: i32) -> *const core::ffi::c_char;
-    /// Makes a simulated driver. @param options NULL: all defaults. The caller owns one reference.
+    /// Makes a simulated driver.
+    ///
+    /// @param options     NULL: all defaults.
+    /// @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a capacity above 4 TiB, or for a
+    /// number of devices that is not 1 to 1024. Any thread.
     pub fn cachalot_sim_create(
         options: *const cachalot_sim_options,
         out_driver: *mut *mut cachalot_driver,

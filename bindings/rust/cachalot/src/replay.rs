@@ -55,7 +55,7 @@ impl<'a> ReplayOptions<'a> {
         self
     }
 
-    /// Bytes of a device; 0: the recorded number, else 80 GiB.
+    /// Bytes of a device, at most 4 TiB; 0: the recorded number, else 80 GiB.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
         self

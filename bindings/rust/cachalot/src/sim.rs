@@ -103,7 +103,7 @@ impl SimOptions {
         Self::default()
     }
 
-    /// Bytes of a device; 0: 80 GiB.
+    /// Bytes of a device, at most 4 TiB; 0: 80 GiB.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
         self

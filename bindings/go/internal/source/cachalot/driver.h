@@ -192,9 +192,10 @@ typedef struct cachalot_device_ops {
  *
  * @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
  *              GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
- *              `sim` 80 GiB, on one device, and each device of `cuda` has what it has (with one no
- *              device gives more than that). NULL or "": the environment variable CACHALOT_DRIVER,
- *              and if that is unset too "cuda" where a driver can be opened, else "host".
+ *              `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+ *              has (with one no device gives more than that). NULL or "": the environment variable
+ *              CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
+ *              "host".
  * @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
  *         CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.

@@ -67,7 +67,7 @@ extern "C" {
 typedef struct cachalot_sim_options {
   /** sizeof(cachalot_sim_options), set by the caller. */
   size_t struct_size;
-  /** Bytes of a device; 0: 80 GiB. */
+  /** Bytes of a device, at most 4 TiB (2^42); 0: 80 GiB. */
   uint64_t capacity;
   /** Number of devices; 0: 1. */
   int32_t device_count;
@@ -89,7 +89,14 @@ typedef struct cachalot_sim_failure {
   uint64_t count;
 } cachalot_sim_failure;
 
-/** Makes a simulated driver. @param options NULL: all defaults. The caller owns one reference. */
+/**
+ * Makes a simulated driver.
+ *
+ * @param options     NULL: all defaults.
+ * @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a capacity above 4 TiB, or for a
+ * number of devices that is not 1 to 1024. Any thread.
+ */
 CACHALOT_API cachalot_status cachalot_sim_create(const cachalot_sim_options* options,
                                                  cachalot_driver** out_driver,
                                                  cachalot_error* error);

@@ -26,9 +26,15 @@ struct SimOptions {
   int device_count = 1;
 };
 
+// More would take whole gigabytes of bookkeeping, for address space alone.
+inline constexpr uint64_t kLargestSimCapacity = 4096 * GiB;
+
+// Returns the capacity; throws Error(kInvalidArgument) for one that is above the largest.
+uint64_t checked_sim_capacity(uint64_t capacity);
+
 class SimDriver : public Driver {
  public:
-  // Throws Error(kInvalidArgument) for a number of devices that is not possible.
+  // Throws Error(kInvalidArgument) for a capacity or a number of devices that is not possible.
   explicit SimDriver(const SimOptions& options = {});
 
   // Controls. Those with a device throw Error(kInvalidArgument) for one that there is not.

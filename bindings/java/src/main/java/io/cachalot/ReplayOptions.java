@@ -59,7 +59,7 @@ public final class ReplayOptions {
   }
 
   /**
-   * Bytes of a device; else the recorded number, or 80 GiB.
+   * Bytes of a device, at most 4 TiB; else the recorded number, or 80 GiB.
    *
    * @param bytes the capacity
    * @return this

@@ -23,7 +23,7 @@ public final class Sim extends Driver {
   /**
    * One device.
    *
-   * @param capacity its bytes; 0: 80 GiB
+   * @param capacity its bytes, at most 4 TiB; 0: 80 GiB
    * @return the driver; close it
    */
   public static Sim create(long capacity) {
@@ -33,7 +33,7 @@ public final class Sim extends Driver {
   /**
    * Several devices.
    *
-   * @param capacity bytes of each; 0: 80 GiB
+   * @param capacity bytes of each, at most 4 TiB; 0: 80 GiB
    * @param devices how many; 0: 1
    * @return the driver; close it
    */

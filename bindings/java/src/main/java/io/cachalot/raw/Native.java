@@ -50,9 +50,10 @@ public final class Native {
    *
    * &#64;param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
    * GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-   * `sim` 80 GiB, on one device, and each device of `cuda` has what it has (with one no
-   * device gives more than that). NULL or "": the environment variable CACHALOT_DRIVER,
-   * and if that is unset too "cuda" where a driver can be opened, else "host".
+   * `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+   * has (with one no device gives more than that). NULL or "": the environment variable
+   * CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
+   * "host".
    * &#64;param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
    * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
    * CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.
@@ -724,7 +725,12 @@ public final class Native {
 
   /**
    * cachalot_sim_create.
-   * Makes a simulated driver. &#64;param options NULL: all defaults. The caller owns one reference.
+   * Makes a simulated driver.
+   *
+   * &#64;param options     NULL: all defaults.
+   * &#64;param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a capacity above 4 TiB, or for a
+   * number of devices that is not 1 to 1024. Any thread.
    */
   public static native int simCreate(long options, long outDriver, long error);
 

@@ -1159,7 +1159,7 @@ public final class Structs {
     public static final int SIZE = 24;
 
     /**
-     * Bytes of a device; 0: 80 GiB.
+     * Bytes of a device, at most 4 TiB (2^42); 0: 80 GiB.
      */
     public long capacity;
 
@@ -1969,7 +1969,8 @@ public final class Structs {
     public int expect;
 
     /**
-     * Bytes of a device; 0: the recorded number, else 80 GiB.
+     * Bytes of a device, at most 4 TiB (cachalot_sim_options::capacity), else
+     * CACHALOT_ERROR_INVALID_ARGUMENT; 0: the recorded number, else 80 GiB.
      */
     public long capacity;
 
