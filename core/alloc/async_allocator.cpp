@@ -5,6 +5,7 @@
 
 #include "alloc/device_allocator.h"
 #include "base/error.h"
+#include "base/reserve.h"
 #include "base/text.h"
 #include "device/pool_attributes.h"
 
@@ -311,7 +312,7 @@ uint64_t AsyncAllocator::largest_block(int index, Stream current_stream) {
   const Device& device = at(index);
   const uint64_t allowed = device.limit - std::min(device.limit, device.used);
   uint64_t size = std::min(device_memory(index).available, allowed);
-  refused_trials_.reserve(refused_trials_.size() + 1);
+  reserve_one_more(refused_trials_);
   for (; size > 0; size /= 2) {
     Address address = 0;
     const DriverCode code = driver_.pool_allocate(index, size, current_stream, &address);

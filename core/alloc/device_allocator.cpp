@@ -9,6 +9,7 @@
 #include "alloc/block_steps.h"
 #include "alloc/hold.h"
 #include "alloc/hot_path.h"
+#include "base/reserve.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -445,7 +446,7 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
     block->set(Block::kRecorded);
   }
   auto& uses = block->detail().uses->uses;
-  uses.reserve(uses.size() + 1);
+  reserve_one_more(uses);
   auto use = std::find_if(uses.begin(), uses.end(),
                           [&](const StreamUse& u) { return u.stream == stream; });
   const bool is_new = use == uses.end();

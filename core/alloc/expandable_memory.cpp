@@ -13,6 +13,7 @@
 // Limitations: a page with one live block stays.
 #include "alloc/block_steps.h"
 #include "alloc/hold.h"
+#include "base/reserve.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -63,7 +64,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   Shelf& shelf = shelf_for(pool, params.stream);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
-  expandable_segments_.reserve(expandable_segments_.size() + 1);
+  reserve_one_more(expandable_segments_);
   code = driver_.reserve(device_, pages * page, &segment->address);
   if (code != kSuccess) throw driver_error(driver_, code);
   if (rules_.gives_up_segments_too_small && pages * page < params.size) {
@@ -188,7 +189,7 @@ void DeviceAllocator::give_peer_access(int peer) {
   const DriverCode code = driver_.enable_peer(peer, device_);
   if (code != kSuccess) throw runtime_error(driver_, code);
   if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
-  peers_.reserve(peers_.size() + 1);
+  reserve_one_more(peers_);
   for (Segment* segment : expandable_segments_) segment->pages->give_access(peer);
   peers_.push_back(peer);
 }

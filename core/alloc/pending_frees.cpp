@@ -3,6 +3,7 @@
 // (12, 18).
 #include "alloc/block_steps.h"
 #include "alloc/hold.h"
+#include "base/reserve.h"
 
 namespace cachalot {
 
@@ -21,7 +22,7 @@ bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
 
 // So that a free can be put off whatever happens. Doubles, since captures put off many.
 void DeviceAllocator::reserve_deferral() {
-  if (deferred_.size() == deferred_.capacity()) deferred_.reserve(2 * deferred_.size() + 1);
+  reserve_one_more(deferred_);
 }
 
 // pre: deferred_ has room.

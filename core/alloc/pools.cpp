@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Private pools and routing (17), capture marks (R10).
 #include "alloc/hold.h"
+#include "base/reserve.h"
 
 namespace cachalot {
 
@@ -62,7 +63,7 @@ void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
 
 void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
   const Hold hold(*this);
-  routes_.reserve(routes_.size() + 1);  // before the count is raised
+  reserve_one_more(routes_);  // before the count is raised
   create_or_join_pool(id, nullptr);
   for (const PoolRoute& route : routes_) {
     if (route.id == id) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
