@@ -176,8 +176,7 @@ cachalot_status cachalot_tenant_stats_at(cachalot_allocator* allocator, int32_t 
                                          size_t index, cachalot_tenant_stats* out_stats,
                                          cachalot_error* error) {
   return guard(error, [&] {
-    const std::vector<TenantRow> rows = core_of(allocator).tenants()->rows(device);
-    const TenantRow& row = row_at(rows, index, "tenant");
+    const TenantRow row = core_of(allocator).tenants()->row_at(index, device);
     write_struct(out_stats, write_tenant_stats(row, device), "out_stats");
   });
 }

@@ -47,8 +47,7 @@ cachalot_trace_entry write_trace_entry(const TraceEntry& entry);
 // The row of an index that a caller gave.
 template <class Rows>
 auto& row_at(Rows& rows, size_t index, const char* name) {
-  if (index >= rows.size())
-    throw_invalid_argument(format("there is no %s %zu: there are %zu", name, index, rows.size()));
+  require_row(index, rows.size(), name);
   return rows[index];
 }
 

@@ -19,6 +19,7 @@ TenantUse& operator+=(TenantUse& sum, const Block& block) {
 
 // What is live has been handed out without a look at tenants, so it is the default tenant's.
 void DeviceAllocator::start_tenants() {
+  if (has(kTenants)) return;  // they never stop
   const Hold hold(*this);
   if (has(kTenants)) return;
   update_capacity();
@@ -87,8 +88,7 @@ std::string DeviceAllocator::check_tenants() {
       if (b->is(Block::kUsed)) sums[b->detail().tenant] += *b;
     }
   }
-  for (TenantBook::Slot slot = 0; slot < tenants().slots(); slot++) {
-    const TenantUse use = tenants().use(slot);
+  for (const auto& [slot, use] : tenants().uses()) {
     const TenantUse& sum = sums[slot];
     if (use.allocation.current != sum.allocation.current ||
         use.allocated_bytes.current != sum.allocated_bytes.current ||

@@ -2,7 +2,6 @@
 #include "alloc/tenant_book.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "base/text.h"
 
@@ -10,29 +9,77 @@ namespace cachalot {
 
 using BookGuard = std::lock_guard<std::mutex>;
 
+void TenantUse::reset_peaks() {
+  for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_peak();
+}
+
+void TenantUse::reset_accumulated() {
+  for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_accumulated();
+  num_ooms = num_pressure_calls = pressure_freed_bytes = 0;
+}
+
 uint64_t TenantBook::Row::owed() const {
   return std::max(terms.guaranteed, has_with_booked()) - has();
 }
 
+PressureOrder::Place TenantBook::Row::place(Slot slot) const {
+  const auto below = static_cast<int64_t>(terms.guaranteed) - static_cast<int64_t>(has());
+  return {terms.priority, below, id, slot};
+}
+
+// No sum runs over: no request and no row comes near 2^63 bytes.
+void TenantBook::Sums::add(const Row& row) {
+  guaranteed += row.terms.guaranteed;
+  has += row.has();
+  owed += row.owed();
+}
+
+void TenantBook::Sums::subtract(const Row& row) {
+  guaranteed -= row.terms.guaranteed;
+  has -= row.has();
+  owed -= row.owed();
+}
+
+template <class Change>
+void TenantBook::change(Slot slot, Change change) {
+  Row& changed = row(slot);
+  sums_.subtract(changed);
+  change(changed);
+  sums_.add(changed);
+  if (!changed.can_be_asked) return;
+  const bool gives = changed.has() > changed.terms.guaranteed;
+  order_.note(changed.in_order, gives ? std::optional(changed.place(slot)) : std::nullopt);
+}
+
+TenantBook::TenantBook() { rows_.push_back(std::make_unique<Row>()); }
+
 void TenantBook::begin(const TenantUse& so_far) {
   const BookGuard guard(lock_);
-  rows_[0].is_open = true;
-  rows_[0].use = so_far;
+  change(0, [&](Row& row) { row.use = so_far; });
 }
 
 void TenantBook::reserve(Slot slot) {
   const BookGuard guard(lock_);
   if (slot >= rows_.size()) rows_.resize(slot + 1);
+  if (!rows_[slot]) rows_[slot] = std::make_unique<Row>();
 }
 
 void TenantBook::open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked) {
   const BookGuard guard(lock_);
-  rows_[slot] = {.id = id, .is_open = true, .can_be_asked = can_be_asked, .terms = terms};
+  row(slot).id = id;
+  row(slot).can_be_asked = can_be_asked;
+  change(slot, [&](Row& row) { row.terms = terms; });
+  open_++;
 }
 
 void TenantBook::close(Slot slot) {
   const BookGuard guard(lock_);
-  rows_[slot] = {};
+  sums_.subtract(row(slot));
+  order_.leave(row(slot).in_order);
+  rows_[slot].reset();
+  if (--open_ > 0) return;
+  rows_.resize(1);
+  rows_.shrink_to_fit();
 }
 
 void TenantBook::set_limit(uint64_t bytes) {
@@ -57,10 +104,8 @@ std::string TenantBook::objection(Slot slot, const TenantTerms& terms) const {
   }
   const BookGuard guard(lock_);
   const uint64_t capacity = std::min(limit_, physical_);
-  uint64_t left = capacity;
-  for (size_t i = 0; i < rows_.size(); i++) {
-    if (i != slot) left -= std::min(left, rows_[i].terms.guaranteed);
-  }
+  const uint64_t own = slot == kNone ? 0 : row(slot).terms.guaranteed;
+  const uint64_t left = capacity - std::min(capacity, sums_.guaranteed - own);
   if (terms.guaranteed <= left) return "";
   return "a guarantee of " + format_size(terms.guaranteed) + " does not fit: of " +
          format_size(capacity) + " " + format_size(capacity - left) +
@@ -69,33 +114,28 @@ std::string TenantBook::objection(Slot slot, const TenantTerms& terms) const {
 
 void TenantBook::set_terms(Slot slot, const TenantTerms& terms) {
   const BookGuard guard(lock_);
-  rows_[slot].terms = terms;
+  change(slot, [&](Row& row) { row.terms = terms; });
 }
 
 TenantTerms TenantBook::terms(Slot slot) const {
   const BookGuard guard(lock_);
-  return rows_[slot].terms;
+  return row(slot).terms;
 }
 
-// No sum runs over: no request and no row comes near 2^63 bytes.
 std::optional<TenantRefusal> TenantBook::book(Slot slot, uint64_t bytes) {
   const BookGuard guard(lock_);
-  Row& own = rows_[slot];
+  const Row& own = row(slot);
   const uint64_t had = own.has_with_booked();
   TenantRefusal refusal{.by_limit = had + bytes > own.terms.limit,
                         .had = had,
                         .terms = own.terms,
                         .capacity = std::min(limit_, physical_),
-                        .had_by_all = 0,
-                        .owed_to_others = 0,
+                        .had_by_all = sums_.has,
+                        .owed_to_others = sums_.owed - own.owed(),
                         .missing = 0};
   if (refusal.by_limit) {
     refusal.missing = had + bytes - own.terms.limit;
     return refusal;
-  }
-  for (const Row& row : rows_) {
-    refusal.had_by_all += row.has();
-    if (&row != &own) refusal.owed_to_others += row.owed();
   }
   // Where nothing is owed, the device itself tells whether there is memory.
   const uint64_t needed = refusal.had_by_all + own.booked + refusal.owed_to_others + bytes;
@@ -104,107 +144,114 @@ std::optional<TenantRefusal> TenantBook::book(Slot slot, uint64_t bytes) {
     refusal.missing = needed - refusal.capacity;
     return refusal;
   }
-  own.booked += bytes;
+  change(slot, [&](Row& row) { row.booked += bytes; });
   return {};
 }
 
 void TenantBook::unbook(Slot slot, uint64_t bytes) {
   const BookGuard guard(lock_);
-  rows_[slot].booked -= bytes;
+  change(slot, [&](Row& row) { row.booked -= bytes; });
 }
 
 void TenantBook::count(Slot slot, uint64_t bytes, uint64_t requested) {
   const BookGuard guard(lock_);
-  TenantUse& use = rows_[slot].use;
-  use.allocation.increase(1);
-  use.allocated_bytes.increase(static_cast<int64_t>(bytes));
-  use.requested_bytes.increase(static_cast<int64_t>(requested));
+  change(slot, [&](Row& row) {
+    row.use.allocation.increase(1);
+    row.use.allocated_bytes.increase(static_cast<int64_t>(bytes));
+    row.use.requested_bytes.increase(static_cast<int64_t>(requested));
+  });
 }
 
 void TenantBook::uncount(Slot slot, uint64_t bytes, uint64_t requested) {
   const BookGuard guard(lock_);
-  TenantUse& use = rows_[slot].use;
-  use.allocation.decrease(1);
-  use.allocated_bytes.decrease(static_cast<int64_t>(bytes));
-  use.requested_bytes.decrease(static_cast<int64_t>(requested));
+  change(slot, [&](Row& row) {
+    row.use.allocation.decrease(1);
+    row.use.allocated_bytes.decrease(static_cast<int64_t>(bytes));
+    row.use.requested_bytes.decrease(static_cast<int64_t>(requested));
+  });
 }
 
 void TenantBook::count_refusal(Slot slot) {
   const BookGuard guard(lock_);
-  rows_[slot].use.num_ooms++;
+  row(slot).use.num_ooms++;
 }
 
 uint64_t TenantBook::settle_pressure(Slot slot, uint64_t id, uint64_t had) {
   const BookGuard guard(lock_);
-  Row& row = rows_[slot];
-  if (row.id != id) return 0;
-  const uint64_t freed = had - std::min(had, row.has());
-  row.use.num_pressure_calls++;
-  row.use.pressure_freed_bytes += static_cast<int64_t>(freed);
+  if (slot >= rows_.size() || !rows_[slot] || row(slot).id != id) return 0;
+  Row& asked = row(slot);
+  const uint64_t freed = had - std::min(had, asked.has());
+  asked.use.num_pressure_calls++;
+  asked.use.pressure_freed_bytes += static_cast<int64_t>(freed);
   return freed;
 }
 
-TenantBook::Slot TenantBook::slots() const {
+uint64_t TenantBook::id(Slot slot) const {
   const BookGuard guard(lock_);
-  return static_cast<Slot>(rows_.size());
+  return slot < rows_.size() && rows_[slot] ? rows_[slot]->id : 0;
 }
 
 TenantUse TenantBook::use(Slot slot) const {
   const BookGuard guard(lock_);
-  return rows_[slot].use;
+  return row(slot).use;
+}
+
+std::vector<std::pair<TenantBook::Slot, TenantUse>> TenantBook::uses() const {
+  const BookGuard guard(lock_);
+  std::vector<std::pair<Slot, TenantUse>> uses;
+  for (Slot slot = 0; slot < rows_.size(); slot++) {
+    if (rows_[slot]) uses.emplace_back(slot, rows_[slot]->use);
+  }
+  return uses;
 }
 
 bool TenantBook::is_unused(Slot slot) const {
   const BookGuard guard(lock_);
-  return rows_[slot].has_with_booked() == 0;
+  return row(slot).has_with_booked() == 0;
 }
 
 void TenantBook::reset_peaks() {
   const BookGuard guard(lock_);
-  for (Row& row : rows_) {
-    row.use.allocation.reset_peak();
-    row.use.allocated_bytes.reset_peak();
-    row.use.requested_bytes.reset_peak();
+  for (const auto& row : rows_) {
+    if (row) row->use.reset_peaks();
   }
 }
 
 void TenantBook::reset_accumulated() {
   const BookGuard guard(lock_);
-  for (Row& row : rows_) {
-    row.use.allocation.reset_accumulated();
-    row.use.allocated_bytes.reset_accumulated();
-    row.use.requested_bytes.reset_accumulated();
-    row.use.num_ooms = row.use.num_pressure_calls = row.use.pressure_freed_bytes = 0;
+  for (const auto& row : rows_) {
+    if (row) row->use.reset_accumulated();
   }
 }
 
-bool TenantBook::is_asked_before(const Row& a, const Row& b, const Row& requester) const {
-  const auto place = [&](const Row& row) {
-    const bool is_last = &row == &requester && requester.is_within_guarantee();
-    const auto above = static_cast<int64_t>(row.has()) - static_cast<int64_t>(row.terms.guaranteed);
-    return std::make_tuple(is_last, row.terms.priority, -above, row.id);
-  };
-  return place(a) < place(b);
+// The first of the others that may be asked at all and was not yet; null: none is left.
+const PressureOrder::Place* TenantBook::next_other(Slot requester, Search& search) {
+  const PressureOrder::Places& places = order_.settled();
+  const bool goes_on = search.passed && search.version == order_.version();
+  auto at = goes_on ? places.upper_bound(*search.passed) : places.begin();
+  for (; at != places.end(); ++at) {
+    if (at->slot != requester && !search.done.contains(at->id)) break;
+    search.passed = *at;
+  }
+  search.version = order_.version();
+  const Row& own = row(requester);
+  const bool may_ask =
+      at != places.end() && (own.is_within_guarantee() || at->priority <= own.terms.priority);
+  return may_ask ? &*at : nullptr;
 }
 
-std::optional<TenantBook::Candidate> TenantBook::next_to_ask(
-    Slot requester, bool only_itself, const std::vector<uint64_t>& done) const {
+std::optional<TenantBook::Candidate> TenantBook::next_to_ask(Slot requester, bool only_itself,
+                                                             Search& search) {
   const BookGuard guard(lock_);
-  const Row& own = rows_[requester];
-  const auto may_be_asked = [&](const Row& row) {
-    if (!row.can_be_asked || row.has() == 0) return false;
-    if (std::find(done.begin(), done.end(), row.id) != done.end()) return false;
-    if (&row == &own) return true;
-    return !only_itself && row.has() > row.terms.guaranteed &&
-           (own.is_within_guarantee() || row.terms.priority <= own.terms.priority);
-  };
-  const Row* next = nullptr;
-  for (const Row& row : rows_) {
-    if (may_be_asked(row) && (!next || is_asked_before(row, *next, own))) next = &row;
-  }
-  if (!next) return {};
-  return Candidate{next->id, static_cast<Slot>(next - rows_.data()), next->has(),
-                   next->terms.guaranteed, own.is_within_guarantee()};
+  const Row& own = row(requester);
+  const PressureOrder::Place* const other = only_itself ? nullptr : next_other(requester, search);
+  const bool can_ask_itself = own.can_be_asked && own.has() > 0 && !search.done.contains(own.id);
+  const bool asks_itself =
+      can_ask_itself && (!other || (!own.is_within_guarantee() && own.place(requester) < *other));
+  if (!asks_itself && !other) return {};
+  const Slot slot = asks_itself ? requester : other->slot;
+  const Row& next = row(slot);
+  return Candidate{next.id, slot, next.has(), next.terms.guaranteed, own.is_within_guarantee()};
 }
 
 }  // namespace cachalot

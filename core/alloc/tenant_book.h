@@ -8,16 +8,20 @@
 //            while the device's lock is away
 //   owed     what a tenant does not have and is guaranteed, or has booked beyond that
 //
-// The book has a lock of its own, under which nothing else is taken.
+// The book has a lock of its own, under which nothing else is taken. What a call costs does not
+// depend on how many tenants there are: sums over all are kept up with each change of a row.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "alloc/pressure_order.h"
 #include "alloc/settings.h"
 #include "alloc/stats.h"
 
@@ -36,6 +40,9 @@ struct TenantUse {
   int64_t num_ooms = 0;
   int64_t num_pressure_calls = 0;
   int64_t pressure_freed_bytes = 0;
+
+  void reset_peaks();
+  void reset_accumulated();
 };
 
 // Why a request is not granted, and the numbers of that moment. Bytes.
@@ -52,6 +59,8 @@ struct TenantRefusal {
 class TenantBook {
  public:
   using Slot = uint32_t;  // of a row; given again after close()
+
+  TenantBook();
 
   // Starts with what the device has handed out so far, all of it the default tenant's.
   void begin(const TenantUse& so_far);
@@ -78,9 +87,10 @@ class TenantBook {
   // A tenant that had so much has been asked. Gives what it has freed; 0 if it is gone.
   uint64_t settle_pressure(Slot slot, uint64_t id, uint64_t had);
 
-  Slot slots() const;
+  uint64_t id(Slot slot) const;  // 0: the default tenant, or free
   TenantUse use(Slot slot) const;
-  bool is_unused(Slot slot) const;  // no blocks, nothing booked
+  std::vector<std::pair<Slot, TenantUse>> uses() const;  // of all rows
+  bool is_unused(Slot slot) const;                       // no blocks, nothing booked
   void reset_peaks();
   void reset_accumulated();
 
@@ -92,28 +102,51 @@ class TenantBook {
     uint64_t guaranteed;
     bool is_request_guaranteed;
   };
-  std::optional<Candidate> next_to_ask(Slot requester, bool only_itself,
-                                       const std::vector<uint64_t>& done) const;
+  // Whom one request still can ask.
+  struct Search {
+    std::set<uint64_t> done;  // ids
+    // Up to here all are done, or the requester itself, while the order has this version.
+    std::optional<PressureOrder::Place> passed = {};
+    uint64_t version = 0;
+  };
+  std::optional<Candidate> next_to_ask(Slot requester, bool only_itself, Search& search);
 
  private:
   struct Row {
     uint64_t id = 0;
-    bool is_open = false;
     bool can_be_asked = false;
     TenantTerms terms;
     TenantUse use;
     uint64_t booked = 0;
+    PressureOrder::Member in_order;
 
     uint64_t has() const { return static_cast<uint64_t>(use.allocated_bytes.current); }
     uint64_t has_with_booked() const { return has() + booked; }
     uint64_t owed() const;
     bool is_within_guarantee() const { return has_with_booked() <= terms.guaranteed; }
+    PressureOrder::Place place(Slot slot) const;
+  };
+  struct Sums {
+    uint64_t guaranteed = 0;
+    uint64_t has = 0;
+    uint64_t owed = 0;
+
+    void add(const Row& row);
+    void subtract(const Row& row);
   };
 
-  bool is_asked_before(const Row& a, const Row& b, const Row& requester) const;
+  Row& row(Slot slot) { return *rows_[slot]; }
+  const Row& row(Slot slot) const { return *rows_[slot]; }
+  // All that changes what is summed up or who is asked when. pre: the lock.
+  template <class Change>
+  void change(Slot slot, Change change);
+  const PressureOrder::Place* next_other(Slot requester, Search& search);
 
   mutable std::mutex lock_;
-  std::vector<Row> rows_{1};
+  std::vector<std::unique_ptr<Row>> rows_;  // by slot; null: free
+  size_t open_ = 0;                         // rows, without the default tenant's
+  Sums sums_;
+  PressureOrder order_;
   uint64_t limit_ = kUnlimited;
   uint64_t physical_ = kUnlimited;
 };

@@ -25,9 +25,9 @@ uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
 
 bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
   if (is_asking_a_tenant()) return false;
-  const TenantBook& book = tenants_.book(device_);
+  TenantBook& book = tenants_.book(device_);
   const bool only_itself = reason == PressureReason::kLimit;
-  while (const auto candidate = book.next_to_ask(requester_, only_itself, done_)) {
+  while (const auto candidate = book.next_to_ask(requester_, only_itself, search_)) {
     if (ask(*candidate, reason, missing)) return true;
   }
   return false;
@@ -35,7 +35,7 @@ bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
 
 bool TenantPressure::ask(const TenantBook::Candidate& candidate, PressureReason reason,
                          uint64_t missing) {
-  done_.push_back(candidate.id);  // until it is seen to give
+  search_.done.insert(candidate.id);  // until it is seen to give
   const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
   if (!tenant) return false;
   TenantBook& book = tenants_.book(device_);
@@ -51,7 +51,7 @@ bool TenantPressure::ask(const TenantBook::Candidate& candidate, PressureReason 
                           .requester_priority = book.terms(requester_).priority,
                           .is_request_guaranteed = candidate.is_request_guaranteed});
   const uint64_t freed = book.settle_pressure(candidate.slot, candidate.id, candidate.has);
-  if (answer != 0 && freed != 0) done_.pop_back();
+  if (answer != 0 && freed != 0) search_.done.erase(candidate.id);
   return answer != 0;
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/tenants.h"
 
-#include <algorithm>
-
 #include "alloc/tenant_scope.h"
 #include "base/error.h"
+#include "base/reserve.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -25,11 +24,27 @@ void Tenants::require_device(int device) const {
       format("device %d does not exist; the driver has %zu", device, books_.size()));
 }
 
-TenantBook::Slot Tenants::free_slot() const {
-  TenantBook::Slot slot = 1;
-  const auto is_taken = [&](const auto& tenant) { return tenant->slot == slot; };
-  while (std::any_of(tenants_.begin(), tenants_.end(), is_taken)) slot++;
-  return slot;
+// The slot that is taken next. Its free_slot() can not fail.
+TenantBook::Slot Tenants::reserve_slot() {
+  if (!free_slots_.empty()) return free_slots_.back();
+  reserve_for(free_slots_, last_slot_ + 1);
+  return last_slot_ + 1;
+}
+
+void Tenants::take_slot(TenantBook::Slot slot) {
+  if (slot > last_slot_) {
+    last_slot_ = slot;
+  } else {
+    free_slots_.pop_back();
+  }
+}
+
+// With the last tenant all slots go.
+void Tenants::free_slot(TenantBook::Slot slot) {
+  free_slots_.push_back(slot);
+  if (tenants_.size() > 0) return;
+  free_slots_ = {};
+  last_slot_ = 0;
 }
 
 std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
@@ -41,15 +56,16 @@ std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   }
   tenant->owner = this;
   tenant->id = last_id_ + 1;
-  tenant->slot = free_slot();
+  tenant->slot = reserve_slot();
   tenant->name = options.name.empty() ? "tenant " + std::to_string(tenant->id) : options.name;
   tenant->pressure = std::move(options.pressure);
-  tenants_.reserve(tenants_.size() + 1);
+  tenants_.reserve_one();
   for (TenantBook& book : books_) book.reserve(tenant->slot);
   for (TenantBook& book : books_)
     book.open(tenant->slot, tenant->id, options.terms, tenant->pressure != nullptr);
+  take_slot(tenant->slot);
   last_id_ = tenant->id;
-  tenants_.push_back(tenant);
+  tenants_.add(tenant);
   return tenant;
 }
 
@@ -71,10 +87,8 @@ void Tenants::destroy(const Tenant& tenant) {
                                       static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
   }
   for (TenantBook& book : books_) book.close(tenant.slot);
-  const auto place = std::find_if(tenants_.begin(), tenants_.end(),
-                                  [&](const auto& other) { return other.get() == &tenant; });
-  gone = std::move(*place);
-  tenants_.erase(place);
+  gone = tenants_.remove(tenant.id);
+  free_slot(tenant.slot);
 }
 
 void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit) {
@@ -107,7 +121,7 @@ void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
 
 size_t Tenants::count() const {
   const std::lock_guard guard(lock_);
-  return last_id_ == 0 ? 0 : tenants_.size() + 1;
+  return row_count();
 }
 
 TenantRow Tenants::row(const Tenant& tenant, int device) const {
@@ -116,31 +130,40 @@ TenantRow Tenants::row(const Tenant& tenant, int device) const {
   return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};
 }
 
+TenantRow Tenants::default_row(int device) const {
+  const TenantBook& book = books_[static_cast<size_t>(device)];
+  return {0, kDefaultName, book.terms(0), book.use(0)};
+}
+
+// The lock of the list is held so that no slot gets another tenant meanwhile.
 std::vector<TenantRow> Tenants::rows(int device) const {
   require_device(device);
-  const TenantBook& book = books_[static_cast<size_t>(device)];
+  const std::lock_guard guard(lock_);
   std::vector<TenantRow> rows;
-  const std::lock_guard guard(lock_);  // so that no slot gets another tenant meanwhile
-  if (last_id_ == 0) return rows;
-  rows.push_back({0, kDefaultName, book.terms(0), book.use(0)});
-  for (const auto& tenant : tenants_) rows.push_back(row(*tenant, device));
+  rows.reserve(row_count());
+  if (row_count() == 0) return rows;
+  rows.push_back(default_row(device));
+  tenants_.for_each([&](const Tenant& tenant) { rows.push_back(row(tenant, device)); });
   return rows;
+}
+
+TenantRow Tenants::row_at(size_t index, int device) {
+  require_device(device);
+  const std::lock_guard guard(lock_);
+  require_row(index, row_count(), "tenant");
+  return index == 0 ? default_row(device) : row(tenants_.at(index - 1), device);
 }
 
 std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
   const std::lock_guard guard(lock_);
-  for (const auto& tenant : tenants_) {
-    if (tenant->id == id) return tenant;
-  }
-  return nullptr;
+  return tenants_.find(id);
 }
 
 std::pair<uint64_t, std::string> Tenants::id_and_name(TenantBook::Slot slot) const {
   const std::lock_guard guard(lock_);
-  for (const auto& tenant : tenants_) {
-    if (tenant->slot == slot) return {tenant->id, tenant->name};
-  }
-  return {0, kDefaultName};
+  const std::shared_ptr<Tenant> tenant = tenants_.find(books_.front().id(slot));
+  if (!tenant) return {0, kDefaultName};
+  return {tenant->id, tenant->name};
 }
 
 std::string Tenants::refusal_text(TenantBook::Slot slot, int device, uint64_t size,

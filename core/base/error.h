@@ -6,6 +6,7 @@
 // layer turns an Error into a cachalot_error; nothing else catches it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -73,5 +74,8 @@ class Error : public std::exception {
 [[noreturn]] inline void throw_not_supported(std::string message) {
   throw Error(Status::kNotSupported, std::move(message));
 }
+
+// Of a list, by the index that a caller gave.
+void require_row(size_t index, size_t count, const char* name);
 
 }  // namespace cachalot

@@ -16,8 +16,8 @@
 #include "../source/alloc/peaks.cpp.inc"
 #include "../source/alloc/pending_frees.cpp.inc"
 #include "../source/alloc/pools.cpp.inc"
+#include "../source/alloc/pressure_order.cpp.inc"
 #include "../source/alloc/release_memory.cpp.inc"
 #include "../source/alloc/remedies.cpp.inc"
 #include "../source/alloc/report.cpp.inc"
-#include "../source/alloc/report_text.cpp.inc"
-// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56
+// Of the sources d0d79e0435de976544242576aeb0cd3528083c3161aa32ef219edd972abaef3e

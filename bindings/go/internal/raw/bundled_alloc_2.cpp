@@ -4,13 +4,15 @@
 
 //go:build cachalot_bundled
 
+#include "../source/alloc/report_text.cpp.inc"
 #include "../source/alloc/shard.cpp.inc"
 #include "../source/alloc/shared_state.cpp.inc"
 #include "../source/alloc/stats.cpp.inc"
 #include "../source/alloc/tenant_book.cpp.inc"
+#include "../source/alloc/tenant_list.cpp.inc"
 #include "../source/alloc/tenant_pressure.cpp.inc"
 #include "../source/alloc/tenant_scope.cpp.inc"
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56
+// Of the sources d0d79e0435de976544242576aeb0cd3528083c3161aa32ef219edd972abaef3e

@@ -4,8 +4,9 @@
 
 //go:build cachalot_bundled
 
+#include "../source/base/error.cpp.inc"
 #include "../source/base/lock.cpp.inc"
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56
+// Of the sources d0d79e0435de976544242576aeb0cd3528083c3161aa32ef219edd972abaef3e

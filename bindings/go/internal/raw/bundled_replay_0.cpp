@@ -17,4 +17,4 @@
 #include "../source/replay/trace.cpp.inc"
 #include "../source/replay/trace_file.cpp.inc"
 #include "../source/replay/trace_header.cpp.inc"
-// Of the sources cfc14236bf76e67854571399c075828c4294683e17e071ea50b6915f0746ce56
+// Of the sources d0d79e0435de976544242576aeb0cd3528083c3161aa32ef219edd972abaef3e

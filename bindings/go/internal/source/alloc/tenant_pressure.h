@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "alloc/tenants.h"
 
@@ -24,7 +23,7 @@ class TenantPressure {
   Tenants& tenants_;
   const int device_;
   const TenantBook::Slot requester_;
-  std::vector<uint64_t> done_;  // ids
+  TenantBook::Search search_;
 };
 
 }  // namespace cachalot

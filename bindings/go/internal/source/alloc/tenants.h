@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "alloc/tenant_book.h"
+#include "alloc/tenant_list.h"
 
 namespace cachalot {
 
@@ -78,8 +79,9 @@ class Tenants {
   void set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit);
   void set_priority(const Tenant& tenant, int32_t priority);
 
-  // In the order of their creation, the default tenant first; empty before the first was made.
+  // In the order of their creation, the default tenant first; none before the first was made.
   std::vector<TenantRow> rows(int device) const;
+  TenantRow row_at(size_t index, int device);  // throws past the last
   size_t count() const;
   TenantRow row(const Tenant& tenant, int device) const;
   std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
@@ -89,12 +91,18 @@ class Tenants {
                            const TenantRefusal& refusal) const;
 
  private:
-  TenantBook::Slot free_slot() const;
+  size_t row_count() const { return last_id_ == 0 ? 0 : tenants_.size() + 1; }
+  TenantRow default_row(int device) const;
+  TenantBook::Slot reserve_slot();
+  void take_slot(TenantBook::Slot slot);
+  void free_slot(TenantBook::Slot slot);
 
   mutable std::mutex lock_;
-  std::vector<std::shared_ptr<Tenant>> tenants_;  // without the default one
+  TenantList tenants_;  // without the default one
   uint64_t last_id_ = 0;
-  std::vector<TenantBook> books_;  // by device
+  TenantBook::Slot last_slot_ = 0;            // the highest that was given
+  std::vector<TenantBook::Slot> free_slots_;  // below it; has room for all
+  std::vector<TenantBook> books_;             // by device; there is one at least
 };
 
 }  // namespace cachalot

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/pressure_order.h"
+
+#include <utility>
+
+namespace cachalot {
+
+PressureOrder::Member::Member() : note_{this}, noted_at_(note_.begin()) {
+  Places made;
+  node_ = made.extract(made.insert(Place{}).first);
+}
+
+void PressureOrder::note(Member& member, const std::optional<Place>& wanted) {
+  member.wanted_ = wanted;
+  if (!member.note_.empty()) noted_.splice(noted_.end(), member.note_);
+}
+
+void PressureOrder::leave(Member& member) {
+  note(member, {});
+  settle(member);
+}
+
+const PressureOrder::Places& PressureOrder::settled() {
+  while (!noted_.empty()) settle(*noted_.front());
+  return places_;
+}
+
+void PressureOrder::settle(Member& member) {
+  member.note_.splice(member.note_.begin(), noted_, member.noted_at_);
+  if (member.node_.empty()) member.node_ = places_.extract(member.at_);
+  if (member.wanted_) {
+    member.node_.value() = *member.wanted_;
+    member.at_ = places_.insert(std::move(member.node_)).position;
+  }
+  version_++;
+}
+
+}  // namespace cachalot
