@@ -59,6 +59,7 @@ const (
 	MendHistoryOrder       = Mends(raw.MEND_HISTORY_ORDER)        // U11: the ring loses its order when its size changes
 	MendRejection          = Mends(raw.MEND_REJECTION)            // U16 (2.15): rejection although cached memory could be released
 	MendReserve            = Mends(raw.MEND_RESERVE)              // U17 (2.15): too small a reserve fails every request
+	MendSplitLimit         = Mends(raw.MEND_SPLIT_LIMIT)          // U22: max_split_size_mb makes expandable segments grow without bound
 )
 
 // Mending mends defects of PyTorch.
@@ -117,6 +118,7 @@ const (
 	LogWarning    = LogLevel(raw.LOG_WARNING)    // a warning of PyTorch, in its words
 	LogDifference = LogLevel(raw.LOG_DIFFERENCE) // a mended defect has just changed a decision
 	LogDamage     = LogLevel(raw.LOG_DAMAGE)     // a block was written beyond its end (DebugRedZones)
+	LogAdvice     = LogLevel(raw.LOG_ADVICE)     // options that harm each other (MendSplitLimit); given once
 )
 
 // WithLog gets the library's remarks, one line each; without it the library is silent, but for LogDamage, which

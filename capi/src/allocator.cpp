@@ -27,11 +27,12 @@ namespace {
 constexpr uint32_t kEveryMend = CACHALOT_MEND_FALLBACK_ERRORS | CACHALOT_MEND_FALLBACK_EXPANDABLE |
                                 CACHALOT_MEND_HANDLE_TYPE | CACHALOT_MEND_SEARCH_AFTER_RELEASE |
                                 CACHALOT_MEND_HISTORY_ORDER | CACHALOT_MEND_REJECTION |
-                                CACHALOT_MEND_RESERVE;
+                                CACHALOT_MEND_RESERVE | CACHALOT_MEND_SPLIT_LIMIT;
 
 static_assert(static_cast<int32_t>(LogLevel::kWarning) == CACHALOT_LOG_WARNING);
 static_assert(static_cast<int32_t>(LogLevel::kDifference) == CACHALOT_LOG_DIFFERENCE);
 static_assert(static_cast<int32_t>(LogLevel::kDamage) == CACHALOT_LOG_DAMAGE);
+static_assert(static_cast<int32_t>(LogLevel::kAdvice) == CACHALOT_LOG_ADVICE);
 
 Rules read_rules(const cachalot_allocator_options& in) {
   Rules rules = rules_of(read_release(in.release));
@@ -43,6 +44,7 @@ Rules read_rules(const cachalot_allocator_options& in) {
   rules.mend_history_order = (mend & CACHALOT_MEND_HISTORY_ORDER) != 0;
   rules.mend_rejection = (mend & CACHALOT_MEND_REJECTION) != 0;
   rules.mend_reserve = (mend & CACHALOT_MEND_RESERVE) != 0;
+  rules.mend_split_limit = (mend & CACHALOT_MEND_SPLIT_LIMIT) != 0;
   return rules;
 }
 

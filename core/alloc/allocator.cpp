@@ -81,6 +81,7 @@ Allocator::Allocator(const AllocatorOptions& options)
   apply_options(options.config, OptionMoment::kCreation, rules_, &shared_->settings,
                 [this](const std::string& text) { shared_->warn_of_options(text); });
   require_virtual_memory(shared_->settings);
+  shared_->advise_of(shared_->settings);
   for (int i = 0; i < driver_->device_count(); i++) {
     devices_.push_back(std::make_unique<DeviceAllocator>(*shared_, i));
   }
@@ -317,6 +318,7 @@ void Allocator::read_unread_options(OptionPart part, UnreadOptions* unread, Sett
 // All or nothing: what can fail comes first. pre: settings_lock is held.
 void Allocator::commit(Settings changed, UnreadOptions unread) {
   std::vector<Settings> copies(devices_.size(), changed);
+  shared_->advise_of(changed);
   shared_->settings = std::move(changed);
   unread_options_ = std::move(unread);
   for (size_t i = 0; i < devices_.size(); i++) devices_[i]->set_settings(std::move(copies[i]));

@@ -284,8 +284,10 @@ Block* DeviceAllocator::skip_expandable(const Shelf& shelf, Block* block) const 
   return block;
 }
 
-// 6.6: only this candidate is looked at.
+// 6.6: only this candidate is looked at. U22: pages are split whatever the limit (7.2), so a block
+// of theirs that is kept back is one that later requests grow past.
 bool DeviceAllocator::is_oversize_mismatch(const AllocParams& params, const Block* block) const {
+  if (rules_.mend_split_limit && block->is(Block::kExpandable)) return false;
   if (params.size < settings_.max_split_size) return block->size >= settings_.max_split_size;
   return block->size >= params.size + settings_.max_non_split_rounding_size;
 }

@@ -18,7 +18,7 @@ struct Rejection {
   uint64_t device_total;
 };
 
-enum class LogLevel : int32_t { kWarning = 1, kDifference = 2, kDamage = 3 };
+enum class LogLevel : int32_t { kWarning = 1, kDifference = 2, kDamage = 3, kAdvice = 4 };
 
 // Runs with the device's lock held and must not call back.
 using TraceObserver = std::function<void(const TraceEntry&)>;

@@ -2,9 +2,12 @@
 #include "alloc/shared_state.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <string_view>
 #include <utility>
+
+#include "base/text.h"
 
 namespace cachalot {
 namespace {
@@ -113,6 +116,19 @@ void SharedState::warn_of_options(const std::string& text) {
   } else {
     warn(text);
   }
+}
+
+void SharedState::advise_of(const Settings& changed) {
+  const bool is_trap = changed.expandable_segments && changed.max_split_size != kUnlimited;
+  if (!is_trap || rules.mend_split_limit || changed.is_backend_async || has_advised_ || !log_)
+    return;
+  has_advised_ = true;
+  const std::string text = format(
+      "max_split_size_mb:%" PRIu64
+      " with expandable_segments:True can reserve memory without bound (PyTorch issue 123548): "
+      "leave max_split_size_mb out, or set CACHALOT_MEND_SPLIT_LIMIT",
+      changed.max_split_size / MiB);
+  log_(LogLevel::kAdvice, text.c_str());
 }
 
 // Said in the midst of changes, so that a remark for which there is no memory is left out.

@@ -73,6 +73,9 @@ class SharedState {
   void warn_once(const std::string& key, const std::string& text);
   // R33 is said once, R34 each time.
   void warn_of_options(const std::string& text);
+  // The options in force together do what nobody wants (U22): said once. pre: settings_lock is held,
+  // or the allocator is being made.
+  void advise_of(const Settings& changed);
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, std::string_view text) const;
   // Memory was written where it must not be.
@@ -104,6 +107,7 @@ class SharedState {
   LogSink log_;
   mutable std::mutex lock_;
   std::set<std::string> warned_;
+  bool has_advised_ = false;
   std::map<Stream, std::string> reserve_classes_;
 };
 

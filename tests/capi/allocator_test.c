@@ -116,8 +116,8 @@ static void numbers_that_mean_nothing_are_refused_by_name(void) {
   options.context_source = 3;
   refuse(options, CACHALOT_ERROR_INVALID_ARGUMENT, "context_source is 3: expected 0 to 2");
   options = none;
-  options.mend = 0x84;
-  refuse(options, CACHALOT_ERROR_INVALID_ARGUMENT, "mend is 0x84: only 0x7f is known");
+  options.mend = 0x104;
+  refuse(options, CACHALOT_ERROR_INVALID_ARGUMENT, "mend is 0x104: only 0xff is known");
   options = none;
   options.no_caching = 2;
   refuse(options, CACHALOT_ERROR_INVALID_ARGUMENT, "no_caching is 2: expected -1 to 1");
@@ -168,7 +168,7 @@ static void a_bad_option_string_is_refused(void) {
 }
 
 static void check_every_call_audits_as_it_goes(void) {
-  cachalot_allocator_options options = {.check_every_call = 1, .mend = 0x7f};
+  cachalot_allocator_options options = {.check_every_call = 1, .mend = 0xff};
   fixture with = open_with(options);
   const cachalot_address first = allocate_on(with, 512, 0);
   const cachalot_address second = allocate_on(with, 3 * MIB, 0x10);

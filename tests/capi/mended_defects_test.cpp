@@ -468,5 +468,105 @@ TEST(U17, ARequestThatNoSegmentCanHoldEmptiesTheCache) {
   });
 }
 
+// The remark about options that are a trap together.
+std::string advice(uint64_t limit_mb) {
+  return "max_split_size_mb:" + std::to_string(limit_mb) +
+         " with expandable_segments:True can reserve memory without bound (PyTorch issue 123548): "
+         "leave max_split_size_mb out, or set CACHALOT_MEND_SPLIT_LIMIT";
+}
+
+// Two blocks come and go, a small one comes and stays behind them, until so many small ones are live.
+void leave_blocks(SimAllocator& with, int64_t count) {
+  while (with.stats().active.all.current < count) {
+    const cachalot_address first = with.allocate(91 * MiB);
+    const cachalot_address second = with.allocate(45 * MiB + MiB / 2);
+    with.allocate(2 * MiB);
+    with.free(first);
+    with.free(second);
+  }
+}
+
+TEST(U22, ASplitLimitMakesExpandableSegmentsGrowWithoutBound) {
+  for (const int32_t release : kReleases) {
+    SimSetup setup{.config = "max_split_size_mb:128,expandable_segments:True", .release = release};
+    setup.check_every_call = false;
+    without_and_with(CACHALOT_MEND_SPLIT_LIMIT, setup, [](SimAllocator& with, bool mended) {
+      EXPECT_EQ(with.take_log(), mended ? "" : advice(128));
+      for (const int64_t count : {25, 50, 100}) {
+        leave_blocks(with, count);
+        const int64_t reserved = with.stats().reserved_bytes.all.peak;
+        const int64_t requested = with.stats().requested_bytes.all.peak;
+        if (mended) {
+          EXPECT_LT(reserved, requested + int64_t{20 * MiB}) << "less than a page";
+        } else {
+          EXPECT_GT(reserved, count * int64_t{130 * MiB}) << "each round obtains pages";
+        }
+        with.ok(cachalot_check(with.get(), with.error()));
+      }
+    });
+  }
+}
+
+// 6.6 has a second half: a large request is not served by a block that is much larger either.
+TEST(U22, ALargeRequestIsSplitFromALargerBlockOfPagesWithTheFlag) {
+  const SimSetup setup{.config = "max_split_size_mb:64,expandable_segments:True"};
+  without_and_with(CACHALOT_MEND_SPLIT_LIMIT, setup, [](SimAllocator& with, bool mended) {
+    with.take_log();
+    const cachalot_address larger = with.allocate(200 * MiB);
+    with.allocate(20 * MiB);  // keeps it away from the end, where it could grow
+    with.free(larger);
+    with.allocate(80 * MiB);
+    EXPECT_EQ(with.reserved(), mended ? 220 * MiB : 300 * MiB);
+  });
+}
+
+TEST(U22, APlainBlockIsKeptBackWithTheFlagToo) {
+  const SimSetup setup{.config = "max_split_size_mb:64"};
+  without_and_with(CACHALOT_MEND_SPLIT_LIMIT, setup, [](SimAllocator& with, bool) {
+    with.cache({200});
+    with.configure("max_split_size_mb:64,expandable_segments:True");
+    with.take_log();
+    with.allocate(30 * MiB);
+    EXPECT_EQ(with.layout(), "0: free 200M | 200M: used 30M, free 10M");
+  });
+}
+
+// ---- The remark about options that are a trap together (U22)
+
+TEST(SplitLimitAdvice, IsGivenOnceWhenStringsSetBothOptions) {
+  SimAllocator with("max_split_size_mb:64");
+  EXPECT_EQ(with.take_log(), "") << "one of them is none";
+  with.configure("expandable_segments:True");
+  EXPECT_EQ(with.take_log(), "") << "the string has reset the other";
+  with.configure("max_split_size_mb:32");
+  EXPECT_EQ(with.take_log(), advice(32)) << "this one has not";
+  with.configure("max_split_size_mb:48,expandable_segments:True");
+  EXPECT_EQ(with.take_log(), "");
+}
+
+TEST(SplitLimitAdvice, IsGivenWhenNumbersSetBothOptions) {
+  SimAllocator with;
+  cachalot_settings settings = with.settings();
+  settings.max_split_size = 40 * MiB;
+  settings.expandable_segments = 1;
+  with.ok(cachalot_set_settings(with.get(), &settings, with.error()));
+  EXPECT_EQ(with.take_log(), advice(40));
+}
+
+TEST(SplitLimitAdvice, IsGivenWhenAStringWithAFaultHasSetBoth) {
+  SimAllocator with;
+  with.refused(cachalot_configure(with.get(),
+                                  "max_split_size_mb:24,expandable_segments:True,no_such_option:1",
+                                  with.error()),
+               CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(with.take_log(), advice(24));
+}
+
+TEST(SplitLimitAdvice, IsNotGivenForWhatTheAsyncBackendIgnores) {
+  SimAllocator with("backend:cudaMallocAsync,max_split_size_mb:24,expandable_segments:True");
+  with.settings();
+  EXPECT_EQ(with.take_log().find("without bound"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace cachalot_test

@@ -28,6 +28,8 @@ WorldSetup setup_of(Choices* choices) {
   setup.config = kConfigs[flags >> 4 & 7];
   const uint64_t more = choices->below(256);
   setup.mend = static_cast<uint32_t>(more & 127);
+  // The byte has no bit left for this flag: it goes with one that has nothing to do with it.
+  if (setup.mend & CACHALOT_MEND_FALLBACK_ERRORS) setup.mend |= CACHALOT_MEND_SPLIT_LIMIT;
   setup.device_count = 1 + static_cast<int32_t>(flags >> 7);
   setup.capacity = uint64_t{128} << 20;
   // The auditor's walk takes most of the time, and finds what broke a few steps before too.

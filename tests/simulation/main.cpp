@@ -60,7 +60,7 @@ WorldSetup setup_of(uint64_t run, const Arguments& arguments) {
   setup.has_faults = !choices.one_in(4);
   setup.refuses_returns = setup.has_faults && choices.one_in(6);
   setup.tracks_labels = choices.one_in(4);
-  setup.mend = choices.one_in(4) ? static_cast<uint32_t>(choices.below(128)) : 0;
+  setup.mend = choices.one_in(4) ? static_cast<uint32_t>(choices.below(256)) : 0;
   setup.plant = arguments.plant;
   if (setup.plant != Plant::kNothing) setup.is_sim = setup.has_faults = false;
   setup.tells = arguments.tell != 0;

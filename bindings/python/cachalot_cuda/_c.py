@@ -14,6 +14,16 @@ ERROR_INVALID_STATE = 2
 
 RELEASES = {None: 0, "2.11": 211, "2.15": 215}
 CONTEXT_SOURCES = {None: 0, "stack": 1, "labels": 2}
+MENDS = {
+    "fallback_errors": 0x01,
+    "fallback_expandable": 0x02,
+    "handle_type": 0x04,
+    "search_after_release": 0x08,
+    "history_order": 0x10,
+    "rejection": 0x20,
+    "reserve": 0x40,
+    "split_limit": 0x80,
+}
 CONTEXT_LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
 ACTION_OOM = 8

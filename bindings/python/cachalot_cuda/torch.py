@@ -31,7 +31,7 @@ HOOKS = {
 _installed = None
 
 
-def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False):
+def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=()):
     """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
 
     Args:
@@ -43,6 +43,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         contexts: what the history says of where a call came from: None, "stack" (native call stacks) or
             "labels" (cachalot_cuda.label).
         track_labels: keeps statistics for each label.
+        mend: names of defects of PyTorch to mend, such as "split_limit"; docs/differences.md has them.
 
     Raises:
         RuntimeError: if CUDA is in use already or another allocator has been installed.
@@ -56,6 +57,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         config=None if config is None else config.encode(),
         release=_choice("release", release, _c.RELEASES),
         context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
+        mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
         track_labels=int(track_labels))
     _set_options(driver, options)
     allocator = _pluggable_allocator("cachalot_pluggable_alloc")

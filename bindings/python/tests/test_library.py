@@ -64,6 +64,8 @@ class Declarations(unittest.TestCase):
         self.assertEqual(_c.RELEASES["2.15"], numbers["RELEASE_2_15"])
         self.assertEqual(_c.CONTEXT_SOURCES["stack"], numbers["CONTEXT_STACK"])
         self.assertEqual(_c.CONTEXT_SOURCES["labels"], numbers["CONTEXT_LABELS"])
+        mends = {name[5:].lower(): value for name, value in numbers.items() if name.startswith("MEND_")}
+        self.assertEqual(_c.MENDS, mends)
         for word, level in _c.CONTEXT_LEVELS.items():
             self.assertEqual(level, numbers[f"CONTEXT_LEVEL_{(word or 'never').upper()}"])
         self.assertEqual(_c.BLOCK_STATES[numbers["BLOCK_PENDING_FREE"]], "active_pending_free")

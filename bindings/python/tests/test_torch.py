@@ -118,12 +118,21 @@ class Install(unittest.TestCase):
     def test_names_what_a_word_may_be_and_installs_nothing(self):
         refused = output(
             "refused = []\n"
-            "for options in ({'release': '1.0'}, {'contexts': 'all'}):\n"
+            "for options in ({'release': '1.0'}, {'contexts': 'all'}, {'mend': ['all']}):\n"
             "    try: cachalot_cuda.torch.install(**options)\n"
             "    except ValueError as error: refused.append(str(error))\n"
             "print(json.dumps([refused, len(torch.cuda.current)]))")
         self.assertEqual(refused, [["release must be one of None, '2.11', '2.15', not '1.0'",
-                                    "contexts must be one of None, 'stack', 'labels', not 'all'"], 0])
+                                    "contexts must be one of None, 'stack', 'labels', not 'all'",
+                                    "mend must be one of 'fallback_errors', 'fallback_expandable', "
+                                    "'handle_type', 'search_after_release', 'history_order', 'rejection', "
+                                    "'reserve', 'split_limit', not 'all'"], 0])
+
+    def test_says_which_options_harm_each_other_unless_that_is_mended(self):
+        for mend, said in ("[]", True), ("['split_limit']", False):
+            done = run(f"{TORCH}\ncachalot_cuda.torch.install("
+                       f"'max_split_size_mb:64,expandable_segments:True', mend={mend})\ncachalot_cuda.stats()")
+            self.assertEqual("can reserve memory without bound" in done.stderr, said, done.stderr)
 
     def test_never_falls_back_to_the_hosts_memory(self):
         assert_is_on_a_gpu_or_nothing("cachalot_cuda.torch.install()")

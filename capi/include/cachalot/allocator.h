@@ -58,6 +58,8 @@ typedef struct cachalot_pool_id {
 #define CACHALOT_MEND_REJECTION \
   0x20u /* U16 (2.15): rejection although cached memory could be released */
 #define CACHALOT_MEND_RESERVE 0x40u /* U17 (2.15): too small a reserve fails every request */
+#define CACHALOT_MEND_SPLIT_LIMIT \
+  0x80u /* U22: max_split_size_mb makes expandable segments grow without bound */
 /** @} */
 
 /** @name Levels of cachalot_log_fn. */
@@ -67,6 +69,8 @@ typedef struct cachalot_pool_id {
   2 /* "differs from PyTorch: U3: ...": a mended defect has just changed a decision */
 #define CACHALOT_LOG_DAMAGE \
   3 /* "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES) */
+#define CACHALOT_LOG_ADVICE \
+  4 /* "max_split_size_mb:64 with expandable_segments:True ...": options that harm each other */
 /** @} */
 
 /**

@@ -20,4 +20,4 @@
 #include "../source/alloc/history.cpp.inc"
 #include "../source/alloc/hold.cpp.inc"
 #include "../source/alloc/memory_watch.cpp.inc"
-// Of the sources d0d79e0435de976544242576aeb0cd3528083c3161aa32ef219edd972abaef3e
+// Of the sources 0052850bbc27731ecfe0e023e9861c2bb587e3b31d47db9050915dede3fc926e

@@ -184,6 +184,11 @@ const MEND_REJECTION uint32 = 32
 // U17 (2.15): too small a reserve fails every request
 const MEND_RESERVE uint32 = 64
 
+// MEND_SPLIT_LIMIT is CACHALOT_MEND_SPLIT_LIMIT.
+//
+// U22: max_split_size_mb makes expandable segments grow without bound
+const MEND_SPLIT_LIMIT uint32 = 128
+
 // LOG_WARNING is CACHALOT_LOG_WARNING.
 //
 // a warning of the reference, in its words
@@ -198,6 +203,11 @@ const LOG_DIFFERENCE int32 = 2
 //
 // "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES)
 const LOG_DAMAGE int32 = 3
+
+// LOG_ADVICE is CACHALOT_LOG_ADVICE.
+//
+// "max_split_size_mb:64 with expandable_segments:True ...": options that harm each other
+const LOG_ADVICE int32 = 4
 
 // DEBUG_NVTX is CACHALOT_DEBUG_NVTX.
 //

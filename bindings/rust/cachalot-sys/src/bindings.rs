@@ -1315,12 +1315,16 @@ pub const CACHALOT_MEND_HISTORY_ORDER: u32 = 16;
 pub const CACHALOT_MEND_REJECTION: u32 = 32;
 /// U17 (2.15): too small a reserve fails every request
 pub const CACHALOT_MEND_RESERVE: u32 = 64;
+/// U22: max_split_size_mb makes expandable segments grow without bound
+pub const CACHALOT_MEND_SPLIT_LIMIT: u32 = 128;
 /// a warning of the reference, in its words
 pub const CACHALOT_LOG_WARNING: i32 = 1;
 /// "differs from PyTorch: U3: ...": a mended defect has just changed a decision
 pub const CACHALOT_LOG_DIFFERENCE: i32 = 2;
 /// "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES)
 pub const CACHALOT_LOG_DAMAGE: i32 = 3;
+/// "max_split_size_mb:64 with expandable_segments:True ...": options that harm each other
+pub const CACHALOT_LOG_ADVICE: i32 = 4;
 /// Segments and live blocks are announced through NVTX's memory API, so that compute-sanitizer finds
 /// accesses outside of the bytes that were requested.
 pub const CACHALOT_DEBUG_NVTX: u32 = 1;

@@ -66,6 +66,8 @@ flags! {
         REJECTION = CACHALOT_MEND_REJECTION,
         /// U17 (2.15): too small a reserve fails every request.
         RESERVE = CACHALOT_MEND_RESERVE,
+        /// U22: `max_split_size_mb` makes expandable segments grow without bound.
+        SPLIT_LIMIT = CACHALOT_MEND_SPLIT_LIMIT,
     }
 }
 
@@ -92,6 +94,8 @@ pub enum LogLevel {
     Difference,
     /// A block was written beyond its end ([`DebugOptions::RED_ZONES`]).
     Damage,
+    /// Options that harm each other, such as those of [`Mend::SPLIT_LIMIT`]; given once.
+    Advice,
     /// An allocator was dropped with leaked blocks alive ([`Allocator`]); a remark of this crate.
     LeftBehind,
     /// A level of a newer library, by its number.
@@ -104,6 +108,7 @@ impl LogLevel {
             sys::CACHALOT_LOG_WARNING => Self::Warning,
             sys::CACHALOT_LOG_DIFFERENCE => Self::Difference,
             sys::CACHALOT_LOG_DAMAGE => Self::Damage,
+            sys::CACHALOT_LOG_ADVICE => Self::Advice,
             other => Self::Other(other),
         }
     }

@@ -46,6 +46,7 @@ struct Rules {
   bool mend_history_order = false;         // U11
   bool mend_rejection = false;             // U16
   bool mend_reserve = false;               // U17
+  bool mend_split_limit = false;           // U22
 };
 
 constexpr Rules rules_of(Release release) {

@@ -11,6 +11,8 @@ public enum LogLevel {
   DIFFERENCE(Constants.LOG_DIFFERENCE),
   /** A block was written beyond its end ({@link DebugOption#RED_ZONES}). */
   DAMAGE(Constants.LOG_DAMAGE),
+  /** Options that harm each other, such as those of {@link Mend#SPLIT_LIMIT}; given once. */
+  ADVICE(Constants.LOG_ADVICE),
   /** One that a newer library knows and this version does not. */
   UNKNOWN(-1);
 

@@ -22,7 +22,9 @@ public enum Mend {
   /** U16 (2.15): rejection although cached memory could be released. */
   REJECTION(Constants.MEND_REJECTION),
   /** U17 (2.15): too small a reserve fails every request. */
-  RESERVE(Constants.MEND_RESERVE);
+  RESERVE(Constants.MEND_RESERVE),
+  /** U22: {@code max_split_size_mb} makes expandable segments grow without bound. */
+  SPLIT_LIMIT(Constants.MEND_SPLIT_LIMIT);
 
   private final int number;
 

@@ -198,6 +198,12 @@ public final class Constants {
   public static final int MEND_RESERVE = 64;
 
   /**
+   * CACHALOT_MEND_SPLIT_LIMIT.
+   * U22: max_split_size_mb makes expandable segments grow without bound
+   */
+  public static final int MEND_SPLIT_LIMIT = 128;
+
+  /**
    * CACHALOT_LOG_WARNING.
    * a warning of the reference, in its words
    */
@@ -214,6 +220,12 @@ public final class Constants {
    * "the block at 0x... was written beyond its end: ..." (CACHALOT_DEBUG_RED_ZONES)
    */
   public static final int LOG_DAMAGE = 3;
+
+  /**
+   * CACHALOT_LOG_ADVICE.
+   * "max_split_size_mb:64 with expandable_segments:True ...": options that harm each other
+   */
+  public static final int LOG_ADVICE = 4;
 
   /**
    * CACHALOT_DEBUG_NVTX.
