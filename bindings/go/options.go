@@ -126,7 +126,8 @@ func PerProcessMemoryFraction(share float64) OptionValue {
 	return shareOption("per_process_memory_fraction", share)
 }
 
-// ExpandableSegments: segments grow, page by page, in reserved address space.
+// ExpandableSegments: segments grow, page by page, in reserved address space. RDMA, peers and other processes may not
+// reach into such memory as before, and with max_split_size_mb it grows without bound (docs/config.md).
 func ExpandableSegments(on bool) OptionValue { return boolOption("expandable_segments", on) }
 
 // ExpandableSegmentsReserve is the address space that a new expandable segment reserves: a share of the device's

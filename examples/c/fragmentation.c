@@ -4,7 +4,8 @@
  * ask for a big one. Runs on a simulated device of 80 MiB, so it needs no GPU.
  *
  *   fragmentation                             the default options: it does not fit
- *   fragmentation expandable_segments:True    what the message advises: it fits
+ *   fragmentation expandable_segments:True    what the message advises: it fits (docs/config.md says
+ *                                             what such memory asks of RDMA, peers and processes)
  */
 #include <cachalot/cachalot.h>
 #include <inttypes.h>

@@ -105,7 +105,9 @@ impl Config {
     }
 
     switches! {
-        /// Segments that grow, page by page, in reserved address space.
+        /// Segments that grow, page by page, in reserved address space. RDMA, peers and other
+        /// processes may not reach into such memory as before, and with `max_split_size_mb` it grows
+        /// without bound (`docs/config.md`).
         expandable_segments
         /// Refuses what would exceed `per_process_memory_fraction` before asking the driver.
         throw_on_cudamalloc_oom

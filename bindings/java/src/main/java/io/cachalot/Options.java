@@ -205,7 +205,9 @@ public final class Options {
     }
 
     /**
-     * Segments that grow, page by page, in reserved address space.
+     * Segments that grow, page by page, in reserved address space. RDMA, peers and other processes may not
+     * reach into such memory as before, and with {@code max_split_size_mb} it grows without bound ({@code
+     * docs/config.md}).
      *
      * @param on whether it is on
      * @return this
