@@ -2,6 +2,9 @@
 # How tests are compiled. Most of the build's time is theirs, so they are lightly optimized, and the test framework
 # is parsed once for all of them.
 
+# What takes long to compile and no time to run. The C library's headers warn of _FORTIFY_SOURCE without optimization.
+set(CACHALOT_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE)
+
 find_package(GTest QUIET)
 if(GTest_FOUND)
   include(GoogleTest)
@@ -18,6 +21,10 @@ if(GTest_FOUND)
   add_library(cachalot_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
   target_link_libraries(cachalot_test_headers PRIVATE cachalot_test_flags)
   set_target_properties(cachalot_test_headers PROPERTIES CXX_EXTENSIONS OFF)
+  if(CMAKE_POSITION_INDEPENDENT_CODE)  # as the programs, or they could not use it
+    set_target_properties(cachalot_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(cachalot_test_headers PRIVATE -fPIE)
+  endif()
   target_precompile_headers(cachalot_test_headers PRIVATE
     <gtest/gtest.h> <algorithm> <fstream> <functional> <map> <random> <sstream> <string> <vector>)
 endif()

@@ -16,13 +16,19 @@ core=libcachalot.so.$((interface / 100)).$((interface % 100))
 out=$target/classes/META-INF/native/linux-$(uname -m)
 [ "$(uname -s)" = Linux ] || { echo "The native library is built on Linux only, not on $(uname -s)" >&2; exit 1; }
 
+# As CMake, with an option of the same name.
+hardening=
+[ "${CACHALOT_HARDENING-ON}" = OFF ] ||
+  hardening=$(sed -n "s/^[a-z]* *\(any\|$(uname -m)\) *-/-/p" "$root/capi/cmake/hardening.txt")
+
 # To a library from sources, against that in $out.
 compile() {
   to=$1
   shift
-  "${CC:-cc}" -std=c99 -O2 -Wall -Wextra -Wconversion -Werror -shared -fPIC -fvisibility=hidden \
+  # shellcheck disable=SC2086
+  "${CC:-cc}" -std=c99 -O2 -Wall -Wextra -Wconversion -Werror -shared -fPIC -fvisibility=hidden $hardening \
     -I"$home/include" -I"$home/include/linux" -I"$target/headers" -I"$root/capi/include" -I"$target/version" \
-    "$@" -o "$to" "$out/$core" -Wl,-z,defs -Wl,-z,now -s
+    "$@" -o "$to" "$out/$core" -Wl,-z,defs -s
 }
 
 if [ "${3-}" = tests ]; then

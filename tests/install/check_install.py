@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-import check_binaries
+from check_binaries import cache_entry, checks_for, faults
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -27,13 +27,6 @@ def run(*command, **options):
     if result.returncode != 0:
         sys.exit(f"failed: {' '.join(map(str, command))}\n{result.stdout}")
     return result.stdout
-
-
-def cache_entry(build, name):
-    for line in (build / "CMakeCache.txt").read_text().split("\n"):
-        if line.startswith(name + ":"):
-            return line.split("=", 1)[1]
-    sys.exit(f"{build}: no {name} in the cache")
 
 
 def expected_files(build):
@@ -63,7 +56,7 @@ def check_components(build, work):
     prefix = work / "prefix"
     run("cmake", "--install", build, "--prefix", prefix)
     compare("all components", files_under(prefix), {row[1] for row in expected})
-    lines, count = check_binaries.faults(prefix)
+    lines, count = faults(prefix, checks_for(build))
     if lines or not count:
         sys.exit("\n".join(lines) or f"{prefix}: no libraries and programs")
     return prefix

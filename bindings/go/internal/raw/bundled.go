@@ -4,8 +4,12 @@
 
 package raw
 
+// The second and the fourth line are what cgo allows of the library's capi/cmake/hardening.txt.
+
 // #cgo CPPFLAGS: -I${SRCDIR}/../source
+// #cgo CPPFLAGS: -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 // #cgo CXXFLAGS: -std=c++20 -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -pthread
+// #cgo LDFLAGS: -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 // #cgo LDFLAGS: -lm -ldl -pthread
 import "C"
 

@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources 0052850bbc27731ecfe0e023e9861c2bb587e3b31d47db9050915dede3fc926e
+// Of the sources c529ce9c2604540decbb20ff7f83ab73cdc79fc08511e647c9acb0b5dc2d088f

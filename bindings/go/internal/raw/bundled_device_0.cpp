@@ -20,4 +20,4 @@
 #include "../source/device/nvml.cpp.inc"
 #include "../source/device/sim_captures.cpp.inc"
 #include "../source/device/sim_controls.cpp.inc"
-// Of the sources 0052850bbc27731ecfe0e023e9861c2bb587e3b31d47db9050915dede3fc926e
+// Of the sources c529ce9c2604540decbb20ff7f83ab73cdc79fc08511e647c9acb0b5dc2d088f

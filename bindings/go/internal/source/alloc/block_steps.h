@@ -20,11 +20,15 @@ inline void DeviceAllocator::recycle(Shard& shard, Block* block) {
   block->home = 0;
   block->right = shard.spare_blocks;
   shard.spare_blocks = block;
-  if (has(kContexts | kMarks | kStaleUses)) [[unlikely]] {
-    block->detail().context = block->detail().segment_context = kNoContext;
-    block->detail().mark = 0;
-    stale_uses_.erase(block);
-  }
+  if (has(kContexts | kMarks | kStaleUses)) [[unlikely]]
+    forget_contexts(block);
+}
+
+// See Note [No object on a hit's stack].
+[[gnu::noinline]] inline void DeviceAllocator::forget_contexts(Block* block) {
+  block->detail().context = block->detail().segment_context = kNoContext;
+  block->detail().mark = 0;
+  stale_uses_.erase(block);
 }
 
 inline void DeviceAllocator::put_into_free_set(Block* block) {
@@ -57,10 +61,15 @@ inline bool DeviceAllocator::can_absorb(const Block* block, const Block* neighbo
 
 inline void DeviceAllocator::take_from_its_set(Block* block) {
   if (block->is(Block::kUnmapped)) {
-    shelf_of(block).pool->unmapped.erase(block);
+    take_from_unmapped_set(block);
   } else {
     take_from_free_set(block);
   }
+}
+
+// See Note [No object on a hit's stack].
+[[gnu::noinline]] inline void DeviceAllocator::take_from_unmapped_set(Block* block) {
+  shelf_of(block).pool->unmapped.erase(block);
 }
 
 // 11: the block takes a free neighbour in, and keeps its identity. pre: can_absorb.

@@ -229,6 +229,7 @@ class DeviceAllocator : private Duty {
   void merge_with(Shard& shard, Block* block, Neighbours free);
   static bool can_absorb(const Block* block, const Block* neighbour);
   void take_from_its_set(Block* block);
+  void take_from_unmapped_set(Block* block);
   void absorb_previous(Shard& shard, Block* block);
   void absorb_next(Shard& shard, Block* block);
   void put_into_free_set(Block* block);
@@ -253,6 +254,7 @@ class DeviceAllocator : private Duty {
 
   static Block* new_block(Shard& shard);
   void recycle(Shard& shard, Block* block);
+  void forget_contexts(Block* block);
   void reserve_blocks(Shard& shard, uint32_t count);
   static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
   static Shard& shard_of(const Block* block) { return *shelf_of(block).shard; }
