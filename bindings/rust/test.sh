@@ -85,16 +85,19 @@ cachalot = { path = "../cachalot" }
 cachalot-sys = { path = "../cachalot-sys" }
 END
   cp ../../examples/rust/first_block.rs "$folder/program/src/main.rs"
+  cp Cargo.lock "$folder/program"
   cd "$folder/program"
+  # Only the program itself is new in it: the crates of others stay as they are here.
+  "$cargo" update --quiet --workspace
   expected=$(cat "$here/../../examples/rust/expected/first_block.txt")
   # Without optimisation, to take less time.
   echo 'set(CMAKE_CXX_FLAGS_RELEASE "-O0 -DNDEBUG" CACHE STRING "")' > "$folder/quick.cmake"
   printed=$(CACHALOT_LIB_DIR='' CACHALOT_DRIVER=sim CMAKE_TOOLCHAIN_FILE="$folder/quick.cmake" \
-    "$cargo" run --quiet --features bundled)
+    "$cargo" run --quiet --locked --features bundled)
   [ "$printed" = "$expected" ]
   echo "built from the sources in the crate"
   if [ -n "${CACHALOT_LIB_DIR:-}" ]; then
-    [ "$(CACHALOT_DRIVER=sim "$cargo" run --quiet)" = "$expected" ]
+    [ "$(CACHALOT_DRIVER=sim "$cargo" run --quiet --locked)" = "$expected" ]
     echo "built against an installed library"
   fi
   cd "$here"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Fetches what the oracle is built from (packages of PyPI, unpacked, not installed) into FOLDER, and
-# builds it in FOLDER/build.
+# Fetches what the oracle is built from (packages of PyPI with the hashes of requirements.txt, unpacked, not
+# installed) into FOLDER, and builds it in FOLDER/build.
 # Usage: ./fetch.sh FOLDER [RELEASE]
 # RELEASE: 2.15.0 (default), 2.14.1, 2.13.0, 2.12.1 or 2.11.0; each into a folder of its own.
 set -euo pipefail
@@ -11,8 +11,14 @@ mkdir -p "${1:?usage: fetch.sh FOLDER [RELEASE]}/wheels"
 folder=$(cd "$1" && pwd)
 release=${2:-2.15.0}
 
-pip download -q --no-deps --disable-pip-version-check -d "$folder/wheels" "torch==$release" \
-  nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-nvml-dev==13.0.87
+grep -q "^torch==$release " "$here/requirements.txt" ||
+  { echo "requirements.txt has no torch $release" >&2; exit 2; }
+grep -v "^torch==" "$here/requirements.txt" >"$folder/requirements.txt"
+grep "^torch==$release " "$here/requirements.txt" >>"$folder/requirements.txt"
+machine=$(uname -m)
+pip download -q --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+  --python-version 311 --implementation cp --platform "manylinux_2_28_$machine" \
+  --platform "manylinux2014_$machine" -r "$folder/requirements.txt" -d "$folder/wheels"
 cd "$folder"
 unzip -qo "wheels/torch-$release-*.whl" 'torch/lib/libc10.so' 'torch/lib/libc10_cuda.so' \
   'torch/include/c10/*' 'torch/include/torch/headeronly/*' 'torch/cuda/_memory_viz.py' \

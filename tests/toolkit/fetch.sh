@@ -41,7 +41,7 @@ part=$target.part
 rm -rf "$part"
 mkdir -p "$part/wheels"
 echo "CUDA Toolkit: fetching it from PyPI"
-python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
+python3 -m pip download -q --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
   -r "$requirements" -d "$part/wheels"
 for wheel in "$part"/wheels/*.whl; do
   unzip -qo "$wheel" 'nvidia/*' -d "$part"
