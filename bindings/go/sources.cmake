@@ -97,11 +97,8 @@ if(NOT COMPARE)
   return()
 endif()
 
-string(RANDOM name)
-set(fresh /tmp/cachalot-go-${name})
-if(DEFINED ENV{TMPDIR})
-  set(fresh $ENV{TMPDIR}/cachalot-go-${name})
-endif()
+# A new folder that only this user can enter.
+execute_process(COMMAND mktemp -d OUTPUT_VARIABLE fresh OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 write_copy(${fresh})
 list_copy(${fresh} expected)
 list_copy(${module} found)
