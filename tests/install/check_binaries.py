@@ -127,7 +127,9 @@ def check_guards(binary):
 
 def check_fortified(binary):
     """Java's glue calls nothing that has such a check."""
-    if binary.is_shipped and binary.path.name != "libcachalot_jni.so" and not re.search(r" UND __(?!stack)\w+_chk\b", binary.text):
+    if not binary.is_shipped or binary.path.name == "libcachalot_jni.so":
+        return
+    if not re.search(r" UND __(?!stack)\w+_chk\b", binary.text):
         yield "the C library's checks of sizes are off (_FORTIFY_SOURCE)"
 
 

@@ -36,6 +36,14 @@ NO_CLIENTS = "tests/gpu/scripts/"
 # Copies of files that are checked where they come from; bindings/go/sources.cmake compares them.
 COPIES = ("bindings/go/internal/source/", "bindings/go/internal/raw/bundled_")
 
+# Where cgo is told how to compile the copy.
+GO_FLAGS = "bindings/go/internal/raw/bundled.go"
+
+# This file plants faults.
+TIDY = "tests/tidy/tidy.py"
+# What makes Cargo choose versions, or take those of Cargo.lock.
+CARGO = r"\bcargo\"? (build|run|test|doc|clippy|package|install)\b"
+
 # Words that stand for work left undone are split here, so that this file passes its own check.
 UNDONE = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"]) + r")\b")
 
@@ -183,6 +191,49 @@ def check_links(tree):
                 yield f"{path}: the link {target} names no heading"
 
 
+def check_hardening(tree):
+    """The sources in Go's module are compiled with what cgo allows of the flags, which is all for any machine."""
+    table, module = (tree.texts.get(path, "") for path in ("capi/cmake/hardening.txt", GO_FLAGS))
+    written = set(re.sub(r"^(?!// #cgo ).*$", "", module, flags=re.MULTILINE).split())
+    for flag in re.findall(r"^[a-z]+ +any +(-\S+)$", table, re.MULTILINE):
+        if flag not in written:
+            yield f"{GO_FLAGS}: it lacks {flag} of capi/cmake/hardening.txt"
+
+
+def joined_lines(text):
+    """Each with its number; one that goes on in the next ends in a backslash."""
+    number = 1
+    for line in re.split(r"(?<!\\)\n", text):
+        yield number, line
+        number += line.count("\n") + 1
+
+
+def check_downloads(tree):
+    """What is fetched from PyPI or crates.io is what it was when it was written down."""
+    for path, text in tree.texts.items():
+        for number, line in joined_lines(text):
+            if os.path.basename(path) == "requirements.txt" and re.match(r"[A-Za-z]", line):
+                if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line, re.DOTALL):
+                    yield f"{path}:{number}: has no version or no hash"
+            elif path.endswith((".sh", ".py")) and path != TIDY and not line.lstrip().startswith("#"):
+                if re.search(r"\bpip3? (install|download)\b", line) and "--require-hashes" not in line:
+                    yield f"{path}:{number}: fetches without --require-hashes"
+                if re.search(CARGO, line) and "--locked" not in line:
+                    yield f"{path}:{number}: Cargo chooses the versions without --locked"
+
+
+def check_places(tree):
+    """Scripts take nothing from a place that others choose: a known name in /tmp, or the current folder."""
+    for path, text in tree.of_kind(BUILD):
+        for number, line in enumerate(text.split("\n"), 1):
+            if path == TIDY or line.lstrip().startswith("#"):
+                continue
+            if "/tmp/" in line:
+                yield f"{path}:{number}: others can make /tmp/NAME first; mktemp makes a new one"
+            if re.search(r"\b(\w+PATH)=\S*((?<!\+):\$\{?\1\b|\$\{?\1\b\}?:(?!\+))", line):
+                yield f"{path}:{number}: an unset variable leaves an empty element, the current folder"
+
+
 def check_whitespace(tree):
     """Text ends in one line break and no line in a blank; tabs are for Makefiles."""
     for path, text in tree.of_kind(CODE + BUILD + (".md",)):
@@ -196,7 +247,8 @@ def check_whitespace(tree):
 
 
 CHECKS = [check_layers, check_clients, check_version, check_length, check_licence, check_words,
-          check_core, check_links, check_whitespace]
+          check_core, check_links, check_hardening,
+          check_downloads, check_places, check_whitespace]
 
 
 def findings(root):
@@ -205,11 +257,18 @@ def findings(root):
 
 
 SPDX = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
+SHELL = "#!/bin/sh\n# SPDX-License-Identifier: MIT OR Apache-2.0\n"
+HASH = "--hash=sha256:" + "0" * 64
 CLEAN = {
     "VERSION": "7.8.9\n",
     "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
     "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
     "core/device/a.h": SPDX + '#include "base/units.h"\n',
+    "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\n",
+    "tests/requirements.txt": f"# Of PyPI\na-b==1 \\\n  {HASH} \\\n  {HASH}\nc==2 {HASH}\n",
+    "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\ncargo build --locked\n"
+                      'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
+    GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n",
     "bindings/go/internal/source/alloc/a.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
 }
@@ -226,6 +285,15 @@ FAULTS = [
     ("core", "core/base/b.cpp", SPDX + 'auto home = std::getenv("HOME");\n'),
     ("links", "docs/b.md", "[gone](gone.md)\n"),
     ("links", "docs/b.md", "[gone](a.md#gone)\n"),
+    ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo CPPFLAGS: -fother\n"),
+    ("downloads", "docs/requirements.txt", f"a==1 {HASH}\nb==1\n"),
+    ("downloads", "docs/requirements.txt", f"a==1 \\\n  {HASH}\nb>=1 {HASH}\n"),
+    ("downloads", "docs/fetch.sh", SHELL + "python3 -m pip install -q a==1\n"),
+    ("downloads", "docs/fetch.sh", SHELL + "pip download \\\n  -r requirements.txt\n"),
+    ("downloads", "docs/fetch.sh", SHELL + '"$cargo" build --release\n'),
+    ("places", "docs/b.sh", SHELL + "exec >/tmp/name.log\n"),
+    ("places", "docs/b.sh", SHELL + 'LD_LIBRARY_PATH="$folder:$LD_LIBRARY_PATH" run\n'),
+    ("places", "docs/b.sh", SHELL + "export PYTHONPATH=${PYTHONPATH}:$folder\n"),
     ("whitespace", "docs/b.md", "text \n"),
     ("whitespace", "docs/b.md", "text"),
 ]
