@@ -87,44 +87,100 @@ def kinds(width, height, is_ink):
             **{name: (data, "black and white") for name, data in blacks.items()}}
 
 
+def damaged(kind, data):
+    """A chunk with another checksum."""
+    whole = chunk(kind, data)
+    return whole[:-1] + bytes([whole[-1] ^ 1])
+
+
+ROWS = packed([200] * 60, 8) * 20
+PLACES = packed([200] * 20, 8) * 20
+COLOURED, PLACED = head(20, 20, 8, COLOUR), head(20, 20, 8, PALETTE)
+COLOURS = chunk(b"PLTE", bytes(768))
+PACKED = zlib.compress(ROWS)
+PIXELS, PIXELS_OF_PALETTE = chunk(b"IDAT", PACKED), chunk(b"IDAT", zlib.compress(PLACES))
+
+
+def headed(*fields):
+    """An image with any head: its sides, depth, colour, compression, filter and interlacing."""
+    return SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", *fields)) + PIXELS + END
+
+
 def no_images():
     """What is no PNG image, or not all of one."""
-    rows = packed([200] * 60, 8) * 20
-    whole = picture(20, 20, 8, COLOUR, rows)
+    whole = COLOURED + PIXELS + END
     data = whole.index(b"IDAT")
     return {
         "nothing": b"",
         "text": b"no image",
         "only the signature": SIGNATURE,
         "no pixels": picture(20, 20, 8, COLOUR, b""),
-        "too few rows": picture(20, 20, 8, COLOUR, rows[:-61]),
+        "too few rows": picture(20, 20, 8, COLOUR, ROWS[:-61]),
+        "too few rows, interlaced": picture(20, 20, 8, COLOUR, ROWS, interlaced=True),
+        "pixels that break off": COLOURED + chunk(b"IDAT", PACKED[:len(PACKED) // 2]) + END,
+        "pixels that are not packed": COLOURED + chunk(b"IDAT", ROWS) + END,
+        "pixels of another method": COLOURED + chunk(b"IDAT", b"\x79\x9c" + PACKED[2:]) + END,
+        "pixels with a dictionary": COLOURED + chunk(b"IDAT", b"\x78\x20" + PACKED[2:]) + END,
+        "pixels with a window of 64 KiB": COLOURED + chunk(b"IDAT", b"\x88\x1c" + PACKED[2:]) + END,
         "the first half": whole[:data + 12],
+        "no end": whole[:-len(END)],
+        "a length beyond the file": COLOURED + PIXELS + struct.pack(">I", 1 << 31) + b"abCd" + END,
         "a wrong check sum": whole[:data + 8] + bytes([whole[data + 8] ^ 1]) + whole[data + 9:],
-        "no width": picture(0, 20, 8, COLOUR, b""),
-        "a depth of 3 bits": picture(20, 20, 3, GREY, bytes(9) * 20),
+        "a wrong check sum of the palette": PLACED + damaged(b"PLTE", bytes(768)) + PIXELS_OF_PALETTE + END,
+        "a wrong check sum of the end": COLOURED + PIXELS + damaged(b"IEND", b""),
+        "no width": headed(0, 20, 8, COLOUR, 0, 0, 0),
+        "no height": headed(20, 0, 8, COLOUR, 0, 0, 0),
+        "a width of 2^31": headed(1 << 31, 1, 1, GREY, 0, 0, 0),
+        "a depth of 3 bits": headed(20, 20, 3, GREY, 0, 0, 0),
+        "4 bits of colour": headed(20, 20, 4, COLOUR, 0, 0, 0),
+        "colours of kind 1": headed(20, 20, 8, 1, 0, 0, 0),
+        "another compression": headed(20, 20, 8, COLOUR, 1, 0, 0),
+        "another method of filters": headed(20, 20, 8, COLOUR, 0, 1, 0),
+        "another interlacing": headed(20, 20, 8, COLOUR, 0, 0, 2),
         "a filter that does not exist": picture(20, 20, 8, COLOUR, (b"\7" + bytes(60)) * 20),
-        "a palette image without palette": picture(20, 20, 8, PALETTE, bytes(21) * 20),
+        "a head of 14 bytes": SIGNATURE + chunk(b"IHDR", COLOURED[16:29] + b"\0") + PIXELS + END,
+        "two heads": COLOURED + COLOURED[8:] + PIXELS + END,
+        "text before the head": SIGNATURE + chunk(b"tEXt", b"a\0b") + COLOURED[8:] + PIXELS + END,
+        "text between the pixels": COLOURED + chunk(b"IDAT", PACKED[:9]) + chunk(b"tEXt", b"a\0b")
+                                   + chunk(b"IDAT", PACKED[9:]) + END,
+        "a chunk that has to be known": COLOURED + chunk(b"ABCD", b"x") + PIXELS + END,
+        "one behind the pixels": COLOURED + PIXELS + chunk(b"ABCD", b"x") + END,
+        "a palette image without palette": PLACED + PIXELS_OF_PALETTE + END,
+        "a palette behind the pixels": COLOURED + PIXELS + COLOURS + END,
+        "two palettes": PLACED + COLOURS * 2 + PIXELS_OF_PALETTE + END,
+        **{f"a palette of {size} bytes": PLACED + chunk(b"PLTE", bytes(size)) + PIXELS_OF_PALETTE + END
+           for size in (0, 7, 771)},
     }
 
 
 def oddities():
-    """What some take for an image, and some do not."""
-    rows, places = packed([200] * 60, 8) * 20, packed([200] * 20, 8) * 20
-    whole = picture(20, 20, 8, COLOUR, rows)
-    sums = zlib.compress(rows)
+    """What is wrong with these says nothing of their pixels: each is an image."""
     return {
-        "a palette of 7 bytes": picture(20, 20, 8, PALETTE, places, chunk(b"PLTE", bytes(7))),
-        "numbers beyond the palette": picture(20, 20, 8, PALETTE, places, chunk(b"PLTE", bytes(6))),
-        "more opacities than colours": picture(20, 20, 8, PALETTE, places,
-                                               chunk(b"PLTE", bytes(6)) + chunk(b"tRNS", bytes(200))),
-        "opacities before the palette": picture(20, 20, 8, PALETTE, places,
-                                                chunk(b"tRNS", bytes(1)) + chunk(b"PLTE", bytes(6))),
-        "a wrong sum of the pixels": head(20, 20, 8, COLOUR) + chunk(b"IDAT", sums[:-1] + bytes([sums[-1] ^ 1])) + END,
-        "more rows than there are": picture(20, 20, 8, COLOUR, rows * 2),
-        "a profile that unfolds": picture(20, 20, 8, COLOUR, rows,
-                                          chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(1 << 26)))),
-        "no end": whole[:-len(END)],
-        "more behind the end": whole + b"more",
+        **{f"pixels with {name}": COLOURED + chunk(b"IDAT", data) + END for name, data in {
+            "a byte more": zlib.compress(ROWS + b"x"), "rows more": zlib.compress(ROWS * 4000),
+            "a wrong sum": PACKED[:-1] + bytes([PACKED[-1] ^ 1]), "no sum": PACKED[:-4],
+            "something behind": PACKED + b"something"}.items()},
+        "pixels with another part behind": COLOURED + PIXELS + chunk(b"IDAT", b"something") + END,
+        "pixels with empty parts": COLOURED + chunk(b"IDAT", b"") + PIXELS + chunk(b"IDAT", b"") + END,
+        "numbers beyond the palette": PLACED + chunk(b"PLTE", bytes(6)) + PIXELS_OF_PALETTE + END,
+        "more colours than numbers": head(20, 20, 1, PALETTE) + COLOURS + chunk(b"IDAT", zlib.compress(bytes(80))) + END,
+        "a palette of a grey image": head(20, 20, 8, GREY) + COLOURS + PIXELS_OF_PALETTE + END,
+        "more opacities than colours": PLACED + chunk(b"PLTE", bytes(6)) + chunk(b"tRNS", bytes(200))
+                                       + PIXELS_OF_PALETTE + END,
+        "opacities before the palette": PLACED + chunk(b"tRNS", b"a") + COLOURS + PIXELS_OF_PALETTE + END,
+        "opacities behind the pixels": COLOURED + PIXELS + chunk(b"tRNS", bytes(6)) + END,
+        "opacities of an image that has them": picture(20, 20, 8, COLOUR_ALPHA, packed([200] * 80, 8) * 20,
+                                                       chunk(b"tRNS", bytes(6))),
+        "a text with a wrong check sum": COLOURED + damaged(b"tEXt", b"a\0b") + PIXELS + END,
+        "a profile that unfolds": COLOURED + chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(1 << 26))) + PIXELS + END,
+        "9 MiB that nobody knows": COLOURED + chunk(b"abCd", bytes(9 << 20)) + PIXELS + END,
+        **{f"{kind.decode()} that is broken": COLOURED + chunk(kind, b"abcd") * 2 + PIXELS + END
+           for kind in (b"gAMA", b"sRGB", b"cHRM", b"pHYs", b"sBIT", b"bKGD", b"iCCP", b"cICP", b"zTXt", b"iTXt", b"eXIf",
+                        b"tRNS", b"acTL", b"fcTL", b"fdAT")},
+        "a frame beyond the image": COLOURED + chunk(b"acTL", struct.pack(">II", 1, 0))
+                                    + chunk(b"fcTL", struct.pack(">IIIIIHHBB", 0, 90, 90, 0, 0, 1, 1, 0, 0)) + PIXELS + END,
+        "an end with something in it": COLOURED + PIXELS + chunk(b"IEND", b"x"),
+        "more behind the end": COLOURED + PIXELS + END + b"more",
     }
 
 

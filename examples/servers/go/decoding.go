@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -32,18 +31,12 @@ func tooManyPixels(number string) error {
 }
 
 // decode takes a PNG image of any kind.
-func decode(data []byte) (*picture, error) {
-	config, err := png.DecodeConfig(bytes.NewReader(data))
-	var unsupported png.UnsupportedError
-	switch {
-	case errors.As(err, &unsupported) && unsupported == "dimension overflow": // 2^60 pixels or more
-		return nil, tooManyPixels("2^60 or more")
-	case err != nil:
-		return nil, notPNG(err)
-	case config.Width*config.Height > maxPixels:
-		return nil, tooManyPixels(fmt.Sprintf("%d x %d", config.Width, config.Height))
+func decode(file []byte) (*picture, error) {
+	pixels, err := onlyPixels(file)
+	if err != nil {
+		return nil, err
 	}
-	decoded, err := png.Decode(bytes.NewReader(data))
+	decoded, err := png.Decode(bytes.NewReader(pixels))
 	if err != nil {
 		return nil, notPNG(err)
 	}

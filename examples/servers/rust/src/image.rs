@@ -4,8 +4,10 @@
 
 use std::io::Cursor;
 
+use crate::chunks::only_pixels;
+
 /// The most pixels that are taken.
-const MAX_PIXELS: usize = 16 << 20;
+pub const MAX_PIXELS: usize = 16 << 20;
 
 /// 8 bits for each of red, green and blue, row by row.
 pub struct Image {
@@ -44,40 +46,15 @@ impl From<png::DecodingError> for DecodeError {
     }
 }
 
-fn malformed(why: impl std::fmt::Display) -> DecodeError {
+pub fn malformed(why: impl std::fmt::Display) -> DecodeError {
     DecodeError::Malformed(format!("not a PNG image: {why}"))
-}
-
-/// Before anything is decoded or kept that grows with the image.
-fn check_size(info: &png::Info) -> Result<(), DecodeError> {
-    let (width, height) = (info.width as usize, info.height as usize);
-    if width.saturating_mul(height) > MAX_PIXELS {
-        let text =
-            format!("the image has {width} x {height} pixels, at most {MAX_PIXELS} are taken");
-        return Err(DecodeError::TooLarge(text));
-    }
-    Ok(())
-}
-
-/// The decoder takes a palette of any length, and panics over the rest of one that is not of whole
-/// colours.
-fn check_palette(info: &png::Info) -> Result<(), DecodeError> {
-    let bytes = info.palette.as_ref().map_or(3, |palette| palette.len());
-    if bytes == 0 || !bytes.is_multiple_of(3) || bytes > 3 * 256 {
-        return Err(malformed(format!("a palette of {bytes} bytes")));
-    }
-    Ok(())
 }
 
 impl Image {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut decoder = png::Decoder::new(Cursor::new(bytes));
+        let mut decoder = png::Decoder::new(Cursor::new(only_pixels(bytes)?));
         decoder.set_transformations(png::Transformations::normalize_to_color8());
-        decoder.set_ignore_text_chunk(true);
-        decoder.set_ignore_iccp_chunk(true);
-        check_size(decoder.read_header_info()?)?;
         let mut reader = decoder.read_info()?;
-        check_palette(reader.info())?;
         let size = reader.output_buffer_size().ok_or_else(|| malformed("it is too large"))?;
         let mut raw = vec![0; size];
         let frame = reader.next_frame(&mut raw)?;

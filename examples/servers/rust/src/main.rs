@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An OCR server on ONNX Runtime, whose memory is cachalot's. `examples/servers/README.md` has its interface.
 
+mod chunks;
 mod detection;
 mod http;
 mod image;

@@ -5,11 +5,13 @@ import java.io.ByteArrayOutputStream;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.zip.CRC32;
 
 /**
- * The chunks of a PNG file that say its pixels, which is all that ImageIO gets to see: it looks at no checksum, does
- * not miss an end, and refuses images for mistakes in what says nothing of their pixels.
+ * What a PNG file says of its pixels. All else in it is passed over unread, so that a mistake there is none of the
+ * image, whatever a decoder thinks of it: ImageIO looks at no checksum, does not miss an end, and refuses images for
+ * mistakes in what says nothing of their pixels.
  */
 final class Chunks {
   private static final long SIGNATURE = 0x89504E470D0A1A0AL;
@@ -21,19 +23,23 @@ final class Chunks {
   private static final int LOWER_CASE = 0x20;
 
   private final ByteBuffer file;
-  private final ByteArrayOutputStream kept;
+  private Header header;
+  private byte[] head;
+  private byte[] palette;
+  /** The compressed rows; null until some have come. */
+  private ByteArrayOutputStream data;
   /** The kind of the chunk before. */
   private String previous = "";
-  /** Whether one with pixels has come. */
-  private boolean hasData;
 
   private Chunks(byte[] png) {
     file = ByteBuffer.wrap(png);
-    kept = new ByteArrayOutputStream(png.length);
   }
 
-  /** The file with nothing else. What is behind its end is not looked at. */
-  static byte[] ofPixels(byte[] png) throws MalformedException {
+  /**
+   * The same image as a file with nothing but its pixels: every decoder takes it alike. Its size is looked at before
+   * anything is unpacked.
+   */
+  static byte[] ofPixels(byte[] png) throws MalformedException, TooLargeException {
     try {
       return new Chunks(png).read();
     } catch (BufferUnderflowException end) {
@@ -41,19 +47,18 @@ final class Chunks {
     }
   }
 
-  private byte[] read() throws MalformedException {
+  private byte[] read() throws MalformedException, TooLargeException {
     if (file.getLong() != SIGNATURE) {
       throw new MalformedException("not a PNG image: it does not begin as one");
     }
-    kept.write(file.array(), 0, file.position());
     while (!previous.equals("IEND")) {
       previous = next();
     }
-    return kept.toByteArray();
+    return rewrite();
   }
 
-  /** Reads a chunk, and keeps it if it says pixels; its kind. */
-  private String next() throws MalformedException {
+  /** Reads a chunk; its kind. */
+  private String next() throws MalformedException, TooLargeException {
     int start = file.position();
     int length = file.getInt();
     byte[] letters = new byte[4];
@@ -62,11 +67,12 @@ final class Chunks {
     if (length < 0 || length > file.remaining() - CHECKSUM) {
       throw new BufferUnderflowException();
     }
-    file.position(start + HEAD + length + CHECKSUM);
-    if ((letters[0] & LOWER_CASE) == 0) {
+    boolean isNeedless = (letters[0] & LOWER_CASE) != 0;
+    if (!isNeedless || previous.isEmpty()) {
       check(kind, start, length);
-      kept.write(file.array(), start, HEAD + length + CHECKSUM);
+      take(kind, file.slice(start + HEAD, length));
     }
+    file.position(start + HEAD + length + CHECKSUM);
     return kind;
   }
 
@@ -77,15 +83,61 @@ final class Chunks {
       throw new MalformedException("not a PNG image: a chunk " + kind + " has another checksum");
     }
     boolean isInPlace = switch (kind) {
-      case "IHDR" -> true;
-      case "PLTE" -> length > 0 && length <= MAX_PALETTE && length % 3 == 0;
-      case "IDAT" -> !hasData || previous.equals("IDAT");
-      case "IEND" -> hasData;
+      case "IHDR" -> length == Header.BYTES;
+      case "PLTE" -> palette == null && data == null && length > 0 && length <= MAX_PALETTE && length % 3 == 0;
+      case "IDAT" -> data == null || previous.equals("IDAT");
+      case "IEND" -> data != null;
       default -> false;
     };
     if (!isInPlace || previous.isEmpty() != kind.equals("IHDR")) {
       throw new MalformedException("not a PNG image: a chunk " + kind + " of " + length + " bytes is out of place");
     }
-    hasData |= kind.equals("IDAT");
+  }
+
+  private void take(String kind, ByteBuffer content) throws MalformedException, TooLargeException {
+    switch (kind) {
+      case "IHDR" -> {
+        head = bytes(content);
+        header = Header.read(content);
+      }
+      case "PLTE" -> palette = bytes(content);
+      case "IDAT" -> {
+        data = data == null ? new ByteArrayOutputStream() : data;
+        data.writeBytes(bytes(content));
+      }
+      default -> { } // the end
+    }
+  }
+
+  private static byte[] bytes(ByteBuffer content) {
+    byte[] bytes = new byte[content.remaining()];
+    content.duplicate().get(bytes);
+    return bytes;
+  }
+
+  private byte[] rewrite() throws MalformedException {
+    ByteArrayOutputStream kept = new ByteArrayOutputStream(file.limit());
+    kept.writeBytes(ByteBuffer.allocate(Long.BYTES).putLong(SIGNATURE).array());
+    write(kept, "IHDR", head);
+    if (header.isPalette()) {
+      if (palette == null) {
+        throw new MalformedException("not a PNG image: it has no palette");
+      }
+      write(kept, "PLTE", Arrays.copyOf(palette, 3 << header.depth())); // what the palette does not have is black
+    }
+    write(kept, "IDAT", Rows.repack(data.toByteArray(), header.rowBytes()));
+    write(kept, "IEND", new byte[0]);
+    return kept.toByteArray();
+  }
+
+  private static void write(ByteArrayOutputStream kept, String kind, byte[] content) {
+    byte[] letters = kind.getBytes(StandardCharsets.ISO_8859_1);
+    CRC32 sum = new CRC32();
+    sum.update(letters);
+    sum.update(content);
+    kept.writeBytes(ByteBuffer.allocate(Integer.BYTES).putInt(content.length).array());
+    kept.writeBytes(letters);
+    kept.writeBytes(content);
+    kept.writeBytes(ByteBuffer.allocate(Integer.BYTES).putInt((int) sum.getValue()).array());
   }
 }

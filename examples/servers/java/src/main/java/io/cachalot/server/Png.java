@@ -14,9 +14,6 @@ import javax.imageio.stream.MemoryCacheImageInputStream;
 
 /** Decodes images. Rasters are read, since {@code BufferedImage.getRGB} changes grey by a gamma. */
 final class Png {
-  /** The most pixels that are taken. */
-  private static final int MAX_PIXELS = 16 << 20;
-
   /** Pixels that are converted at a time, since a row may have all that an image can have. */
   private static final int PIECE = 4096;
 
@@ -28,12 +25,6 @@ final class Png {
     ImageReader reader = ImageIO.getImageReadersByFormatName("png").next();
     try (ImageInputStream stream = new MemoryCacheImageInputStream(new ByteArrayInputStream(pixels))) {
       reader.setInput(stream, true, true);
-      int width = reader.getWidth(0);
-      int height = reader.getHeight(0);
-      if ((long) width * height > MAX_PIXELS) {
-        throw new TooLargeException(
-            "the image has " + width + " x " + height + " pixels, at most " + MAX_PIXELS + " are taken");
-      }
       return convert(reader.read(0));
     } catch (IOException | RuntimeException malformed) { // it throws either, by what is wrong
       if (malformed.getCause() instanceof Error error) { // for want of Java's memory, say
