@@ -5,13 +5,19 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
+import urllib.parse
 
 from load import Client
 
 FETCHED = pathlib.Path(__file__).resolve().parents[3] / "build" / "onnxruntime"
+
+
+# What a supervisor gives a process before it kills it, and more than the 20 s of the interface.
+END = 30
 
 
 class Failed(Exception):
@@ -98,10 +104,10 @@ class Server:
         """As a supervisor does it. Its exit status, and the last line of its output."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(60)
+            status = self.process.wait(END)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise Failed("it did not end within 60 s of SIGTERM") from None
+            raise Failed(f"it did not end within {END} s of SIGTERM") from None
         self.reader.join(10)
         return status, self.lines[-1] if self.lines else ""
 
@@ -109,6 +115,46 @@ class Server:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+
+class Dripping(threading.Thread):
+    """A client that begins a request and then sends a byte now and then, so that none is late, until it is cut off."""
+
+    def __init__(self, server, start):
+        super().__init__(daemon=True)
+        self.begun, self.ended = start, threading.Event()
+        self.socket = connect(server)
+        self.socket.sendall(start)
+        self.start()
+
+    def run(self):
+        try:
+            while True:
+                self.socket.sendall(b"x")
+                time.sleep(0.05)
+        except OSError:
+            self.ended.set()
+
+
+class Unread(threading.Thread):
+    """A client that asks again and again and reads no answer, until it is cut off."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.socket = connect(server)
+        self.start()
+
+    def run(self):
+        try:
+            while True:
+                self.socket.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        except OSError:
+            pass
+
+
+def connect(server):
+    parts = urllib.parse.urlsplit(server.url)
+    return socket.create_connection((parts.hostname, parts.port))
 
 
 def wait_for(what, condition, seconds=10):

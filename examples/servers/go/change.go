@@ -98,10 +98,11 @@ func parseLimit(value json.RawMessage) (*uint64, error) {
 	return parseNumber(value)
 }
 
+// parseNumber takes what every language has a number for.
 func parseNumber(value json.RawMessage) (*uint64, error) {
-	number, err := strconv.ParseUint(string(value), 10, 64)
+	number, err := strconv.ParseUint(string(value), 10, 63)
 	if err != nil {
-		return nil, errors.New("a whole number of 0 or more is expected")
+		return nil, errors.New("a whole number from 0 to 2^63 - 1 is expected")
 	}
 	return &number, nil
 }

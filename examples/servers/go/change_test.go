@@ -11,11 +11,11 @@ import (
 )
 
 func TestAChangeIsWhatTheObjectNames(t *testing.T) {
-	wanted, err := parseChange([]byte(` {"config": "a:1", "memory_limit_bytes": null, "idle_ms": 18446744073709551615 } `))
+	wanted, err := parseChange([]byte(` {"config": "a:1", "memory_limit_bytes": null, "idle_ms": 9223372036854775807 } `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *wanted.config != "a:1" || *wanted.limit != cachalot.NoLimit || *wanted.idleMS != math.MaxUint64 ||
+	if *wanted.config != "a:1" || *wanted.limit != cachalot.NoLimit || *wanted.idleMS != math.MaxInt64 ||
 		wanted.watermark != nil {
 		t.Errorf("%+v", wanted)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 const (
 	// How often the server looks whether it is idle.
 	lookEvery = 100 * time.Millisecond
-	// How long a client may take for a request, for its next one, and for an answer.
-	patience = time.Minute
+	// How long a client may take for a request, for its next one, and for an answer; at the end for all that is left.
+	patience = 20 * time.Second
 )
 
 func main() {
@@ -78,13 +79,42 @@ func startTrimmer(server *server) (stop func()) {
 	}
 }
 
+// web is the port, and what is worked on for it.
+type web struct {
+	http.Server
+	patience time.Duration
+	// working are requests that a handler has.
+	working sync.WaitGroup
+}
+
 // newWeb waits so long for clients, and no longer: else one that stalls would keep the process from ending.
-func newWeb(handler http.Handler, patience time.Duration) *http.Server {
-	return &http.Server{Handler: handler, ReadTimeout: patience, DisableGeneralOptionsHandler: true}
+func newWeb(handler http.Handler, patience time.Duration) *web {
+	w := &web{patience: patience}
+	w.ReadTimeout = patience
+	w.DisableGeneralOptionsHandler = true
+	w.Handler = http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		w.working.Add(1)
+		defer w.working.Done()
+		handler.ServeHTTP(answer, request)
+	})
+	return w
+}
+
+// stop takes no more requests, answers those that were begun, and ends the connections that are left after a while.
+// No handler is at work then.
+func (w *web) stop() error {
+	limit, cancel := context.WithTimeout(context.Background(), w.patience)
+	defer cancel()
+	err := w.Shutdown(limit)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = w.Close()
+		w.working.Wait() // what waits for its client or its turn has ended with the connection
+	}
+	return err
 }
 
 // serve works until the process is told to end; what was begun is ended first, unless it is told again.
-func serve(address string, web *http.Server) error {
+func serve(address string, w *web) error {
 	told, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer forget()
 	listener, err := net.Listen("tcp", address)
@@ -93,14 +123,14 @@ func serve(address string, web *http.Server) error {
 	}
 	fmt.Printf("listening on %s\n", listener.Addr())
 	failed := make(chan error, 1)
-	go func() { failed <- web.Serve(listener) }()
+	go func() { failed <- w.Serve(listener) }()
 	select {
 	case err := <-failed:
 		return err
 	case <-told.Done():
 	}
 	forget() // the next signal ends the process
-	if err := web.Shutdown(context.Background()); err != nil {
+	if err := w.stop(); err != nil {
 		return err
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {

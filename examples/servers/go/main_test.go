@@ -74,7 +74,7 @@ func TestAClientThatStallsIsNotWaitedForWithoutEnd(t *testing.T) {
 		"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		web := httptest.NewUnstartedServer(nil)
-		web.Config = newWeb(newRoutes(withoutModels(1)), 10*time.Millisecond)
+		web.Config = &newWeb(newRoutes(withoutModels(1)), 10*time.Millisecond).Server
 		web.Start()
 		connection, err := net.Dial("tcp", web.Listener.Addr().String())
 		if err != nil {

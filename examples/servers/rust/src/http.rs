@@ -12,10 +12,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long the head of a request may take, and then its body: nobody keeps the server from its end.
+/// How long the head of a request may take, and then its body; at the end, all that was begun.
 pub const SLOWEST: Duration = Duration::from_secs(20);
 
-/// Until the process is told to end; what was begun is ended first.
+/// Until the process is told to end; what was begun is ended first, and what then is left of it is dropped
+/// with the runtime.
 pub async fn serve(address: &str, routes: Router) -> std::io::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
@@ -35,6 +36,7 @@ pub async fn serve(address: &str, routes: Router) -> std::io::Result<()> {
         tokio::spawn(connection); // an error of it is that the client has gone
     }
     drop(listener);
-    open.shutdown().await;
+    // Who takes longer has not sent a request, or does not read an answer.
+    let _ = tokio::time::timeout(SLOWEST, open.shutdown()).await;
     Ok(())
 }

@@ -42,8 +42,9 @@ impl<'a> Change<'a> {
     fn parse(wanted: &'a Value) -> Result<Self, String> {
         let mut change = Self::default();
         for (key, value) in wanted.as_object().ok_or("a JSON object is expected")? {
-            let number =
-                || value.as_u64().ok_or_else(|| format!("'{key}' is no whole number of 0 or more"));
+            let number = || {
+                whole(value).ok_or_else(|| format!("'{key}' is no whole number from 0 to 2^63 - 1"))
+            };
             match key.as_str() {
                 "config" => change.config = Some(value.as_str().ok_or("'config' is no text")?),
                 "memory_limit_bytes" if value.is_null() => change.limit = Some(None),
@@ -55,6 +56,11 @@ impl<'a> Change<'a> {
         }
         Ok(change)
     }
+}
+
+/// A number that every language has.
+pub fn whole(value: &Value) -> Option<u64> {
+    value.as_i64().and_then(|number| u64::try_from(number).ok())
 }
 
 fn text(error: impl std::fmt::Display) -> String {

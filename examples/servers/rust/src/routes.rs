@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::SLOWEST;
 use crate::image::DecodeError;
+use crate::memory::whole;
 use crate::pool::Failure;
 use crate::server::{InferError, Server};
 
@@ -182,7 +183,7 @@ async fn configure(State(shared): State<Shared>, Body(body): Body<MAX_OBJECT>) -
 /// Without a body everything that is free goes.
 async fn trim(State(shared): State<Shared>, Body(body): Body<MAX_OBJECT>) -> Response {
     let Some((keep, idle)) = trim_numbers(&body) else {
-        let text = "an object with keep_bytes and min_idle_ms, numbers of 0 or more, is expected";
+        let text = "an object with keep_bytes and min_idle_ms, whole numbers from 0 to 2^63 - 1, is expected";
         return error(StatusCode::BAD_REQUEST, text);
     };
     apart(shared.server, move |server| {
@@ -201,8 +202,8 @@ fn trim_numbers(body: &[u8]) -> Option<(u64, u64)> {
     let (mut keep, mut idle) = (0, 0);
     for (key, value) in serde_json::from_slice::<Value>(body).ok()?.as_object()? {
         match key.as_str() {
-            "keep_bytes" => keep = value.as_u64()?,
-            "min_idle_ms" => idle = value.as_u64()?,
+            "keep_bytes" => keep = whole(value)?,
+            "min_idle_ms" => idle = whole(value)?,
             _ => return None,
         }
     }

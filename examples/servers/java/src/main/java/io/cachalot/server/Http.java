@@ -9,6 +9,7 @@ import java.net.InetSocketAddress;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import org.xnio.Options;
 
 /** The server's port: it listens until {@code stop}. */
 final class Http {
@@ -16,18 +17,24 @@ final class Http {
   /** Of what answers at once: statistics and settings. */
   private static final int OTHER_THREADS = 2;
 
-  /** At the end: how long a request whose rest does not come, or whose answer nobody reads, is waited for. */
-  private static final long REST_MS = 5000;
+  /** How long a client may take for a request, and for its answer; at the end, for all that is left. */
+  private static final int PATIENCE_MS = 20_000;
 
+  private final int patienceMs;
   private final String address;
   private final ThreadPoolExecutor workers;
   private final GracefulShutdownHandler handler;
   private final Undertow undertow;
 
   Http(Server server, Settings settings) {
+    this(server, settings, PATIENCE_MS);
+  }
+
+  Http(Server server, Settings settings, int patienceMs) {
+    this.patienceMs = patienceMs;
     address = settings.address();
     workers = (ThreadPoolExecutor) Executors.newFixedThreadPool(settings.workers());
-    handler = Handlers.gracefulShutdown(new Routes(server, workers).handler());
+    handler = Handlers.gracefulShutdown(new Routes(server, workers, patienceMs).handler());
     InetSocketAddress place = place(address);
     undertow = Undertow.builder()
         .addHttpListener(place.getPort(), place.getHostString(), Routes.withErrors(handler))
@@ -35,6 +42,9 @@ final class Http {
         .setWorkerThreads(OTHER_THREADS)
         // The routes count what a body has; this also counts how it is cut into chunks, and ends the connection.
         .setServerOption(UndertowOptions.MAX_ENTITY_SIZE, 2L * Routes.MAX_BODY)
+        .setServerOption(UndertowOptions.REQUEST_PARSE_TIMEOUT, patienceMs)
+        .setServerOption(UndertowOptions.NO_REQUEST_TIMEOUT, patienceMs)
+        .setSocketOption(Options.WRITE_TIMEOUT, patienceMs)
         .build();
   }
 
@@ -61,13 +71,15 @@ final class Http {
     return (host.contains(":") ? "[" + host + "]" : host) + ":" + place.getPort();
   }
 
-  /** Takes no new request, and waits until those that were begun are answered. */
+  /**
+   * Takes no new request, waits until those that were begun are answered, and ends the connections that are left
+   * after a while. Nobody is at work then.
+   */
   void stop() throws InterruptedException {
     handler.shutdown(); // later ones are refused; a suspended listener would end those that are under way too
-    while (!handler.awaitShutdown(REST_MS) && workers.getActiveCount() > 0) {
-      // those that are worked on are waited for
-    }
+    handler.awaitShutdown(patienceMs);
     undertow.stop();
+    workers.getQueue().clear(); // who waits for a turn has no connection any more
     workers.shutdown();
     workers.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
   }

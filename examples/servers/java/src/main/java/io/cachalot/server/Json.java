@@ -54,7 +54,7 @@ final class Json {
   static long number(Map.Entry<String, JsonNode> row) {
     JsonNode value = row.getValue();
     if (!value.isIntegralNumber() || !value.canConvertToLong() || value.longValue() < 0) {
-      throw new IllegalArgumentException("'" + row.getKey() + "' is no whole number of 0 or more");
+      throw new IllegalArgumentException("'" + row.getKey() + "' is no whole number from 0 to 2^63 - 1");
     }
     return value.longValue();
   }

@@ -15,6 +15,9 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import org.xnio.IoUtils;
+import org.xnio.XnioExecutor;
 
 /** The HTTP interface of examples/servers/README.md. */
 final class Routes {
@@ -24,6 +27,7 @@ final class Routes {
   private final Server server;
   /** Has as many threads as requests are worked on at a time; the others wait for one. */
   private final Executor workers;
+  private final int patienceMs;
 
   /** Answers a request whose body has been read. */
   @FunctionalInterface
@@ -31,9 +35,10 @@ final class Routes {
     void to(HttpServerExchange exchange, byte[] body) throws Exception;
   }
 
-  Routes(Server server, Executor workers) {
+  Routes(Server server, Executor workers, int patienceMs) {
     this.server = server;
     this.workers = workers;
+    this.patienceMs = patienceMs;
   }
 
   HttpHandler handler() {
@@ -76,11 +81,12 @@ final class Routes {
   }
 
   /**
-   * Reads the body on the thread of the connection, and answers on another one.
+   * Reads the body on the thread of the connection, and answers on another one. A client that takes too long loses
+   * its connection.
    *
    * @param executor null: the server's own, which never waits for a model
    */
-  private static HttpHandler withBody(Executor executor, Answer answer) {
+  private HttpHandler withBody(Executor executor, Answer answer) {
     return Handlers.httpContinueRead(exchange -> {
       if (isTooLong(exchange.getRequestHeaders().getFirst(Headers.CONTENT_LENGTH))) {
         refuse(exchange, new Receiver.RequestToLargeException());
@@ -88,9 +94,17 @@ final class Routes {
       }
       Receiver receiver = exchange.getRequestReceiver();
       receiver.setMaxBufferSize(MAX_BODY);
+      XnioExecutor.Key deadline = exchange.getIoThread().executeAfter(
+          () -> IoUtils.safeClose(exchange.getConnection()), patienceMs, TimeUnit.MILLISECONDS);
       receiver.receiveFullBytes(
-          (each, body) -> each.dispatch(executor, (HttpHandler) later -> answer(later, body, answer)),
-          (each, failure) -> refuse(each, failure));
+          (each, body) -> {
+            deadline.remove();
+            each.dispatch(executor, (HttpHandler) later -> answer(later, body, answer));
+          },
+          (each, failure) -> {
+            deadline.remove();
+            refuse(each, failure);
+          });
     });
   }
 

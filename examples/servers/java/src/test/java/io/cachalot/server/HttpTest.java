@@ -167,13 +167,31 @@ class HttpTest {
   @Test
   @Timeout(HANGS_MS / 1000)
   void aRequestWhoseRestDoesNotComeDoesNotHinderTheEnd() throws Exception {
-    Http other = new Http(server, Settings.from(ENVIRONMENT));
+    Http other = new Http(server, Settings.from(ENVIRONMENT), 1000);
     int otherPort = port(other.start());
     try (Socket half = begin(otherPort, "POST", "/infer", "Expect: 100-continue\r\nContent-Length: 100\r\n")) {
       assertEquals(100, status(half)); // so it has been seen
       assertEquals("", line(half.getInputStream()));
       other.stop();
       assertEquals(-1, half.getInputStream().read());
+    }
+  }
+
+  /** It sends something all the time, so none of its bytes is late. */
+  @Test
+  @Timeout(HANGS_MS / 1000)
+  void aRequestThatDripsLosesItsConnection() throws Exception {
+    Http other = new Http(server, Settings.from(ENVIRONMENT), 1000);
+    int otherPort = port(other.start());
+    try (Socket dripping = begin(otherPort, "POST", "/infer", "Content-Length: 1000000\r\n")) {
+      assertThrows(IOException.class, () -> {
+        while (true) {
+          send(dripping.getOutputStream(), "x");
+          Thread.sleep(20);
+        }
+      });
+    } finally {
+      other.stop();
     }
   }
 }
