@@ -72,7 +72,7 @@ check_static() {
 
 run_test() {
   go test -count=1 . ./internal/raw
-  for name in first_block streams out_of_memory two_models; do
+  for name in first_block streams out_of_memory fragmentation two_models; do
     (cd "$examples" && CACHALOT_DRIVER=sim:1GiB go run "./$name") >"$out/$name.txt"
     cmp "$out/$name.txt" "$examples/expected/$name.txt"
     echo "examples/go/$name prints what it should"

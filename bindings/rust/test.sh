@@ -42,7 +42,7 @@ doc() {
 
 # Names of programs and what each prints.
 examples() {
-  for name in first_block streams out_of_memory two_models; do
+  for name in first_block streams out_of_memory fragmentation two_models; do
     CACHALOT_DRIVER=sim:1GiB "$cargo" run --quiet --locked -p cachalot-examples --bin "$name" \
       > "target/$name.out"
     if ! cmp "target/$name.out" "../../examples/rust/expected/$name.txt"; then
