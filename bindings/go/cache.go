@@ -3,6 +3,7 @@
 package cachalot
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -28,6 +29,20 @@ func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
 	return a.do(func(r raw.Allocator) error {
 		return raw.EmptyDeviceCacheOnStream(r, narrow(device), raw.Stream(current))
 	})
+}
+
+// EmptyCacheAfter calls what allocates, and then gives all cached memory back to the driver, also where it panics: for
+// a phase whose sizes nobody needs again. The error is that of the call, joined with that of emptying. A cache that is
+// closed by then is empty.
+//
+//	err := allocator.EmptyCacheAfter(func() error { return warmUp(allocator) })
+func (a *Allocator) EmptyCacheAfter(phase func() error) (err error) {
+	defer func() {
+		if failed := a.EmptyCache(); !isClosed(failed) {
+			err = errors.Join(err, failed)
+		}
+	}()
+	return phase()
 }
 
 // Trim gives idle memory back to the driver, longest idle first, until no more than keepBytes are reserved (live

@@ -18,7 +18,7 @@ messages over NVIDIA GPUs, host memory, or a simulated device.
 
 # Building
 
-The package needs cgo and a C compiler. It finds the library by pkg-config; with the build tag cachalot_bundled it
+The package needs cgo and a C compiler; without them the compiler says that cachalot_needs_cgo is undefined. It finds the library by pkg-config; with the build tag cachalot_bundled it
 compiles the library from the sources inside of the module, which needs a C++20 compiler and nothing else:
 
 	go build -tags cachalot_bundled

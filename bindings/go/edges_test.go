@@ -4,6 +4,7 @@ package cachalot_test
 
 import (
 	"errors"
+	"io"
 	"math"
 	"testing"
 	"time"
@@ -137,4 +138,28 @@ func TestABatchSaysWhichAddressCouldNotBeFreed(t *testing.T) {
 	if err := a.FreeAddresses(addresses); !errors.Is(err, cachalot.ErrClosed) {
 		t.Error(err)
 	}
+}
+
+func TestAPhaseLeavesNothingInTheCacheHoweverItEnds(t *testing.T) {
+	a := simulated(t)
+	phase := func(end func() error) func() error {
+		return func() error {
+			works(t, block(t, a, mib, 0).Close())
+			same(t, "cached", a.MemoryReserved(0) > 0, true)
+			return end()
+		}
+	}
+	empty := func() { t.Helper(); same(t, "reserved", a.MemoryReserved(0), 0) }
+	works(t, a.EmptyCacheAfter(phase(func() error { return nil })))
+	empty()
+	if err := a.EmptyCacheAfter(phase(func() error { return io.EOF })); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	empty()
+	func() {
+		defer func() { same[any](t, "panic", recover(), "expected") }()
+		_ = a.EmptyCacheAfter(phase(func() error { panic("expected") }))
+	}()
+	empty()
+	works(t, a.EmptyCacheAfter(phase(func() error { return a.Close() })))
 }

@@ -6,6 +6,7 @@
 #
 #   lint      gofmt, go vet, staticcheck; the module needs no other
 #   test      all tests, all golden files; the programs of examples/go print what they should
+#   nocgo     without cgo the compiler says why it does not work
 #   strict    the tests once more with Go's strictest checks of what is passed to C, collecting at every chance
 #   race      the tests once more with the race detector
 #   fuzz      the fuzz targets, CACHALOT_FUZZ_SECONDS (4) seconds each
@@ -79,6 +80,18 @@ run_test() {
   done
 }
 
+# Who has no C compiler, or has cgo off, is told so, and nothing else.
+run_nocgo() {
+  for tags in '' cachalot_bundled; do
+    if CGO_ENABLED=0 go build -tags "$tags" . 2>"$out/nocgo.log"; then
+      echo "it builds without cgo" >&2
+      return 1
+    fi
+    grep -q 'undefined: cachalot_needs_cgo__install_a_C_compiler_and_set_CGO_ENABLED_to_1$' "$out/nocgo.log"
+    [ "$(wc -l <"$out/nocgo.log")" -eq 2 ] # the package's name, and this
+  done
+}
+
 run_strict() {
   GOEXPERIMENT=cgocheck2 GOGC=1 go test -count=1 -short . ./internal/raw
 }
@@ -147,10 +160,10 @@ run_consumer() {
 }
 
 mkdir -p "$out"
-[ $# -gt 0 ] || set -- lint test strict race fuzz bench consumer
+[ $# -gt 0 ] || set -- lint test nocgo strict race fuzz bench consumer
 for part; do
   case $part in
-    lint | test | strict | race | fuzz | bench | consumer | asan)
+    lint | test | nocgo | strict | race | fuzz | bench | consumer | asan)
       begin=$(date +%s)
       "run_$part"
       echo "$part: $(($(date +%s) - begin)) s"
