@@ -29,6 +29,14 @@ func (a *activity) end() {
 	a.isTrimmed = false
 }
 
+// touch: somebody has asked for something, who may have left memory behind.
+func (a *activity) touch() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.since = time.Now()
+	a.isTrimmed = false
+}
+
 // startTrim: nobody has worked for so long, and nothing was given back since. It is true once.
 func (a *activity) startTrim(idleMS uint64) bool {
 	a.mutex.Lock()

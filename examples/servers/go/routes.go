@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// The most bytes of a request.
-const maxBody = 32 << 20
+// The most bytes of an image, and of an object.
+const maxImage, maxObject = 32 << 20, 64 << 10
 
 // routes are the HTTP interface of examples/servers/README.md: functions by path and method.
 type routes struct {
@@ -50,6 +50,9 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		respondError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s has no %s", request.URL.Path, request.Method))
 		return
 	}
+	if request.Method == http.MethodPost {
+		defer r.server.activity.touch() // a body is garbage now, also one that was refused
+	}
 	handle(w, request)
 }
 
@@ -79,11 +82,11 @@ func respondWith(w http.ResponseWriter, value any, err error) {
 }
 
 // readBody takes no more than the most.
-func readBody(w http.ResponseWriter, request *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
+func readBody(w http.ResponseWriter, request *http.Request, most int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, most))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, &badRequest{fmt.Sprintf("the body has more than %d bytes", maxBody), true}
+		return nil, &badRequest{fmt.Sprintf("the body has more than %d bytes", most), true}
 	}
 	if err != nil {
 		return nil, &badRequest{text: fmt.Sprintf("the body can not be read: %v", err)}
@@ -108,7 +111,7 @@ func (r *routes) infer(w http.ResponseWriter, request *http.Request) {
 
 func (r *routes) inferBody(w http.ResponseWriter, request *http.Request) (found *answer, err error) {
 	defer takePanic(&err)
-	body, err := readBody(w, request)
+	body, err := readBody(w, request, maxImage)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +174,7 @@ func (r *routes) configure(w http.ResponseWriter, request *http.Request) {
 }
 
 func (r *routes) configureBody(w http.ResponseWriter, request *http.Request) error {
-	body, err := readBody(w, request)
+	body, err := readBody(w, request, maxObject)
 	if err != nil {
 		return err
 	}
@@ -193,7 +196,7 @@ func (r *routes) trim(w http.ResponseWriter, request *http.Request) {
 }
 
 func readTrim(w http.ResponseWriter, request *http.Request) (keep, minIdleMS uint64, err error) {
-	body, err := readBody(w, request)
+	body, err := readBody(w, request, maxObject)
 	if err != nil {
 		return 0, 0, err
 	}

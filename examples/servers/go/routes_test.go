@@ -62,7 +62,7 @@ func TestAnotherPathIsNotFound(t *testing.T) {
 
 func TestABodyThatIsTooLargeIsRefusedAndCounted(t *testing.T) {
 	s := withoutModels(1)
-	request := httptest.NewRequest("POST", "/infer", bytes.NewReader(make([]byte, maxBody+1)))
+	request := httptest.NewRequest("POST", "/infer", bytes.NewReader(make([]byte, maxImage+1)))
 	if answer := ask(t, s, request); answer.StatusCode != 413 {
 		t.Error(answer.Status)
 	}

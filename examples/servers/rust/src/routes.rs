@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ struct Shared {
 }
 
 pub fn routes(server: Arc<Server>, workers: usize) -> Router {
-    let workers = Arc::new(Semaphore::new(workers));
+    let shared = Shared { server, workers: Arc::new(Semaphore::new(workers)) };
     // HEAD would be answered as GET is.
     Router::new()
         .route("/infer", post(infer))
@@ -42,7 +43,18 @@ pub fn routes(server: Arc<Server>, workers: usize) -> Router {
         .route("/trim", post(trim))
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
-        .with_state(Shared { server, workers })
+        .layer(middleware::from_fn_with_state(shared.clone(), note))
+        .with_state(shared)
+}
+
+/// A body is garbage once it is answered, also one that was refused.
+async fn note(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let has_body = request.method() == Method::POST;
+    let response = next.run(request).await;
+    if has_body {
+        shared.server.touch();
+    }
+    response
 }
 
 fn answer(status: StatusCode, value: &Value) -> Response {

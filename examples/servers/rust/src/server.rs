@@ -35,6 +35,13 @@ struct Activity {
     is_trimmed: bool,
 }
 
+impl Activity {
+    fn touch(&mut self) {
+        self.since = Instant::now();
+        self.is_trimmed = false;
+    }
+}
+
 /// Somebody works, until this is dropped.
 struct Working<'a>(&'a Server);
 
@@ -49,8 +56,7 @@ impl Drop for Working<'_> {
     fn drop(&mut self) {
         let mut activity = self.0.activity();
         activity.working -= 1;
-        activity.since = Instant::now();
-        activity.is_trimmed = false;
+        activity.touch();
     }
 }
 
@@ -124,6 +130,12 @@ impl Server {
         if let Some(Err(error)) = trimmed {
             eprintln!("memory is not given back: {error}");
         }
+        give_back_free_memory();
+    }
+
+    /// Somebody has asked for something, who may have left memory behind.
+    pub fn touch(&self) {
+        self.activity().touch();
     }
 
     /// Changes what a JSON object names.
@@ -158,6 +170,15 @@ impl Server {
         self.detection.close()?;
         self.recognition.close()?;
         self.memory.close()
+    }
+}
+
+/// The C library's, where bodies and images were: it keeps what lies below memory that is in use.
+fn give_back_free_memory() {
+    // SAFETY: it may be called at any time, by any thread.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

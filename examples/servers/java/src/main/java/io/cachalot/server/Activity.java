@@ -27,6 +27,12 @@ final class Activity {
     return true;
   }
 
+  /** Somebody has asked for something, who may have left memory behind. */
+  synchronized void touch() {
+    since = System.nanoTime();
+    isTrimmed = false;
+  }
+
   /** The watermark may be another one. */
   synchronized void changed() {
     isTrimmed = false;
@@ -34,8 +40,7 @@ final class Activity {
 
   private synchronized void end() {
     working--;
-    since = System.nanoTime();
-    isTrimmed = false;
+    touch();
   }
 
   /** One who works. */

@@ -9,6 +9,7 @@ import io.undertow.server.HttpServerExchange;
 import io.undertow.server.RequestTooBigException;
 import io.undertow.server.RoutingHandler;
 import io.undertow.util.Headers;
+import io.undertow.util.Methods;
 import io.undertow.util.StatusCodes;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -21,8 +22,9 @@ import org.xnio.XnioExecutor;
 
 /** The HTTP interface of examples/servers/README.md. */
 final class Routes {
-  /** The most bytes of a request. */
+  /** The most bytes of an image, and of an object. */
   static final int MAX_BODY = 32 << 20;
+  private static final int MAX_OBJECT = 64 << 10;
 
   private final Server server;
   /** Has as many threads as requests are worked on at a time; the others wait for one. */
@@ -43,15 +45,15 @@ final class Routes {
 
   HttpHandler handler() {
     return new RoutingHandler()
-        .post("/infer", counted(withBody(workers, this::infer)))
-        .get("/stats", withBody(null, (exchange, body) -> json(exchange, StatusCodes.OK, server.stats())))
-        .get("/memory", withBody(null, (exchange, body) ->
+        .post("/infer", counted(withBody(MAX_BODY, workers, this::infer)))
+        .get("/stats", withBody(MAX_OBJECT, null, (exchange, body) -> json(exchange, StatusCodes.OK, server.stats())))
+        .get("/memory", withBody(MAX_OBJECT, null, (exchange, body) ->
             text(exchange, "text/plain; charset=utf-8", server.memory().summary())))
-        .get("/metrics", withBody(null, (exchange, body) ->
+        .get("/metrics", withBody(MAX_OBJECT, null, (exchange, body) ->
             text(exchange, "text/plain; version=0.0.4; charset=utf-8", server.memory().metrics())))
-        .get("/config", withBody(null, (exchange, body) -> config(exchange)))
-        .post("/config", withBody(null, this::configure))
-        .post("/trim", withBody(null, this::trim))
+        .get("/config", withBody(MAX_OBJECT, null, (exchange, body) -> config(exchange)))
+        .post("/config", withBody(MAX_OBJECT, null, this::configure))
+        .post("/trim", withBody(MAX_OBJECT, null, this::trim))
         .setFallbackHandler(exchange -> error(exchange, StatusCodes.NOT_FOUND, "there is no such path"))
         .setInvalidMethodHandler(exchange ->
             error(exchange, StatusCodes.METHOD_NOT_ALLOWED, "this path has another method"));
@@ -84,16 +86,23 @@ final class Routes {
    * Reads the body on the thread of the connection, and answers on another one. A client that takes too long loses
    * its connection.
    *
+   * @param most bytes of the body
    * @param executor null: the server's own, which never waits for a model
    */
-  private HttpHandler withBody(Executor executor, Answer answer) {
+  private HttpHandler withBody(int most, Executor executor, Answer answer) {
     return Handlers.httpContinueRead(exchange -> {
-      if (isTooLong(exchange.getRequestHeaders().getFirst(Headers.CONTENT_LENGTH))) {
-        refuse(exchange, new Receiver.RequestToLargeException());
+      if (exchange.getRequestMethod().equals(Methods.POST)) {
+        exchange.addExchangeCompleteListener((done, next) -> {
+          server.touch(); // a body is garbage now, also one that was refused
+          next.proceed();
+        });
+      }
+      if (isTooLong(exchange.getRequestHeaders().getFirst(Headers.CONTENT_LENGTH), most)) {
+        refuse(exchange, new Receiver.RequestToLargeException(), most);
         return;
       }
       Receiver receiver = exchange.getRequestReceiver();
-      receiver.setMaxBufferSize(MAX_BODY);
+      receiver.setMaxBufferSize(most);
       XnioExecutor.Key deadline = exchange.getIoThread().executeAfter(
           () -> IoUtils.safeClose(exchange.getConnection()), patienceMs, TimeUnit.MILLISECONDS);
       receiver.receiveFullBytes(
@@ -103,26 +112,26 @@ final class Routes {
           },
           (each, failure) -> {
             deadline.remove();
-            refuse(each, failure);
+            refuse(each, failure, most);
           });
     });
   }
 
   /** Undertow would make room for as much as is announced. */
-  private static boolean isTooLong(String announced) {
+  private static boolean isTooLong(String announced, int most) {
     try {
-      return announced != null && Long.parseLong(announced) > MAX_BODY;
+      return announced != null && Long.parseLong(announced) > most;
     } catch (NumberFormatException beyondAll) { // else Undertow has refused it
       return true;
     }
   }
 
-  private static void refuse(HttpServerExchange exchange, IOException failure) {
+  private static void refuse(HttpServerExchange exchange, IOException failure, int most) {
     exchange.setPersistent(false); // what is still to come of the body is not read
     boolean isTooLarge =
         failure instanceof Receiver.RequestToLargeException || failure instanceof RequestTooBigException;
     error(exchange, isTooLarge ? StatusCodes.REQUEST_ENTITY_TOO_LARGE : StatusCodes.BAD_REQUEST,
-        isTooLarge ? "at most " + MAX_BODY + " bytes are taken" : String.valueOf(failure.getMessage()));
+        isTooLarge ? "at most " + most + " bytes are taken" : String.valueOf(failure.getMessage()));
   }
 
   private static void answer(HttpServerExchange exchange, byte[] body, Answer answer) {

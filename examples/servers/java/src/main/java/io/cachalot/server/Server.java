@@ -74,6 +74,11 @@ final class Server {
     return answer;
   }
 
+  /** Somebody has asked for something, who may have left memory behind. */
+  void touch() {
+    activity.touch();
+  }
+
   /** To be called again and again: gives memory back once nobody has asked for the idle time. */
   void trimWhenIdle() {
     if (!activity.isToBeTrimmed(memory.idle())) {
