@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The copy of the C++ sources inside of the Go module, for the build tag cachalot_bundled.
+# The copy of the C++ sources inside of the Go module, for the build tag cachalot_bundled, and of the licences' texts.
 #
 #   cmake -P sources.cmake                writes it
 #   cmake -DCOMPARE=ON -P sources.cmake   compares it with the sources
@@ -69,7 +69,13 @@ function(write_digest module)
   endforeach()
 endfunction()
 
+# Of what lies above its folder a module gets LICENSE only, which names the others.
+set(licences LICENSE LICENSE-APACHE LICENSE-MIT)
+
 function(write_copy module)
+  foreach(licence IN LISTS licences)
+    configure_file(${root}/${licence} ${module}/${licence} COPYONLY)
+  endforeach()
   foreach(layer IN LISTS layers)
     write_layer(${module} ${layer})
   endforeach()
@@ -83,7 +89,7 @@ function(write_copy module)
 endfunction()
 
 function(list_copy module result)
-  file(GLOB_RECURSE files RELATIVE ${module} ${module}/internal/source/* ${module}/internal/raw/bundled_*.cpp)
+  file(GLOB_RECURSE files RELATIVE ${module} ${module}/internal/source/* ${module}/internal/raw/bundled_*.cpp ${module}/LICENSE*)
   set(${result} ${files} PARENT_SCOPE)
 endfunction()
 

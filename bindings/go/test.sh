@@ -124,7 +124,6 @@ write_proxy() {
   rm -rf "$out/zip" "$out/proxy"
   mkdir -p "$out/zip/cachalot.io/go@$version" "$out/proxy/cachalot.io/go/@v"
   cp -r . "$out/zip/cachalot.io/go@$version"
-  cp "$root"/LICENSE* "$out/zip/cachalot.io/go@$version"
   (cd "$out/zip" && cmake -E tar cf "$out/proxy/cachalot.io/go/@v/$version.zip" --format=zip "cachalot.io/go@$version")
   cp go.mod "$out/proxy/cachalot.io/go/@v/$version.mod"
   echo "$version" >"$out/proxy/cachalot.io/go/@v/list"
@@ -153,6 +152,10 @@ run_consumer() {
     CACHALOT_DRIVER=sim LD_LIBRARY_PATH='' ./bundled >printed.txt
     cmp printed.txt expected.txt
     echo "a module of its own compiles the sources inside, and runs"
+    for licence in LICENSE LICENSE-APACHE LICENSE-MIT; do
+      cmp "$out/modules/cachalot.io/go@$version/$licence" "$root/$licence"
+    done
+    echo "the licences' texts are in the module"
     go mod vendor
     diff -r vendor/cachalot.io/go/internal/source "$here/internal/source"
     echo "the sources are vendored"

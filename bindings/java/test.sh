@@ -45,9 +45,20 @@ say() {
   fi
 }
 
+# Each jar has the texts of the licences.
+check_licences() {
+  for jar in "$out"/cachalot-[0-9]*.jar; do
+    case $jar in *-javadoc.jar) continue ;; esac
+    for licence in LICENSE LICENSE-APACHE LICENSE-MIT; do
+      unzip -p "$jar" "META-INF/$licence" | cmp - "$root/$licence" || { echo "$jar has no $licence" >&2; return 1; }
+    done
+  done
+}
+
 run_test() {
   rm -rf "$out/surefire-reports"
   maven verify -Dtest.jvm=-Xcheck:jni >"$out/test.log" 2>&1 || { cat "$out/test.log"; return 1; }
+  check_licences
   say "$out/test.log"
 }
 

@@ -13,6 +13,7 @@ from .errors import Error, InvalidArgumentError, InvalidStateError, LibraryNotFo
 from .history import dump_snapshot, label, record_history, snapshot
 from .statistics import (
     empty_cache,
+    empty_cache_on_exit,
     max_memory_allocated,
     max_memory_reserved,
     memory_allocated,
@@ -33,6 +34,7 @@ __all__ = [
     "LibraryNotFoundError",
     "dump_snapshot",
     "empty_cache",
+    "empty_cache_on_exit",
     "label",
     "library_path",
     "library_version",

@@ -2,6 +2,7 @@
 """Statistics of a device: PyTorch's own numbers, under PyTorch's own names."""
 
 import collections
+import contextlib
 import ctypes
 import sys
 
@@ -95,6 +96,23 @@ def reset_accumulated_stats(device=None):
 def empty_cache():
     """Gives all cached memory of all devices back to the driver."""
     _library.call("empty_cache", _library.allocator())
+
+
+@contextlib.contextmanager
+def empty_cache_on_exit():
+    """Empties the cache (empty_cache) when the with block is left, also by an exception.
+
+    For a phase whose sizes nobody needs again::
+
+        with cachalot_cuda.empty_cache_on_exit():
+            warm_up()
+
+    An exception of the block stays the one that is raised: an Error of emptying has it as its context.
+    """
+    try:
+        yield
+    finally:
+        empty_cache()
 
 
 def trim(device=None, keep_bytes=0, min_idle=0.0):

@@ -83,6 +83,18 @@ class OneDevice(unittest.TestCase):
         self.assertLessEqual(cachalot_cuda.memory_reserved(), reserved - 100 * MIB)
         self.assertGreaterEqual(cachalot_cuda.max_memory_reserved(), reserved)
 
+    def test_a_phase_leaves_nothing_in_the_cache_however_it_ends(self):
+        cachalot_cuda.empty_cache()
+        reserved = cachalot_cuda.memory_reserved()
+        with cachalot_cuda.empty_cache_on_exit():
+            free(allocate(100 * MIB))
+            self.assertGreater(cachalot_cuda.memory_reserved(), reserved)
+        self.assertEqual(cachalot_cuda.memory_reserved(), reserved)
+        with self.assertRaises(KeyError), cachalot_cuda.empty_cache_on_exit():
+            free(allocate(100 * MIB))
+            raise KeyError
+        self.assertEqual(cachalot_cuda.memory_reserved(), reserved)
+
     def test_trimming_gives_idle_segments_back_and_says_how_much(self):
         cachalot_cuda.empty_cache()
         free(allocate(100 * MIB))
