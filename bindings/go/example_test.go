@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"runtime"
+	"time"
 
 	"cachalot.io/go"
 )
@@ -209,4 +211,49 @@ func ExampleNewOptions() {
 	// Output:
 	// expandable_segments:True,max_split_size_mb:128
 	// expandable_segments:True,max_split_size_mb:64
+}
+
+// A tensor's block is closed when the collector finds that nobody has the tensor. It does not know when the memory of a
+// device is short, so the allocator tells it.
+func ExampleAllocator_OnFreeMemory_collector() {
+	type tensor struct{ block *cachalot.Block }
+	device, _ := cachalot.OpenSim(cachalot.SimOptions{Capacity: 100 << 20})
+	defer device.Close()
+	allocator, _ := cachalot.Open(cachalot.OverDriver(device.Driver), cachalot.WithOptions(""))
+	defer allocator.CloseAll()
+	makeTensor := func(size uint64) (*tensor, error) {
+		block, err := allocator.Allocate(size, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		t := &tensor{block}
+		runtime.AddCleanup(t, func(b *cachalot.Block) { _ = b.Close() }, block)
+		return t, nil
+	}
+
+	collect := func(device int, size uint64) bool {
+		if totals, err := allocator.DeviceTotals(device); err != nil || totals.Total-totals.Used >= size {
+			return false // the driver has room
+		}
+		before := allocator.MemoryAllocated(device)
+		runtime.GC() // cleanups run on a goroutine of their own, soon
+		for range 1000 {
+			if allocator.MemoryAllocated(device) < before {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}
+	detach, _ := allocator.OnFreeMemory(collect)
+	defer detach()
+
+	for range 10 { // of which only one fits at a time
+		if _, err := makeTensor(60 << 20); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println("ten tensors, one after the other")
+	// Output: ten tensors, one after the other
 }

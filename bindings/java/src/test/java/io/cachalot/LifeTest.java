@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -322,5 +323,35 @@ final class LifeTest {
     try (PoolScope scope = pool.route(Route.all())) {
       return allocator.allocate(1);
     }
+  }
+
+  /** The recipe of the README. */
+  private static boolean collect(Allocator allocator, int device, long size) {
+    DeviceTotals totals = allocator.deviceTotals(device);
+    if (totals.total() - totals.used() >= size) {
+      return false; // the driver has room
+    }
+    long before = allocator.memoryAllocated(device);
+    System.gc(); // the blocks that nobody has are freed on a thread of their own, soon
+    for (int i = 0; i < 1000 && allocator.memoryAllocated(device) == before; i++) {
+      LockSupport.parkNanos(1_000_000);
+    }
+    return allocator.memoryAllocated(device) < before;
+  }
+
+  @Test
+  void aCallbackMayLetTheCollectorFreeWhatNobodyHas() throws InterruptedException {
+    try (Sim sim = Sim.create(100 * MIB); Allocator allocator = Allocator.builder().driver(sim).options("").build()) {
+      allocator.onFreeMemory((device, size) -> collect(allocator, device, size));
+      for (int i = 0; i < 10; i++) { // of which only one fits at a time
+        forget(allocator);
+      }
+      assertTrue(allocator.stats(0).numOoms() == 0);
+      eventually("the last one is freed", () -> allocator.memoryAllocated(0) == 0);
+    }
+  }
+
+  private static void forget(Allocator allocator) {
+    allocator.allocate(60 * MIB);
   }
 }
