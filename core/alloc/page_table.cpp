@@ -2,6 +2,7 @@
 #include "alloc/page_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -23,15 +24,30 @@ PageTable::PageTable(SharedState& shared, int device, Address address, uint64_t 
       device_(device),
       address_(address),
       page_size_(page_size),
-      handles_(pages),
-      mapped_(pages) {}
+      pages_(pages) {}
+
+// Visits the indexes of mapped pages in their order.
+template <class Visit>
+void PageTable::for_each_mapped(Visit visit) const {
+  for (const auto& [number, group] : groups_) {
+    for (uint64_t bits = group.mapped; bits != 0; bits &= bits - 1)
+      visit(number * kGroup + static_cast<uint64_t>(std::countr_zero(bits)), group);
+  }
+}
+
+// Forgets the groups of the pages from first to end that have no mapped page.
+void PageTable::drop_unused(uint64_t first, uint64_t end) {
+  const auto last = groups_.upper_bound((end - 1) / kGroup);
+  for (auto group = groups_.lower_bound(first / kGroup); group != last;)
+    group = group->second.mapped == 0 ? groups_.erase(group) : std::next(group);
+}
 
 DriverCode PageTable::create(HandleType type, uint64_t index) {
   // Network cards shall reach the pages wherever the device supports it; the driver leaves it out
   // elsewhere.
   constexpr bool kRdma = true;
   return driver_.create(device_, page_size_, shared_.handle_types.requested(type), kRdma,
-                        &handles_[index]);
+                        &handle(index));
 }
 
 // 7.2, 4.3: the first answer of the driver decides the handle type of all pages to come; once that
@@ -88,7 +104,7 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
   };
   try {
     for (; mapped < end; mapped++) {
-      code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handles_[mapped]);
+      code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handle(mapped));
       if (code != kSuccess) break;
     }
   } catch (const std::bad_alloc&) {
@@ -105,7 +121,7 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
 }
 
 void PageTable::release_pages(uint64_t first, uint64_t end) {
-  for (uint64_t i = first; i < end; i++) driver_.release(device_, handles_[i]);
+  for (uint64_t i = first; i < end; i++) driver_.release(device_, handle(i));
 }
 
 bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peers) {
@@ -114,9 +130,18 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
   if (shared_.handle_types.are_by_trial() && !type_) {
     type_ = shared_.handle_types.for_device(device_);
   }
-  if (!create_pages(first, end)) return false;
-  map_pages(first, end, peers);
-  for (uint64_t i = first; i < end; i++) mapped_[i] = true;
+  try {
+    for (uint64_t i = first; i < end; i++) handle(i) = 0;  // makes the groups
+    if (!create_pages(first, end)) {
+      drop_unused(first, end);
+      return false;
+    }
+    map_pages(first, end, peers);
+  } catch (...) {
+    drop_unused(first, end);
+    throw;
+  }
+  for (uint64_t i = first; i < end; i++) groups_[i / kGroup].mapped |= uint64_t{1} << (i % kGroup);
   mapped_pages_ += end - first;
   return true;
 }
@@ -128,9 +153,10 @@ void PageTable::unmap(Address address, uint64_t size, Stream stream) {
   const uint64_t end = first + size / page_size_;
   for (uint64_t i = first; i < end; i++) {
     driver_.unmap(device_, address_ + i * page_size_, page_size_);
-    driver_.release(device_, handles_[i]);
-    mapped_[i] = false;
+    driver_.release(device_, handle(i));
+    groups_[i / kGroup].mapped &= ~(uint64_t{1} << (i % kGroup));
   }
+  drop_unused(first, end);
   mapped_pages_ -= end - first;
 }
 
@@ -141,24 +167,27 @@ std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t siz
 }
 
 void PageTable::give_back() {
-  for (uint64_t i = 0; i < mapped_.size() && mapped_pages_ > 0; i++) {
-    if (!mapped_[i]) continue;
-    driver_.unmap(device_, address_ + i * page_size_, page_size_);
-    driver_.release(device_, handles_[i]);
-  }
+  for_each_mapped([&](uint64_t index, const Group& group) {
+    driver_.unmap(device_, address_ + index * page_size_, page_size_);
+    driver_.release(device_, group.handles[index % kGroup]);
+  });
+  groups_.clear();
   mapped_pages_ = 0;
 }
 
 void PageTable::give_access(int peer) {
-  for (uint64_t first = 0; first < mapped_.size();) {
-    uint64_t end = first;
-    while (end < mapped_.size() && mapped_[end]) end++;
-    if (end > first) {
-      const DriverCode code = driver_.set_access(device_, address_ + first * page_size_,
-                                                 (end - first) * page_size_, peer);
-      if (code != kSuccess) throw driver_error(driver_, code);
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // first and end
+  for_each_mapped([&](uint64_t index, const Group&) {
+    if (!ranges.empty() && ranges.back().second == index) {
+      ranges.back().second++;
+    } else {
+      ranges.emplace_back(index, index + 1);
     }
-    first = end + 1;
+  });
+  for (const auto& [first, end] : ranges) {
+    const DriverCode code = driver_.set_access(device_, address_ + first * page_size_,
+                                               (end - first) * page_size_, peer);
+    if (code != kSuccess) throw driver_error(driver_, code);
   }
 }
 
