@@ -7,62 +7,86 @@
 
 namespace cachalot {
 
+constinit AddressTable::Granules AddressTable::no_granules_{};
+
 AddressTable::AddressTable()
     : directory_(
           static_cast<std::atomic<Leaf*>*>(map_zero_pages(kDirectoryEntries * sizeof(Leaf*)))) {}
 
 AddressTable::~AddressTable() {
+  const auto drop = [](Leaf* leaf) {
+    if (leaf) unmap_pages(leaf, sizeof(Leaf));
+  };
   for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) drop(directory_[i].load());
   for (const auto& [gib, found] : high_) drop(found);
   unmap_pages(directory_, kDirectoryEntries * sizeof(Leaf*));
 }
 
-void AddressTable::drop(Leaf* leaf) {
-  if (!leaf) return;
-  for (Entry& entry : leaf->entries) {
-    if (entry & kIsGranules) delete granules(entry);
+void AddressTable::prepare(Address address, uint64_t size, bool small) {
+  const Address last = address + (size - 1);
+  const std::lock_guard guard(growing_);
+  for (uint64_t gib = address / GiB; gib <= last / GiB; gib++) ensure_leaf(gib * GiB);
+  if (address % kSlot != 0) ensure_granules(entry(address));
+  if (last % kSlot != kSlot - 1) ensure_granules(entry(last));
+  if (!small) return;
+  for (uint64_t slot = address / kSlot; slot <= last / kSlot; slot++) {
+    Entry& present = entry(slot * kSlot);
+    if (!(present & kIsGranules)) present.store(unbacked(), std::memory_order_release);
   }
-  delete leaf;
 }
 
-void AddressTable::prepare(Address address, uint64_t size, bool small) {
-  const Address end = address + size;
-  std::lock_guard guard(growing_);
-  for (Address gib = round_down(address, GiB); gib < end; gib += GiB) ensure_leaf(gib);
-  const auto split = [&](Address mib) {
-    ensure_granules(leaf(mib)->entries[(mib / MiB) % kLeafEntries]);
-  };
-  if (small) {
-    for (Address mib = round_down(address, MiB); mib < end; mib += MiB) split(mib);
-  } else {
-    if (address % MiB != 0) split(address);
-    if (end % MiB != 0) split(end);
+void AddressTable::release(Address address, uint64_t size) {
+  // Slots at the ends may be shared with other segments, and keep their granules.
+  const Address last = address + (size - 1);
+  const uint64_t first = address / kSlot + (address % kSlot != 0 ? 1 : 0);
+  const uint64_t end = last / kSlot + (last % kSlot == kSlot - 1 ? 1 : 0);
+  const std::lock_guard guard(growing_);
+  for (uint64_t slot = first; slot < end; slot++) {
+    const uint64_t value = entry(slot * kSlot).exchange(0, std::memory_order_acq_rel);
+    if (!(value & kIsGranules) || value == unbacked()) continue;
+    Granules* const freed = granules(value);
+    for (auto& number : freed->numbers) number.store(0, std::memory_order_relaxed);
+    pool_.give(freed);
   }
+}
+
+void AddressTable::shrink() {
+  const std::lock_guard guard(growing_);
+  pool_.shrink();
+}
+
+void AddressTable::make_room(Address address) {
+  if (place(address).has_room()) return;
+  const std::lock_guard guard(growing_);
+  ensure_granules(entry(address));
 }
 
 void AddressTable::ensure_leaf(Address address) {
   if (leaf(address)) return;
-  auto made = std::make_unique<Leaf>();
-  bytes_ += sizeof(Leaf);
+  const auto make = [] { return static_cast<Leaf*>(map_zero_pages(sizeof(Leaf))); };
   if (address >> kDirectoryEnd) {
-    std::lock_guard guard(high_lock_);
+    const std::lock_guard guard(high_lock_);
     Leaf*& place = high_[address / GiB];
-    place = made.release();
+    place = make();
   } else {
-    directory_[address / GiB].store(made.release(), std::memory_order_release);
+    directory_[address / GiB].store(make(), std::memory_order_release);
   }
+  bytes_ += sizeof(Leaf);
 }
 
 AddressTable::Leaf* AddressTable::high_leaf(Address address) const {
-  std::lock_guard guard(high_lock_);
+  const std::lock_guard guard(high_lock_);
   const auto found = high_.find(address / GiB);
   return found == high_.end() ? nullptr : found->second;
 }
 
+// pre: growing_.
 void AddressTable::ensure_granules(Entry& entry) {
-  if (entry & kIsGranules) return;
-  auto* made = new Granules{};
-  bytes_ += sizeof(Granules);
+  const uint64_t value = entry.load();
+  if ((value & kIsGranules) && value != unbacked()) return;
+  const uint64_t before = pool_.bytes();
+  Granules* const made = pool_.take();
+  bytes_ += pool_.bytes() - before;
   entry.store(reinterpret_cast<uint64_t>(made) | kIsGranules, std::memory_order_release);
 }
 

@@ -127,7 +127,7 @@ struct Allocator::Found {
   Block* block;
 };
 
-inline Allocator::Found Allocator::find(Address address) const {
+[[gnu::always_inline]] inline Allocator::Found Allocator::find(Address address) const {
   const uint32_t number = shared_->addresses.find(address);
   if (number == 0) [[unlikely]]
     return {nullptr, nullptr};

@@ -85,27 +85,33 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
 }
 
 std::string DeviceAllocator::check_free_sets() {
-  std::vector<uint64_t> count(shelves_.size());
-  std::vector<uint64_t> bytes(shelves_.size());
-  std::vector<uint64_t> segments(shelves_.size());
+  struct Expected {
+    uint64_t count, bytes, segments;
+  };
+  std::map<const Shelf*, Expected> expected;
   for (const auto& [address, segment] : segments_) {
-    segments[segment->shelf->number]++;
+    Expected& of_shelf = expected[segment->shelf];
+    of_shelf.segments++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is_free() || b->is(Block::kUnmapped)) continue;
-      count[segment->shelf->number]++;
-      bytes[segment->shelf->number] += b->size;
+      of_shelf.count++;
+      of_shelf.bytes += b->size;
     }
   }
-  for (size_t i = 0; i < shelves_.size(); i++) {
-    if (!shelves_[i]) continue;
-    uint64_t seen = 0;
-    uint64_t seen_bytes = 0;
-    const std::string name = format("free set %zu", i);
-    if (!shelves_[i]->free.is_consistent(&seen, &seen_bytes)) return name + " is out of order";
-    if (seen != count[i] || seen_bytes != bytes[i]) return name + " does not hold the free blocks";
-    if (shelves_[i]->segments != segments[i]) return name + " counts other segments";
-  }
-  return "";
+  std::string found;
+  for_each_shelf([&](const Shelf& shelf) {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    const std::string name =
+        format("the free set of stream %llu", static_cast<unsigned long long>(shelf.stream));
+    const Expected& of_shelf = expected[&shelf];
+    if (!shelf.free.is_consistent(&count, &bytes)) found = name + " is out of order";
+    if (count != of_shelf.count || bytes != of_shelf.bytes)
+      found = name + " does not hold the free blocks";
+    if (shelf.segments != of_shelf.segments) found = name + " counts other segments";
+    if (shelf.entry->stream != shelf.stream) found = name + " is at another stream's entry";
+  });
+  return found;
 }
 
 std::string DeviceAllocator::check_counters() {
@@ -120,9 +126,9 @@ std::string DeviceAllocator::check_counters() {
   obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
   if (obtained != obtained_) return "the total of obtained bytes is not the sum of the segments";
   Stats stats = stats_;
-  peaks_.write(sums(), false, &stats);
-  if (!peaks_.is_sound()) return "a reserve of the peaks is below 0";
-  for (const auto& shard : shards_.all()) {
+  peaks_.write(sums(), &stats);
+  if (!peaks_.is_sound()) return "the shared account has passed its limit";
+  for (const auto& shard : shards_) {
     if (!shard->account.counters.is_sound()) return "a shard has passed its limit";
   }
   const struct {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/block_arena.h"
 
+#include <algorithm>
+
 #include "base/pages.h"
 
 namespace cachalot {
@@ -13,16 +15,28 @@ BlockArena::~BlockArena() {
   unmap_pages(chunks_, kMaxChunks * sizeof(Chunk*));
 }
 
-Block* BlockArena::add_chunk(Shard* owner) {
-  std::lock_guard guard(growing_);
+Block* BlockArena::add(Shard* owner, uint32_t count) {
+  const std::lock_guard guard(growing_);
+  if (next_run_ == kChunkBlocks / kRun) add_chunk();
+  Chunk* const chunk = chunks_[chunk_count_ - 1];
+  const uint32_t first = next_run_;
+  const uint32_t end = std::min(first + (count + kRun - 1) / kRun, kChunkBlocks / kRun);
+  for (uint32_t run = first; run < end; run++) chunk->header.owners[run] = owner;
+  for (uint32_t i = first * kRun; i + 1 < end * kRun; i++)
+    chunk->blocks[i].right = &chunk->blocks[i + 1];
+  next_run_ = end;
+  return &chunk->blocks[first * kRun];
+}
+
+// pre: growing_.
+void BlockArena::add_chunk() {
   const uint32_t index = chunk_count_.load();
   if (index == kMaxChunks) throw std::bad_alloc();
   auto* chunk = static_cast<Chunk*>(map_aligned_zero_pages(sizeof(Chunk)));
-  chunk->header = {owner, index << kChunkBits};
-  for (uint32_t i = 1; i + 1 < kChunkBlocks; i++) chunk->blocks[i].right = &chunk->blocks[i + 1];
+  chunk->header.first_number = index << kChunkBits;
   chunks_[index].store(chunk, std::memory_order_release);
   chunk_count_.store(index + 1);
-  return &chunk->blocks[1];
+  next_run_ = kFirstRun;
 }
 
 }  // namespace cachalot

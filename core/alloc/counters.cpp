@@ -6,25 +6,22 @@
 
 namespace cachalot {
 
-// pre: alone.
 void Counters::raise_limits(Row& kind) {
   for (Row* row : {&kind, &rows_[kAll]}) {
     for (int counter = 0; counter < kCounters; counter++) {
-      if (row->head[counter] >= 0) continue;
-      row->limit[counter] -= row->head[counter];
-      row->head[counter] = 0;
+      if (row->head[counter] < 0) row->raise_limit(counter, -row->head[counter]);
     }
   }
 }
 
-bool Counters::move(bool is_small, const Move& move) {
+bool Counters::move(bool is_small, const Move& move, bool may_raise) {
   Row& kind = rows_[kind_of(is_small)];
   Row& all = rows_[kAll];
   int64_t signs = 0;
   for (int counter = 0; counter < kCounters; counter++) {
     signs |= (kind.head[counter] - move.by[counter]) | (all.head[counter] - move.by[counter]);
   }
-  if (signs < 0 && !alone_) return false;
+  if (signs < 0 && !may_raise) return false;
   for (int counter = 0; counter < kCounters; counter++) {
     kind.head[counter] -= move.by[counter];
     all.head[counter] -= move.by[counter];
@@ -47,6 +44,20 @@ void Counters::reset_accumulated() {
   for (Row& row : rows_) {
     for (int64_t& freed : row.freed) freed = 0;
   }
+}
+
+void Counters::take_over(Counters& other) {
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
+      rows_[name].limit[counter] += other.rows_[name].limit[counter];
+      rows_[name].freed[counter] += other.rows_[name].freed[counter];
+    }
+  }
+  other.rows_ = {};
+}
+
+int64_t Counters::frees() const {
+  return rows_[kSmall].freed[kCount] + rows_[kLarge].freed[kCount];
 }
 
 void Counters::add_rounds(bool is_small, const HandOut& change, int64_t rounds) {

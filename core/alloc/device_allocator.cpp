@@ -16,6 +16,7 @@ namespace cachalot {
 
 namespace {
 
+constexpr uint32_t kMostBlocksAtATime = 1024;
 constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
 
 std::string pointer_text(Address address) { return address == 0 ? "0" : hex_address(address); }
@@ -79,42 +80,38 @@ void DeviceAllocator::reserve_blocks(Shard& shard, uint32_t count) {
   uint32_t spare = 0;
   Block* last = nullptr;
   for (Block* b = shard.spare_blocks; b && spare < count; b = b->right, spare++) last = b;
-  if (spare >= count) return;
-  Block* chunk = shared_.arena.add_chunk(&shard);
-  if (last) {
-    last->right = chunk;
-  } else {
-    shard.spare_blocks = chunk;
-  }
+  if (spare < count) add_blocks(shard, last);
+}
+
+// Behind the last spare one, if there is one. A shard that has many blocks gets many at a time.
+void DeviceAllocator::add_blocks(Shard& shard, Block* last) {
+  const uint32_t count = std::clamp(shard.blocks / 4, BlockArena::kRun, kMostBlocksAtATime);
+  Block* const added = shared_.arena.add(&shard, count);
+  shard.blocks += count;
+  (last ? last->right : shard.spare_blocks) = added;
 }
 
 // pre: the device's lock, and the shard of the stream.
 Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
   if (Shelf* found = pool.find(stream)) return *found;
-  Shard& shard = shard_for(stream);
-  size_t number = 0;
-  while (number < shelves_.size() && shelves_[number]) number++;
-  if (number == shelves_.size()) shelves_.push_back(nullptr);
-  pool.shelves.reserve(pool.shelves.size() + 1);
-  auto shelf =
-      std::make_unique<Shelf>(&pool, &shard, pool.is_small, stream, static_cast<uint32_t>(number),
-                              rules_.ties_by_segment_number);
-  pool.shelves.insert(pool.position(stream), shelf.get());
-  shard.shelves++;
-  if (!pool.owner) shard.default_shelves[pool.is_small] = shelf.get();
-  return *(shelves_[number] = shelf.release());
+  StreamEntry& entry = entry_for(stream);
+  Shelf& shelf =
+      pool.shelves.try_emplace(stream, &pool, &entry, pool.is_small, rules_.ties_by_segment_number)
+          .first->second;
+  entry.shelves++;
+  if (!pool.owner) entry.default_shelves[pool.is_small] = &shelf;
+  return shelf;
 }
 
 // pre: the device's lock is enough.
 void DeviceAllocator::drop_empty_shelves(BlockPool& pool) {
-  std::erase_if(pool.shelves, [&](Shelf* shelf) {
-    if (shelf->segments != 0) return false;
-    Shard& shard = *shelf->shard;
-    const std::lock_guard guard(shard.lock);
-    shard.shelves--;
-    if (!pool.owner) shard.default_shelves[pool.is_small] = nullptr;
-    shelves_[shelf->number] = nullptr;
-    delete shelf;
+  std::erase_if(pool.shelves, [&](const auto& item) {
+    const Shelf& shelf = item.second;
+    if (shelf.segments != 0) return false;
+    const std::lock_guard guard(shelf.shard->lock);
+    shelf.entry->shelves--;
+    if (!pool.owner) shelf.entry->default_shelves[pool.is_small] = nullptr;
+    streams_.note_vacancy(shelf.entry);
     return true;
   });
 }
@@ -159,14 +156,15 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
 }
 
 // pre: the shard of the stream.
-DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard* shard, const Request& request,
+DeviceAllocator::AllocParams DeviceAllocator::make_params(StreamEntry* entry,
+                                                          const Request& request,
                                                           ContextId context) {
   AllocParams params;
   params.requested = has(kWatched) ? watch_->with_red_zone(request.size) : request.size;
   params.size = round_size(params.requested);
   params.stream = request.stream;
   params.current_stream = request.current_stream;
-  params.shard = shard;
+  params.entry = entry;
   params.pool = &pool_for(params.size, request.stream);
   params.expandable = has(kExpandable) && !has_source(*params.pool);
   params.context = context;
@@ -179,7 +177,8 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(Shard* shard, const Re
 // pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
   Account& account = shard.account;
-  const bool may_use_slack = !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));
+  const bool may_use_slack =
+      !account.is_shared && !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));
   if (may_use_slack && account.counters.move(is_small, move)) return true;
   return peaks_.move(account, is_small, move);
 }
@@ -190,15 +189,15 @@ Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = capture_context(ContextLevel::kState);
   while (request.at == 0 && duties_.wait_while_held()) {
     const uint64_t collection = peaks_.collection();
-    Shard* const shard = shards_.find(request.stream);
-    if (!shard) break;
+    StreamEntry* const entry = streams_.find(request.stream);
+    if (!entry) break;
     {
-      const std::lock_guard guard(shard->lock);
-      if (shard->stream.load(std::memory_order_relaxed) != request.stream) break;
+      const std::lock_guard guard(entry->shard->lock);
+      if (entry->stream.load(std::memory_order_relaxed) != request.stream) break;
       if (has(kWholeDevice)) continue;
-      begin_at(*shard);
+      begin_at(*entry->shard);
       bool is_refused = false;
-      const Address address = allocate_from_cache(*shard, request, context, &is_refused);
+      const Address address = allocate_from_cache(*entry, request, context, &is_refused);
       if (address != 0) return address;
       if (!is_refused) break;
     }
@@ -208,10 +207,10 @@ Address DeviceAllocator::allocate(const Request& request) {
 }
 
 // 0: not found, or refused by the counters. pre: the shard.
-Address DeviceAllocator::allocate_from_cache(Shard& shard, const Request& request,
+Address DeviceAllocator::allocate_from_cache(StreamEntry& entry, const Request& request,
                                              ContextId context, bool* is_refused) {
-  if (!shard.spare_blocks) reserve_blocks(shard, 1);
-  AllocParams params = make_params(&shard, request, context);
+  reserve_blocks(*entry.shard, 1);
+  AllocParams params = make_params(&entry, request, context);
   Block* const found = get_free_block(params);
   if (!found) return 0;
   if (const Block* block = alloc_found_block(found, params, should_split(params, found)))
@@ -230,10 +229,9 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
     return allocate_at(request, context, hold);
   }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
-  Shard& shard = hold.shard() ? *hold.shard() : shard_for(request.stream);
-  AllocParams params = make_params(&shard, request, context);
+  AllocParams params = make_params(&hold.entry(), request, context);
   const TenantBooking booking = admit(request, params, hold);
-  if (!shard.spare_blocks) reserve_blocks(shard, 1);
+  reserve_blocks(params.shard(), 1);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
@@ -248,7 +246,7 @@ Block* DeviceAllocator::count_again(Block* block, const AllocParams& params) {
   for (;;) {
     {
       const uint64_t collection = peaks_.collection();
-      const Away away(*this, params.shard);
+      const Away away(*this, &params.shard());
       collect(collection);
     }
     Block* const used = alloc_found_block(block, params, should_split(params, block));
@@ -312,14 +310,15 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
     change.split_count = int64_t{split} - int64_t{was_split};
     change.split_bytes = was_split ? -bytes : remaining;
   }
-  Shard& shard = *params.shard;
+  Shard& shard = params.shard();
   if (!count(shard, params.pool->is_small, Counters::handing_out(change))) return nullptr;
   if (shard.keeps_for != 0) [[unlikely]]
     keep(shard, block);
   if (split) {
     Block* remainder = block;
     block = split_front(shard, block, size);
-    block->detail().pictured = shard.keeps_for;
+    if (shard.keeps_for != 0) [[unlikely]]
+      block->detail().pictured = shard.keeps_for;
     put_into_free_set(remainder);
   }
   block->set(Block::kUsed);
@@ -543,15 +542,15 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
 
 Address DeviceAllocator::allocate_at(const Request& request, ContextId context, Hold& hold) {
   settle_before_allocation(request, context);
-  Shard& shard = shard_for(request.stream);
-  AllocParams params = make_params(&shard, request, context);
+  AllocParams params = make_params(&hold.entry(), request, context);
   const TenantBooking booking = admit(request, params, hold);
-  reserve_blocks(shard, 2);
+  reserve_blocks(params.shard(), 2);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
                         hex_address(request.at));
   }
+  for (const Address address : {block->address, request.at}) shared_.addresses.make_room(address);
   internal_tag_ = "mallocWithAddress";
   take_from_free_set(block);
   Block* front = nullptr;
@@ -624,29 +623,32 @@ Stats DeviceAllocator::stats() {
   const std::lock_guard guard(lock_);
   Stats stats = stats_;
   if (has(kWholeDevice)) {
-    peaks_.write(sums(), false, &stats);
+    peaks_.write(sums(), &stats);
     return stats;
   }
   const std::lock_guard collecting(collecting_);
+  for (const auto& shard : shards_) Peaks::prepare_picture(shard->account);
   peaks_.begin_reading();
   Peaks::Sums pictures{};
-  for (const auto& shard : shards_.all()) const auto visit = lock_at(*shard);
+  for (const auto& shard : shards_) const auto visit = lock_at(*shard);
   peaks_.end_reading();
-  for (const auto& shard : shards_.all()) pictures.add(shard->account.picture);
-  peaks_.write(pictures, true, &stats);
+  pictures.add(peaks_.shared_picture());
+  for (const auto& shard : shards_) pictures.add(*shard->account.picture);
+  peaks_.write(pictures, &stats);
   return stats;
 }
 
 Peaks::Sums DeviceAllocator::sums() const {
   Peaks::Sums sums{};
-  for (const auto& shard : shards_.all()) sums.add(shard->account.counters.rows());
+  sums.add(peaks_.shared());
+  for (const auto& shard : shards_) sums.add(shard->account.counters.rows());
   return sums;
 }
 
 void DeviceAllocator::reset_peak_stats() {
   const Hold hold(*this);
   const auto reset = [](Stat& stat) { stat.reset_peak(); };
-  for (const auto& shard : shards_.all()) peaks_.enter(shard->account);
+  for (const auto& shard : shards_) peaks_.enter(shard->account);
   peaks_.reset_peak();
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
@@ -659,7 +661,7 @@ void DeviceAllocator::reset_peak_stats() {
 void DeviceAllocator::reset_accumulated_stats() {
   const Hold hold(*this);
   const auto reset = [](Stat& stat) { stat.reset_accumulated(); };
-  for (const auto& shard : shards_.all()) shard->account.counters.reset_accumulated();
+  for (const auto& shard : shards_) shard->account.counters.reset_accumulated();
   peaks_.reset_accumulated(sums());
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);

@@ -123,7 +123,7 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
     }
   }
   duties_.drop(kPicturing);
-  for (const auto& shard : shards_.all()) {
+  for (const auto& shard : shards_) {
     const std::lock_guard guard(shard->lock);
     shard->keeps_for = 0;
   }

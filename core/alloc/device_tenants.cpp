@@ -52,7 +52,7 @@ TenantBooking DeviceAllocator::admit(const Request& request, AllocParams& params
   while (refusal) {
     bool freed = false;
     {
-      const Unlocked unlocked(hold, *params.shard, params.pool->owner);
+      const Unlocked unlocked(hold, *params.entry, params.pool->owner);
       freed =
           pressure.ask_next(refusal->by_limit ? PressureReason::kLimit : PressureReason::kGuarantee,
                             refusal->missing);

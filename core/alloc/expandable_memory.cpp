@@ -60,7 +60,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   if (rules_.mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
   const uint64_t pages = wanted / page + (wanted % page != 0 ? 1 : 0);
 
-  reserve_blocks(*params.shard, 4);
+  reserve_blocks(params.shard(), 4);
   Shelf& shelf = shelf_for(pool, params.stream);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
@@ -93,7 +93,8 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
 Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   Block* block = find_expandable_block(params);
   if (!block) return nullptr;
-  reserve_blocks(*params.shard, 4);
+  reserve_blocks(params.shard(), 4);
+  if (!block->is(Block::kUnmapped)) shared_.addresses.make_room(block->address);
   if (block->is(Block::kUnmapped) &&
       !map_block(block, std::min(params.size, block->size), params.context)) {
     return nullptr;
@@ -101,7 +102,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   while (block->size < params.size) {
     Block* hole = block->next;
     if (!hole->is(Block::kUnmapped)) return nullptr;  // the range itself is too small
-    reserve_blocks(*params.shard, 4);
+    reserve_blocks(params.shard(), 4);
     if (!map_block(hole, std::min(params.size - block->size, hole->size), params.context))
       return nullptr;
     block = hole;
@@ -118,6 +119,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   const Address begin = block->address;
   const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
   shared_.addresses.prepare(begin, mapped, pool.is_small);
+  shared_.addresses.make_room(begin);
   reserve_pool_count(pool);
   if (!segment.pages->map(begin, mapped, peers_)) return false;
   if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
@@ -160,6 +162,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
+  if (pool.is_small) shared_.addresses.release(begin, end - begin);
   take_from_free_set(block);
   block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
   if (begin > block->address) put_into_free_set(split_front(shard, block, begin - block->address));

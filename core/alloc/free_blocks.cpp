@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/free_blocks.h"
 
-#include <cstdlib>
 #include <new>
 #include <utility>
 
+#include "base/pages.h"
 #include "base/units.h"
 
 namespace cachalot {
@@ -70,34 +70,54 @@ bool is_tree_sound(const Block* root) {
 }  // namespace
 
 FreeBlocks::FreeBlocks(bool ties_by_segment_number)
-    : ties_by_segment_number_(ties_by_segment_number),
-      bins_(static_cast<Bin*>(std::calloc(kBins, sizeof(Bin)))) {
-  if (!bins_) throw std::bad_alloc();
+    : ties_by_segment_number_(ties_by_segment_number) {}
+
+FreeBlocks::~FreeBlocks() {
+  if (!has_one_bin()) unmap_pages(bins_, kBins * sizeof(Bin));
 }
 
-FreeBlocks::~FreeBlocks() { std::free(bins_); }
-
 Block* FreeBlocks::next(const Block* block) const {
-  const unsigned bin = bin_of(block->size);
+  const unsigned bin = place_of(block->size);
   Block* const next = bins_[bin].root ? successor(block) : block->right;
   return next ? next : first_from_bin(bin + 1);
 }
 
 Block* FreeBlocks::previous(const Block* block) const {
-  const unsigned bin = bin_of(block->size);
+  const unsigned bin = place_of(block->size);
   Block* const previous = bins_[bin].root ? predecessor(block) : block->left;
   return previous ? previous : last_before_bin(bin);
+}
+
+// So many steps were taken through a bin.
+[[gnu::noinline]] void FreeBlocks::walked(Bin& bin, int steps) {
+  const bool had_one_bin = has_one_bin();
+  if (had_one_bin) make_bins();
+  if (steps >= kLongWalk && has_one_bin() == had_one_bin) grow_tree(bin);
+}
+
+void FreeBlocks::make_bins() {
+  Block* block = only_bin_.first;
+  if (only_bin_.root) return;
+  try {
+    bins_ = static_cast<Bin*>(map_zero_pages(kBins * sizeof(Bin)));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  mask_ = ~0u;
+  summary_ = words_[0] = 0;
+  while (block) insert(std::exchange(block, block->right));
 }
 
 Block* FreeBlocks::last_of(const Bin& bin) { return rightmost(bin.root ? bin.root : bin.first); }
 
 Block* FreeBlocks::last_before_bin(unsigned bin) const {
-  for (unsigned word = (bin + 63) / 64; word-- > 0;) {
-    uint64_t bits = words_[word];
-    if (word == bin / 64 && bin % 64 != 0) bits &= (uint64_t{1} << (bin % 64)) - 1;
-    if (bits) return last_of(bins_[word * 64 + log2_floor(bits)]);
-  }
-  return nullptr;
+  const unsigned word = bin / 64;
+  if (const uint64_t bits = bin % 64 == 0 ? 0 : words_[word] & ((uint64_t{1} << (bin % 64)) - 1))
+    return last_of(bins_[word * 64 + log2_floor(bits)]);
+  const uint64_t earlier = summary_ & ((uint64_t{1} << word) - 1);
+  if (earlier == 0) return nullptr;
+  const unsigned last = log2_floor(earlier);
+  return last_of(bins_[last * 64 + log2_floor(words_[last])]);
 }
 
 Block* FreeBlocks::first_in_tree(const Bin& bin, uint64_t size) {
@@ -157,7 +177,8 @@ void FreeBlocks::remove_from_tree(Bin& bin, Block* block) {
 }
 
 bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
-  for (unsigned number = 0; number < kBins; number++) {
+  const unsigned bins = has_one_bin() ? 1 : kBins;
+  for (unsigned number = 0; number < bins; number++) {
     const Bin& bin = bins_[number];
     const bool bit = (words_[number / 64] >> (number % 64) & 1) != 0;
     if (bit != (bin.first != nullptr)) return false;
@@ -166,13 +187,13 @@ bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
     const Block* left = nullptr;
     for (const Block* b = bin.first; b; left = b, b = bin.root ? successor(b) : b->right) {
       if (!bin.root && b->left != left) return false;
-      if (bin_of(b->size) != number || !b->is_free()) return false;
+      if (place_of(b->size) != number || !b->is_free()) return false;
       if (left && !before(left, b)) return false;
       *bytes += b->size;
       ++*count;
     }
   }
-  for (unsigned word = 0; word < kWords; word++) {
+  for (unsigned word = 0; word < (bins + 63) / 64; word++) {
     if (((summary_ >> word & 1) != 0) != (words_[word] != 0)) return false;
   }
   return true;

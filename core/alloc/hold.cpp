@@ -18,11 +18,12 @@ constexpr int kSpins = 256;  // then whoever has the shard's lock may need this 
 DeviceAllocator::Hold::Hold(DeviceAllocator& device, Stream stream) : device_(device) {
   device_.lock_.lock();
   try {
+    entry_ = &device_.entry_for(stream);
     if (device_.has(kWholeDevice)) {
       take_all();
-      return;
+    } else {
+      take_shard(entry_->shard);
     }
-    take_shard(&device_.shard_for(stream));
   } catch (...) {
     device_.lock_.unlock();
     throw;
@@ -53,10 +54,10 @@ void DeviceAllocator::Hold::let_go() {
   device_.lock_.unlock();
 }
 
-DeviceAllocator::Unlocked::Unlocked(Hold& hold, Shard& shard, PrivatePool* pool)
-    : hold_(hold), shard_(shard), pool_(pool), was_whole_(hold.is_whole()) {
+DeviceAllocator::Unlocked::Unlocked(Hold& hold, StreamEntry& entry, PrivatePool* pool)
+    : hold_(hold), entry_(entry), pool_(pool), was_whole_(hold.is_whole()) {
   if (pool_) pool_->requests_under_way++;
-  shard_.requests_under_way++;
+  entry_.requests_under_way++;
   hold_.let_go();
 }
 
@@ -65,11 +66,12 @@ DeviceAllocator::Unlocked::~Unlocked() {
   device.lock_.lock();
   hold_.is_let_go_ = false;
   if (pool_) pool_->requests_under_way--;
-  shard_.requests_under_way--;
+  entry_.requests_under_way--;
+  device.streams_.note_vacancy(&entry_);
   if (was_whole_ || device.has(kWholeDevice)) {
     hold_.take_all();
   } else {
-    hold_.take_shard(&shard_);
+    hold_.take_shard(entry_.shard);
   }
 }
 
@@ -91,8 +93,8 @@ std::unique_lock<Lock> DeviceAllocator::lock_at(Shard& shard) {
 }
 
 // pre: collecting_.
-void DeviceAllocator::visit_shards() {
-  for (const auto& shard : shards_.all()) {
+void DeviceAllocator::visit_shards(bool for_a_move) {
+  for (const auto& shard : shards_) {
     std::unique_lock guard(shard->lock, std::try_to_lock);
     // One that goes away while it is waited for might not be had before it comes back.
     for (int tries = 0; !guard && !shard->account.away.load(); tries++) {
@@ -101,7 +103,7 @@ void DeviceAllocator::visit_shards() {
     }
     if (!guard) continue;
     begin_at(*shard);
-    peaks_.visit(shard->account);
+    peaks_.visit(shard->account, for_a_move);
   }
 }
 
@@ -111,7 +113,7 @@ void DeviceAllocator::collect(uint64_t last) {
   if (peaks_.is_collected() || peaks_.collection() != last) return;
   peaks_.begin_collection();
   duties_.add(kScarce);
-  visit_shards();
+  visit_shards(true);
   peaks_.end_collection();
 }
 
@@ -121,7 +123,7 @@ void DeviceAllocator::stop() {
   const std::lock_guard guard(collecting_);
   peaks_.begin_collection();
   duties_.add(kHeld | kScarce);
-  visit_shards();
+  visit_shards(false);
   peaks_.end_collection();
 }
 
@@ -131,30 +133,35 @@ void DeviceAllocator::go_on() {
   duties_.drop(kHeld | kScarce);
 }
 
-// ---- Shards
+// ---- Streams
 
-// The shard of a stream; made where there is none. pre: the device's lock, and no shard's. Throws
+// The entry of a stream; made where there is none. pre: the device's lock, and no shard's. Throws
 // std::bad_alloc.
-Shard& DeviceAllocator::shard_for(Stream stream) {
-  if (Shard* const found = shards_.find(stream)) return *found;
-  const std::lock_guard collecting(collecting_);
-  for (const auto& shard : shards_.all()) {
-    if (shard->shelves != 0 || shard->requests_under_way != 0) continue;
-    const std::lock_guard guard(shard->lock);
-    shards_.give(shard.get(), stream);
-    return *shard;
+StreamEntry& DeviceAllocator::entry_for(Stream stream) {
+  if (StreamEntry* const found = streams_.find(stream)) return *found;
+  if (StreamEntry* const vacant = streams_.find_vacant()) {
+    const std::lock_guard guard(vacant->shard->lock);
+    streams_.give(vacant, stream);
+    return *vacant;
   }
-  auto made = std::make_unique<Shard>(this, stream);
-  made->account.counters.set_alone(shards_.all().empty());
-  if (shards_.all().size() == 1) {
-    Shard& first = *shards_.all().front();
+  Shard* const shard = shards_.size() < kMaxShards ? add_shard() : next_shard();
+  return *streams_.add(shard, stream);
+}
+
+Shard* DeviceAllocator::next_shard() { return shards_[next_shard_++ % kMaxShards].get(); }
+
+Shard* DeviceAllocator::add_shard() {
+  const std::lock_guard collecting(collecting_);
+  shards_.reserve(kMaxShards);
+  auto made = std::make_unique<Shard>(this);
+  if (shards_.size() == 1) {
+    Shard& first = *shards_.front();
     const std::lock_guard guard(first.lock);
     settle(first);
-    first.account.counters.set_alone(false);
-    peaks_.enter(first.account);
+    peaks_.open_next_to_others(first.account);
   }
-  peaks_.enter(made->account);
-  return *shards_.add(std::move(made));
+  peaks_.open(made->account, shards_.empty());
+  return shards_.emplace_back(std::move(made)).get();
 }
 
 }  // namespace cachalot

@@ -40,7 +40,7 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
 Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, hold)) return block;
-  reserve_blocks(*params.shard, 2);
+  reserve_blocks(params.shard(), 2);
   if (has(kAging)) garbage_collect_cached_blocks(params.context);
   if (Block* block = alloc_block(params, Obtain::kFirst, hold)) return block;
   if (Block* block = take_all_and_search(params, hold)) return block;
@@ -68,11 +68,11 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
   while (true) {
     bool freed = false;
     {
-      const Unlocked unlocked(hold, *params.shard, params.pool->owner);
+      const Unlocked unlocked(hold, *params.entry, params.pool->owner);
       freed = pressure.ask_next(PressureReason::kDevice, params.size);
     }
     if (!freed) break;
-    reserve_blocks(*params.shard, 1);
+    reserve_blocks(params.shard(), 1);
     params.rejected = false;
     if (Block* block = get_free_block(params)) return block;
     if (Block* block = climb_ladder(params, hold)) return block;
@@ -85,14 +85,14 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
 Block* DeviceAllocator::take_all_and_search(AllocParams& params, Hold& hold) {
   if (hold.is_whole()) return nullptr;
   hold.take_all();
-  reserve_blocks(*params.shard, 1);
+  reserve_blocks(params.shard(), 1);
   return get_free_block(params);
 }
 
 // U9: what has just been released for others may have made room in the cache.
 bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   if (!rules_.mend_search_after_release) return false;
-  reserve_blocks(*params.shard, 1);
+  reserve_blocks(params.shard(), 1);
   *block = get_free_block(params);
   return *block != nullptr;
 }
@@ -111,14 +111,14 @@ Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hol
   bool freed = false;
   {
     auto observers = observers_;
-    const Unlocked unlocked(hold, *params.shard, params.pool->owner);
+    const Unlocked unlocked(hold, *params.entry, params.pool->owner);
     for (const auto& [id, callback] : observers->free_memory) {
       if (callback(device_, params.segment_size)) freed = true;
     }
     observers.reset();  // maybe the last reference: what the caller destroys may call back
   }
   if (!freed) return nullptr;
-  reserve_blocks(*params.shard, 1);
+  reserve_blocks(params.shard(), 1);
   return get_free_block(params);
 }
 
@@ -163,7 +163,7 @@ Address DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   std::optional<Unlocked> unlocked;
   std::optional<Away> away;
   if (settings_.release_lock_on_cudamalloc) {
-    unlocked.emplace(hold, *params.shard, owner);
+    unlocked.emplace(hold, *params.entry, owner);
   } else {
     away.emplace(*this, hold.shard());
   }
@@ -185,10 +185,11 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   BlockPool& pool = *params.pool;
   Block* block = nullptr;
   try {
-    reserve_blocks(*params.shard,
+    reserve_blocks(params.shard(),
                    2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
+    shared_.addresses.make_room(address);
     reserve_pool_count(pool);
     auto segment = std::make_unique<Segment>();
     segment->address = address;
@@ -218,7 +219,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 // taken as the reference takes them, with their effects on use counts and errors (U5, U6).
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
-  reserve_blocks(*params.shard, 1);
+  reserve_blocks(params.shard(), 1);
   for (const PoolId id : use_on_oom_.keys()) {
     const PrivatePool* known = find_pool(id);
     const bool is_routed =

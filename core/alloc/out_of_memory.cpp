@@ -85,15 +85,14 @@ OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   numbers.limit = limit_ == kUnlimited ? 0 : limit_;
   numbers.allocated = static_cast<uint64_t>(sums().rows[Counters::kAll].current(Counters::kBytes));
   numbers.reserved = obtained_;
-  for (const Shelf* shelf : shelves_) {
-    if (!shelf) continue;
-    if (const Block* largest = shelf->free.last()) {
+  for_each_shelf([&](const Shelf& shelf) {
+    if (const Block* largest = shelf.free.last()) {
       numbers.largest_free_block = std::max(numbers.largest_free_block, largest->size);
     }
-    if (!shelf->pool->owner) continue;
-    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b))
+    if (!shelf.pool->owner) return;
+    for (const Block* b = shelf.free.first(); b; b = shelf.free.next(b))
       numbers.private_pools_free += b->size;
-  }
+  });
   return numbers;
 }
 

@@ -12,14 +12,92 @@ using Guard = std::lock_guard<Lock>;
 
 }  // namespace
 
+// ---- Accounts
+
+void Peaks::open(Account& account, bool is_alone) {
+  const Guard guard(order_);
+  account.counters.set_alone(is_alone);
+  account.is_shared = shares_account && !is_alone;
+  account.joined = collection_;
+  if (!account.is_shared) own_accounts_++;
+  shared_.set_alone(own_accounts_ == 0);
+}
+
+void Peaks::open_next_to_others(Account& account) {
+  account.counters.set_alone(false);
+  enter(account);
+}
+
+bool Peaks::lock_order() {
+  if (order_.try_lock()) [[likely]]
+    return true;
+  order_.lock();
+  return false;
+}
+
+// See Note [Accounts]. pre: order_.
+inline void Peaks::note_use_of_shared(Account& account, bool met_others) {
+  run_ = last_user_ == &account ? run_ + 1 : 0;
+  last_user_ = &account;
+  if (met_others || run_ >= kOwnAccountRun) [[unlikely]]
+    give_own_account(account);
+}
+
+void Peaks::give_own_account(Account& account) {
+  account.is_shared = false;
+  account.met_others = false;
+  account.idle_visits = 0;
+  account.joined = collection_;  // it has no headroom
+  own_accounts_++;
+  shared_.set_alone(false);
+  run_ = 0;
+}
+
+// pre: it has no headroom.
+void Peaks::take_own_account(Account& account) {
+  const Guard guard(order_);
+  shared_.take_over(account.counters);
+  account.is_shared = true;
+  own_accounts_--;
+  shared_.set_alone(own_accounts_ == 0);
+}
+
 // ---- Moving
+
+// A hit saw no duty, but one may have been set before it had the lock: see Note [Pictures].
+template <class Move>
+inline bool Peaks::move_shared_on_a_hit(Account& account, Move move) {
+  const bool met_others = !lock_order();
+  const bool has_moved = duties_.none() && move();
+  if (has_moved) note_use_of_shared(account, met_others);
+  order_.unlock();
+  return has_moved;
+}
+
+bool Peaks::hand_out(Account& account, bool is_small, const Counters::HandOut& change) {
+  return move_shared_on_a_hit(account, [&] { return shared_.hand_out(is_small, change); });
+}
+
+bool Peaks::give_back_and_complete(Account& account, bool is_small,
+                                   const Counters::HandOut& change) {
+  return move_shared_on_a_hit(account,
+                              [&] { return shared_.give_back_and_complete(is_small, change); });
+}
 
 bool Peaks::move(Account& account, bool is_small, const Counters::Move& move) {
   if (account.counters.is_alone()) return account.counters.move(is_small, move);
   const Counters::RowName kind = Counters::kind_of(is_small);
-  const Guard guard(order_);
+  const bool met_others = !lock_order();
+  const std::lock_guard guard(order_, std::adopt_lock);
   see_to_picture(account);
-  note_activity(account);
+  if (account.is_shared) {
+    note_activity(shared_active_);
+    if (!move_shared(is_small, move)) return false;
+    note_use_of_shared(account, met_others);
+    return true;
+  }
+  note_activity(account.active);
+  account.met_others |= met_others;
   return scarce_ ? move_exactly(account, kind, move) : refill_and_move(account, kind, move);
 }
 
@@ -28,55 +106,73 @@ void Peaks::see_to_picture(Account& account) {
   if (!duties_.has(kReading)) [[likely]]
     return;
   picture(account, reading_);
-  keep_reserve();
+  keep_shared();
 }
 
-void Peaks::keep_reserve() {
-  if (reserve_kept_for_ == reading_) return;
-  reserve_kept_for_ = reading_;
-  kept_reserve_ = reserve_;
+void Peaks::keep_shared() {
+  if (shared_kept_for_ == reading_) return;
+  shared_kept_for_ = reading_;
+  kept_shared_ = shared_.rows();
 }
 
-void Peaks::note_activity(Account& account) {
-  if (account.active == period_) return;
-  account.active = period_;
+void Peaks::note_activity(uint64_t& active) {
+  if (active == period_) return;
+  active = period_;
   active_++;
 }
 
-void Peaks::take_slack(Account& account, Reserve* to) {
+void Peaks::take_headroom(Account& account, Amounts* to) {
   for (size_t name = 0; name < kRowCount; name++) {
     Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       (*to)[name][counter] += row.head[counter];
-      row.limit[counter] -= row.head[counter];
-      row.head[counter] = 0;
+      row.raise_limit(counter, -row.head[counter]);
     }
   }
 }
 
-void Peaks::give_slack_back(Account& account) {
-  take_slack(account, &reserve_);
+void Peaks::add_to_reserve(Amounts* amounts) {
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++)
+      shared_.row(name).raise_limit(counter, std::exchange((*amounts)[name][counter], 0));
+  }
+}
+
+void Peaks::give_headroom_back(Account& account) {
+  Amounts given{};
+  take_headroom(account, &given);
+  add_to_reserve(&given);
   account.joined = collection_;
 }
 
+bool Peaks::move_shared(bool is_small, const Counters::Move& move) {
+  if (shared_.move(is_small, move)) {
+    if (collected_) settle_down(false);
+    return true;
+  }
+  if (!collected_) return false;
+  shared_.move(is_small, move, true);
+  settle_down(true);
+  return true;
+}
+
 bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move) {
-  if (account.joined != collection_) give_slack_back(account);
-  auto& kind_reserve = reserve_[kind];
-  auto& all_reserve = reserve_[Counters::kAll];
+  if (account.joined != collection_) give_headroom_back(account);
   int64_t signs = 0;
-  for (size_t counter = 0; counter < kCounters; counter++) {
-    signs |= (kind_reserve[counter] - move.by[counter]) | (all_reserve[counter] - move.by[counter]);
+  for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
+    for (size_t counter = 0; counter < kCounters; counter++)
+      signs |= shared_.row(name).head[counter] - move.by[counter];
   }
   if (signs < 0 && !collected_) return false;
-  Counters::Row& row = account.counters.row(kind);
-  Counters::Row& all = account.counters.row(Counters::kAll);
-  for (size_t counter = 0; counter < kCounters; counter++) {
-    const int64_t by = move.by[counter];
-    kind_reserve[counter] = std::max<int64_t>(kind_reserve[counter] - by, 0);
-    all_reserve[counter] = std::max<int64_t>(all_reserve[counter] - by, 0);
-    row.limit[counter] += by;
-    all.limit[counter] += by;
-    row.freed[counter] -= std::min<int64_t>(by, 0);
+  for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
+    Counters::Row& reserve = shared_.row(name);
+    Counters::Row& row = account.counters.row(name);
+    for (size_t counter = 0; counter < kCounters; counter++) {
+      const int64_t by = move.by[counter];
+      reserve.raise_limit(counter, -std::min(by, reserve.head[counter]));
+      row.limit[counter] += by;
+      if (name != Counters::kAll) row.freed[counter] -= std::min<int64_t>(by, 0);
+    }
   }
   if (collected_) settle_down(signs < 0);
   return true;
@@ -96,19 +192,19 @@ bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Coun
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     const Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
-      if (move.by[counter] - row.head[counter] > reserve_[name][counter]) return false;
+      if (move.by[counter] - row.head[counter] > shared_.row(name).head[counter]) return false;
     }
   }
   for (size_t name = 0; name < kRowCount; name++) {
     const bool moves = name == kind || name == Counters::kAll;
     Counters::Row& row = account.counters.row(name);
+    Counters::Row& reserve = shared_.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = moves ? move.by[counter] : 0;
       const int64_t missing = by + share_[name][counter] - row.head[counter];
-      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve_[name][counter]);
-      reserve_[name][counter] -= taken;
-      row.limit[counter] += taken;
-      row.head[counter] += taken;
+      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve.head[counter]);
+      reserve.raise_limit(counter, -taken);
+      row.raise_limit(counter, taken);
     }
   }
   return account.counters.move(kind == Counters::kSmall, move);
@@ -128,18 +224,21 @@ void Peaks::begin_collection() {
   collection_++;
 }
 
-void Peaks::visit(Account& account) {
-  if (account.counters.is_alone() || has_joined(account)) return;
-  take_slack(account, &gathered_);
+void Peaks::visit(Account& account, bool for_a_move) {
+  if (account.counters.is_alone() || account.is_shared || has_joined(account)) return;
+  take_headroom(account, &gathered_);
   account.joined = collection_;
+  if (!for_a_move) return;
+  const int64_t frees = account.counters.frees();
+  const bool is_idle = !std::exchange(account.met_others, false) &&
+                       frees - std::exchange(account.frees_when_visited, frees) < kFewFrees;
+  account.idle_visits = is_idle ? account.idle_visits + 1 : 0;
+  if (account.idle_visits >= kIdleVisits && shares_account) take_own_account(account);
 }
 
 void Peaks::end_collection() {
   const Guard guard(order_);
-  for (size_t name = 0; name < kRowCount; name++) {
-    for (size_t counter = 0; counter < kCounters; counter++)
-      reserve_[name][counter] += std::exchange(gathered_[name][counter], 0);
-  }
+  add_to_reserve(&gathered_);
   collected_ = true;
   calm_ = 0;
   patience_ = 1;
@@ -155,7 +254,7 @@ void Peaks::lend() {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
       share_[name][counter] =
-          std::min(reserve_[name][counter] * 2 / (3 * expected_active_), largest_share);
+          std::min(shared_.row(name).head[counter] * 2 / (3 * expected_active_), largest_share);
   }
 }
 
@@ -166,9 +265,11 @@ void Peaks::lend_again() {
 
 void Peaks::enter(Account& account) {
   const Guard guard(order_);
-  give_slack_back(account);
+  give_headroom_back(account);
 }
 
+// One that uses the shared account has nothing to give; it is away all the same, so that no collection
+// waits for its lock.
 void Peaks::leave(Account& account) {
   if (account.counters.is_alone()) return;
   enter(account);
@@ -184,6 +285,10 @@ void Peaks::come_back(Account& account) {
 
 // ---- Reading
 
+void Peaks::prepare_picture(Account& account) {
+  if (!account.picture) account.picture = std::make_unique<Counters::Rows>();
+}
+
 void Peaks::begin_reading() {
   reading_++;
   duties_.add(kReading);
@@ -192,13 +297,13 @@ void Peaks::begin_reading() {
 void Peaks::picture(Account& account, uint64_t reading) {
   if (account.pictured == reading) return;
   account.pictured = reading;
-  account.picture = account.counters.rows();
+  *account.picture = account.counters.rows();
 }
 
 void Peaks::end_reading() {
   {
     const Guard guard(order_);
-    keep_reserve();
+    keep_shared();
   }
   duties_.drop(kReading);
 }
@@ -213,21 +318,18 @@ void Peaks::Sums::add(const Counters::Rows& other) {
   }
 }
 
-Stat Peaks::stat(const Sums& sums, const Reserve& reserve, size_t row, size_t counter) const {
+Stat Peaks::stat(const Sums& sums, size_t row, size_t counter) const {
   const int64_t freed = row == Counters::kAll ? sums.rows[Counters::kSmall].freed[counter] +
                                                     sums.rows[Counters::kLarge].freed[counter]
                                               : sums.rows[row].freed[counter];
   const int64_t current = sums.rows[row].current(counter);
-  return {current, reserve[row][counter] + sums.rows[row].limit[counter],
-          current - base_[row][counter] + freed, freed};
+  return {current, sums.rows[row].limit[counter], current - base_[row][counter] + freed, freed};
 }
 
-void Peaks::write(const Sums& shards, bool from_picture, Stats* stats) const {
-  const Reserve& reserve = from_picture ? kept_reserve_ : reserve_;
+void Peaks::write(const Sums& sums, Stats* stats) const {
   const auto array = [&](size_t counter) {
-    return StatArray{stat(shards, reserve, Counters::kAll, counter),
-                     stat(shards, reserve, Counters::kSmall, counter),
-                     stat(shards, reserve, Counters::kLarge, counter)};
+    return StatArray{stat(sums, Counters::kAll, counter), stat(sums, Counters::kSmall, counter),
+                     stat(sums, Counters::kLarge, counter)};
   };
   stats->allocation = array(Counters::kCount);
   stats->allocated_bytes = array(Counters::kBytes);
@@ -236,24 +338,27 @@ void Peaks::write(const Sums& shards, bool from_picture, Stats* stats) const {
   stats->inactive_split_bytes = array(Counters::kSplitBytes);
   stats->active = array(Counters::kActive);
   stats->active_bytes = array(Counters::kActiveBytes);
-  stats->oversize_allocations = stat(shards, reserve, Counters::kAll, Counters::kOversize);
+  stats->oversize_allocations = stat(sums, Counters::kAll, Counters::kOversize);
 }
 
-bool Peaks::is_sound() const {
-  return std::all_of(reserve_.begin(), reserve_.end(), [](const auto& row) {
-    return std::all_of(row.begin(), row.end(), [](int64_t bytes) { return bytes >= 0; });
-  });
-}
+bool Peaks::is_sound() const { return shared_.is_sound(); }
 
 // ---- Resets
 
-void Peaks::reset_peak() { reserve_ = {}; }
+void Peaks::reset_peak() {
+  for (size_t name = 0; name < kRowCount; name++) {
+    Counters::Row& reserve = shared_.row(name);
+    for (size_t counter = 0; counter < kCounters; counter++)
+      reserve.raise_limit(counter, -reserve.head[counter]);
+  }
+}
 
 // What the shards have freed is set to 0 by the caller.
-void Peaks::reset_accumulated(const Sums& shards) {
+void Peaks::reset_accumulated(const Sums& sums) {
+  shared_.reset_accumulated();
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
-      base_[name][counter] = shards.rows[name].current(counter);
+      base_[name][counter] = sums.rows[name].current(counter);
   }
 }
 

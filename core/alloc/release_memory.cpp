@@ -85,6 +85,7 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   count_reserved(pool, -static_cast<int64_t>(size));
   stats_.segment.decrease(pool.is_small, 1);
   if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
+  if (pool.is_small) shared_.addresses.release(only_block->address, size);
   remove_segment(only_block);
 }
 
@@ -101,8 +102,8 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   };
   int64_t age_sum = 0;
   int64_t count = 0;
-  for (const Shelf* shelf : large.shelves) {
-    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b)) {
+  for (auto& [stream, shelf] : large.shelves) {
+    for (const Block* b = shelf.free.first(); b; b = shelf.free.next(b)) {
       if (b->is_split()) continue;
       age_sum += age_of(b);
       count++;
@@ -113,9 +114,9 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   while (reclaimed < target && freed && count > 0) {
     freed = false;
     const double average = static_cast<double>(age_sum) / static_cast<double>(count);
-    for (const Shelf* shelf : large.shelves) {
-      for (Block *b = shelf->free.first(), *next = nullptr; b; b = next) {
-        next = shelf->free.next(b);
+    for (auto& [stream, shelf] : large.shelves) {
+      for (Block *b = shelf.free.first(), *next = nullptr; b; b = next) {
+        next = shelf.free.next(b);
         const int32_t age = age_of(b);
         if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average)
           continue;
@@ -203,9 +204,9 @@ void DeviceAllocator::destroy_if_unused(PoolId id) {
 
 void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
   std::vector<Block*> to_unmap;
-  for (const Shelf* shelf : pool.shelves) {
-    for (Block *b = shelf->free.first(), *next = nullptr; b; b = next) {
-      next = shelf->free.next(b);
+  for (auto& [stream, shelf] : pool.shelves) {
+    for (Block *b = shelf.free.first(), *next = nullptr; b; b = next) {
+      next = shelf.free.next(b);
       if (b->is(Block::kExpandable)) {
         to_unmap.push_back(b);
       } else if (!b->is_split()) {
@@ -224,6 +225,7 @@ void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_str
   const Hold hold(*this);
   if (!pool.is_default()) remark_if_outlived(pool);
   release_cached_blocks(pool, current_stream, context);
+  shared_.addresses.shrink();
   update_duties();
 }
 
@@ -235,10 +237,9 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
     const DriverCode code = driver_.memory_info(device_, &largest, &total);
     if (code != kSuccess) throw runtime_error(driver_, code);
   }
-  for (const Shelf* shelf : shelves_) {
-    const Block* block = shelf ? shelf->free.last() : nullptr;
-    if (block) largest = std::max(largest, block->size);
-  }
+  for_each_shelf([&](const Shelf& shelf) {
+    if (const Block* block = shelf.free.last()) largest = std::max(largest, block->size);
+  });
   return largest;
 }
 
@@ -269,7 +270,6 @@ void DeviceAllocator::give_everything_back() {
     segment->pages->give_back();
     driver_.unreserve(device_, address, segment->pages->reserved_bytes());
   }
-  for (Shelf* shelf : shelves_) delete shelf;
 }
 
 }  // namespace cachalot

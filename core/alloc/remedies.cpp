@@ -20,10 +20,9 @@ std::string DeviceAllocator::Remedies::largest_free_block() const {
   const Shelf* own = params_.shelf();
   const Block* usable = own ? own->free.last() : nullptr;
   uint64_t largest = 0;
-  for (const Shelf* shelf : device_.shelves_) {
-    const Block* block = shelf ? shelf->free.last() : nullptr;
-    if (block) largest = std::max(largest, block->size);
-  }
+  device_.for_each_shelf([&](const Shelf& shelf) {
+    if (const Block* block = shelf.free.last()) largest = std::max(largest, block->size);
+  });
   if (largest == 0) return "there is no free block";
   std::string text = "the largest free block is " + format_size(largest);
   if (!usable) return text + ", and there is none of this request's pool and stream";
@@ -77,8 +76,8 @@ uint64_t DeviceAllocator::Remedies::releasable_bytes() const {
 
 uint64_t DeviceAllocator::Remedies::releasable_bytes(const BlockPool& pool) const {
   uint64_t bytes = 0;
-  for (const Shelf* shelf : pool.shelves) {
-    for (const Block* b = shelf->free.first(); b; b = shelf->free.next(b))
+  for (auto& [stream, shelf] : pool.shelves) {
+    for (const Block* b = shelf.free.first(); b; b = shelf.free.next(b))
       bytes += DeviceAllocator::releasable_bytes(b);
   }
   return bytes;

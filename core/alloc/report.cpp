@@ -69,7 +69,7 @@ Report DeviceAllocator::ReportTaker::take(const Request& request) {
 }
 
 void DeviceAllocator::ReportTaker::set_request(const Request& request) {
-  params_ = device_.make_params(device_.shards_.find(request.stream), request, kNoContext);
+  params_ = device_.make_params(device_.streams_.find(request.stream), request, kNoContext);
   params_->segment_size = device_.segment_size_for(params_->size);
   params_->rejected = !device_.is_over_limit(*params_) && device_.is_rejected(*params_);
   report_.requested = params_->requested;

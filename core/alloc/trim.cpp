@@ -75,15 +75,15 @@ std::vector<BlockPool*> DeviceAllocator::Trim::pools() {
 std::vector<DeviceAllocator::Trim::Candidate> DeviceAllocator::Trim::collect(
     const std::vector<BlockPool*>& pools) {
   std::vector<Candidate> found;
-  for (const BlockPool* pool : pools) {
-    for (const Shelf* shelf : pool->shelves) {
-      const auto guard = device_.lock_at(*shelf->shard);
-      Block* block = shelf->free.first_at_least(kSmallSegment);
-      for (; block; block = shelf->free.next(block)) {
+  for (BlockPool* pool : pools) {
+    for (auto& [stream, shelf] : pool->shelves) {
+      const auto guard = device_.lock_at(*shelf.shard);
+      Block* block = shelf.free.first_at_least(kSmallSegment);
+      for (; block; block = shelf.free.next(block)) {
         if (releasable_bytes(block) == 0) continue;
         mark(block);
         if (has_idled_enough(block))
-          found.push_back({shelf->shard, block, block->address, block->segment()->number,
+          found.push_back({shelf.shard, block, block->address, block->segment()->number,
                            block->detail().idle_since});
       }
     }
@@ -168,6 +168,7 @@ void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& po
     const PrivatePool& pool = *device_.find_pool(id);
     if (pool.use_count == 0 && pool.is_empty()) device_.destroy_if_unused(id);
   }
+  device_.shared_.addresses.shrink();
 }
 
 // ---- Calls

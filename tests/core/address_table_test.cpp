@@ -16,6 +16,12 @@ namespace {
 constexpr Address kBase = 0x700000000000;
 constexpr Address kDirectoryEnd = Address{1} << 47;
 
+// As a hand-out does.
+void set(AddressTable& table, Address address, uint32_t number) {
+  table.make_room(address);
+  table.set(address, number);
+}
+
 TEST(AddressTable, KnowsNothingAtFirst) {
   const AddressTable table;
   EXPECT_EQ(table.bytes(), 0u);
@@ -28,7 +34,7 @@ TEST(AddressTable, TellsApartAllBlocksOfASmallSegment) {
   AddressTable table;
   table.prepare(kBase, 2 * MiB, true);
   EXPECT_EQ(table.find(kBase), 0u);
-  for (uint32_t i = 0; i < 4096; i++) table.set(kBase + i * 512, i + 1);
+  for (uint32_t i = 0; i < 4096; i++) set(table, kBase + i * 512, i + 1);
   for (uint32_t i = 0; i < 4096; i++) ASSERT_EQ(table.find(kBase + i * 512), i + 1);
   EXPECT_EQ(table.find(kBase + 2 * MiB), 0u);
   EXPECT_EQ(table.find(kBase - 512), 0u);
@@ -40,7 +46,7 @@ TEST(AddressTable, HoldsTheLargestNumber) {
   table.prepare(kBase, 2 * MiB, true);
   table.prepare(kBase + 2 * MiB, 20 * MiB, false);
   for (const Address address : {kBase + 512, kBase + 4 * MiB}) {
-    table.set(address, kLargest);
+    set(table, address, kLargest);
     EXPECT_EQ(table.find(address), kLargest);
   }
 }
@@ -48,9 +54,9 @@ TEST(AddressTable, HoldsTheLargestNumber) {
 TEST(AddressTable, FindsBlocksThatBeginAnywhereInALargeSegment) {
   AddressTable table;
   table.prepare(kBase, 20 * MiB, false);
-  table.set(kBase, 1);
-  table.set(kBase + MiB + 512, 2);
-  table.set(kBase + 3 * MiB - 512, 3);
+  set(table, kBase, 1);
+  set(table, kBase + MiB + 512, 2);
+  set(table, kBase + 3 * MiB - 512, 3);
   EXPECT_EQ(table.find(kBase), 1u);
   EXPECT_EQ(table.find(kBase + MiB + 512), 2u);
   EXPECT_EQ(table.find(kBase + 3 * MiB - 512), 3u);
@@ -59,8 +65,8 @@ TEST(AddressTable, FindsBlocksThatBeginAnywhereInALargeSegment) {
 TEST(AddressTable, KeepsTheLastNumberOfAnAddress) {
   AddressTable table;
   table.prepare(kBase, 2 * MiB, true);
-  table.set(kBase, 1);
-  table.set(kBase, 2);
+  set(table, kBase, 1);
+  set(table, kBase, 2);
   EXPECT_EQ(table.find(kBase), 2u);
   table.prepare(kBase, 2 * MiB, true);
   EXPECT_EQ(table.find(kBase), 2u) << "memory that was obtained again";
@@ -71,9 +77,9 @@ TEST(AddressTable, TellsApartSegmentsThatShareAMebibyte) {
   AddressTable table;
   const Address middle = kBase + 4 * MiB + 512 * 3;
   table.prepare(kBase + 512, middle - kBase - 512, false);
-  table.set(middle - 5 * 512, 1);
+  set(table, middle - 5 * 512, 1);
   table.prepare(middle, 4 * MiB, false);
-  table.set(middle, 2);
+  set(table, middle, 2);
   EXPECT_EQ(table.find(middle - 5 * 512), 1u);
   EXPECT_EQ(table.find(middle), 2u);
 }
@@ -88,7 +94,7 @@ TEST(AddressTable, TakesAddressesAbove47Bits) {
                                           kDirectoryEnd,    kDirectoryEnd + 512,
                                           Address{1} << 63, (Address{1} << 63) + 3 * MiB};
   for (size_t i = 0; i < addresses.size(); i++) {
-    table.set(addresses[i], static_cast<uint32_t>(i + 1));
+    set(table, addresses[i], static_cast<uint32_t>(i + 1));
   }
   for (size_t i = 0; i < addresses.size(); i++) EXPECT_EQ(table.find(addresses[i]), i + 1);
   EXPECT_EQ(table.find(kDirectoryEnd + 1024), 0u);
@@ -96,13 +102,63 @@ TEST(AddressTable, TakesAddressesAbove47Bits) {
 
 TEST(AddressTable, TakesMemoryForWhatIsUsedOnly) {
   AddressTable table;
-  table.prepare(kBase, 512 * MiB, false);
-  const uint64_t large_only = table.bytes();
-  EXPECT_LE(large_only, 16 * KiB);
-  table.prepare(kBase + 512 * MiB, 2 * MiB, true);
-  EXPECT_EQ(table.bytes() - large_only, 2 * MiB / 512 * sizeof(uint32_t));
-  table.prepare(kBase + 512 * MiB, 2 * MiB, true);
-  EXPECT_EQ(table.bytes() - large_only, 2 * MiB / 512 * sizeof(uint32_t));
+  table.prepare(kBase, GiB, false);
+  const uint64_t one_leaf = table.bytes();
+  EXPECT_LE(one_leaf, 128 * KiB) << "of which pages are taken as they are touched";
+  for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) table.prepare(at, 2 * MiB, true);
+  EXPECT_EQ(table.bytes(), one_leaf) << "no block begins there yet";
+  for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) set(table, at, 1);
+  EXPECT_LE(table.bytes() - one_leaf, 512 * KiB) << "512 bytes a segment";
+}
+
+TEST(AddressTable, UsesTheMemoryOfReleasedRangesAgain) {
+  AddressTable table;
+  uint64_t bytes = 0;
+  for (int round = 0; round < 100; round++) {
+    const Address begin = kBase + static_cast<Address>(round) * 2 * MiB;
+    table.prepare(begin, 2 * MiB, true);
+    for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) set(table, at, 7);
+    table.release(begin, 2 * MiB);
+    for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) ASSERT_EQ(table.find(at), 0u);
+    if (round == 0) bytes = table.bytes();
+    ASSERT_EQ(table.bytes(), bytes);
+    table.shrink();
+  }
+}
+
+TEST(AddressTable, KeepsWhatNeighboursOfAReleasedRangeHave) {
+  AddressTable table;
+  const Address middle = kBase + MiB + 512;
+  table.prepare(kBase, middle - kBase, true);
+  table.prepare(middle, 2 * MiB, true);
+  set(table, middle - 512, 1);
+  set(table, middle, 2);
+  table.release(kBase, middle - kBase);
+  EXPECT_EQ(table.find(middle), 2u);
+}
+
+// A place for the number, in a slot where nothing began yet, is asked for before it is needed.
+TEST(AddressTable, SaysWhetherAPlaceHasRoom) {
+  AddressTable table;
+  table.prepare(kBase, 2 * MiB, true);
+  EXPECT_FALSE(table.place(kBase).has_room());
+  set(table, kBase, 1);
+  EXPECT_TRUE(table.place(kBase + 512).has_room());
+  EXPECT_FALSE(table.place(kBase + AddressTable::kSlot).has_room());
+  table.make_room(kBase + AddressTable::kSlot);
+  EXPECT_TRUE(table.place(kBase + AddressTable::kSlot).has_room());
+  table.prepare(kBase + 2 * MiB, 20 * MiB, false);
+  EXPECT_TRUE(table.place(kBase + 2 * MiB).has_room());
+}
+
+TEST(AddressTable, TakesASegmentThatEndsWhereAddressesEnd) {
+  AddressTable table;
+  const Address begin = UINT64_MAX - 2 * MiB + 1;
+  table.prepare(begin, 2 * MiB, true);
+  set(table, UINT64_MAX - 511, 5);
+  EXPECT_EQ(table.find(UINT64_MAX - 511), 5u);
+  table.release(begin, 2 * MiB);
+  EXPECT_EQ(table.find(UINT64_MAX - 511), 0u);
 }
 
 // One segment behind the other, small and large ones, over the borders of GiBs.
@@ -120,7 +176,7 @@ TEST(AddressTable, IsLikeAMapForSegmentsOfAnyKindAndPlace) {
     const uint64_t longest = small ? 64 : 8192;
     const uint64_t shortest = small ? 1 : 2049;
     for (Address block = at; block < end; block += 512 * random.between(shortest, longest)) {
-      table.set(block, ++number);
+      set(table, block, ++number);
       expected[block] = number;
     }
     at = end + (random.one_in(2) ? 0 : 512 * random.below(100000));
@@ -151,7 +207,7 @@ TEST(AddressTable, IsReadByThreadsWhileItGrows) {
   }
   for (uint64_t n = 0; n < kSegments; n++) {
     table.prepare(address_of(n), 2 * MiB, n % 2 == 0);
-    table.set(address_of(n), static_cast<uint32_t>(n + 1));
+    set(table, address_of(n), static_cast<uint32_t>(n + 1));
     published.store(n + 1, std::memory_order_release);
   }
   for (std::thread& reader : readers) reader.join();

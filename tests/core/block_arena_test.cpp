@@ -10,7 +10,7 @@
 namespace cachalot {
 namespace {
 
-// The arena only remembers whose a chunk is.
+// The arena only remembers whose a run of blocks is.
 Shard* owner_number(uintptr_t number) { return reinterpret_cast<Shard*>(number * 64); }
 
 std::vector<Block*> linked(Block* first) {
@@ -23,7 +23,7 @@ TEST(BlockArena, LeadsFromABlockToItsNumberAndBack) {
   BlockArena arena;
   std::set<uint32_t> numbers;
   for (uintptr_t chunk = 1; chunk <= 3; chunk++) {
-    for (Block* block : linked(arena.add_chunk(owner_number(chunk)))) {
+    for (Block* block : linked(arena.add(owner_number(chunk), 3000))) {
       const uint32_t number = BlockArena::number_of(block);
       ASSERT_NE(number, 0u) << "means that there is none";
       ASSERT_TRUE(numbers.insert(number).second);
@@ -35,7 +35,7 @@ TEST(BlockArena, LeadsFromABlockToItsNumberAndBack) {
 
 TEST(BlockArena, GivesFreshBlocksInLinesOfTheirOwn) {
   BlockArena arena;
-  for (const Block* block : linked(arena.add_chunk(owner_number(1)))) {
+  for (const Block* block : linked(arena.add(owner_number(1), 5000))) {
     ASSERT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
     ASSERT_EQ(block->flags(), 0u);
     ASSERT_EQ(block->detail().uses, nullptr);
@@ -48,9 +48,11 @@ TEST(BlockArena, GivesFreshBlocksInLinesOfTheirOwn) {
 TEST(BlockArena, CountsWhatItTakes) {
   BlockArena arena;
   EXPECT_EQ(arena.bytes(), 0u);
-  arena.add_chunk(owner_number(1));
-  arena.add_chunk(owner_number(2));
-  EXPECT_GE(arena.bytes(), 2 * (kChunkBlocks - 1) * sizeof(Block));
+  EXPECT_EQ(linked(arena.add(owner_number(1), 1)).size(), BlockArena::kRun);
+  const uint64_t one_chunk = arena.bytes();
+  EXPECT_EQ(one_chunk, kChunkBlocks * (sizeof(Block) + sizeof(BlockDetail)));
+  while (arena.bytes() == one_chunk) arena.add(owner_number(2), kChunkBlocks);
+  EXPECT_EQ(arena.bytes(), 2 * one_chunk);
 }
 
 TEST(BlockArena, GrowsForSeveralThreadsAtATime) {
@@ -60,8 +62,9 @@ TEST(BlockArena, GrowsForSeveralThreadsAtATime) {
   std::vector<std::thread> threads;
   for (uintptr_t i = 0; i < kThreads; i++) {
     threads.emplace_back([&, i] {
-      for (int chunk = 0; chunk < 5; chunk++) {
-        for (Block* block : linked(arena.add_chunk(owner_number(i + 1)))) made[i].push_back(block);
+      for (int run = 0; run < 500; run++) {
+        for (Block* block : linked(arena.add(owner_number(i + 1), BlockArena::kRun)))
+          made[i].push_back(block);
       }
     });
   }

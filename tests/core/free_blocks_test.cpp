@@ -29,7 +29,7 @@ class Blocks {
 
   // Each has an address of its own.
   Block* make(uint64_t size, Random& random) {
-    if (!spare_) spare_ = arena_.add_chunk(nullptr);
+    if (!spare_) spare_ = arena_.add(nullptr, 1000);
     Block* block = std::exchange(spare_, spare_->right);
     block->address = (random.bits() >> 17) * 512 * 4096 + made_++ % 4096 * 512;
     block->size = size;
@@ -84,7 +84,7 @@ class Sets {
     ASSERT_EQ(blocks_.first(), expected_.empty() ? nullptr : *expected_.begin());
     ASSERT_EQ(blocks_.last(), expected_.empty() ? nullptr : *expected_.rbegin());
   }
-  void expect_equal_lookup(uint64_t size) const {
+  void expect_equal_lookup(uint64_t size) {
     Block smallest{};
     Segment before_all;
     before_all.number = -1;
@@ -93,7 +93,7 @@ class Sets {
     const auto found = expected_.lower_bound(&smallest);
     ASSERT_EQ(blocks_.first_at_least(size), found == expected_.end() ? nullptr : *found);
   }
-  void expect_equal_neighbours(Block* block) const {
+  void expect_equal_neighbours(Block* block) {
     const auto place = expected_.find(block);
     const auto after = std::next(place);
     ASSERT_EQ(blocks_.next(block), after == expected_.end() ? nullptr : *after);

@@ -64,8 +64,7 @@ class PlainCounters {
 class PeaksRun {
  public:
   PeaksRun(uint64_t seed, int shards) : random_(seed), accounts_(static_cast<size_t>(shards)) {
-    accounts_.front().counters.set_alone(shards == 1);
-    for (Account& account : accounts_) peaks_.enter(account);
+    for (Account& account : accounts_) peaks_.open(account, shards == 1);
   }
 
   void step() {
@@ -94,12 +93,13 @@ class PeaksRun {
   }
 
   void expect_equal() {
-    expect_equal(sums(false), false);
+    expect_equal(sums(false));
     if (HasFatalFailure()) return;
+    for (Account& account : accounts_) Peaks::prepare_picture(account);
     peaks_.begin_reading();
     for (Account& account : accounts_) Peaks::picture(account, peaks_.reading());
     peaks_.end_reading();
-    expect_equal(sums(true), true);
+    expect_equal(sums(true));
     ASSERT_TRUE(peaks_.is_sound());
     for (const Account& account : accounts_) ASSERT_TRUE(account.counters.is_sound());
   }
@@ -119,14 +119,15 @@ class PeaksRun {
 
   Peaks::Sums sums(bool of_pictures) const {
     Peaks::Sums sums{};
+    sums.add(of_pictures ? peaks_.shared_picture() : peaks_.shared());
     for (const Account& account : accounts_)
-      sums.add(of_pictures ? account.picture : account.counters.rows());
+      sums.add(of_pictures ? *account.picture : account.counters.rows());
     return sums;
   }
 
-  void expect_equal(const Peaks::Sums& sums, bool from_picture) {
+  void expect_equal(const Peaks::Sums& sums) {
     Stats actual;
-    peaks_.write(sums, from_picture, &actual);
+    peaks_.write(sums, &actual);
     for (const StatName& row : stat_names(true)) {
       ASSERT_EQ(stat_value(actual, row), stat_value(plain_.stats, row)) << row.name;
     }
@@ -137,14 +138,16 @@ class PeaksRun {
   }
   // Splits never fall below 0.
   Counters::HandOut change_of(const LiveBlock& block) {
-    const Counters::Row& row =
-        accounts_[block.shard].counters.rows()[Counters::kind_of(block.is_small)];
+    const auto current = [&](const StatArray& stat) {
+      return (block.is_small ? stat.small_pool : stat.large_pool).current;
+    };
     const auto move = [&](int64_t down, int64_t up) {
       return random_.one_in(2) ? -up_to(down) : up_to(up);
     };
     return {block.bytes, block.requested,
-            move(std::min<int64_t>(row.current(Counters::kSplit), 2), 2),
-            move(row.current(Counters::kSplitBytes), static_cast<int64_t>(MiB)), block.oversize};
+            move(std::min<int64_t>(current(plain_.stats.inactive_split), 2), 2),
+            move(current(plain_.stats.inactive_split_bytes), static_cast<int64_t>(MiB)),
+            block.oversize};
   }
   LiveBlock take(std::vector<LiveBlock>* from) {
     std::swap(random_.pick(*from), from->back());
@@ -158,7 +161,8 @@ class PeaksRun {
     Account& account = accounts_[block.shard];
     for (int attempts = 0;; attempts++) {
       ASSERT_LT(attempts, 2) << "refused though all is collected";
-      const bool is_quick = !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
+      const bool is_quick =
+          !account.is_shared && !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
       if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
       collect();
@@ -168,7 +172,7 @@ class PeaksRun {
     collections_++;
     peaks_.begin_collection();
     duties_.add(Duty::kScarce);
-    for (Account& account : accounts_) peaks_.visit(account);
+    for (Account& account : accounts_) peaks_.visit(account, true);
     peaks_.end_collection();
   }
 
@@ -178,8 +182,10 @@ class PeaksRun {
                           requested + up_to(511), requested, random_.one_in(8) ? 1 : 0};
     const Counters::HandOut change = change_of(block);
     const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
+    Account& account = accounts_[block.shard];
     const bool is_done =
-        is_quick && accounts_[block.shard].counters.hand_out(block.is_small, change);
+        is_quick && (account.is_shared ? peaks_.hand_out(account, block.is_small, change)
+                                       : account.counters.hand_out(block.is_small, change));
     if (!is_done) move(block, Counters::handing_out(change));
     plain_.hand_out(block.is_small, change);
     live_.push_back(block);
@@ -204,8 +210,11 @@ class PeaksRun {
     const LiveBlock block = take(&live_);
     const Counters::HandOut change = change_of(block);
     const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
+    Account& account = accounts_[block.shard];
     const bool is_done =
-        is_quick && accounts_[block.shard].counters.give_back_and_complete(block.is_small, change);
+        is_quick &&
+        (account.is_shared ? peaks_.give_back_and_complete(account, block.is_small, change)
+                           : account.counters.give_back_and_complete(block.is_small, change));
     if (!is_done) move(block, Counters::giving_back_and_completing(change));
     plain_.give_back(block.is_small, change);
     plain_.complete(block.is_small, change);
@@ -240,11 +249,17 @@ class PeaksRun {
   std::vector<LiveBlock> waiting_;
 };
 
-// Of so many shards, which are lent so much at a time.
-class PeaksOf : public testing::TestWithParam<std::tuple<int, int64_t>> {
+// Of so many shards, which are lent so much at a time, and share an account or not.
+class PeaksOf : public testing::TestWithParam<std::tuple<int, int64_t, bool>> {
  protected:
-  PeaksOf() { Peaks::largest_share = std::get<1>(GetParam()); }
-  ~PeaksOf() override { Peaks::largest_share = INT64_MAX; }
+  PeaksOf() {
+    Peaks::largest_share = std::get<1>(GetParam());
+    Peaks::shares_account = std::get<2>(GetParam());
+  }
+  ~PeaksOf() override {
+    Peaks::largest_share = INT64_MAX;
+    Peaks::shares_account = true;
+  }
 };
 
 TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
@@ -262,7 +277,83 @@ TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, PeaksOf,
                          testing::Combine(testing::Values(1, 2, 3, 16),
-                                          testing::Values(0, 1, INT64_MAX)));
+                                          testing::Values(0, 1, INT64_MAX), testing::Bool()));
+
+// Accounts of so many shards, whose calls are made by this thread.
+class AccountsOf {
+ public:
+  explicit AccountsOf(size_t count) : accounts_(count) {
+    for (Account& account : accounts_) peaks_.open(account, false);
+  }
+  Account& at(size_t shard) { return accounts_[shard]; }
+  void pair(size_t shard) {
+    move(shard, Counters::handing_out({512, 512, 0, 0}));
+    move(shard, Counters::giving_back_and_completing({512, 512, 0, 0}));
+  }
+  void collect() {
+    peaks_.begin_collection();
+    duties_.add(Duty::kScarce);
+    for (Account& account : accounts_) peaks_.visit(account, true);
+    peaks_.end_collection();
+    collections_++;
+  }
+  uint64_t collections() const { return collections_; }
+
+ private:
+  void move(size_t shard, const Counters::Move& move) {
+    Account& account = accounts_[shard];
+    const bool is_quick =
+        !account.is_shared && !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
+    if (is_quick && account.counters.move(true, move)) return;
+    while (!peaks_.move(account, true, move)) collect();
+  }
+
+  Duties duties_;
+  Peaks peaks_{duties_};
+  std::deque<Account> accounts_;
+  uint64_t collections_ = 0;
+};
+
+TEST(Accounts, AreCollectedNotOnceForAThreadThatGoesFromShardToShardAtThePeak) {
+  AccountsOf accounts(64);
+  for (size_t turn = 0; turn < 1000; turn++) {
+    for (size_t shard = 0; shard < 64; shard++) accounts.pair(shard);
+  }
+  EXPECT_EQ(accounts.collections(), 0u);
+}
+
+TEST(Accounts, AreAShardsOwnAfterManyMovesInARow) {
+  AccountsOf accounts(2);
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  EXPECT_FALSE(accounts.at(0).is_shared);
+  EXPECT_TRUE(accounts.at(1).is_shared);
+}
+
+TEST(Accounts, AreSharedAgainWhenShardsAreCollectedFromAndIdle) {
+  AccountsOf accounts(3);
+  for (const size_t shard : {0, 1}) {
+    for (int i = 0; i < 100; i++) accounts.pair(shard);
+  }
+  accounts.collect();
+  for (int collection = 0; collection < 4; collection++) {
+    for (int i = 0; i < 100; i++) accounts.pair(0);
+    accounts.collect();
+  }
+  EXPECT_FALSE(accounts.at(0).is_shared) << "it is busy";
+  EXPECT_TRUE(accounts.at(1).is_shared);
+}
+
+TEST(Accounts, CostAThreadThatGoesFromShardToShardFewCollectionsAfterBusyTimes) {
+  AccountsOf accounts(64);
+  for (size_t shard = 0; shard < 64; shard++) {
+    for (int i = 0; i < 100; i++) accounts.pair(shard);
+  }
+  const uint64_t before = accounts.collections();
+  for (size_t turn = 0; turn < 1000; turn++) {
+    for (size_t shard = 0; shard < 64; shard++) accounts.pair(shard);
+  }
+  EXPECT_LE(accounts.collections() - before, 10u);
+}
 
 }  // namespace
 }  // namespace cachalot
