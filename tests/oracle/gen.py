@@ -19,7 +19,7 @@ GiB = 1 << 30
 
 PROFILES = (
     "mixed small large edge training serving streams record limit limit_record oom fail pools "
-    "settings everything"
+    "settings everything sessions"
 ).split()
 
 TOTALS = {"limit": 2 * GiB, "limit_record": 2 * GiB, "oom": 1 * GiB, "fail": 8 * GiB}
@@ -52,6 +52,8 @@ def streams_of(profile):
         return [0, 0x1000, 0x2000, 0x3000]
     if profile == "limit_record":
         return [0, 0x1000]
+    if profile == "sessions":  # more than the library has shards
+        return [0] + [0x1000 * n for n in range(1, 150)]
     return [0]
 
 

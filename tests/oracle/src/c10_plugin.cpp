@@ -5,6 +5,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
+
 #include "fakecuda.h"
 
 namespace c10::cuda::_internal {
@@ -16,7 +18,8 @@ namespace {
 namespace cca = c10::cuda::CUDACachingAllocator;
 
 [[maybe_unused]] const bool ready = [] {
-  fakecuda::configure(size_t{80} << 30, 1);
+  const char* gib = std::getenv("C10_PLUGIN_GIB");
+  fakecuda::configure((gib ? std::strtoull(gib, nullptr, 10) : 80) << 30, 1);
   c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
   cca::init(1);
   return true;
