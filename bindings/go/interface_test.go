@@ -290,3 +290,76 @@ func TestWhatThisVersionDoesNotHave(t *testing.T) {
 	}
 	works(t, pool.Close())
 }
+
+// Each setter of one field leaves the others alone.
+func TestOneSettingAtATime(t *testing.T) {
+	a := simulated(t, cachalot.WithOptions("max_split_size_mb:128,roundup_power2_divisions:4"))
+	expected := need[cachalot.Settings](t)(a.Settings())
+	works(t, a.UpdateOptions("max_split_size_mb:96"))
+	expected.MaxSplitSize = 96 * mib
+	same(t, "only what is named", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetMaxSplitSize(64*mib))
+	expected.MaxSplitSize = 64 * mib
+	same(t, "max_split_size", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetMaxNonSplitRoundingSize(48*mib))
+	expected.MaxNonSplitRoundingSize = 48 * mib
+	same(t, "max_non_split_rounding_size", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetLargeSegmentSize(16*mib))
+	expected.LargeSegmentSize = 16 * mib
+	same(t, "large_segment_size", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetGarbageCollectionThreshold(0.5))
+	expected.GarbageCollectionThreshold = 0.5
+	same(t, "garbage_collection_threshold", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPerProcessMemoryFraction(0.25))
+	expected.PerProcessMemoryFraction = 0.25
+	same(t, "per_process_memory_fraction", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetRoundupBypassThreshold(200*mib))
+	expected.RoundupBypassThreshold = 200 * mib
+	same(t, "roundup_bypass_threshold", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetExpandableSegments(true))
+	expected.ExpandableSegments = true
+	same(t, "expandable_segments", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetReleaseLockOnCudamalloc(true))
+	expected.ReleaseLockOnCudamalloc = true
+	same(t, "release_lock_on_cudamalloc", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetGraphCaptureRecordStreamReuse(true))
+	expected.GraphCaptureRecordStreamReuse = true
+	same(t, "graph_capture_record_stream_reuse", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetThrowOnCudamallocOOM(true))
+	expected.ThrowOnCudamallocOOM = true
+	same(t, "throw_on_cudamalloc_oom", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedUseBackgroundThreads(true))
+	expected.PinnedUseBackgroundThreads = true
+	same(t, "pinned_use_background_threads", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedUseCudaHostRegister(true))
+	expected.PinnedUseCudaHostRegister = true
+	same(t, "pinned_use_cuda_host_register", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedFreeCatchAll(true))
+	expected.PinnedFreeCatchAll = true
+	same(t, "pinned_free_catch_all", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedNumRegisterThreads(8))
+	expected.PinnedNumRegisterThreads = 8
+	same(t, "pinned_num_register_threads", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedReserveSegmentSizeMB(512))
+	expected.PinnedReserveSegmentSizeMB = 512
+	same(t, "pinned_reserve_segment_size_mb", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedMaxRoundThreshold(64*mib))
+	expected.PinnedMaxRoundThreshold = 64 * mib
+	same(t, "pinned_max_round_threshold", need[cachalot.Settings](t)(a.Settings()), expected)
+	works(t, a.SetPinnedMaxCachedSize(128*mib))
+	expected.PinnedMaxCachedSize = 128 * mib
+	same(t, "pinned_max_cached_size", need[cachalot.Settings](t)(a.Settings()), expected)
+	expected.RoundupPower2Divisions[5] = 8
+	works(t, a.SetRoundupPower2Divisions(expected.RoundupPower2Divisions))
+	err := a.SetMaxSplitSize(1)
+	if !errors.Is(err, cachalot.ErrInvalidArgument) ||
+		err.Error() != "CachingAllocator option max_split_size_mb too small, must be >= 16" {
+		t.Error(err)
+	}
+	for _, options := range []cachalot.Options{"max_split_size_mb:32,nonsense:1", "max_split_size_mb:32\x00"} {
+		if err := a.UpdateOptions(options); !errors.Is(err, cachalot.ErrInvalidArgument) {
+			t.Error(err)
+		}
+	}
+	same(t, "nothing", need[cachalot.Settings](t)(a.Settings()), expected)
+}

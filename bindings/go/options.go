@@ -290,3 +290,118 @@ func (a *Allocator) SetSettings(settings Settings) error {
 	c := settings.raw()
 	return a.do(func(r raw.Allocator) error { return raw.SetSettings(r, &c) })
 }
+
+// UpdateOptions sets the options that are named and leaves all others as they are, whatever other goroutines set
+// meanwhile (Configure resets some). A list that is named is replaced as a whole. ErrInvalidArgument, ErrInvalidState
+// for another backend, ErrNotSupported: nothing has changed. Allocator.Options goes on to give the string of Configure.
+func (a *Allocator) UpdateOptions(options Options) error {
+	if err := checkText(string(options)); err != nil {
+		return err
+	}
+	return a.do(func(r raw.Allocator) error { return raw.UpdateConfig(r, string(options)) })
+}
+
+// One setting at a time: each method sets one field of Settings and leaves all others as they are at that moment, so
+// that goroutines that set different fields do not undo each other's changes. The change applies to the next request.
+// A value that is not acceptable, also one that does not go with the other fields, is ErrInvalidArgument with
+// PyTorch's text: nothing has changed.
+
+// SetMaxSplitSize sets: blocks of this size and more are kept whole. Bytes. At least the large segment size;
+// math.MaxUint64: unlimited.
+func (a *Allocator) SetMaxSplitSize(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetMaxSplitSize(r, bytes) })
+}
+
+// SetMaxNonSplitRoundingSize sets: how much larger a cached block may be for a request of MaxSplitSize and more.
+// Bytes. At least the large segment size.
+func (a *Allocator) SetMaxNonSplitRoundingSize(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetMaxNonSplitRoundingSize(r, bytes) })
+}
+
+// SetLargeSegmentSize sets: the segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+// segments. Bytes. A multiple of 1 MiB above 10 MiB, at most MaxSplitSize. MaxNonSplitRoundingSize goes with it where
+// it has the old value, which is its default.
+func (a *Allocator) SetLargeSegmentSize(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetLargeSegmentSize(r, bytes) })
+}
+
+// SetGarbageCollectionThreshold sets: from which share of the memory limit on cached segments are collected. Between
+// 0 and 1; 0: off.
+func (a *Allocator) SetGarbageCollectionThreshold(fraction float64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetGarbageCollectionThreshold(r, fraction) })
+}
+
+// SetPerProcessMemoryFraction sets: what ThrowOnCudamallocOOM compares with. Of the device, 0 to 1. The limit in
+// force stays: SetMemoryFraction changes that.
+func (a *Allocator) SetPerProcessMemoryFraction(fraction float64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPerProcessMemoryFraction(r, fraction) })
+}
+
+// SetRoundupBypassThreshold sets: requests of more bytes are not rounded by divisions. Bytes. math.MaxUint64: all
+// are.
+func (a *Allocator) SetRoundupBypassThreshold(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetRoundupBypassThreshold(r, bytes) })
+}
+
+// SetExpandableSegments sets: whether new segments are made of pages. ErrNotSupported for true where the driver has
+// no virtual memory.
+func (a *Allocator) SetExpandableSegments(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetExpandableSegments(r, flag(on)) })
+}
+
+// SetReleaseLockOnCudamalloc sets: whether other threads go on while the driver allocates.
+func (a *Allocator) SetReleaseLockOnCudamalloc(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetReleaseLockOnCudamalloc(r, flag(on)) })
+}
+
+// SetGraphCaptureRecordStreamReuse sets: whether blocks freed during a capture are reused in it.
+func (a *Allocator) SetGraphCaptureRecordStreamReuse(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetGraphCaptureRecordStreamReuse(r, flag(on)) })
+}
+
+// SetThrowOnCudamallocOOM sets: whether requests beyond PerProcessMemoryFraction are refused before the driver is
+// asked. Since 2.12: under 2.11 true is an unknown key.
+func (a *Allocator) SetThrowOnCudamallocOOM(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetThrowOnCudamallocOom(r, flag(on)) })
+}
+
+// SetPinnedUseBackgroundThreads sets: kept for the pinned-memory allocator.
+func (a *Allocator) SetPinnedUseBackgroundThreads(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedUseBackgroundThreads(r, flag(on)) })
+}
+
+// SetPinnedUseCudaHostRegister sets: kept for the pinned-memory allocator.
+func (a *Allocator) SetPinnedUseCudaHostRegister(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedUseCudaHostRegister(r, flag(on)) })
+}
+
+// SetPinnedFreeCatchAll sets: kept for the pinned-memory allocator. Since 2.12: under 2.11 true is an unknown key.
+func (a *Allocator) SetPinnedFreeCatchAll(on bool) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedFreeCatchAll(r, flag(on)) })
+}
+
+// SetPinnedNumRegisterThreads sets: kept for the pinned-memory allocator. A power of two, 1 to 128.
+func (a *Allocator) SetPinnedNumRegisterThreads(threads uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedNumRegisterThreads(r, threads) })
+}
+
+// SetPinnedReserveSegmentSizeMB sets: kept for the pinned-memory allocator. MiB; 0: off.
+func (a *Allocator) SetPinnedReserveSegmentSizeMB(mib uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedReserveSegmentSizeMb(r, mib) })
+}
+
+// SetPinnedMaxRoundThreshold sets: kept for the pinned-memory allocator. Bytes. math.MaxUint64: unset. Since 2.13.
+func (a *Allocator) SetPinnedMaxRoundThreshold(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedMaxRoundThreshold(r, bytes) })
+}
+
+// SetPinnedMaxCachedSize sets: kept for the pinned-memory allocator. Bytes. math.MaxUint64: unset. Since 2.13.
+func (a *Allocator) SetPinnedMaxCachedSize(bytes uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetPinnedMaxCachedSize(r, bytes) })
+}
+
+// SetRoundupPower2Divisions sets how many steps requests are rounded in between two powers of two: powers of two, or 0
+// for off, for sizes from 2^i MiB to below 2^(i+1) MiB; the first and last slot are open.
+func (a *Allocator) SetRoundupPower2Divisions(divisions [16]uint64) error {
+	return a.do(func(r raw.Allocator) error { return raw.SetRoundupPower2Divisions(r, divisions[:]) })
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The allocator: how it is made, blocks, the cache, limits, settings.
+// The allocator: how it is made, blocks, the cache, limits.
 #include "cachalot/allocator.h"
 
 #include <cstddef>
@@ -349,37 +349,6 @@ cachalot_status cachalot_memory_limit(cachalot_allocator* allocator, int32_t dev
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
     require(out_bytes, "out_bytes") = core.memory_limit(device);
-  });
-}
-
-cachalot_status cachalot_configure(cachalot_allocator* allocator, const char* config,
-                                   cachalot_error* error) {
-  return guard(error, [&] {
-    Allocator& core = core_of(allocator);
-    core.configure(&require(config, "config"));
-  });
-}
-
-cachalot_status cachalot_get_config(cachalot_allocator* allocator, char* buffer, size_t capacity,
-                                    size_t* out_length, cachalot_error* error) {
-  return guard(error, [&] {
-    write_text(buffer, capacity, out_length, core_of(allocator).settings().config);
-  });
-}
-
-cachalot_status cachalot_get_settings(cachalot_allocator* allocator,
-                                      cachalot_settings* out_settings, cachalot_error* error) {
-  return guard(error, [&] {
-    write_struct(out_settings, write_settings(core_of(allocator).settings()), "out_settings");
-  });
-}
-
-cachalot_status cachalot_set_settings(cachalot_allocator* allocator,
-                                      const cachalot_settings* settings, cachalot_error* error) {
-  return guard(error, [&] {
-    Allocator& core = core_of(allocator);
-    const cachalot_settings in = read_options(&require(settings, "settings"), "settings");
-    core.set_settings(read_settings(in, core.settings()));
   });
 }
 

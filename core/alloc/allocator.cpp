@@ -369,17 +369,24 @@ Settings Allocator::settings() {
   return shared_->settings;
 }
 
-void Allocator::set_settings(const Settings& settings) {
-  check_settings(settings, rules_);
-  require_virtual_memory(settings);
+void Allocator::change_settings(const std::function<void(Settings&)>& change) {
+  const Audit audit(*this);
   std::lock_guard guard(shared_->settings_lock);
-  Settings changed = settings;
-  changed.config = shared_->settings.config;
-  changed.is_backend_async = shared_->settings.is_backend_async;
-  changed.expandable_segments_reserve = shared_->settings.expandable_segments_reserve;
-  changed.expandable_segments_reserve_by_class =
-      shared_->settings.expandable_segments_reserve_by_class;
-  commit(std::move(changed), unread_options_);
+  Settings changed = shared_->settings;
+  UnreadOptions unread = unread_options_;
+  for (const OptionPart part : {OptionPart::kGeneric, OptionPart::kCuda})
+    read_unread_options(part, &unread, &changed);
+  change(changed);
+  check_settings(changed, rules_);
+  require_virtual_memory(changed);
+  commit(std::move(changed), std::move(unread));
+}
+
+void Allocator::update_config(const std::string& config) {
+  change_settings([&](Settings& changed) {
+    update_options(config, rules_, &changed,
+                   [this](const std::string& text) { shared_->warn_of_options(text); });
+  });
 }
 
 // ---- Statistics

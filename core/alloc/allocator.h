@@ -153,7 +153,9 @@ class Allocator {
 
   void configure(const std::string& config);
   Settings settings();
-  void set_settings(const Settings& settings);
+  // All or nothing; nobody else changes settings meanwhile. `change` must not call back.
+  void change_settings(const std::function<void(Settings&)>& change);
+  void update_config(const std::string& config);
 
   Stats stats(int device);
   void reset_peak_stats(int device);

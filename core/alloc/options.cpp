@@ -31,11 +31,19 @@ constexpr std::string_view kLargeSegmentSizeKey = "large_segment_size_mb";
                                 part == OptionPart::kGeneric ? "Accelerator" : "CUDA"));
 }
 
+// What becomes of options that a string does not name.
+enum class Unnamed { kReset, kKept };
+
 // One string on its way into settings.
 class OptionPass {
  public:
-  OptionPass(std::string_view text, const Rules& rules, Settings* settings, const WarningSink& warn)
-      : text_(text), tokens_(split_options(text)), rules_(rules), target_{*settings, warn} {}
+  OptionPass(std::string_view text, Unnamed unnamed, const Rules& rules, Settings* settings,
+             const WarningSink& warn)
+      : text_(text),
+        tokens_(split_options(text)),
+        keeps_unnamed_(unnamed == Unnamed::kKept),
+        rules_(rules),
+        target_{*settings, warn} {}
 
   void apply_generic();
   void apply_cuda();
@@ -50,13 +58,14 @@ class OptionPass {
 
   std::string_view text_;
   std::vector<std::string> tokens_;
+  const bool keeps_unnamed_;
   const Rules& rules_;
   OptionTarget target_;
   std::vector<std::string_view> applied_keys_;
 };
 
 void OptionPass::apply_generic() {
-  reset();
+  if (!keeps_unnamed_) reset();
   apply_large_segment_size();
   apply(OptionPart::kGeneric);
   warn_of_pinned_limits();
@@ -81,8 +90,13 @@ void OptionPass::apply_large_segment_size() {
     reader.take_separator();
     const uint64_t size = reader.take_megabytes();
     check_large_segment_size(size);
-    target_.settings.large_segment_size = size;
+    if (keeps_unnamed_) {
+      target_.settings.set_large_segment_size(size);
+    } else {
+      target_.settings.large_segment_size = size;
+    }
   }
+  if (keeps_unnamed_) return;
   // The reset of this one waits until the segment size is known, and does not happen if that is
   // faulty.
   target_.settings.max_non_split_rounding_size = target_.settings.large_segment_size;
@@ -96,6 +110,7 @@ void OptionPass::apply(OptionPart part) {
     if (!option) throw_unknown_key(key, part);
     reader.take_separator();
     if (option->part == part) {
+      if (keeps_unnamed_ && option->reset) option->reset(target_.settings);
       option->read(reader, target_);
       applied_keys_.push_back(option->key);
     } else {
@@ -179,7 +194,7 @@ bool chooses_async_backend(std::string_view text) {
 
 void apply_option_part(std::string_view text, OptionPart part, const Rules& rules,
                        Settings* settings, const WarningSink& warn) {
-  OptionPass pass(text, rules, settings, warn);
+  OptionPass pass(text, Unnamed::kReset, rules, settings, warn);
   part == OptionPart::kGeneric ? pass.apply_generic() : pass.apply_cuda();
 }
 
@@ -190,6 +205,13 @@ void apply_options(std::string_view text, OptionMoment moment, const Rules& rule
   const OptionPart second = generic_first ? OptionPart::kCuda : OptionPart::kGeneric;
   apply_option_part(text, first, rules, settings, warn);
   apply_option_part(text, second, rules, settings, warn);
+}
+
+void update_options(std::string_view text, const Rules& rules, Settings* settings,
+                    const WarningSink& warn) {
+  OptionPass pass(text, Unnamed::kKept, rules, settings, warn);
+  pass.apply_generic();
+  pass.apply_cuda();
 }
 
 void check_settings(const Settings& settings, const Rules& rules) {

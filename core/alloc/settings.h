@@ -47,6 +47,12 @@ struct Settings {
 
   std::string config;  // the last option string, word for word
 
+  // The rounding goes with it where it has its default.
+  void set_large_segment_size(uint64_t size) {
+    if (max_non_split_rounding_size == large_segment_size) max_non_split_rounding_size = size;
+    large_segment_size = size;
+  }
+
   // max_split_size as statistics and settings show it: -1 is unlimited (4.2).
   int64_t shown_max_split_size() const { return static_cast<int64_t>(max_split_size); }
 };

@@ -394,11 +394,11 @@ class RandomRun {
     allocator_->configure(random_.pick(kConfigs));
   }
   void set_settings() {
-    Settings settings = allocator_->settings();
-    settings.garbage_collection_threshold = random_.one_in(2) ? 0 : 0.7;
-    settings.max_split_size = random_.one_in(2) ? kUnlimited : 25 * MiB;
-    settings.release_lock_on_cudamalloc = random_.one_in(2);
-    allocator_->set_settings(settings);
+    allocator_->change_settings([&](Settings& settings) {
+      settings.garbage_collection_threshold = random_.one_in(2) ? 0 : 0.7;
+      settings.max_split_size = random_.one_in(2) ? kUnlimited : 25 * MiB;
+      settings.release_lock_on_cudamalloc = random_.one_in(2);
+    });
   }
   void limit() {
     const int device = any_device();

@@ -372,7 +372,7 @@ TEST_F(Crowd, ThreadsThatInterfereBreakNothing) {
                                            "roundup_power2_divisions:4",
                                            "release_lock_on_cudamalloc:True"};
     allocator_->configure(random.pick(kConfigs));
-    allocator_->set_settings(allocator_->settings());
+    allocator_->update_config("garbage_collection_threshold:0.9");
   });
   add_helper([&](Random& random) {
     HistoryOptions options;

@@ -68,7 +68,9 @@ void World::read_settings() {
 
 void World::configure() {
   begin_call();
-  worked(cachalot_configure(allocator_, choices_.pick(kConfigs), &error_));
+  const char* const config = choices_.pick(kConfigs);
+  worked(choices_.one_in(4) ? cachalot_update_config(allocator_, config, &error_)
+                            : cachalot_configure(allocator_, config, &error_));
   read_settings();
 }
 

@@ -11,6 +11,28 @@ same allocator without torch.cuda.
 from ._library import load as _load
 from .errors import Error, InvalidArgumentError, InvalidStateError, LibraryNotFoundError
 from .history import dump_snapshot, label, record_history, snapshot
+from .options import (
+    set_expandable_segments,
+    set_garbage_collection_threshold,
+    set_graph_capture_record_stream_reuse,
+    set_large_segment_size,
+    set_max_non_split_rounding_size,
+    set_max_split_size,
+    set_per_process_memory_fraction,
+    set_pinned_free_catch_all,
+    set_pinned_max_cached_size,
+    set_pinned_max_round_threshold,
+    set_pinned_num_register_threads,
+    set_pinned_reserve_segment_size_mb,
+    set_pinned_use_background_threads,
+    set_pinned_use_cuda_host_register,
+    set_release_lock_on_cudamalloc,
+    set_roundup_bypass_threshold,
+    set_roundup_power2_divisions,
+    set_throw_on_cudamalloc_oom,
+    settings,
+    update_config,
+)
 from .statistics import (
     empty_cache,
     empty_cache_on_exit,
@@ -48,9 +70,29 @@ __all__ = [
     "record_history",
     "reset_accumulated_stats",
     "reset_peak_stats",
+    "set_expandable_segments",
+    "set_garbage_collection_threshold",
+    "set_graph_capture_record_stream_reuse",
+    "set_large_segment_size",
+    "set_max_non_split_rounding_size",
+    "set_max_split_size",
+    "set_per_process_memory_fraction",
+    "set_pinned_free_catch_all",
+    "set_pinned_max_cached_size",
+    "set_pinned_max_round_threshold",
+    "set_pinned_num_register_threads",
+    "set_pinned_reserve_segment_size_mb",
+    "set_pinned_use_background_threads",
+    "set_pinned_use_cuda_host_register",
+    "set_release_lock_on_cudamalloc",
+    "set_roundup_bypass_threshold",
+    "set_roundup_power2_divisions",
+    "set_throw_on_cudamalloc_oom",
+    "settings",
     "snapshot",
     "stats",
     "trim",
+    "update_config",
 ]
 
 

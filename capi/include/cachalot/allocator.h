@@ -468,6 +468,191 @@ CACHALOT_API cachalot_status cachalot_set_settings(cachalot_allocator* allocator
                                                    const cachalot_settings* settings,
                                                    cachalot_error* error);
 
+/**
+ * Sets the options that the string names and leaves all others as they are, whatever other threads set
+ * meanwhile (cachalot_configure resets some). The grammar, the checks and their texts are those of
+ * cachalot_configure; a list that is named is replaced as a whole. cachalot_get_config goes on to give
+ * the string of cachalot_configure; cachalot_get_settings gives what is in force.
+ *
+ * @param config  "max_split_size_mb:64,roundup_power2_divisions:4". Copied. "" changes nothing.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a string that is not acceptable, or not
+ * together with the other options, CACHALOT_ERROR_INVALID_STATE for another backend,
+ * CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve: nothing has changed. Any
+ * thread.
+ */
+CACHALOT_API cachalot_status cachalot_update_config(cachalot_allocator* allocator,
+                                                    const char* config, cachalot_error* error);
+
+/* ---- One setting at a time ----------------------------------------------------------------------
+ *
+ * Each function sets one field of cachalot_settings and leaves all others as they are at that moment, so
+ * that threads that set different fields do not undo each other's changes. The change applies to the next
+ * request; blocks that exist stay as they are. A value that is not acceptable, also one that does not go
+ * with the other fields, is CACHALOT_ERROR_INVALID_ARGUMENT with the reference's text: nothing has changed.
+ * Any thread. */
+
+/**
+ * Blocks of this size and more are kept whole.
+ *
+ * @param bytes At least the large segment size; UINT64_MAX: unlimited.
+ */
+CACHALOT_API cachalot_status cachalot_set_max_split_size(cachalot_allocator* allocator,
+                                                         uint64_t bytes, cachalot_error* error);
+
+/**
+ * How much larger a cached block may be for a request of max_split_size and more.
+ *
+ * @param bytes At least the large segment size.
+ */
+CACHALOT_API cachalot_status cachalot_set_max_non_split_rounding_size(cachalot_allocator* allocator,
+                                                                      uint64_t bytes,
+                                                                      cachalot_error* error);
+
+/**
+ * The segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+ * segments.
+ *
+ * @param bytes A multiple of 1 MiB above 10 MiB, at most max_split_size.
+ * max_non_split_rounding_size goes with it where it has the old value, which is its default.
+ */
+CACHALOT_API cachalot_status cachalot_set_large_segment_size(cachalot_allocator* allocator,
+                                                             uint64_t bytes, cachalot_error* error);
+
+/**
+ * From which share of the memory limit on cached segments are collected.
+ *
+ * @param fraction Between 0 and 1; 0: off.
+ */
+CACHALOT_API cachalot_status cachalot_set_garbage_collection_threshold(
+    cachalot_allocator* allocator, double fraction, cachalot_error* error);
+
+/**
+ * What throw_on_cudamalloc_oom compares with.
+ *
+ * @param fraction Of the device, 0 to 1. The limit in force stays: cachalot_set_memory_fraction
+ * changes that.
+ */
+CACHALOT_API cachalot_status cachalot_set_per_process_memory_fraction(cachalot_allocator* allocator,
+                                                                      double fraction,
+                                                                      cachalot_error* error);
+
+/**
+ * Requests of more bytes are not rounded by divisions.
+ *
+ * @param bytes UINT64_MAX: all are.
+ */
+CACHALOT_API cachalot_status cachalot_set_roundup_bypass_threshold(cachalot_allocator* allocator,
+                                                                   uint64_t bytes,
+                                                                   cachalot_error* error);
+
+/**
+ * Whether new segments are made of pages.
+ *
+ * @param enabled 0 or 1. CACHALOT_ERROR_NOT_SUPPORTED for 1 where the driver has no virtual
+ * memory.
+ */
+CACHALOT_API cachalot_status cachalot_set_expandable_segments(cachalot_allocator* allocator,
+                                                              int32_t enabled,
+                                                              cachalot_error* error);
+
+/**
+ * Whether other threads go on while the driver allocates.
+ *
+ * @param enabled 0 or 1.
+ */
+CACHALOT_API cachalot_status cachalot_set_release_lock_on_cudamalloc(cachalot_allocator* allocator,
+                                                                     int32_t enabled,
+                                                                     cachalot_error* error);
+
+/**
+ * Whether blocks freed during a capture are reused in it.
+ *
+ * @param enabled 0 or 1.
+ */
+CACHALOT_API cachalot_status cachalot_set_graph_capture_record_stream_reuse(
+    cachalot_allocator* allocator, int32_t enabled, cachalot_error* error);
+
+/**
+ * Whether requests beyond per_process_memory_fraction are refused before the driver is asked.
+ *
+ * @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+ */
+CACHALOT_API cachalot_status cachalot_set_throw_on_cudamalloc_oom(cachalot_allocator* allocator,
+                                                                  int32_t enabled,
+                                                                  cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param enabled 0 or 1.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_use_background_threads(
+    cachalot_allocator* allocator, int32_t enabled, cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param enabled 0 or 1.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_use_cuda_host_register(
+    cachalot_allocator* allocator, int32_t enabled, cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_free_catch_all(cachalot_allocator* allocator,
+                                                                int32_t enabled,
+                                                                cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param threads A power of two, 1 to 128.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_num_register_threads(cachalot_allocator* allocator,
+                                                                      uint64_t threads,
+                                                                      cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param megabytes MiB; 0: off.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_reserve_segment_size_mb(
+    cachalot_allocator* allocator, uint64_t megabytes, cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param bytes UINT64_MAX: unset. Since 2.13.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_max_round_threshold(cachalot_allocator* allocator,
+                                                                     uint64_t bytes,
+                                                                     cachalot_error* error);
+
+/**
+ * Kept for the pinned-memory allocator.
+ *
+ * @param bytes UINT64_MAX: unset. Since 2.13.
+ */
+CACHALOT_API cachalot_status cachalot_set_pinned_max_cached_size(cachalot_allocator* allocator,
+                                                                 uint64_t bytes,
+                                                                 cachalot_error* error);
+
+/**
+ * How many steps requests are rounded in between two powers of two.
+ *
+ * @param divisions  Powers of two, or 0: off. For sizes from 2^i MiB to below 2^(i+1) MiB; the first
+ *                   and last slot are open. Copied.
+ * @param count      16; or 1: the same for all sizes.
+ */
+CACHALOT_API cachalot_status cachalot_set_roundup_power2_divisions(cachalot_allocator* allocator,
+                                                                   const uint64_t* divisions,
+                                                                   size_t count,
+                                                                   cachalot_error* error);
+
 /* ---- Devices ------------------------------------------------------------------------------------
  */
 

@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources c529ce9c2604540decbb20ff7f83ab73cdc79fc08511e647c9acb0b5dc2d088f
+// Of the sources 6e92799b4af7ebb474729cb368174082cb908ecb09e8ccf2b0228a5158c39349

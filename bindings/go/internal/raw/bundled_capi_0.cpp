@@ -16,8 +16,8 @@
 #include "../source/capi/pool.cpp.inc"
 #include "../source/capi/replay.cpp.inc"
 #include "../source/capi/report.cpp.inc"
+#include "../source/capi/settings.cpp.inc"
 #include "../source/capi/sim.cpp.inc"
 #include "../source/capi/snapshot.cpp.inc"
 #include "../source/capi/stats.cpp.inc"
-#include "../source/capi/status.cpp.inc"
-// Of the sources c529ce9c2604540decbb20ff7f83ab73cdc79fc08511e647c9acb0b5dc2d088f
+// Of the sources 6e92799b4af7ebb474729cb368174082cb908ecb09e8ccf2b0228a5158c39349

@@ -12,4 +12,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources c529ce9c2604540decbb20ff7f83ab73cdc79fc08511e647c9acb0b5dc2d088f
+// Of the sources 6e92799b4af7ebb474729cb368174082cb908ecb09e8ccf2b0228a5158c39349

@@ -391,6 +391,291 @@ cachalot_go_set_settings_result cachalot_go_set_settings(uintptr_t allocator, co
   return result;
 }
 
+cachalot_go_update_config_result cachalot_go_update_config(uintptr_t allocator, const char* config) {
+  cachalot_go_update_config_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_update_config((cachalot_allocator*)allocator, config, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_max_split_size_result cachalot_go_set_max_split_size(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_max_split_size_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_max_split_size((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_max_non_split_rounding_size_result cachalot_go_set_max_non_split_rounding_size(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_max_non_split_rounding_size_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_max_non_split_rounding_size((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_large_segment_size_result cachalot_go_set_large_segment_size(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_large_segment_size_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_large_segment_size((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_garbage_collection_threshold_result cachalot_go_set_garbage_collection_threshold(uintptr_t allocator, double fraction) {
+  cachalot_go_set_garbage_collection_threshold_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_garbage_collection_threshold((cachalot_allocator*)allocator, fraction, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_per_process_memory_fraction_result cachalot_go_set_per_process_memory_fraction(uintptr_t allocator, double fraction) {
+  cachalot_go_set_per_process_memory_fraction_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_per_process_memory_fraction((cachalot_allocator*)allocator, fraction, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_roundup_bypass_threshold_result cachalot_go_set_roundup_bypass_threshold(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_roundup_bypass_threshold_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_roundup_bypass_threshold((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_expandable_segments_result cachalot_go_set_expandable_segments(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_expandable_segments_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_expandable_segments((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_release_lock_on_cudamalloc_result cachalot_go_set_release_lock_on_cudamalloc(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_release_lock_on_cudamalloc_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_release_lock_on_cudamalloc((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_graph_capture_record_stream_reuse_result cachalot_go_set_graph_capture_record_stream_reuse(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_graph_capture_record_stream_reuse_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_graph_capture_record_stream_reuse((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_throw_on_cudamalloc_oom_result cachalot_go_set_throw_on_cudamalloc_oom(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_throw_on_cudamalloc_oom_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_throw_on_cudamalloc_oom((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_use_background_threads_result cachalot_go_set_pinned_use_background_threads(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_pinned_use_background_threads_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_use_background_threads((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_use_cuda_host_register_result cachalot_go_set_pinned_use_cuda_host_register(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_pinned_use_cuda_host_register_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_use_cuda_host_register((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_free_catch_all_result cachalot_go_set_pinned_free_catch_all(uintptr_t allocator, int32_t enabled) {
+  cachalot_go_set_pinned_free_catch_all_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_free_catch_all((cachalot_allocator*)allocator, enabled, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_num_register_threads_result cachalot_go_set_pinned_num_register_threads(uintptr_t allocator, uint64_t threads) {
+  cachalot_go_set_pinned_num_register_threads_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_num_register_threads((cachalot_allocator*)allocator, threads, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_reserve_segment_size_mb_result cachalot_go_set_pinned_reserve_segment_size_mb(uintptr_t allocator, uint64_t megabytes) {
+  cachalot_go_set_pinned_reserve_segment_size_mb_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_reserve_segment_size_mb((cachalot_allocator*)allocator, megabytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_max_round_threshold_result cachalot_go_set_pinned_max_round_threshold(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_pinned_max_round_threshold_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_max_round_threshold((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_pinned_max_cached_size_result cachalot_go_set_pinned_max_cached_size(uintptr_t allocator, uint64_t bytes) {
+  cachalot_go_set_pinned_max_cached_size_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_pinned_max_cached_size((cachalot_allocator*)allocator, bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_roundup_power2_divisions_result cachalot_go_set_roundup_power2_divisions(uintptr_t allocator, const uint64_t* divisions, size_t count) {
+  cachalot_go_set_roundup_power2_divisions_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_roundup_power2_divisions((cachalot_allocator*)allocator, divisions, count, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_enable_peer_access_result cachalot_go_enable_peer_access(uintptr_t allocator, int32_t device, int32_t peer) {
   cachalot_go_enable_peer_access_result result = {0};
   cachalot_error error;

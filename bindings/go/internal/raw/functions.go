@@ -452,6 +452,230 @@ func SetSettings(allocator Allocator, settings *Settings) (err error) {
 	return
 }
 
+// UpdateConfig is cachalot_update_config.
+//
+// Sets the options that the string names and leaves all others as they are, whatever other threads set
+// meanwhile (cachalot_configure resets some). The grammar, the checks and their texts are those of
+// cachalot_configure; a list that is named is replaced as a whole. cachalot_get_config goes on to give
+// the string of cachalot_configure; cachalot_get_settings gives what is in force.
+//
+// @param config  "max_split_size_mb:64,roundup_power2_divisions:4". Copied. "" changes nothing.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a string that is not acceptable, or not
+// together with the other options, CACHALOT_ERROR_INVALID_STATE for another backend,
+// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve: nothing has changed. Any
+// thread.
+func UpdateConfig(allocator Allocator, config string) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_update_config(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), m.text(config))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetMaxSplitSize is cachalot_set_max_split_size.
+//
+// Blocks of this size and more are kept whole.
+//
+// @param bytes At least the large segment size; UINT64_MAX: unlimited.
+func SetMaxSplitSize(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_max_split_size(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetMaxNonSplitRoundingSize is cachalot_set_max_non_split_rounding_size.
+//
+// How much larger a cached block may be for a request of max_split_size and more.
+//
+// @param bytes At least the large segment size.
+func SetMaxNonSplitRoundingSize(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_max_non_split_rounding_size(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetLargeSegmentSize is cachalot_set_large_segment_size.
+//
+// The segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+// segments.
+//
+// @param bytes A multiple of 1 MiB above 10 MiB, at most max_split_size.
+// max_non_split_rounding_size goes with it where it has the old value, which is its default.
+func SetLargeSegmentSize(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_large_segment_size(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetGarbageCollectionThreshold is cachalot_set_garbage_collection_threshold.
+//
+// From which share of the memory limit on cached segments are collected.
+//
+// @param fraction Between 0 and 1; 0: off.
+func SetGarbageCollectionThreshold(allocator Allocator, fraction float64) (err error) {
+	r := C.cachalot_go_set_garbage_collection_threshold(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.double(fraction))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPerProcessMemoryFraction is cachalot_set_per_process_memory_fraction.
+//
+// What throw_on_cudamalloc_oom compares with.
+//
+// @param fraction Of the device, 0 to 1. The limit in force stays: cachalot_set_memory_fraction
+// changes that.
+func SetPerProcessMemoryFraction(allocator Allocator, fraction float64) (err error) {
+	r := C.cachalot_go_set_per_process_memory_fraction(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.double(fraction))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetRoundupBypassThreshold is cachalot_set_roundup_bypass_threshold.
+//
+// Requests of more bytes are not rounded by divisions.
+//
+// @param bytes UINT64_MAX: all are.
+func SetRoundupBypassThreshold(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_roundup_bypass_threshold(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetExpandableSegments is cachalot_set_expandable_segments.
+//
+// Whether new segments are made of pages.
+//
+// @param enabled 0 or 1. CACHALOT_ERROR_NOT_SUPPORTED for 1 where the driver has no virtual
+// memory.
+func SetExpandableSegments(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_expandable_segments(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetReleaseLockOnCudamalloc is cachalot_set_release_lock_on_cudamalloc.
+//
+// Whether other threads go on while the driver allocates.
+//
+// @param enabled 0 or 1.
+func SetReleaseLockOnCudamalloc(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_release_lock_on_cudamalloc(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetGraphCaptureRecordStreamReuse is cachalot_set_graph_capture_record_stream_reuse.
+//
+// Whether blocks freed during a capture are reused in it.
+//
+// @param enabled 0 or 1.
+func SetGraphCaptureRecordStreamReuse(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_graph_capture_record_stream_reuse(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetThrowOnCudamallocOom is cachalot_set_throw_on_cudamalloc_oom.
+//
+// Whether requests beyond per_process_memory_fraction are refused before the driver is asked.
+//
+// @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+func SetThrowOnCudamallocOom(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_throw_on_cudamalloc_oom(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedUseBackgroundThreads is cachalot_set_pinned_use_background_threads.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param enabled 0 or 1.
+func SetPinnedUseBackgroundThreads(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_pinned_use_background_threads(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedUseCudaHostRegister is cachalot_set_pinned_use_cuda_host_register.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param enabled 0 or 1.
+func SetPinnedUseCudaHostRegister(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_pinned_use_cuda_host_register(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedFreeCatchAll is cachalot_set_pinned_free_catch_all.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+func SetPinnedFreeCatchAll(allocator Allocator, enabled int32) (err error) {
+	r := C.cachalot_go_set_pinned_free_catch_all(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(enabled))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedNumRegisterThreads is cachalot_set_pinned_num_register_threads.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param threads A power of two, 1 to 128.
+func SetPinnedNumRegisterThreads(allocator Allocator, threads uint64) (err error) {
+	r := C.cachalot_go_set_pinned_num_register_threads(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(threads))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedReserveSegmentSizeMb is cachalot_set_pinned_reserve_segment_size_mb.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param megabytes MiB; 0: off.
+func SetPinnedReserveSegmentSizeMb(allocator Allocator, megabytes uint64) (err error) {
+	r := C.cachalot_go_set_pinned_reserve_segment_size_mb(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(megabytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedMaxRoundThreshold is cachalot_set_pinned_max_round_threshold.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param bytes UINT64_MAX: unset. Since 2.13.
+func SetPinnedMaxRoundThreshold(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_pinned_max_round_threshold(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetPinnedMaxCachedSize is cachalot_set_pinned_max_cached_size.
+//
+// Kept for the pinned-memory allocator.
+//
+// @param bytes UINT64_MAX: unset. Since 2.13.
+func SetPinnedMaxCachedSize(allocator Allocator, bytes uint64) (err error) {
+	r := C.cachalot_go_set_pinned_max_cached_size(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(bytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetRoundupPower2Divisions is cachalot_set_roundup_power2_divisions.
+//
+// How many steps requests are rounded in between two powers of two.
+//
+// @param divisions  Powers of two, or 0: off. For sizes from 2^i MiB to below 2^(i+1) MiB; the first
+// and last slot are open. Copied.
+// @param count      16; or 1: the same for all sizes.
+func SetRoundupPower2Divisions(allocator Allocator, divisions []uint64) (err error) {
+	r := C.cachalot_go_set_roundup_power2_divisions(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(divisions))), C.size_t(len(divisions)))
+	err = check(r.status, r.error)
+	return
+}
+
 // EnablePeerAccess is cachalot_enable_peer_access.
 //
 // Lets device use peer's memory, that of its expandable segments included, present and future.

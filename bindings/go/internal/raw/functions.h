@@ -210,6 +210,139 @@ cachalot_go_set_settings_result cachalot_go_set_settings(uintptr_t allocator, co
 typedef struct {
   int32_t status;
   cachalot_error* error;
+} cachalot_go_update_config_result;
+
+cachalot_go_update_config_result cachalot_go_update_config(uintptr_t allocator, const char* config);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_max_split_size_result;
+
+cachalot_go_set_max_split_size_result cachalot_go_set_max_split_size(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_max_non_split_rounding_size_result;
+
+cachalot_go_set_max_non_split_rounding_size_result cachalot_go_set_max_non_split_rounding_size(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_large_segment_size_result;
+
+cachalot_go_set_large_segment_size_result cachalot_go_set_large_segment_size(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_garbage_collection_threshold_result;
+
+cachalot_go_set_garbage_collection_threshold_result cachalot_go_set_garbage_collection_threshold(uintptr_t allocator, double fraction);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_per_process_memory_fraction_result;
+
+cachalot_go_set_per_process_memory_fraction_result cachalot_go_set_per_process_memory_fraction(uintptr_t allocator, double fraction);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_roundup_bypass_threshold_result;
+
+cachalot_go_set_roundup_bypass_threshold_result cachalot_go_set_roundup_bypass_threshold(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_expandable_segments_result;
+
+cachalot_go_set_expandable_segments_result cachalot_go_set_expandable_segments(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_release_lock_on_cudamalloc_result;
+
+cachalot_go_set_release_lock_on_cudamalloc_result cachalot_go_set_release_lock_on_cudamalloc(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_graph_capture_record_stream_reuse_result;
+
+cachalot_go_set_graph_capture_record_stream_reuse_result cachalot_go_set_graph_capture_record_stream_reuse(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_throw_on_cudamalloc_oom_result;
+
+cachalot_go_set_throw_on_cudamalloc_oom_result cachalot_go_set_throw_on_cudamalloc_oom(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_use_background_threads_result;
+
+cachalot_go_set_pinned_use_background_threads_result cachalot_go_set_pinned_use_background_threads(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_use_cuda_host_register_result;
+
+cachalot_go_set_pinned_use_cuda_host_register_result cachalot_go_set_pinned_use_cuda_host_register(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_free_catch_all_result;
+
+cachalot_go_set_pinned_free_catch_all_result cachalot_go_set_pinned_free_catch_all(uintptr_t allocator, int32_t enabled);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_num_register_threads_result;
+
+cachalot_go_set_pinned_num_register_threads_result cachalot_go_set_pinned_num_register_threads(uintptr_t allocator, uint64_t threads);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_reserve_segment_size_mb_result;
+
+cachalot_go_set_pinned_reserve_segment_size_mb_result cachalot_go_set_pinned_reserve_segment_size_mb(uintptr_t allocator, uint64_t megabytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_max_round_threshold_result;
+
+cachalot_go_set_pinned_max_round_threshold_result cachalot_go_set_pinned_max_round_threshold(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_pinned_max_cached_size_result;
+
+cachalot_go_set_pinned_max_cached_size_result cachalot_go_set_pinned_max_cached_size(uintptr_t allocator, uint64_t bytes);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_roundup_power2_divisions_result;
+
+cachalot_go_set_roundup_power2_divisions_result cachalot_go_set_roundup_power2_divisions(uintptr_t allocator, const uint64_t* divisions, size_t count);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
 } cachalot_go_enable_peer_access_result;
 
 cachalot_go_enable_peer_access_result cachalot_go_enable_peer_access(uintptr_t allocator, int32_t device, int32_t peer);

@@ -3452,6 +3452,172 @@ unsafe extern "C" {
         settings: *const cachalot_settings,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// Sets the options that the string names and leaves all others as they are, whatever other threads set
+    /// meanwhile (cachalot_configure resets some). The grammar, the checks and their texts are those of
+    /// cachalot_configure; a list that is named is replaced as a whole. cachalot_get_config goes on to give
+    /// the string of cachalot_configure; cachalot_get_settings gives what is in force.
+    ///
+    /// @param config  "max_split_size_mb:64,roundup_power2_divisions:4". Copied. "" changes nothing.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a string that is not acceptable, or not
+    /// together with the other options, CACHALOT_ERROR_INVALID_STATE for another backend,
+    /// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve: nothing has changed. Any
+    /// thread.
+    pub fn cachalot_update_config(
+        allocator: *mut cachalot_allocator,
+        config: *const core::ffi::c_char,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Blocks of this size and more are kept whole.
+    ///
+    /// @param bytes At least the large segment size; UINT64_MAX: unlimited.
+    pub fn cachalot_set_max_split_size(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// How much larger a cached block may be for a request of max_split_size and more.
+    ///
+    /// @param bytes At least the large segment size.
+    pub fn cachalot_set_max_non_split_rounding_size(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+    /// segments.
+    ///
+    /// @param bytes A multiple of 1 MiB above 10 MiB, at most max_split_size.
+    /// max_non_split_rounding_size goes with it where it has the old value, which is its default.
+    pub fn cachalot_set_large_segment_size(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// From which share of the memory limit on cached segments are collected.
+    ///
+    /// @param fraction Between 0 and 1; 0: off.
+    pub fn cachalot_set_garbage_collection_threshold(
+        allocator: *mut cachalot_allocator,
+        fraction: f64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What throw_on_cudamalloc_oom compares with.
+    ///
+    /// @param fraction Of the device, 0 to 1. The limit in force stays: cachalot_set_memory_fraction
+    /// changes that.
+    pub fn cachalot_set_per_process_memory_fraction(
+        allocator: *mut cachalot_allocator,
+        fraction: f64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Requests of more bytes are not rounded by divisions.
+    ///
+    /// @param bytes UINT64_MAX: all are.
+    pub fn cachalot_set_roundup_bypass_threshold(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Whether new segments are made of pages.
+    ///
+    /// @param enabled 0 or 1. CACHALOT_ERROR_NOT_SUPPORTED for 1 where the driver has no virtual
+    /// memory.
+    pub fn cachalot_set_expandable_segments(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Whether other threads go on while the driver allocates.
+    ///
+    /// @param enabled 0 or 1.
+    pub fn cachalot_set_release_lock_on_cudamalloc(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Whether blocks freed during a capture are reused in it.
+    ///
+    /// @param enabled 0 or 1.
+    pub fn cachalot_set_graph_capture_record_stream_reuse(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Whether requests beyond per_process_memory_fraction are refused before the driver is asked.
+    ///
+    /// @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+    pub fn cachalot_set_throw_on_cudamalloc_oom(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param enabled 0 or 1.
+    pub fn cachalot_set_pinned_use_background_threads(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param enabled 0 or 1.
+    pub fn cachalot_set_pinned_use_cuda_host_register(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+    pub fn cachalot_set_pinned_free_catch_all(
+        allocator: *mut cachalot_allocator,
+        enabled: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param threads A power of two, 1 to 128.
+    pub fn cachalot_set_pinned_num_register_threads(
+        allocator: *mut cachalot_allocator,
+        threads: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param megabytes MiB; 0: off.
+    pub fn cachalot_set_pinned_reserve_segment_size_mb(
+        allocator: *mut cachalot_allocator,
+        megabytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param bytes UINT64_MAX: unset. Since 2.13.
+    pub fn cachalot_set_pinned_max_round_threshold(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// @param bytes UINT64_MAX: unset. Since 2.13.
+    pub fn cachalot_set_pinned_max_cached_size(
+        allocator: *mut cachalot_allocator,
+        bytes: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// How many steps requests are rounded in between two powers of two.
+    ///
+    /// @param divisions  Powers of two, or 0: off. For sizes from 2^i MiB to below 2^(i+1) MiB; the first
+    /// and last slot are open. Copied.
+    /// @param count      16; or 1: the same for all sizes.
+    pub fn cachalot_set_roundup_power2_divisions(
+        allocator: *mut cachalot_allocator,
+        divisions: *const u64,
+        count: usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// Lets device use peer's memory, that of its expandable segments included, present and future.
     pub fn cachalot_enable_peer_access(
         allocator: *mut cachalot_allocator,

@@ -163,6 +163,37 @@ impl Allocator {
         self.call(|raw, error| unsafe { sys::cachalot_set_settings(raw, &settings, error) })
     }
 
+    /// Sets the options that the string names and leaves all others as they are, whatever other
+    /// threads set meanwhile ([`Allocator::configure`] resets some). A list that is named is replaced
+    /// as a whole. [`Allocator::config`] goes on to give the string of `configure`. Stands for
+    /// `cachalot_update_config`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `InvalidState` for another backend, `NotSupported`: nothing has changed.
+    pub fn update_config(&self, config: impl Into<String>) -> Result<()> {
+        let config = ffi::c_string(&config.into(), "the option string")?;
+        // SAFETY: the allocator is live, and the text lives until the call returns.
+        self.call(|raw, error| unsafe { sys::cachalot_update_config(raw, config.as_ptr(), error) })
+    }
+
+    /// How many steps requests are rounded in between two powers of two: powers of two, or 0 for off,
+    /// for sizes from 2^i MiB to below 2^(i+1) MiB; the first and last slot are open. Stands for
+    /// `cachalot_set_roundup_power2_divisions`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    pub fn set_roundup_power2_divisions(&self, divisions: &[u64; 16]) -> Result<()> {
+        // SAFETY: the allocator is live, and the list has as many numbers as it says.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_set_roundup_power2_divisions(
+                raw,
+                divisions.as_ptr(),
+                divisions.len(),
+                error,
+            )
+        })
+    }
+
     /// Switches caching off or on for later requests. A block is freed the way it was made. Stands
     /// for `cachalot_set_caching_enabled`.
     ///
@@ -260,4 +291,120 @@ impl Allocator {
             outside: totals.outside,
         })
     }
+}
+
+// One field a function; PLACES.md looks for the names after sys.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty) = sys::$function:ident;)*) => {
+        /// # One setting at a time
+        ///
+        /// Each function sets one field of [`Settings`] and leaves all others as they are at that
+        /// moment, so that threads that set different fields do not undo each other's changes. The
+        /// change applies to the next request. A value that is not acceptable, also one that does
+        /// not go with the other fields, is `InvalidArgument` in PyTorch's words: nothing has changed.
+        impl Allocator {
+            $($(#[$doc])*
+            pub fn $name(&self, $value: $type) -> Result<()> {
+                // SAFETY: the allocator is live.
+                self.call(|raw, error| unsafe { sys::$function(raw, $value.into(), error) })
+            })*
+        }
+    };
+}
+
+setters! {
+    /// Blocks of this size and more are kept whole. Bytes. At least the large segment size;
+    /// `u64::MAX`: unlimited.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_max_split_size(bytes: u64) = sys::cachalot_set_max_split_size;
+    /// How much larger a cached block may be for a request of `max_split_size` and more. Bytes.
+    /// At least the large segment size.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_max_non_split_rounding_size(bytes: u64) = sys::cachalot_set_max_non_split_rounding_size;
+    /// The segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+    /// segments. Bytes. A multiple of 1 MiB above 10 MiB, at most `max_split_size`.
+    /// `max_non_split_rounding_size` goes with it where it has the old value, which is its
+    /// default.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_large_segment_size(bytes: u64) = sys::cachalot_set_large_segment_size;
+    /// From which share of the memory limit on cached segments are collected. Between 0 and 1;
+    /// 0: off.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_garbage_collection_threshold(fraction: f64) = sys::cachalot_set_garbage_collection_threshold;
+    /// What `throw_on_cudamalloc_oom` compares with. Of the device, 0 to 1. The limit in force
+    /// stays: [`Allocator::set_memory_fraction`] changes that.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_per_process_memory_fraction(fraction: f64) = sys::cachalot_set_per_process_memory_fraction;
+    /// Requests of more bytes are not rounded by divisions. Bytes. `u64::MAX`: all are.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_roundup_bypass_threshold(bytes: u64) = sys::cachalot_set_roundup_bypass_threshold;
+    /// Whether new segments are made of pages. `NotSupported` for `true` where the driver has
+    /// no virtual memory.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_expandable_segments(enabled: bool) = sys::cachalot_set_expandable_segments;
+    /// Whether other threads go on while the driver allocates.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_release_lock_on_cudamalloc(enabled: bool) = sys::cachalot_set_release_lock_on_cudamalloc;
+    /// Whether blocks freed during a capture are reused in it.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_graph_capture_record_stream_reuse(enabled: bool) = sys::cachalot_set_graph_capture_record_stream_reuse;
+    /// Whether requests beyond `per_process_memory_fraction` are refused before the driver is
+    /// asked. Since 2.12: under 2.11 `true` is an unknown key.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_throw_on_cudamalloc_oom(enabled: bool) = sys::cachalot_set_throw_on_cudamalloc_oom;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_use_background_threads(enabled: bool) = sys::cachalot_set_pinned_use_background_threads;
+    /// Kept for the pinned-memory allocator.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_use_cuda_host_register(enabled: bool) = sys::cachalot_set_pinned_use_cuda_host_register;
+    /// Kept for the pinned-memory allocator. Since 2.12: under 2.11 `true` is an unknown key.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_free_catch_all(enabled: bool) = sys::cachalot_set_pinned_free_catch_all;
+    /// Kept for the pinned-memory allocator. A power of two, 1 to 128.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_num_register_threads(threads: u64) = sys::cachalot_set_pinned_num_register_threads;
+    /// Kept for the pinned-memory allocator. MiB; 0: off.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_reserve_segment_size_mb(megabytes: u64) = sys::cachalot_set_pinned_reserve_segment_size_mb;
+    /// Kept for the pinned-memory allocator. Bytes. `u64::MAX`: unset. Since 2.13.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_max_round_threshold(bytes: u64) = sys::cachalot_set_pinned_max_round_threshold;
+    /// Kept for the pinned-memory allocator. Bytes. `u64::MAX`: unset. Since 2.13.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: nothing has changed.
+    set_pinned_max_cached_size(bytes: u64) = sys::cachalot_set_pinned_max_cached_size;
 }

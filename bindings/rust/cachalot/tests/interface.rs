@@ -79,8 +79,51 @@ fn every_typed_option_is_one_that_the_library_takes() {
     assert_eq!(allocator.settings().unwrap(), settings);
     allocator.configure(Config::new().roundup_power2_divisions(4)).unwrap();
     assert_eq!(allocator.settings().unwrap().roundup_power2_divisions[3], 4);
+    one_setting_at_a_time(&allocator);
     assert_eq!(allocator.release(), Release::V2_15);
     assert_eq!(allocator.backend(), "native");
+}
+
+fn one_setting_at_a_time(allocator: &Allocator) {
+    let mut expected = allocator.settings().unwrap();
+    allocator.update_config("max_split_size_mb:128").unwrap();
+    expected.max_split_size = 128 << 20;
+    assert_eq!(allocator.settings().unwrap(), expected, "the divisions stay");
+    macro_rules! set {
+        ($($setter:ident, $field:ident, $value:expr;)*) => {
+            $(allocator.$setter($value).unwrap();
+            expected.$field = $value;
+            assert_eq!(allocator.settings().unwrap(), expected);)*
+        };
+    }
+    set! {
+        set_max_split_size, max_split_size, 64 << 20;
+        set_max_non_split_rounding_size, max_non_split_rounding_size, 48 << 20;
+        set_large_segment_size, large_segment_size, 16 << 20;
+        set_garbage_collection_threshold, garbage_collection_threshold, 0.5;
+        set_per_process_memory_fraction, per_process_memory_fraction, 0.25;
+        set_roundup_bypass_threshold, roundup_bypass_threshold, 200 << 20;
+        set_expandable_segments, expandable_segments, false;
+        set_release_lock_on_cudamalloc, release_lock_on_cudamalloc, true;
+        set_graph_capture_record_stream_reuse, graph_capture_record_stream_reuse, true;
+        set_throw_on_cudamalloc_oom, throw_on_cudamalloc_oom, true;
+        set_pinned_use_background_threads, pinned_use_background_threads, true;
+        set_pinned_use_cuda_host_register, pinned_use_cuda_host_register, true;
+        set_pinned_free_catch_all, pinned_free_catch_all, true;
+        set_pinned_num_register_threads, pinned_num_register_threads, 4;
+        set_pinned_reserve_segment_size_mb, pinned_reserve_segment_size_mb, 512;
+        set_pinned_max_round_threshold, pinned_max_round_threshold, 64 << 20;
+        set_pinned_max_cached_size, pinned_max_cached_size, 128 << 20;
+    }
+    expected.roundup_power2_divisions[5] = 8;
+    allocator.set_roundup_power2_divisions(&expected.roundup_power2_divisions).unwrap();
+    let error = allocator.set_max_split_size(1).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CachingAllocator option max_split_size_mb too small, must be >= 16"
+    );
+    assert!(allocator.update_config("max_split_size_mb:32,nonsense:1").is_err());
+    assert_eq!(allocator.settings().unwrap(), expected);
 }
 
 #[test]

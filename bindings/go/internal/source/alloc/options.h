@@ -31,6 +31,10 @@ void apply_options(std::string_view text, OptionMoment moment, const Rules& rule
 void apply_option_part(std::string_view text, OptionPart part, const Rules& rules,
                        Settings* settings, const WarningSink& warn);
 
+// Sets what the string names, and nothing else: no option is reset. Throws like apply_options, maybe half-way.
+void update_options(std::string_view text, const Rules& rules, Settings* settings,
+                    const WarningSink& warn);
+
 // Whether a string chooses backend:cudaMallocAsync: looks for the first backend key only (4.9).
 // Throws Error(kInvalidArgument) for one that ends before.
 bool chooses_async_backend(std::string_view text);

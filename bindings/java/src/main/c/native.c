@@ -276,6 +276,139 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setSettings(
   return (jint)cachalot_set_settings((cachalot_allocator*)(intptr_t)allocator, (const cachalot_settings*)(intptr_t)settings, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_updateConfig(
+    JNIEnv* env, jclass type, jlong allocator, jlong config, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_update_config((cachalot_allocator*)(intptr_t)allocator, (const char*)(intptr_t)config, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setMaxSplitSize(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_max_split_size((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setMaxNonSplitRoundingSize(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_max_non_split_rounding_size((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setLargeSegmentSize(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_large_segment_size((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setGarbageCollectionThreshold(
+    JNIEnv* env, jclass type, jlong allocator, jdouble fraction, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_garbage_collection_threshold((cachalot_allocator*)(intptr_t)allocator, (double)fraction, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPerProcessMemoryFraction(
+    JNIEnv* env, jclass type, jlong allocator, jdouble fraction, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_per_process_memory_fraction((cachalot_allocator*)(intptr_t)allocator, (double)fraction, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setRoundupBypassThreshold(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_roundup_bypass_threshold((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setExpandableSegments(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_expandable_segments((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setReleaseLockOnCudamalloc(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_release_lock_on_cudamalloc((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setGraphCaptureRecordStreamReuse(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_graph_capture_record_stream_reuse((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setThrowOnCudamallocOom(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_throw_on_cudamalloc_oom((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedUseBackgroundThreads(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_use_background_threads((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedUseCudaHostRegister(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_use_cuda_host_register((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedFreeCatchAll(
+    JNIEnv* env, jclass type, jlong allocator, jint enabled, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_free_catch_all((cachalot_allocator*)(intptr_t)allocator, (int32_t)enabled, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedNumRegisterThreads(
+    JNIEnv* env, jclass type, jlong allocator, jlong threads, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_num_register_threads((cachalot_allocator*)(intptr_t)allocator, (uint64_t)threads, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedReserveSegmentSizeMb(
+    JNIEnv* env, jclass type, jlong allocator, jlong megabytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_reserve_segment_size_mb((cachalot_allocator*)(intptr_t)allocator, (uint64_t)megabytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedMaxRoundThreshold(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_max_round_threshold((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setPinnedMaxCachedSize(
+    JNIEnv* env, jclass type, jlong allocator, jlong bytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_pinned_max_cached_size((cachalot_allocator*)(intptr_t)allocator, (uint64_t)bytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setRoundupPower2Divisions(
+    JNIEnv* env, jclass type, jlong allocator, jlong divisions, jlong count, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_roundup_power2_divisions((cachalot_allocator*)(intptr_t)allocator, (const uint64_t*)(intptr_t)divisions, (size_t)count, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_enablePeerAccess(
     JNIEnv* env, jclass type, jlong allocator, jint device, jint peer, jlong error) {
   (void)env;

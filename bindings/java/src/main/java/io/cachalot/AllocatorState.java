@@ -181,6 +181,219 @@ abstract class AllocatorState {
     }
   }
 
+  /**
+   * Sets the options that the string names and leaves all others as they are, whatever other threads set
+   * meanwhile ({@link #configure(String)} resets some). A list that is named is replaced as a whole. {@link
+   * #options} goes on to give the string of {@code configure}.
+   *
+   * @param config the option string
+   * @throws IllegalArgumentException for a string that is not acceptable: nothing is changed
+   */
+  public void updateOptions(String config) {
+    core.tell(Objects.requireNonNull(config, "config"), Native::updateConfig);
+  }
+
+  /**
+   * The same.
+   *
+   * @param config the options
+   */
+  public void updateOptions(Options config) {
+    updateOptions(Objects.requireNonNull(config, "config").toString());
+  }
+
+  // ---- One setting at a time: the others stay as they are at that moment, so that threads that set
+  // ---- different ones do not undo each other's changes.
+
+  /**
+   * Blocks of this size and more are kept whole.
+   *
+   * @param bytes at least the large segment size; -1: unlimited.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setMaxSplitSize(long bytes) {
+    core.call((allocator, error) -> Native.setMaxSplitSize(allocator, bytes, error));
+  }
+
+  /**
+   * How much larger a cached block may be for a request of max_split_size and more.
+   *
+   * @param bytes at least the large segment size.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setMaxNonSplitRoundingSize(long bytes) {
+    core.call((allocator, error) -> Native.setMaxNonSplitRoundingSize(allocator, bytes, error));
+  }
+
+  /**
+   * The segment size of requests from 1 to 10 MiB, and the page size of new large expandable segments.
+   *
+   * @param bytes a multiple of 1 MiB above 10 MiB, at most max_split_size. max_non_split_rounding_size goes
+   * with it where it has the old value, which is its default.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setLargeSegmentSize(long bytes) {
+    core.call((allocator, error) -> Native.setLargeSegmentSize(allocator, bytes, error));
+  }
+
+  /**
+   * From which share of the memory limit on cached segments are collected.
+   *
+   * @param fraction between 0 and 1; 0: off.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setGarbageCollectionThreshold(double fraction) {
+    core.call((allocator, error) -> Native.setGarbageCollectionThreshold(allocator, fraction, error));
+  }
+
+  /**
+   * What throw_on_cudamalloc_oom compares with.
+   *
+   * @param fraction of the device, 0 to 1. The limit in force stays: {@link #setMemoryFraction} changes that.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPerProcessMemoryFraction(double fraction) {
+    core.call((allocator, error) -> Native.setPerProcessMemoryFraction(allocator, fraction, error));
+  }
+
+  /**
+   * Requests of more bytes are not rounded by divisions.
+   *
+   * @param bytes -1: all are.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setRoundupBypassThreshold(long bytes) {
+    core.call((allocator, error) -> Native.setRoundupBypassThreshold(allocator, bytes, error));
+  }
+
+  /**
+   * Whether new segments are made of pages.
+   *
+   * @param enabled whether it is on. {@link UnsupportedOperationException} for true where the driver has no
+   * virtual memory.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setExpandableSegments(boolean enabled) {
+    core.call((allocator, error) -> Native.setExpandableSegments(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Whether other threads go on while the driver allocates.
+   *
+   * @param enabled whether it is on
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setReleaseLockOnCudamalloc(boolean enabled) {
+    core.call((allocator, error) -> Native.setReleaseLockOnCudamalloc(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Whether blocks freed during a capture are reused in it.
+   *
+   * @param enabled whether it is on
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setGraphCaptureRecordStreamReuse(boolean enabled) {
+    core.call((allocator, error) -> Native.setGraphCaptureRecordStreamReuse(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Whether requests beyond per_process_memory_fraction are refused before the driver is asked.
+   *
+   * @param enabled whether it is on. Since 2.12: under 2.11 true is an unknown key.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setThrowOnCudamallocOom(boolean enabled) {
+    core.call((allocator, error) -> Native.setThrowOnCudamallocOom(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param enabled whether it is on
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedUseBackgroundThreads(boolean enabled) {
+    core.call((allocator, error) -> Native.setPinnedUseBackgroundThreads(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param enabled whether it is on
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedUseCudaHostRegister(boolean enabled) {
+    core.call((allocator, error) -> Native.setPinnedUseCudaHostRegister(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param enabled whether it is on. Since 2.12: under 2.11 true is an unknown key.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedFreeCatchAll(boolean enabled) {
+    core.call((allocator, error) -> Native.setPinnedFreeCatchAll(allocator, enabled ? 1 : 0, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param threads a power of two, 1 to 128.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedNumRegisterThreads(long threads) {
+    core.call((allocator, error) -> Native.setPinnedNumRegisterThreads(allocator, threads, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param megabytes MiB; 0: off.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedReserveSegmentSizeMb(long megabytes) {
+    core.call((allocator, error) -> Native.setPinnedReserveSegmentSizeMb(allocator, megabytes, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param bytes -1: unset. Since 2.13.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedMaxRoundThreshold(long bytes) {
+    core.call((allocator, error) -> Native.setPinnedMaxRoundThreshold(allocator, bytes, error));
+  }
+
+  /**
+   * Kept for the pinned-memory allocator.
+   *
+   * @param bytes -1: unset. Since 2.13.
+   * @throws IllegalArgumentException in PyTorch's words: nothing is changed
+   */
+  public void setPinnedMaxCachedSize(long bytes) {
+    core.call((allocator, error) -> Native.setPinnedMaxCachedSize(allocator, bytes, error));
+  }
+
+  /**
+   * How many steps requests are rounded in between two powers of two.
+   *
+   * @param divisions powers of two, or 0 for off: one for all sizes, or 16 for sizes from 2^i MiB to below 2^(i+1)
+   *     MiB, of which the first and last are open
+   * @throws IllegalArgumentException for another number of them or other numbers: nothing is changed
+   */
+  public void setRoundupPower2Divisions(long... divisions) {
+    Objects.requireNonNull(divisions, "divisions");
+    try (Memory memory = new Memory()) {
+      ByteBuffer list = memory.allocate(Math.max(Long.BYTES, Long.BYTES * divisions.length));
+      list.asLongBuffer().put(divisions);
+      core.call((allocator, error) ->
+          Native.setRoundupPower2Divisions(allocator, Memory.addressOf(list), divisions.length, error));
+    }
+  }
+
   // ---- Devices --------------------------------------------------------------------------------------
 
   /**

@@ -262,4 +262,59 @@ final class InterfaceTest {
           .rows(Release.V2_11).size());
     }
   }
+
+  @Test
+  void eachSetterChangesOneSetting() {
+    String options = "max_split_size_mb:128,roundup_power2_divisions:4";
+    try (Sim sim = Sim.create(0); Allocator allocator = Allocator.builder().driver(sim).options(options).build()) {
+      allocator.updateOptions("max_split_size_mb:96");
+      assertEquals(96 * MIB, allocator.settings().maxSplitSize());
+      allocator.updateOptions(Options.builder().garbageCollectionThreshold(0.7).build());
+      assertEquals(96 * MIB, allocator.settings().maxSplitSize());
+      assertEquals(options, allocator.options());
+      allocator.setMaxSplitSize(64 * MIB);
+      allocator.setMaxNonSplitRoundingSize(48 * MIB);
+      allocator.setLargeSegmentSize(16 * MIB);
+      allocator.setGarbageCollectionThreshold(0.5);
+      allocator.setPerProcessMemoryFraction(0.25);
+      allocator.setRoundupBypassThreshold(200 * MIB);
+      allocator.setExpandableSegments(true);
+      allocator.setReleaseLockOnCudamalloc(true);
+      allocator.setGraphCaptureRecordStreamReuse(true);
+      allocator.setThrowOnCudamallocOom(true);
+      allocator.setPinnedUseBackgroundThreads(true);
+      allocator.setPinnedUseCudaHostRegister(true);
+      allocator.setPinnedFreeCatchAll(true);
+      allocator.setPinnedNumRegisterThreads(8);
+      allocator.setPinnedReserveSegmentSizeMb(512);
+      allocator.setPinnedMaxRoundThreshold(64 * MIB);
+      allocator.setPinnedMaxCachedSize(128 * MIB);
+      assertEquals(64 * MIB, allocator.settings().maxSplitSize());
+      assertEquals(48 * MIB, allocator.settings().maxNonSplitRoundingSize());
+      assertEquals(16 * MIB, allocator.settings().largeSegmentSize());
+      assertEquals(0.5, allocator.settings().garbageCollectionThreshold());
+      assertEquals(0.25, allocator.settings().perProcessMemoryFraction());
+      assertEquals(200 * MIB, allocator.settings().roundupBypassThreshold());
+      assertTrue(allocator.settings().expandableSegments());
+      assertTrue(allocator.settings().releaseLockOnCudamalloc());
+      assertTrue(allocator.settings().graphCaptureRecordStreamReuse());
+      assertTrue(allocator.settings().throwOnCudamallocOom());
+      assertTrue(allocator.settings().pinnedUseBackgroundThreads());
+      assertTrue(allocator.settings().pinnedUseCudaHostRegister());
+      assertTrue(allocator.settings().pinnedFreeCatchAll());
+      assertEquals(8, allocator.settings().pinnedNumRegisterThreads());
+      assertEquals(512, allocator.settings().pinnedReserveSegmentSizeMb());
+      assertEquals(64 * MIB, allocator.settings().pinnedMaxRoundThreshold());
+      assertEquals(128 * MIB, allocator.settings().pinnedMaxCachedSize());
+      assertEquals(4, allocator.settings().roundupPower2Divisions().get(3));
+      allocator.setRoundupPower2Divisions(8);
+      assertEquals(8, allocator.settings().roundupPower2Divisions().get(3));
+      assertThrows(IllegalArgumentException.class, () -> allocator.setRoundupPower2Divisions(8, 8));
+      assertThrows(IllegalArgumentException.class, allocator::setRoundupPower2Divisions);
+      assertEquals("CachingAllocator option max_split_size_mb too small, must be >= 16", assertThrows(
+          IllegalArgumentException.class, () -> allocator.setMaxSplitSize(1)).getMessage());
+      assertThrows(IllegalArgumentException.class, () -> allocator.updateOptions("max_split_size_mb:32,nonsense:1"));
+      assertEquals(64 * MIB, allocator.settings().maxSplitSize());
+    }
+  }
 }

@@ -313,6 +313,171 @@ public final class Native {
   public static native int setSettings(long allocator, long settings, long error);
 
   /**
+   * cachalot_update_config.
+   * Sets the options that the string names and leaves all others as they are, whatever other threads set
+   * meanwhile (cachalot_configure resets some). The grammar, the checks and their texts are those of
+   * cachalot_configure; a list that is named is replaced as a whole. cachalot_get_config goes on to give
+   * the string of cachalot_configure; cachalot_get_settings gives what is in force.
+   *
+   * &#64;param config  "max_split_size_mb:64,roundup_power2_divisions:4". Copied. "" changes nothing.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a string that is not acceptable, or not
+   * together with the other options, CACHALOT_ERROR_INVALID_STATE for another backend,
+   * CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve: nothing has changed. Any
+   * thread.
+   */
+  public static native int updateConfig(long allocator, long config, long error);
+
+  /**
+   * cachalot_set_max_split_size.
+   * Blocks of this size and more are kept whole.
+   *
+   * &#64;param bytes At least the large segment size; UINT64_MAX: unlimited.
+   */
+  public static native int setMaxSplitSize(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_max_non_split_rounding_size.
+   * How much larger a cached block may be for a request of max_split_size and more.
+   *
+   * &#64;param bytes At least the large segment size.
+   */
+  public static native int setMaxNonSplitRoundingSize(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_large_segment_size.
+   * The segment size of requests from 1 to 10 MiB, and the page size of new large expandable
+   * segments.
+   *
+   * &#64;param bytes A multiple of 1 MiB above 10 MiB, at most max_split_size.
+   * max_non_split_rounding_size goes with it where it has the old value, which is its default.
+   */
+  public static native int setLargeSegmentSize(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_garbage_collection_threshold.
+   * From which share of the memory limit on cached segments are collected.
+   *
+   * &#64;param fraction Between 0 and 1; 0: off.
+   */
+  public static native int setGarbageCollectionThreshold(long allocator, double fraction, long error);
+
+  /**
+   * cachalot_set_per_process_memory_fraction.
+   * What throw_on_cudamalloc_oom compares with.
+   *
+   * &#64;param fraction Of the device, 0 to 1. The limit in force stays: cachalot_set_memory_fraction
+   * changes that.
+   */
+  public static native int setPerProcessMemoryFraction(long allocator, double fraction, long error);
+
+  /**
+   * cachalot_set_roundup_bypass_threshold.
+   * Requests of more bytes are not rounded by divisions.
+   *
+   * &#64;param bytes UINT64_MAX: all are.
+   */
+  public static native int setRoundupBypassThreshold(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_expandable_segments.
+   * Whether new segments are made of pages.
+   *
+   * &#64;param enabled 0 or 1. CACHALOT_ERROR_NOT_SUPPORTED for 1 where the driver has no virtual
+   * memory.
+   */
+  public static native int setExpandableSegments(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_release_lock_on_cudamalloc.
+   * Whether other threads go on while the driver allocates.
+   *
+   * &#64;param enabled 0 or 1.
+   */
+  public static native int setReleaseLockOnCudamalloc(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_graph_capture_record_stream_reuse.
+   * Whether blocks freed during a capture are reused in it.
+   *
+   * &#64;param enabled 0 or 1.
+   */
+  public static native int setGraphCaptureRecordStreamReuse(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_throw_on_cudamalloc_oom.
+   * Whether requests beyond per_process_memory_fraction are refused before the driver is asked.
+   *
+   * &#64;param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+   */
+  public static native int setThrowOnCudamallocOom(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_pinned_use_background_threads.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param enabled 0 or 1.
+   */
+  public static native int setPinnedUseBackgroundThreads(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_pinned_use_cuda_host_register.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param enabled 0 or 1.
+   */
+  public static native int setPinnedUseCudaHostRegister(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_pinned_free_catch_all.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
+   */
+  public static native int setPinnedFreeCatchAll(long allocator, int enabled, long error);
+
+  /**
+   * cachalot_set_pinned_num_register_threads.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param threads A power of two, 1 to 128.
+   */
+  public static native int setPinnedNumRegisterThreads(long allocator, long threads, long error);
+
+  /**
+   * cachalot_set_pinned_reserve_segment_size_mb.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param megabytes MiB; 0: off.
+   */
+  public static native int setPinnedReserveSegmentSizeMb(long allocator, long megabytes, long error);
+
+  /**
+   * cachalot_set_pinned_max_round_threshold.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param bytes UINT64_MAX: unset. Since 2.13.
+   */
+  public static native int setPinnedMaxRoundThreshold(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_pinned_max_cached_size.
+   * Kept for the pinned-memory allocator.
+   *
+   * &#64;param bytes UINT64_MAX: unset. Since 2.13.
+   */
+  public static native int setPinnedMaxCachedSize(long allocator, long bytes, long error);
+
+  /**
+   * cachalot_set_roundup_power2_divisions.
+   * How many steps requests are rounded in between two powers of two.
+   *
+   * &#64;param divisions  Powers of two, or 0: off. For sizes from 2^i MiB to below 2^(i+1) MiB; the first
+   * and last slot are open. Copied.
+   * &#64;param count      16; or 1: the same for all sizes.
+   */
+  public static native int setRoundupPower2Divisions(long allocator, long divisions, long count, long error);
+
+  /**
    * cachalot_enable_peer_access.
    * Lets device use peer's memory, that of its expandable segments included, present and future.
    */
