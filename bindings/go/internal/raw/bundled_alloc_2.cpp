@@ -5,9 +5,9 @@
 //go:build cachalot_bundled
 
 #include "../source/alloc/report_text.cpp.inc"
-#include "../source/alloc/shard.cpp.inc"
 #include "../source/alloc/shared_state.cpp.inc"
 #include "../source/alloc/stats.cpp.inc"
+#include "../source/alloc/stream_table.cpp.inc"
 #include "../source/alloc/tenant_book.cpp.inc"
 #include "../source/alloc/tenant_list.cpp.inc"
 #include "../source/alloc/tenant_pressure.cpp.inc"
@@ -15,4 +15,4 @@
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources 6e92799b4af7ebb474729cb368174082cb908ecb09e8ccf2b0228a5158c39349
+// Of the sources ea8160562fa49197dfdcd1690ef024a99cb990e4471ea0ec730f78522a3e2f56

@@ -20,4 +20,4 @@
 #include "../source/capi/sim.cpp.inc"
 #include "../source/capi/snapshot.cpp.inc"
 #include "../source/capi/stats.cpp.inc"
-// Of the sources 6e92799b4af7ebb474729cb368174082cb908ecb09e8ccf2b0228a5158c39349
+// Of the sources ea8160562fa49197dfdcd1690ef024a99cb990e4471ea0ec730f78522a3e2f56

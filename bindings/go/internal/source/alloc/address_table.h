@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From the address of a block to the number of its object.
 //
-// Two levels: a directory with an entry for each GiB of a 47-bit address space, leaves with an
-// entry for each MiB. Blocks of large pools are larger than 1 MiB, so at most one begins in a MiB
-// and the entry names it; where small pools are, and where a MiB is not all of one segment, the
-// entry is a table of 2048 granules of 512 bytes. So a plain entry is written under one shard's
-// lock only. The leaves of higher addresses are in a map.
-//
-// Reading needs no lock. Entries are not cleared when a block is freed or its segment is given
-// back: a reader takes what it finds as a guess, and checks under its shard's lock that this block
-// is used and has exactly this address. That check also finds double frees.
+// Note [Address table]
+// Rationale: a free knows an address only, and must find its block without a lock.
+// Approach: two levels. A directory has an entry for each GiB of a 47-bit address space; a leaf has an
+// entry for each 64 KiB. Blocks of large pools are larger than 1 MiB, so at most one begins in a slot
+// of 64 KiB, and the slot's entry names it. In small pools, and where a slot is not all of one
+// segment, many blocks may begin in a slot: its entry leads to a table of 128 granules of 512 bytes.
+// Such a table is taken when a block is to begin in the slot (make_room), so a segment that is hardly
+// used takes hardly any memory. The leaves of addresses above 47 bits are in a map.
+//   A reader needs no lock. Entries are not cleared when a block is freed: a reader takes the number
+// that it finds as a guess, and checks under the lock of the block's shard that this block is used
+// and has exactly this address. The check also finds double frees. So tables of granules may be used
+// again for another slot, but are never unmapped before the end.
+// Invariants: only the shard of a segment writes to slots that are all of this segment. Slots that
+// segments share have their granules from the beginning.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 
+#include "base/stable_pool.h"
 #include "base/units.h"
 #include "device/device.h"
 
@@ -25,54 +30,81 @@ namespace cachalot {
 
 class AddressTable {
  public:
+  static constexpr uint64_t kGranule = 512;
+  static constexpr uint64_t kSlot = 64 * KiB;
+
+  // Where the number of the block that begins at an address goes.
+  class Place {
+   public:
+    // False: make_room() comes first.
+    bool has_room() const { return value_ != unbacked(); }
+
+   private:
+    friend class AddressTable;
+    std::atomic<uint64_t>* entry_;
+    uint64_t value_;
+  };
+
   AddressTable();
   ~AddressTable();
   AddressTable(const AddressTable&) = delete;
   AddressTable& operator=(const AddressTable&) = delete;
 
-  // Makes room for the blocks of a new segment or a newly mapped range, so that set() never
-  // allocates. Throws std::bad_alloc. small: blocks may begin at any granule.
+  // For a new segment or a newly mapped range. small: blocks may begin at any granule. Throws
+  // std::bad_alloc.
   void prepare(Address address, uint64_t size, bool small);
+  // No block begins in the range any more: its granules serve other slots.
+  void release(Address address, uint64_t size);
+  // Gives the system what release() has left unused.
+  void shrink();
 
-  // pre: prepare() was called for a range that holds address.
-  void set(Address address, uint32_t number) {
-    Entry& entry = leaf(address)->entries[(address / MiB) % kLeafEntries];
-    const uint64_t value = entry.load(std::memory_order_relaxed);
-    if (value & kIsGranules) {
-      granules(value)->numbers[(address / kGranule) % kGranulesPerMiB].store(
-          number, std::memory_order_release);
+  // pre (here and below): prepare() was called for a range that holds address.
+  Place place(Address address) const {
+    Place place;
+    place.entry_ = &leaf(address)->entries[(address / kSlot) % kLeafEntries];
+    place.value_ = place.entry_->load(std::memory_order_relaxed);
+    return place;
+  }
+  // pre: the place of this address, which has room.
+  static void set(Place place, Address address, uint32_t number) {
+    if (place.value_ & kIsGranules) {
+      granules(place.value_)
+          ->numbers[(address / kGranule) % kGranulesPerSlot]
+          .store(number, std::memory_order_release);
     } else {
-      entry.store(uint64_t{number} << 1, std::memory_order_release);
+      place.entry_->store(uint64_t{number} << 1, std::memory_order_release);
     }
   }
+  void set(Address address, uint32_t number) { set(place(address), address, number); }
+  // Throws std::bad_alloc.
+  void make_room(Address address);
 
   // A guess; 0: no block begins there. Any thread.
   uint32_t find(Address address) const {
     const Leaf* found = leaf(address);
     if (!found) return 0;
     const uint64_t value =
-        found->entries[(address / MiB) % kLeafEntries].load(std::memory_order_acquire);
+        found->entries[(address / kSlot) % kLeafEntries].load(std::memory_order_acquire);
     if (value & kIsGranules) {
-      return granules(value)->numbers[(address / kGranule) % kGranulesPerMiB].load(
+      return granules(value)->numbers[(address / kGranule) % kGranulesPerSlot].load(
           std::memory_order_acquire);
     }
     return static_cast<uint32_t>(value >> 1);
   }
 
-  // Bytes taken from the system.
+  // Bytes taken from the system; it gives the pages of leaves as they are touched.
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   using Entry = std::atomic<uint64_t>;  // block number * 2, or a Granules* with the lowest bit set
   static constexpr unsigned kDirectoryEnd = 47;
   static constexpr uint64_t kDirectoryEntries = uint64_t{1} << (kDirectoryEnd - 30);
-  static constexpr uint64_t kLeafEntries = GiB / MiB;
-  static constexpr uint64_t kGranule = 512;
-  static constexpr uint64_t kGranulesPerMiB = MiB / kGranule;
+  static constexpr uint64_t kLeafEntries = GiB / kSlot;
+  static constexpr uint64_t kGranulesPerSlot = kSlot / kGranule;
   static constexpr uint64_t kIsGranules = 1;
 
   struct Granules {
-    std::atomic<uint32_t> numbers[kGranulesPerMiB];
+    std::atomic<uint32_t> numbers[kGranulesPerSlot];
   };
   struct Leaf {
     Entry entries[kLeafEntries];
@@ -84,17 +116,24 @@ class AddressTable {
     return directory_[address / GiB].load(std::memory_order_acquire);
   }
   Leaf* high_leaf(Address address) const;
+  // What slots of small pools lead to until a block begins there: no number is in it.
+  static uint64_t unbacked() { return reinterpret_cast<uint64_t>(&no_granules_) | kIsGranules; }
   static Granules* granules(uint64_t value) {
     return reinterpret_cast<Granules*>(value - kIsGranules);
   }
+  Entry& entry(Address address) const {
+    return leaf(address)->entries[(address / kSlot) % kLeafEntries];
+  }
   void ensure_leaf(Address address);
-  static void drop(Leaf* leaf);
   void ensure_granules(Entry& entry);
+
+  static Granules no_granules_;
 
   std::atomic<Leaf*>* directory_;
   std::mutex growing_;
   mutable std::mutex high_lock_;
   std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
+  StablePool<Granules> pool_;                 // guarded by growing_
   std::atomic<uint64_t> bytes_{0};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where block objects live: numbered, in chunks, each chunk of one shard, never given back before
-// the end. A number fits in 32 bits, which halves the address table, and tells the shard without
-// touching the block.
+// Where block objects live: numbered, in chunks, never given back before the end. A number fits in 32
+// bits, which halves the address table. Runs of a chunk's blocks belong to one shard each, so a number
+// tells the shard without touching the block.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,16 @@ class BlockArena {
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  // New blocks for a shard, linked through `right`. Throws std::bad_alloc.
-  Block* add_chunk(Shard* owner);
+  // New blocks for a shard, about as many as asked, linked through `right`. Throws std::bad_alloc.
+  Block* add(Shard* owner, uint32_t count);
 
   // pre: number is that of a block. Any thread, no lock. No block has the number 0.
   Block* block(uint32_t number) const {
     return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
   }
-  Shard* owner(uint32_t number) const { return chunk(number)->header.owner; }
+  Shard* owner(uint32_t number) const {
+    return chunk(number)->header.owners[(number % kChunkBlocks) / kRun];
+  }
   // Chunks are aligned to their size, so a block finds the header of its own.
   static uint32_t number_of(const Block* block) {
     const auto place = reinterpret_cast<uintptr_t>(block);
@@ -41,27 +43,33 @@ class BlockArena {
   // Bytes asked of the system; it gives pages as they are touched.
   uint64_t bytes() const { return chunk_count_.load(std::memory_order_relaxed) * sizeof(Chunk); }
 
+  static constexpr uint32_t kRun = 8;
+
  private:
   struct Header {
-    Shard* owner;
     uint32_t first_number;
+    Shard* owners[kChunkBlocks / kRun];
   };
   struct Chunk {
-    union {  // the header is where the first block would be
+    union {  // the header is where the first blocks would be
       Header header;
       Block blocks[kChunkBlocks];
     };
     BlockDetail details[kChunkBlocks];
   };
-  static_assert(sizeof(Header) <= sizeof(Block) && offsetof(Chunk, details) == sizeof(Chunk) / 2);
+  static_assert(offsetof(Chunk, details) == sizeof(Chunk) / 2);
+  static constexpr uint32_t kFirstRun =
+      (sizeof(Header) + kRun * sizeof(Block) - 1) / (kRun * sizeof(Block));
 
+  void add_chunk();
   Chunk* chunk(uint32_t number) const {
     return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
   }
 
   std::mutex growing_;
   std::atomic<uint32_t> chunk_count_{0};
-  std::atomic<Chunk*>* chunks_;  // kMaxChunks of them, touched as needed
+  uint32_t next_run_ = kChunkBlocks / kRun;  // of the last chunk; guarded by growing_
+  std::atomic<Chunk*>* chunks_;              // kMaxChunks of them, touched as needed
 };
 
 }  // namespace cachalot

@@ -2,15 +2,14 @@
 // Block pools: the free blocks of one size class, of the default memory or of a private pool (1.4).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "alloc/free_blocks.h"
 #include "alloc/pool_id.h"
+#include "alloc/stream_table.h"
 
 namespace cachalot {
 
@@ -20,19 +19,18 @@ struct Shard;
 
 // The part of a pool that belongs to one stream.
 struct Shelf {
-  Shelf(BlockPool* owner, Shard* user, bool small, Stream of, uint32_t at,
-        bool ties_by_segment_number)
+  Shelf(BlockPool* owner, StreamEntry* of_stream, bool small, bool ties_by_segment_number)
       : pool(owner),
-        shard(user),
-        stream(of),
-        number(at),
+        shard(of_stream->shard),
+        entry(of_stream),
+        stream(of_stream->stream),
         is_small(small),
         free(ties_by_segment_number) {}
 
   BlockPool* pool;
-  Shard* shard;  // of its stream
+  Shard* shard;        // of its stream
+  StreamEntry* entry;  // likewise
   Stream stream;
-  uint32_t number;  // in DeviceAllocator::shelves_
   bool is_small;
   uint64_t segments = 0;  // that were obtained for it and are still there
   FreeBlocks free;
@@ -68,20 +66,15 @@ struct BlockPool {
 
   // The shelf of a stream; null: nothing was ever obtained for it.
   Shelf* find(Stream stream) {
-    const auto found = position(stream);
-    return found == shelves.end() || (*found)->stream != stream ? nullptr : *found;
-  }
-  std::vector<Shelf*>::iterator position(Stream stream) {
-    return std::lower_bound(
-        shelves.begin(), shelves.end(), stream,
-        [](const Shelf* shelf, Stream wanted) { return shelf->stream < wanted; });
+    const auto found = shelves.find(stream);
+    return found == shelves.end() ? nullptr : &found->second;
   }
 
   bool is_small;
   PrivatePool* owner;  // null: default memory
   bool no_split = false;
-  uint32_t search_count = 0;    // ages free blocks; stands still without garbage collection (6.2)
-  std::vector<Shelf*> shelves;  // by stream, so that walks go by stream (P22)
+  uint32_t search_count = 0;  // ages free blocks; stands still without garbage collection (6.2)
+  std::map<Stream, Shelf> shelves;  // in this order, so that walks go by stream (P22)
   Unmapped unmapped;
 };
 

@@ -94,7 +94,8 @@ inline void DeviceAllocator::absorb_next(Shard& shard, Block* block) {
   recycle(shard, next);
 }
 
-inline void DeviceAllocator::merge_with(Shard& shard, Block* block, Neighbours free) {
+[[gnu::always_inline]] inline void DeviceAllocator::merge_with(Shard& shard, Block* block,
+                                                               Neighbours free) {
   if (free.before) absorb_previous(shard, block);
   if (free.after) absorb_next(shard, block);
 }
@@ -116,7 +117,7 @@ inline Counters::HandOut DeviceAllocator::change_by_free(const Block* block, Nei
 
 // 6.3, 6.4. Null: there is none.
 inline Block* DeviceAllocator::first_fit(const AllocParams& params) const {
-  const Shelf* shelf = params.shelf();
+  Shelf* shelf = params.shelf();
   Block* block = shelf ? shelf->free.first_at_least(params.size) : nullptr;
   if (!block || !block->is(Block::kExpandable)) [[likely]]
     return block;
@@ -131,6 +132,7 @@ inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
   if (!block) return nullptr;
   if (has(kOversize) && is_oversize_mismatch(params, block)) [[unlikely]]
     return nullptr;
+  shared_.addresses.make_room(block->address);
   take_from_free_set(block);
   return block;
 }

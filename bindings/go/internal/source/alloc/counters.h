@@ -41,6 +41,11 @@ class Counters {
     Values limit = {};
 
     int64_t current(size_t counter) const { return limit[counter] - head[counter]; }
+    // Moves the limit, and with it what is left below it.
+    void raise_limit(size_t counter, int64_t by) {
+      limit[counter] += by;
+      head[counter] += by;
+    }
   };
   using Rows = std::array<Row, kRowCount>;
 
@@ -64,18 +69,24 @@ class Counters {
   bool hand_out(bool is_small, const HandOut& change);
   bool give_back_and_complete(bool is_small, const HandOut& change);
   // The general form.
-  bool move(bool is_small, const Move& move);
+  bool move(bool is_small, const Move& move) { return this->move(is_small, move, alone_); }
+  // may_raise: limits that would be passed are raised.
+  bool move(bool is_small, const Move& move, bool may_raise);
 
   // So many rounds of a free and a hand-out of the same: only the sums move.
   void add_rounds(bool is_small, const HandOut& change, int64_t rounds);
 
-  // Whether it is the device's only shard: then its limits are the peaks, and it raises them itself.
+  // Whether nobody else has headroom: then the limits are the peaks, and are raised where they are
+  // passed.
   void set_alone(bool alone) { alone_ = alone; }
   bool is_alone() const { return alone_; }
 
   const Rows& rows() const { return rows_; }
   Row& row(size_t name) { return rows_[name]; }
   void reset_accumulated();
+  // Takes over what the other has counted, which is empty then. pre: it has no headroom.
+  void take_over(Counters& other);
+  int64_t frees() const;  // since the sums were reset
   bool is_sound() const;  // no limit is passed
   static RowName kind_of(bool is_small) { return is_small ? kSmall : kLarge; }
 

@@ -48,6 +48,7 @@
 #include "alloc/private_pool.h"
 #include "alloc/shard.h"
 #include "alloc/shared_state.h"
+#include "alloc/stream_table.h"
 #include "alloc/stream_uses.h"
 #include "alloc/tenant_pressure.h"
 #include "alloc/trim.h"
@@ -152,14 +153,15 @@ class DeviceAllocator : private Duty {
     uint64_t segment_size = 0;  // A; known from the first miss on
     Stream stream;
     Stream current_stream;
-    Shard* shard;  // of the stream; null where only questions are asked, and there is none
+    StreamEntry* entry;  // of the stream; null where only questions are asked, and there is none
     BlockPool* pool;
 
     // Null: nothing was obtained for this pool and stream yet.
     Shelf* shelf() const {
       if (pool->owner) return pool->find(stream);
-      return shard ? shard->default_shelves[pool->is_small] : nullptr;
+      return entry ? entry->default_shelves[pool->is_small] : nullptr;
     }
+    Shard& shard() const { return *entry->shard; }
     bool expandable;  // active for this request (8.4)
     ContextId context;
     uint64_t obtained_when_rejected = 0;  // T
@@ -183,33 +185,39 @@ class DeviceAllocator : private Duty {
   class ReportTaker;
 
   // hot_path.h. pre: the shard.
-  Address allocate_usual(Shard& shard, uint64_t requested, Stream stream);
+  // shares_account (here and below): the same as the shard's; a constant.
+  Address allocate_usual(StreamEntry& entry, uint64_t requested, Stream stream,
+                         bool shares_account);
+  Address allocate_sharing(StreamEntry& entry, uint64_t requested, Stream stream);
+  bool put_back_sharing(Shard& shard, Block* block);
   bool free_usual(Shard& shard, Block* block);
   // Before anything that walks, releases, counts or changes what a hit does not.
   void settle(Shard& shard);
   static void count_rounds(Shard& shard, Block* block, int64_t rounds);
-  bool put_back(Shard& shard, Block* block);
+  bool put_back(Shard& shard, Block* block, bool shares_account);
 
   // hold.cpp
   void collect(uint64_t last);
   void stop();
   void go_on();
-  void visit_shards();
+  void visit_shards(bool for_a_move);
   void begin_at(Shard& shard);
   std::unique_lock<Lock> lock_at(Shard& shard);
-  Shard& shard_for(Stream stream);
+  StreamEntry& entry_for(Stream stream);
+  Shard* add_shard();
+  Shard* next_shard();
   template <class Look>
   auto look_at(Shard& shard, Look look);
 
   // device_allocator.cpp
-  Address allocate_from_cache(Shard& shard, const Request& request, ContextId context,
+  Address allocate_from_cache(StreamEntry& entry, const Request& request, ContextId context,
                               bool* is_refused);
   Block* count_again(Block* block, const AllocParams& params);
   Address allocate_on_device(const Request& request, ContextId context);
   bool free_to_cache(Shard& shard, Block* block);
   uint64_t round_size(uint64_t n) const;
   uint64_t segment_size_for(uint64_t size) const;
-  AllocParams make_params(Shard* shard, const Request& request, ContextId context);
+  AllocParams make_params(StreamEntry* entry, const Request& request, ContextId context);
   BlockPool& pool_for(uint64_t size, Stream stream);
   Block* first_fit(const AllocParams& params) const;
   Block* get_free_block(AllocParams& params);
@@ -256,10 +264,13 @@ class DeviceAllocator : private Duty {
   void recycle(Shard& shard, Block* block);
   void forget_contexts(Block* block);
   void reserve_blocks(Shard& shard, uint32_t count);
+  void add_blocks(Shard& shard, Block* last);
   static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
   static Shard& shard_of(const Block* block) { return *shelf_of(block).shard; }
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
+  template <class Visit>
+  void for_each_shelf(Visit visit);
   bool has(uint32_t duties) const { return duties_.has(duties); }
   // Null: nothing is watched, or the memory is from a source that is not the driver.
   MemoryWatch* watch_of(const BlockPool& pool) const {
@@ -384,7 +395,7 @@ class DeviceAllocator : private Duty {
   DeviceMemory device_memory();
   uint64_t limit_of(double fraction, uint64_t total) const;
 
-  Peaks::Sums sums() const;  // of the whole device
+  Peaks::Sums sums() const;  // pre: the whole device
   // Statistics that only slow paths move.
   bool counts_bytes_of(const BlockPool& pool) const {
     return pool.owner && rules_.counts_private_pool_bytes;
@@ -399,14 +410,15 @@ class DeviceAllocator : private Duty {
   const Rules& rules_;
   const int device_;
 
-  ShardTable shards_;
+  StreamTable streams_;
 
   alignas(64) Lock lock_;
   uint32_t picture_number_ = 0;
   Lock collecting_;  // also for changes of the list of shards
+  std::vector<std::unique_ptr<Shard>> shards_;
+  uint32_t next_shard_ = 0;  // when all are there
   Peaks peaks_{duties_};
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
-  std::vector<Shelf*> shelves_;  // by number; null: free to be used again
   uint32_t lasting_duties_ = 0;  // kContexts, kMarks, kWatched and kTenants
   uint64_t obtained_ = 0;        // T: bytes obtained from the driver
   uint64_t limit_ = kUnlimited;  // L
@@ -446,6 +458,15 @@ class DeviceAllocator : private Duty {
   std::shared_ptr<const ObserverSet> observers_;
   std::unique_ptr<MemoryWatch> watch_;  // null: off
 };
+
+template <class Visit>
+void DeviceAllocator::for_each_shelf(Visit visit) {
+  const auto visit_pool = [&](BlockPool& pool) {
+    for (auto& [stream, shelf] : pool.shelves) visit(shelf);
+  };
+  for (BlockPool& pool : default_pools_) visit_pool(pool);
+  for (auto& [id, pool] : pools_) visit_pool(pool->small), visit_pool(pool->large);
+}
 
 // A block that is the caller's must be live and have exactly this address; for any other this is
 // the text.

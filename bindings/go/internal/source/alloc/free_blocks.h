@@ -10,6 +10,9 @@
 // bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
 // next non-empty bin is the best fit. A list that was walked far becomes a tree (a treap; `left` and
 // `right` are the children, the parent is among the block's details) until the bin is empty.
+//   A set that never held many blocks has one bin for all sizes, so that the set of a stream that is
+// hardly used takes few bytes. The first walk of more than a few steps makes the others. Where there is
+// no memory for them, one bin goes on to serve.
 // Invariants: a block is in the bin of its size; `first` is the first block of list or tree; a bit
 // is set exactly for a bin with blocks.
 #pragma once
@@ -33,7 +36,7 @@ class FreeBlocks {
   void remove(Block* block);
 
   // The first block of at least this size; null: none. size > 0, a multiple of 512.
-  Block* first_at_least(uint64_t size) const;
+  Block* first_at_least(uint64_t size);
   Block* first() const { return first_from_bin(0); }
   Block* last() const { return last_before_bin(kBins); }
   Block* next(const Block* block) const;
@@ -51,12 +54,17 @@ class FreeBlocks {
   static constexpr unsigned kBins = (54 - kStepBits + 2) << kStepBits;
   static constexpr unsigned kWords = kBins / 64;
   static constexpr int kLongWalk = 48;  // shorter walks beat a tree, even in cold memory
+  static constexpr int kShortWalk = 8;  // with one bin; a longer one makes the others
   static_assert(kWords < 64, "one summary word");
 
   struct Bin {
     Block* first;
     Block* root;  // of the tree; null: a list
   };
+  bool has_one_bin() const { return mask_ == 0; }
+  unsigned place_of(uint64_t size) const { return bin_of(size) & mask_; }
+  void walked(Bin& bin, int steps);
+  void make_bins();
 
   Block* first_from_bin(unsigned bin) const;
   Block* last_before_bin(unsigned bin) const;
@@ -66,10 +74,12 @@ class FreeBlocks {
   static void remove_from_tree(Bin& bin, Block* block);
   static Block* first_in_tree(const Bin& bin, uint64_t size);
 
+  Bin* bins_ = &only_bin_;
+  unsigned mask_ = 0;  // of a bin's number; 0: there is one bin
   bool ties_by_segment_number_;
+  Bin only_bin_{};
   uint64_t summary_ = 0;
   std::array<uint64_t, kWords> words_{};
-  Bin* bins_;
 };
 
 // Larger sizes never have a smaller bin; at most 1/64 of the size is lost within one.
@@ -81,7 +91,7 @@ inline unsigned FreeBlocks::bin_of(uint64_t size) {
   return (shift << kStepBits) + static_cast<unsigned>(granules >> shift);
 }
 
-inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
+[[gnu::always_inline]] inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
   const unsigned word = bin / 64;
   if (word >= kWords) return nullptr;
   const uint64_t bits = words_[word] >> (bin % 64);
@@ -100,8 +110,8 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   return a->address < b->address;
 }
 
-inline void FreeBlocks::insert(Block* block) {
-  const unsigned number = bin_of(block->size);
+[[gnu::always_inline]] inline void FreeBlocks::insert(Block* block) {
+  const unsigned number = place_of(block->size);
   Bin& bin = bins_[number];
   if (bin.root) [[unlikely]]
     return insert_into_tree(bin, block);
@@ -119,12 +129,12 @@ inline void FreeBlocks::insert(Block* block) {
   if (right) right->left = block;
   words_[number / 64] |= uint64_t{1} << (number % 64);
   summary_ |= uint64_t{1} << (number / 64);
-  if (steps >= kLongWalk) [[unlikely]]
-    grow_tree(bin);
+  if (steps >= kShortWalk) [[unlikely]]
+    walked(bin, steps);
 }
 
-inline void FreeBlocks::remove(Block* block) {
-  const unsigned number = bin_of(block->size);
+[[gnu::always_inline]] inline void FreeBlocks::remove(Block* block) {
+  const unsigned number = place_of(block->size);
   Bin& bin = bins_[number];
   if (bin.root) [[unlikely]] {
     remove_from_tree(bin, block);
@@ -142,8 +152,8 @@ inline void FreeBlocks::remove(Block* block) {
   if (words_[word] == 0) summary_ &= ~(uint64_t{1} << word);
 }
 
-inline Block* FreeBlocks::first_at_least(uint64_t size) const {
-  const unsigned number = bin_of(size);
+[[gnu::always_inline]] inline Block* FreeBlocks::first_at_least(uint64_t size) {
+  const unsigned number = place_of(size);
   Bin& bin = bins_[number];
   Block* block = bin.first;
   if (block && block->size < size) [[unlikely]] {
@@ -152,8 +162,10 @@ inline Block* FreeBlocks::first_at_least(uint64_t size) const {
     } else {
       int steps = 0;
       for (; block && block->size < size; block = block->right) steps++;
-      if (steps >= kLongWalk) [[unlikely]]
-        grow_tree(bin);
+      if (steps >= kShortWalk) [[unlikely]] {
+        walked(bin, steps);
+        return block ? block : first_from_bin(place_of(size) + 1);
+      }
     }
   }
   return block ? block : first_from_bin(number + 1);

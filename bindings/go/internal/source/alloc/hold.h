@@ -25,6 +25,8 @@ class DeviceAllocator::Hold {
   bool is_whole() const { return whole_; }
   // The one shard; null for the whole device.
   Shard* shard() const { return shard_; }
+  // Of the stream that the hold was made for.
+  StreamEntry& entry() const { return *entry_; }
   // More than one shard. The shard is let go on the way, so what was found there may have changed.
   void take_all();
   void let_go();
@@ -36,23 +38,24 @@ class DeviceAllocator::Hold {
   void let_shard_go();
 
   DeviceAllocator& device_;
+  StreamEntry* entry_ = nullptr;
   Shard* shard_ = nullptr;
   bool whole_ = false;
   bool is_let_go_ = false;
 };
 
-// Lets others at the device while this thread is busy elsewhere. The pool of the request and its
-// shard stay meanwhile.
+// Lets others at the device while this thread is busy elsewhere. The pool of the request and the entry
+// of its stream stay meanwhile.
 class DeviceAllocator::Unlocked {
  public:
-  Unlocked(Hold& hold, Shard& shard, PrivatePool* pool);
+  Unlocked(Hold& hold, StreamEntry& entry, PrivatePool* pool);
   ~Unlocked();
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
  private:
   Hold& hold_;
-  Shard& shard_;
+  StreamEntry& entry_;
   PrivatePool* pool_;
   const bool was_whole_;
 };

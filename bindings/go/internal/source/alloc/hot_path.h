@@ -16,7 +16,7 @@ namespace cachalot {
   if (const int64_t rounds = std::exchange(shard.last.rounds, 0))
     count_rounds(shard, block, rounds);
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  if (std::exchange(shard.last.kept, false)) put_back(shard, block);
+  if (std::exchange(shard.last.kept, false)) put_back(shard, block, false);
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
@@ -38,11 +38,16 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 }
 
 // False: refused by the counters. pre: a plain block that the caller freed.
-[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
+[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block,
+                                                             bool shares_account) {
   Shelf& shelf = shelf_of(block);
   const Neighbours free = free_neighbours(block);
   const Counters::HandOut change = change_by_free(block, free);
-  if (!shard.account.counters.give_back_and_complete(shelf.is_small, change)) [[unlikely]]
+  Account& account = shard.account;
+  const bool is_counted = shares_account
+                              ? peaks_.give_back_and_complete(account, shelf.is_small, change)
+                              : account.counters.give_back_and_complete(shelf.is_small, change);
+  if (!is_counted) [[unlikely]]
     return false;
   block->clear(Block::kUsed);
   merge_with(shard, block, free);
@@ -53,11 +58,16 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
-  Shard* const shard = shards_.find(stream);
-  if (!shard || !duties_.none()) [[unlikely]]
+  StreamEntry* const entry = streams_.find(stream);
+  if (!entry || !duties_.none()) [[unlikely]]
     return 0;
+  Shard* const shard = entry->shard;
   shard->lock.lock();
-  const Address address = duties_.none() ? allocate_usual(*shard, requested, stream) : 0;
+  Address address = 0;
+  if (duties_.none()) [[likely]] {
+    address = shard->account.is_shared ? allocate_sharing(*entry, requested, stream)
+                                       : allocate_usual(*entry, requested, stream, false);
+  }
   shard->lock.unlock();
   return address;
 }
@@ -75,14 +85,26 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   return is_freed;
 }
 
+// Out of line, so that the usual case has no call that its registers must survive.
+[[gnu::noinline]] inline Address DeviceAllocator::allocate_sharing(StreamEntry& entry,
+                                                                   uint64_t requested,
+                                                                   Stream stream) {
+  return allocate_usual(entry, requested, stream, true);
+}
+[[gnu::noinline]] inline bool DeviceAllocator::put_back_sharing(Shard& shard, Block* block) {
+  return put_back(shard, block, true);
+}
+
 // 0: a miss. pre: requested is not 0.
-[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(Shard& shard,
+[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(StreamEntry& entry,
                                                                       uint64_t requested,
-                                                                      Stream stream) {
+                                                                      Stream stream,
+                                                                      bool shares_account) {
+  Shard& shard = *entry.shard;
   const uint64_t size = round_up(requested, kMinBlockSize);
   const bool is_small = size <= kSmallSize;
-  Shelf* const shelf = shard.default_shelves[is_small];
-  const bool is_of_stream = shard.stream.load(std::memory_order_relaxed) == stream;
+  Shelf* const shelf = entry.default_shelves[is_small];
+  const bool is_of_stream = entry.stream.load(std::memory_order_relaxed) == stream;
   if (!shelf || !shard.spare_blocks || !is_of_stream) [[unlikely]]
     return 0;
   KeptFree& kept = shard.last;
@@ -98,6 +120,9 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   Block* block = shelf->free.first_at_least(size);
   if (!block || block->is(Block::kExpandable)) [[unlikely]]
     return 0;
+  const AddressTable::Place place = shared_.addresses.place(block->address);
+  if (!place.has_room()) [[unlikely]]
+    return 0;
   const bool was_split = block->is_split();
   const uint64_t remaining = block->size - size;
   const bool splits = remaining > (is_small ? kMinBlockSize - 1 : kSmallSize);
@@ -105,7 +130,9 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   const Counters::HandOut change{taken, static_cast<int64_t>(requested),
                                  int64_t{splits} - int64_t{was_split},
                                  was_split ? -taken : static_cast<int64_t>(splits ? remaining : 0)};
-  if (!shard.account.counters.hand_out(is_small, change)) [[unlikely]]
+  const bool is_counted = shares_account ? peaks_.hand_out(shard.account, is_small, change)
+                                         : shard.account.counters.hand_out(is_small, change);
+  if (!is_counted) [[unlikely]]
     return 0;
   shelf->free.remove(block);
   if (splits) {
@@ -113,16 +140,17 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
     block = split_front(shard, block, size);
     shelf->free.insert(remainder);
   }
-  kept.handed_out = block;
+  kept.handed_out = shares_account ? nullptr : block;
   block->set(Block::kUsed);
   block->requested = requested;
-  shared_.addresses.set(block->address, BlockArena::number_of(block));
+  AddressTable::set(place, block->address, BlockArena::number_of(block));
   return block->address;
 }
 
 // False: refused by the counters. pre: no duty is set; a plain block that is used, and by no other
 // stream.
 [[gnu::always_inline]] inline bool DeviceAllocator::free_usual(Shard& shard, Block* block) {
+  if (shard.account.is_shared) return put_back_sharing(shard, block);
   if (block == shard.last.handed_out) {
     block->clear(Block::kUsed);
     shard.last.kept = true;
@@ -132,7 +160,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   if (!shard.last.is_settled()) [[unlikely]]
     settle(shard);
   shard.last.handed_out = nullptr;
-  return put_back(shard, block);
+  return put_back(shard, block, false);
 }
 
 }  // namespace cachalot

@@ -10,6 +10,7 @@
 // bytes it gets the block again, and only a count of such rounds goes up (`rounds`). Anything else,
 // a look at the statistics too, settles first: the rounds are accounted for, and the free is
 // carried out (DeviceAllocator::settle). A round moves no peak.
+//   A shard that uses the shared account keeps none: another shard would have to settle it first.
 // Invariants: a kept block is `handed_out`, neither used nor in a free set; once settled, and while
 // a duty is set, there is neither a kept block nor a round.
 #pragma once

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The pages of an expandable segment: which are backed by memory, and the driver calls that change
-// it.
+// it. A segment reserves more addresses than its device has memory, so only pages that are backed take
+// a place here.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,7 +22,7 @@ class PageTable {
 
   uint64_t page_size() const { return page_size_; }
   uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
-  uint64_t reserved_bytes() const { return handles_.size() * page_size_; }
+  uint64_t reserved_bytes() const { return pages_ * page_size_; }
   // Begin and end of the pages that lie within [address, address + size); equal: there are none.
   std::pair<Address, Address> whole_pages(Address address, uint64_t size) const;
 
@@ -37,7 +41,18 @@ class PageTable {
   void give_access(int peer);
 
  private:
+  static constexpr uint64_t kGroup = 64;
+  // Neighbouring pages, with a bit for each that is mapped.
+  struct Group {
+    uint64_t mapped = 0;
+    std::array<uint64_t, kGroup> handles;  // valid for mapped pages
+  };
+
   uint64_t index_of(Address address) const { return (address - address_) / page_size_; }
+  uint64_t& handle(uint64_t index) { return groups_[index / kGroup].handles[index % kGroup]; }
+  void drop_unused(uint64_t first, uint64_t end);
+  template <class Visit>
+  void for_each_mapped(Visit visit) const;
   DriverCode create(HandleType type, uint64_t index);
   DriverCode create_probing(uint64_t index, bool* counts_as_out_of_memory);
   bool create_pages(uint64_t first, uint64_t end);
@@ -49,8 +64,8 @@ class PageTable {
   int device_;
   Address address_;
   uint64_t page_size_;
-  std::vector<uint64_t> handles_;  // valid for mapped pages
-  std::vector<bool> mapped_;
+  uint64_t pages_;
+  std::map<uint64_t, Group> groups_;  // by the number of their first page / kGroup
   uint64_t mapped_pages_ = 0;
   std::optional<HandleType> type_;  // decided at the first mapping (R60)
 };

@@ -26,6 +26,9 @@ inline void* map_aligned_zero_pages(size_t size) {
   return memory + before;
 }
 
+// Whole pages; they stay mapped, and read as zeros.
+inline void drop_pages(void* memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
+
 inline void unmap_pages(void* memory, size_t bytes) { munmap(memory, bytes); }
 
 }  // namespace cachalot

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Objects that other threads may read without a lock, also when they are no longer in use.
+//
+// Note [Stable pool]
+// Rationale: a reader without a lock may still look at an object that has just been given back, so its
+// memory must stay mapped, and must look like such an object.
+// Approach: slabs of 64 KiB with a bit for each free object. Nothing is written into a free object;
+// the pages of an empty slab can go back to the system, and then read as zeros.
+// Invariants: `partial_` has each slab with a free object once.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/pages.h"
+
+namespace cachalot {
+
+// T: all zeros are an object of it. One thread at a time.
+template <typename T>
+class StablePool {
+ public:
+  StablePool() = default;
+  ~StablePool() {
+    for (Slab* slab : slabs_) unmap_pages(slab, kSlabBytes);
+  }
+  StablePool(const StablePool&) = delete;
+  StablePool& operator=(const StablePool&) = delete;
+
+  // As it was given back, or zeros. Throws std::bad_alloc.
+  T* take() {
+    if (partial_.empty()) add_slab();
+    Slab* const slab = partial_.back();
+    uint64_t* word = slab->header.free.data();
+    while (*word == 0) word++;
+    const auto bit = static_cast<size_t>(std::countr_zero(*word));
+    *word &= *word - 1;
+    if (++slab->header.used == kObjects) partial_.pop_back();
+    slab->header.touched = true;
+    return &slab->objects[static_cast<size_t>(word - slab->header.free.data()) * 64 + bit];
+  }
+
+  void give(T* object) {
+    const auto place = reinterpret_cast<uintptr_t>(object);
+    Slab* const slab = reinterpret_cast<Slab*>(place & ~(kSlabBytes - 1));
+    const size_t index = static_cast<size_t>(object - slab->objects);
+    slab->header.free[index / 64] |= uint64_t{1} << (index % 64);
+    if (slab->header.used-- == kObjects) partial_.push_back(slab);  // its capacity is reserved
+  }
+
+  // Gives the system the pages of empty slabs, but of one.
+  void shrink() {
+    bool keeps_one = true;
+    for (Slab* slab : slabs_) {
+      if (slab->header.used != 0 || !slab->header.touched) continue;
+      if (std::exchange(keeps_one, false)) continue;
+      drop_pages(reinterpret_cast<char*>(slab) + kPage, kSlabBytes - kPage);
+      slab->header.touched = false;
+    }
+  }
+
+  uint64_t bytes() const { return slabs_.size() * kSlabBytes; }
+
+ private:
+  static constexpr size_t kSlabBytes = 64 * 1024;
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kWords = (kSlabBytes / sizeof(T) + 63) / 64;
+
+  struct Header {
+    std::array<uint64_t, kWords> free;
+    uint32_t used;
+    bool touched;  // since its pages were given to the system
+  };
+  union Slab {
+    Header header;  // where the first objects would be
+    T objects[kSlabBytes / sizeof(T)];
+  };
+  static constexpr size_t kFirst = (sizeof(Header) + sizeof(T) - 1) / sizeof(T);
+  static constexpr uint32_t kObjects = kSlabBytes / sizeof(T) - kFirst;
+  static_assert(sizeof(Slab) <= kSlabBytes && kFirst * sizeof(T) <= kPage);
+
+  void add_slab() {
+    if (slabs_.size() == slabs_.capacity()) {
+      partial_.reserve(2 * slabs_.size() + 1);
+      slabs_.reserve(2 * slabs_.size() + 1);
+    }
+    Slab* const slab = static_cast<Slab*>(map_aligned_zero_pages(kSlabBytes));
+    for (size_t i = kFirst; i < kFirst + kObjects; i++)
+      slab->header.free[i / 64] |= uint64_t{1} << (i % 64);
+    slabs_.push_back(slab);
+    partial_.push_back(slab);
+  }
+
+  std::vector<Slab*> slabs_;
+  std::vector<Slab*> partial_;
+};
+
+}  // namespace cachalot
