@@ -223,6 +223,29 @@ func TestABlockOfAPoolsSourceIsNoBytes(t *testing.T) {
 	works(t, b.Close(), beside.Close(), pool.Close())
 }
 
+func TestASourceOfWhatNoMemoryCanBeIsRefused(t *testing.T) {
+	for _, address := range []cachalot.Address{1<<64 - 1, 1<<64 - 512, 1<<64 - 2*mib, 1 << 63, 1<<63 - 512, 0x5000000100} {
+		a := small(t)
+		given, back := address, cachalot.Address(0)
+		pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{Source: &cachalot.PoolSource{
+			Allocate: func(uint64, int, cachalot.Stream) cachalot.Address { return given },
+			Free:     func(address cachalot.Address, _ uint64, _ int, _ cachalot.Stream) { back = address },
+		}}))
+		end := need[func() error](t)(pool.Route(cachalot.RouteAll()))
+		_, err := a.Allocate(1, 0, 0)
+		if !errors.Is(err, cachalot.ErrInvalidState) || !strings.Contains(err.Error(), "the pool's source gave 2097152 bytes at 0x") {
+			t.Errorf("%#x: %v", address, err)
+		}
+		same(t, "given back", back, address)
+		given = 0x5000000000
+		works(t, block(t, a, 1, 0).Close(), end(), pool.Close(), a.Check())
+	}
+	device := sim(t, cachalot.SimOptions{})
+	if err := device.GiveAddresses(0, 1<<64-1<<20); !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
 func TestAPoolHasItsOwnSource(t *testing.T) {
 	a := small(t)
 	given := int64(0)

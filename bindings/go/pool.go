@@ -20,7 +20,9 @@ const (
 // PoolSource is a pool's own source of segments. Its functions are called under a lock: calls of any allocator from
 // within are refused.
 type PoolSource struct {
-	// Allocate gives size bytes, or 0 for none, which counts as out of memory. stream is the thread's current one.
+	// Allocate gives size bytes, or 0 for none, which counts as out of memory. stream is the thread's current one. What
+	// no memory can be (not at a multiple of 512, over a live segment, ending above 2^63) is freed again, and the
+	// request is refused as ErrInvalidState.
 	Allocate func(size uint64, device int, stream Stream) Address
 	// Free takes back what Allocate gave, with the same size, device and stream.
 	Free func(address Address, size uint64, device int, stream Stream)

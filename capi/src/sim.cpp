@@ -6,7 +6,9 @@
 
 #include <memory>
 
+#include "alloc/constants.h"
 #include "base/text.h"
+#include "device/address_range.h"
 #include "device/sim_driver.h"
 #include "guard.h"
 #include "handles.h"
@@ -53,7 +55,9 @@ SimFailure sim_failure(const cachalot_sim_failure* in) {
 void check_addresses(const cachalot_address* addresses, size_t count) {
   if (count != 0) require(addresses, "addresses");
   for (size_t i = 0; i < count; i++) {
-    if (addresses[i] == 0) throw_invalid_argument(format("addresses[%zu] is 0", i));
+    if (const char* const flaw = flaw_of_range(addresses[i], 1, kMinBlockSize))
+      throw_invalid_argument(format("addresses[%zu] is 0x%llx: %s", i,
+                                    static_cast<unsigned long long>(addresses[i]), flaw));
   }
 }
 

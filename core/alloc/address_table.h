@@ -51,7 +51,7 @@ class AddressTable {
   AddressTable& operator=(const AddressTable&) = delete;
 
   // For a new segment or a newly mapped range. small: blocks may begin at any granule. Throws
-  // std::bad_alloc.
+  // std::bad_alloc. pre: the range can be memory (address_range.h), so that its end is an address.
   void prepare(Address address, uint64_t size, bool small);
   // No block begins in the range any more: its granules serve other slots.
   void release(Address address, uint64_t size);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/reserve.h"
 #include "base/text.h"
+#include "device/address_range.h"
 #include "device/pool_attributes.h"
 
 namespace cachalot {
@@ -97,12 +98,20 @@ Address AsyncAllocator::allocate(const Request& request) {
   const DriverCode code = ask_driver(request, &row.key());
   if (code == kDriverOutOfMemory) throw_out_of_memory(request);
   require_success(code);
-  if (is_capturing_ && !capture_stream_) capture_stream_ = request.current_stream;
   const Address address = row.key();
+  require_range(request, address);
+  if (is_capturing_ && !capture_stream_) capture_stream_ = request.current_stream;
   const auto inserted = blocks_.insert(std::move(row));
   if (!inserted.inserted) throw_handed_out_twice(address, inserted.position->second);
   device.used += request.size;
   return address;
+}
+
+void AsyncAllocator::require_range(const Request& request, Address address) {
+  const char* const flaw = flaw_of_range(address, request.size);
+  if (flaw == nullptr) return;
+  if (address != 0) driver_.pool_free(request.device, address, request.stream);
+  throw_invalid_state("the driver gave " + range_text(address, request.size) + ": " + flaw);
 }
 
 // Doubles, so that rows are rarely moved: reserve() alone makes just enough room.

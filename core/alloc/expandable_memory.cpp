@@ -48,38 +48,46 @@ uint64_t DeviceAllocator::expandable_reserve(Stream stream, uint64_t total) {
   return decision.segment_bytes;
 }
 
-// Null: too small for the request (R66).
-Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
+// How many pages of this size a new segment reserves.
+uint64_t DeviceAllocator::pages_to_reserve(const AllocParams& params, uint64_t page) {
   uint64_t available = 0;
   uint64_t total = 0;
-  DriverCode code = driver_.memory_info(device_, &available, &total);
+  const DriverCode code = driver_.memory_info(device_, &available, &total);
   if (code != kSuccess) throw runtime_error(driver_, code);
-  BlockPool& pool = *params.pool;
-  const uint64_t page = pool.is_small ? kSmallSegment : settings_.large_segment_size;
   uint64_t wanted = expandable_reserve(params.stream, total);
   if (rules_.mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
-  const uint64_t pages = wanted / page + (wanted % page != 0 ? 1 : 0);
+  wanted = std::min(wanted, kAddressEnd);  // so that it can be rounded up
+  return wanted / page + (wanted % page != 0 ? 1 : 0);
+}
 
+// Null: too small for the request (R66).
+Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
+  BlockPool& pool = *params.pool;
+  const uint64_t page = pool.is_small ? kSmallSegment : settings_.large_segment_size;
+  const uint64_t pages = pages_to_reserve(params, page);
+  const uint64_t size = pages * page;
   reserve_blocks(params.shard(), 4);
   Shelf& shelf = shelf_for(pool, params.stream);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
   reserve_one_more(expandable_segments_);
-  code = driver_.reserve(device_, pages * page, &segment->address);
+  const DriverCode code = driver_.reserve(device_, size, &segment->address);
   if (code != kSuccess) throw driver_error(driver_, code);
-  if (rules_.gives_up_segments_too_small && pages * page < params.size) {
-    driver_.unreserve(device_, segment->address, pages * page);
+  const Address address = segment->address;
+  const auto give_back = [&] { driver_.unreserve(device_, address, size); };
+  if (rules_.gives_up_segments_too_small && size < params.size) {
+    give_back();
     return nullptr;
   }
-  segment->size = pages * page;
+  require_new_range(pool, address, size, give_back);
+  segment->size = size;
   segment->stream = params.stream;
-  const Address address = segment->address;
   Block* block = nullptr;
   try {
     segment->pages = std::make_unique<PageTable>(shared_, device_, address, page, pages);
     block = add_segment(std::move(segment), shelf);
   } catch (const std::bad_alloc&) {
-    driver_.unreserve(device_, address, pages * page);
+    give_back();
     throw;
   }
   block->segment()->number = shared_.next_segment_number++;

@@ -153,11 +153,12 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& h
     const Away away(*this, hold.shard());
     return try_allocate_expandable_block(params);
   }
-  const Address address = ask_driver(params, hold);
-  return address == 0 ? nullptr : add_plain_segment(params, address);
+  const std::optional<Address> address = ask_driver(params, hold);
+  return address ? add_plain_segment(params, *address) : nullptr;
 }
 
-Address DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
+// Nothing: out of memory.
+std::optional<Address> DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   PrivatePool* const owner = params.pool->owner;
   const RelaxedCaptureMode relaxed(driver_, device_, is_capturing(params.current_stream));
   std::optional<Unlocked> unlocked;
@@ -170,19 +171,24 @@ Address DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   if (owner && owner->source) {
     const Address address = owner->source->allocate(params.segment_size, device_,
                                                     driver_.user_handle(params.current_stream));
-    params.source_gave_null |= address == 0;
-    return address;
+    if (address != 0) return address;
+    params.source_gave_null = true;
+    return {};
   }
   Address address = 0;
   const DriverCode code = driver_.allocate(device_, params.segment_size, &address);
   if (code == kSuccess) return address;
   driver_.take_pending_error(device_);
-  if (code == kDriverOutOfMemory) return 0;
+  if (code == kDriverOutOfMemory) return {};
   throw runtime_error(driver_, code);
 }
 
 Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address address) {
   BlockPool& pool = *params.pool;
+  const auto give_back = [&] {
+    give_to_driver(pool, address, params.segment_size, params.current_stream);
+  };
+  require_new_range(pool, address, params.segment_size, give_back);
   Block* block = nullptr;
   try {
     reserve_blocks(params.shard(),
@@ -198,7 +204,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     segment->source_stream = params.current_stream;
     block = add_segment(std::move(segment), shelf);
   } catch (const std::bad_alloc&) {
-    give_to_driver(pool, address, params.segment_size, params.current_stream);
+    give_back();
     throw;
   }
   block->segment()->number = shared_.next_segment_number++;

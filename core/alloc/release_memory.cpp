@@ -12,11 +12,32 @@ namespace cachalot {
 // ---- Segments come and go
 
 // One block that covers the segment, in no set. pre: a spare block.
+// What lies over another segment is not given back: that segment would go with it.
+void DeviceAllocator::require_apart(const BlockPool& pool, Address address, uint64_t size) const {
+  const Segment* const other = segment_in(address, size);
+  if (!other) return;
+  throw_refusing(pool, address, size,
+                 ", where " + range_text(other->address, other->size) + " are in use");
+}
+
+void DeviceAllocator::throw_refusing(const BlockPool& pool, Address address, uint64_t size,
+                                     const std::string& why) {
+  throw_invalid_state((has_source(pool) ? "the pool's source gave " : "the driver gave ") +
+                      range_text(address, size) + why);
+}
+
+// One that has a byte of the range; null: there is none.
+const Segment* DeviceAllocator::segment_in(Address address, uint64_t size) const {
+  const auto next = segments_.lower_bound(address);
+  if (next != segments_.end() && next->first - address < size) return next->second.get();
+  if (next == segments_.begin()) return nullptr;
+  const Segment& before = *std::prev(next)->second;
+  return address - before.address < before.size ? &before : nullptr;
+}
+
+// pre: the range is a new one.
 Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
   Segment* segment = owned.get();
-  if (segments_.contains(segment->address)) {
-    throw_invalid_state("the driver gave the address " + hex_address(segment->address) + " twice");
-  }
   segment->pool = shelf.pool;
   segment->shelf = &shelf;
   segments_.emplace(segment->address, std::move(owned));

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/uncached_blocks.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "alloc/page_table.h"
+#include "base/error.h"
+#include "device/address_range.h"
 
 namespace cachalot {
 
@@ -15,16 +18,29 @@ Address UncachedBlocks::allocate(const Request& request) {
     driver_.take_pending_error(request.device);
     throw runtime_error(driver_, code);
   }
-  if (address == 0) return 0;  // of 0 bytes, as cudaMalloc answers them
+  if (request.size == 0 && address == 0) return 0;  // as cudaMalloc answers it
+  keep(address, request);
+  return address;
+}
+
+// What another live block has is not given back: that block would go with it.
+void UncachedBlocks::keep(Address address, const Request& request) {
+  const auto refuse = [&](const char* flaw) {
+    throw_invalid_state("the driver gave " + range_text(address, request.size) + ": " + flaw);
+  };
+  const char* const flaw = flaw_of_range(address, std::max(request.size, uint64_t{1}));
+  if (flaw != nullptr && address != 0) driver_.free(request.device, address);
+  if (flaw != nullptr) refuse(flaw);
   std::lock_guard guard(lock_);
+  bool is_new = false;
   try {
-    blocks_[address] = request;
+    is_new = blocks_.try_emplace(address, request).second;
   } catch (const std::bad_alloc&) {
     driver_.free(request.device, address);
     throw;
   }
+  if (!is_new) refuse("another live block begins there");
   count_ = blocks_.size();
-  return address;
 }
 
 // The row goes first: once the driver has the memory, it may hand it out again at once.

@@ -4,14 +4,9 @@
 #include <algorithm>
 
 #include "alloc/constants.h"
+#include "device/address_range.h"
 
 namespace cachalot {
-namespace {
-
-// Recorded addresses are those of a GPU; anything else was made up.
-constexpr Address kLastAddress = Address{1} << 57;
-
-}  // namespace
 
 ReplayDevice::ReplayDevice(const SimOptions& options)
     : SimDriver(options), offers_(static_cast<size_t>(options.device_count)) {}
@@ -102,10 +97,9 @@ DriverCode ReplayDevice::release(int device, uint64_t handle) {
 }
 
 // Also asked for places that the simulated device chose: devices do not know each other's given
-// ones.
+// ones. A recorded address can be anything.
 bool ReplayDevice::is_free(Address address, uint64_t size) const {
-  if (address == 0 || address % kMinBlockSize != 0) return false;
-  if (address >= kLastAddress || size >= kLastAddress - address) return false;
+  if (!is_range(address, size, kMinBlockSize)) return false;
   const auto above = ranges_.lower_bound(address);
   if (above != ranges_.end() && above->first - address < size) return false;
   return !is_in_use(address);

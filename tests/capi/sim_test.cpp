@@ -202,7 +202,7 @@ TEST_F(SimControls, RefuseWordsKindsAddressesAndBuffersThatThereAreNot) {
   const cachalot_address addresses[] = {512, 0};
   EXPECT_EQ(cachalot_sim_give_addresses(sim, 0, addresses, 2, &error),
             CACHALOT_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "addresses[1] is 0");
+  EXPECT_STREQ(error.message, "addresses[1] is 0x0: 0 is no address");
   EXPECT_EQ(cachalot_sim_read_calls(sim, nullptr, 1, nullptr, nullptr),
             CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(cachalot_sim_begin_capture(sim, 0, 1, 0, &error), CACHALOT_ERROR_INVALID_ARGUMENT);

@@ -88,6 +88,12 @@ typedef struct cachalot_shareable_handle {
  * back into that allocator. (allocate is called without the lock under
  * `release_lock_on_cudamalloc:True`; while caching is off every call is, and allocate may be asked
  * for 0 bytes.)
+ *
+ * What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
+ * ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart
+ * from what the device's live segments have. Anything else is given back at once (but for what lies
+ * over a live segment), and the request ends as CACHALOT_ERROR_INVALID_STATE with the numbers;
+ * nothing else has changed.
  */
 typedef struct cachalot_device_ops {
   /** sizeof(cachalot_device_ops), set by the caller. */

@@ -34,7 +34,8 @@ extern "C" {
 typedef struct cachalot_pool_source {
   /** sizeof(cachalot_pool_source), set by the caller. */
   size_t struct_size;
-  /** size bytes, or 0 for none, which counts as out of memory. */
+  /** size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+   * for cachalot_device_ops. */
   cachalot_address (*allocate)(void* user_data, uint64_t size, int32_t device,
                                cachalot_stream stream);
   /** Takes back what allocate gave, with the same size, device and stream. */

@@ -15,4 +15,4 @@
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources ea8160562fa49197dfdcd1690ef024a99cb990e4471ea0ec730f78522a3e2f56
+// Of the sources 75d94caf24929fba67d9197ab9cbfc22a53da7fcb924f2227615cfe1bdff0469

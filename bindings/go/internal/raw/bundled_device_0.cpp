@@ -4,6 +4,7 @@
 
 //go:build cachalot_bundled
 
+#include "../source/device/address_range.cpp.inc"
 #include "../source/device/address_space.cpp.inc"
 #include "../source/device/cuda_contexts.cpp.inc"
 #include "../source/device/cuda_driver.cpp.inc"
@@ -19,5 +20,4 @@
 #include "../source/device/memory_budget.cpp.inc"
 #include "../source/device/nvml.cpp.inc"
 #include "../source/device/sim_captures.cpp.inc"
-#include "../source/device/sim_controls.cpp.inc"
-// Of the sources ea8160562fa49197dfdcd1690ef024a99cb990e4471ea0ec730f78522a3e2f56
+// Of the sources 75d94caf24929fba67d9197ab9cbfc22a53da7fcb924f2227615cfe1bdff0469

@@ -4,6 +4,7 @@
 
 //go:build cachalot_bundled
 
+#include "../source/device/sim_controls.cpp.inc"
 #include "../source/device/sim_driver.cpp.inc"
 #include "../source/device/sim_failures.cpp.inc"
 #include "../source/device/sim_latencies.cpp.inc"
@@ -12,4 +13,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources ea8160562fa49197dfdcd1690ef024a99cb990e4471ea0ec730f78522a3e2f56
+// Of the sources 75d94caf24929fba67d9197ab9cbfc22a53da7fcb924f2227615cfe1bdff0469

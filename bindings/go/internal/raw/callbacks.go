@@ -81,7 +81,8 @@ type ProgressFn func(done uint64, total uint64) int32
 
 // PoolSourceAllocateFn is cachalot_pool_source::allocate.
 //
-// size bytes, or 0 for none, which counts as out of memory.
+// size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+// for cachalot_device_ops.
 type PoolSourceAllocateFn func(size uint64, device int32, stream Stream) Address
 
 // PoolSourceFreeFn is cachalot_pool_source::free.

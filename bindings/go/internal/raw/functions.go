@@ -1409,6 +1409,9 @@ func SimCreate(options *SimOptions) (driver Driver, err error) {
 // Gives the addresses of the next segments and reservations of a device, in this order, in addition
 // to those given before; after them the driver chooses again. They are not checked against ranges
 // in use.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an address that no memory can have (0, not
+// a multiple of 512, or not below 2^63): then none of the list is given.
 func SimGiveAddresses(driver Driver, device int32, addresses []Address) (err error) {
 	r := C.cachalot_go_sim_give_addresses(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), (*C.cachalot_address)(unsafe.Pointer(unsafe.SliceData(addresses))), C.size_t(len(addresses)))
 	err = check(r.status, r.error)

@@ -624,7 +624,8 @@ func rejectionOf(c *C.cachalot_rejection) (s Rejection) {
 // A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
 // of cachalot_device_ops; stream is the thread's current stream at the allocation.
 type PoolSource struct {
-	// size bytes, or 0 for none, which counts as out of memory.
+	// size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+	// for cachalot_device_ops.
 	Allocate PoolSourceAllocateFn
 
 	// Takes back what allocate gave, with the same size, device and stream.

@@ -204,6 +204,12 @@ pub struct cachalot_shareable_handle {
 /// back into that allocator. (allocate is called without the lock under
 /// `release_lock_on_cudamalloc:True`; while caching is off every call is, and allocate may be asked
 /// for 0 bytes.)
+///
+/// What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
+/// ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart
+/// from what the device's live segments have. Anything else is given back at once (but for what lies
+/// over a live segment), and the request ends as CACHALOT_ERROR_INVALID_STATE with the numbers;
+/// nothing else has changed.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct cachalot_device_ops {
@@ -754,7 +760,8 @@ pub struct cachalot_rejection {
 pub struct cachalot_pool_source {
     /// sizeof(cachalot_pool_source), set by the caller.
     pub struct_size: usize,
-    /// size bytes, or 0 for none, which counts as out of memory.
+    /// size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+    /// for cachalot_device_ops.
     pub allocate: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -4091,6 +4098,9 @@ unsafe extern "C" {
     /// Gives the addresses of the next segments and reservations of a device, in this order, in addition
     /// to those given before; after them the driver chooses again. They are not checked against ranges
     /// in use.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an address that no memory can have (0, not
+    /// a multiple of 512, or not below 2^63): then none of the list is given.
     pub fn cachalot_sim_give_addresses(
         driver: *mut cachalot_driver,
         device: i32,

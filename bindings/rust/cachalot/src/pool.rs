@@ -29,7 +29,8 @@ flags! {
 /// there. A panic counts as "no memory".
 pub trait PoolSource: Send + Sync + 'static {
     /// `size` bytes on a device, or `None`, which counts as out of memory. `stream` is the thread's
-    /// current one.
+    /// current one. What no memory can be (not at a multiple of 512, over a live segment, ending
+    /// above 2^63) is freed again, and the request is refused as `InvalidState`.
     fn allocate(&self, size: u64, device: i32, stream: Stream) -> Option<Address>;
     /// Takes back what [`PoolSource::allocate`] gave, with the same size, device and stream.
     fn free(&self, address: Address, size: u64, device: i32, stream: Stream);

@@ -124,6 +124,39 @@ impl PoolSource for Source {
     }
 }
 
+struct Liar(Address, Arc<AtomicU64>);
+
+impl PoolSource for Liar {
+    fn allocate(&self, _size: u64, _device: i32, _stream: Stream) -> Option<Address> {
+        Some(self.0)
+    }
+
+    fn free(&self, address: Address, _size: u64, _device: i32, _stream: Stream) {
+        self.1.store(address, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_source_of_what_no_memory_can_be_is_refused() {
+    let impossible = [u64::MAX, u64::MAX - 511, (1 << 63) - 512, 1 << 63, 0x50_0000_0100];
+    for address in impossible.into_iter().chain([0_u64.wrapping_sub(2 << 20)]) {
+        let allocator = allocator();
+        let given_back = Arc::new(AtomicU64::new(0));
+        let source = Liar(address, given_back.clone());
+        let pool = allocator.create_pool(0, PoolOptions::new().source(source)).unwrap();
+        let _scope = pool.route(Route::ThisThread).unwrap();
+        let refused = allocator.allocate(1, 0, 0).unwrap_err();
+        assert!(matches!(refused, Error::InvalidState(_)), "{refused}");
+        let text = format!("the pool's source gave 2097152 bytes at {address:#x}: ");
+        assert!(refused.to_string().contains(&text), "{refused}");
+        assert_eq!(given_back.load(Ordering::Relaxed), address);
+        allocator.check().unwrap();
+    }
+    let sim = Sim::new(SimOptions::new()).unwrap();
+    let refused = sim.give_addresses(0, &[u64::MAX - 511]);
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+}
+
 #[test]
 fn a_pool_gets_its_segments_from_its_source() {
     let allocator = allocator();

@@ -110,6 +110,7 @@ class AsyncAllocator {
                    int32_t graph_high);
   void prepare(int device);
   DriverCode ask_driver(const Request& request, Address* address);
+  void require_range(const Request& request, Address address);
   void reserve_row();
   [[noreturn]] void throw_out_of_memory(const Request& request);
   [[noreturn]] static void throw_handed_out_twice(Address address, const Block& block);

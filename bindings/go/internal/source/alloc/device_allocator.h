@@ -40,6 +40,7 @@
 #include "alloc/allocator.h"
 #include "alloc/block_pictures.h"
 #include "alloc/block_pool.h"
+#include "alloc/constants.h"
 #include "alloc/duties.h"
 #include "alloc/hash_order.h"
 #include "alloc/memory_watch.h"
@@ -53,6 +54,7 @@
 #include "alloc/tenant_pressure.h"
 #include "alloc/trim.h"
 #include "base/lock.h"
+#include "device/address_range.h"
 
 namespace cachalot {
 
@@ -286,7 +288,7 @@ class DeviceAllocator : private Duty {
   Block* alloc_block(AllocParams& params, Obtain attempt, Hold& hold);
   bool is_over_limit(const AllocParams& params) const;
   bool is_rejected(const AllocParams& params) const;
-  Address ask_driver(AllocParams& params, Hold& hold);
+  std::optional<Address> ask_driver(AllocParams& params, Hold& hold);
   Block* add_plain_segment(const AllocParams& params, Address address);
   bool try_mempool_fallback(AllocParams& params, Block** block);
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
@@ -316,6 +318,19 @@ class DeviceAllocator : private Duty {
   void destroy_if_unused(PoolId id);
   DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,
                             Stream source_stream);
+  // Throws for a range from the driver or a source that can not be memory, which goes back first.
+  template <class GiveBack>
+  void require_new_range(const BlockPool& pool, Address address, uint64_t size,
+                         const GiveBack& give_back) const {
+    const char* const flaw = flaw_of_range(address, size, kMinBlockSize);
+    if (!flaw) return require_apart(pool, address, size);
+    if (address != 0) give_back();
+    throw_refusing(pool, address, size, std::string(": ") + flaw);
+  }
+  void require_apart(const BlockPool& pool, Address address, uint64_t size) const;
+  [[noreturn]] static void throw_refusing(const BlockPool& pool, Address address, uint64_t size,
+                                          const std::string& why);
+  const Segment* segment_in(Address address, uint64_t size) const;
   Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
   void remove_segment(Block* only_block);
   void give_everything_back();
@@ -323,6 +338,7 @@ class DeviceAllocator : private Duty {
   // expandable_memory.cpp
   Block* try_allocate_expandable_block(AllocParams& params);
   Block* find_expandable_block(AllocParams& params);
+  uint64_t pages_to_reserve(const AllocParams& params, uint64_t page);
   Block* new_expandable_segment(AllocParams& params);
   uint64_t expandable_reserve(Stream stream, uint64_t total);
   bool map_block(Block* block, uint64_t size, ContextId context);

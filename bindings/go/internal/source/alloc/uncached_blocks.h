@@ -26,6 +26,8 @@ class UncachedBlocks {
  private:
   using Rows = std::unordered_map<Address, Request>;
 
+  void keep(Address address, const Request& request);
+
   Driver& driver_;
   std::mutex lock_;
   Rows blocks_;

@@ -105,6 +105,9 @@ CACHALOT_API cachalot_status cachalot_sim_create(const cachalot_sim_options* opt
  * Gives the addresses of the next segments and reservations of a device, in this order, in addition
  * to those given before; after them the driver chooses again. They are not checked against ranges
  * in use.
+ *
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an address that no memory can have (0, not
+ * a multiple of 512, or not below 2^63): then none of the list is given.
  */
 CACHALOT_API cachalot_status cachalot_sim_give_addresses(cachalot_driver* driver, int32_t device,
                                                          const cachalot_address* addresses,

@@ -14,7 +14,8 @@ public interface PoolSource {
    * @param size bytes
    * @param device the device
    * @param stream the thread's current stream
-   * @return the address; 0: none, which counts as out of memory
+   * @return the address; 0: none, which counts as out of memory. What no memory can be (not at a multiple of 512, over
+   *     a live segment, ending above 2^63) is freed again, and the request ends with an IllegalStateException
    */
   long allocate(long size, int device, long stream);
 

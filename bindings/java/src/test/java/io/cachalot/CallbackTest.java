@@ -189,6 +189,40 @@ final class CallbackTest {
   }
 
   @Test
+  void aSourceOfWhatNoMemoryCanBeIsRefused() {
+    long[] impossible = {-1, -512, -2 * MIB, Long.MIN_VALUE, Long.MAX_VALUE - 511, 0x5000000100L};
+    for (long address : impossible) {
+      assertRefused(address);
+    }
+    assertThrows(IllegalArgumentException.class, () -> sim.giveAddresses(0, -MIB));
+    assertEquals(List.of(), uncaught);
+  }
+
+  private void assertRefused(long address) {
+    AtomicLong givenBack = new AtomicLong();
+    PoolSource source = new PoolSource() {
+      @Override
+      public long allocate(long size, int device, long stream) {
+        return address;
+      }
+
+      @Override
+      public void free(long back, long size, int device, long stream) {
+        givenBack.set(back);
+      }
+    };
+    try (Pool pool = allocator.createPool(0, new PoolOptions().source(source));
+        PoolScope scope = pool.route(Route.all())) {
+      String message =
+          assertThrows(IllegalStateException.class, () -> allocator.allocate(1, 0, 0)).getMessage();
+      String text = "the pool's source gave 2097152 bytes at 0x" + Long.toHexString(address) + ": ";
+      assertTrue(message.contains(text), message);
+      assertEquals(address, givenBack.get());
+      allocator.check();
+    }
+  }
+
+  @Test
   void aPoolHasItsOwnSource() {
     AtomicLong given = new AtomicLong();
     PoolSource source = new PoolSource() {

@@ -196,7 +196,8 @@ public final class Callbacks {
 
   /**
    * cachalot_pool_source::allocate.
-   * size bytes, or 0 for none, which counts as out of memory.
+   * size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+   * for cachalot_device_ops.
    */
   @FunctionalInterface
   public interface PoolSourceAllocate {

@@ -904,6 +904,9 @@ public final class Native {
    * Gives the addresses of the next segments and reservations of a device, in this order, in addition
    * to those given before; after them the driver chooses again. They are not checked against ranges
    * in use.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an address that no memory can have (0, not
+   * a multiple of 512, or not below 2^63): then none of the list is given.
    */
   public static native int simGiveAddresses(long driver, int device, long addresses, long count, long error);
 

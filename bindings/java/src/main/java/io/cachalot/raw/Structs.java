@@ -771,7 +771,8 @@ public final class Structs {
     public static final int SIZE = 40;
 
     /**
-     * size bytes, or 0 for none, which counts as out of memory.
+     * size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+     * for cachalot_device_ops.
      */
     public Callbacks.PoolSourceAllocate allocate;
 
