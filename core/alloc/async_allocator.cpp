@@ -16,6 +16,18 @@ namespace cachalot {
 namespace of_pool = pool_attribute;
 namespace of_graph = graph_attribute;
 
+namespace {
+
+// A driver may say what no device has.
+int64_t shown_bytes(uint64_t bytes) {
+  return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
+}
+int64_t add_bytes(int64_t shown, uint64_t bytes) {
+  return shown + std::min(shown_bytes(bytes), INT64_MAX - shown);
+}
+
+}  // namespace
+
 AsyncAllocator::AsyncAllocator(SharedState& shared)
     : shared_(shared),
       driver_(shared.driver),
@@ -368,11 +380,11 @@ uint64_t AsyncAllocator::memory_limit(int device) {
 Stat AsyncAllocator::memory_stat(int device, int32_t pool_current, int32_t pool_high,
                                  int32_t graph_current, int32_t graph_high) {
   Stat stat;
-  stat.current = static_cast<int64_t>(pool_attribute(device, pool_current));
-  stat.peak = static_cast<int64_t>(pool_attribute(device, pool_high));
+  stat.current = shown_bytes(pool_attribute(device, pool_current));
+  stat.peak = shown_bytes(pool_attribute(device, pool_high));
   if (!shared_.rules.counts_graph_memory) return stat;
-  stat.current += static_cast<int64_t>(graph_attribute(device, graph_current));
-  stat.peak += static_cast<int64_t>(graph_attribute(device, graph_high));
+  stat.current = add_bytes(stat.current, graph_attribute(device, graph_current));
+  stat.peak = add_bytes(stat.peak, graph_attribute(device, graph_high));
   return stat;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/sums.h"
+
 namespace cachalot {
 
 void Counters::raise_limits(Row& kind) {
@@ -25,7 +27,8 @@ bool Counters::move(bool is_small, const Move& move, bool may_raise) {
   for (int counter = 0; counter < kCounters; counter++) {
     kind.head[counter] -= move.by[counter];
     all.head[counter] -= move.by[counter];
-    kind.freed[counter] -= std::min<int64_t>(move.by[counter], 0);
+    kind.freed[counter] =
+        wrapping_add(kind.freed[counter], -std::min<int64_t>(move.by[counter], 0));
   }
   if (signs < 0) raise_limits(kind);
   return true;
@@ -50,7 +53,8 @@ void Counters::take_over(Counters& other) {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++) {
       rows_[name].limit[counter] += other.rows_[name].limit[counter];
-      rows_[name].freed[counter] += other.rows_[name].freed[counter];
+      rows_[name].freed[counter] =
+          wrapping_add(rows_[name].freed[counter], other.rows_[name].freed[counter]);
     }
   }
   other.rows_ = {};
@@ -62,13 +66,16 @@ int64_t Counters::frees() const {
 
 void Counters::add_rounds(bool is_small, const HandOut& change, int64_t rounds) {
   Values& freed = rows_[kind_of(is_small)].freed;
-  freed[kCount] += rounds;
-  freed[kBytes] += rounds * change.bytes;
-  freed[kSplit] += rounds * std::abs(change.split_count);
-  freed[kSplitBytes] += rounds * std::abs(change.split_bytes);
-  freed[kActive] += rounds;
-  freed[kActiveBytes] += rounds * change.bytes;
-  freed[kRequested] += rounds * change.requested;
+  const auto add = [&](Counter counter, int64_t by) {
+    freed[counter] = wrapping_add(freed[counter], wrapping_multiply(rounds, by));
+  };
+  add(kCount, 1);
+  add(kBytes, change.bytes);
+  add(kSplit, std::abs(change.split_count));
+  add(kSplitBytes, std::abs(change.split_bytes));
+  add(kActive, 1);
+  add(kActiveBytes, change.bytes);
+  add(kRequested, change.requested);
 }
 
 }  // namespace cachalot

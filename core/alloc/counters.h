@@ -92,10 +92,14 @@ class Counters {
 
  private:
   using Pair [[gnu::vector_size(16), gnu::may_alias]] = int64_t;
+  using UnsignedPair [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;  // of sums, which wrap
 
   // pre: first is even.
   static Pair& pair(Values& values, Counter first) {
     return *reinterpret_cast<Pair*>(&values[first]);
+  }
+  static UnsignedPair& unsigned_pair(Values& values, Counter first) {
+    return *reinterpret_cast<UnsignedPair*>(&values[first]);
   }
   // Moves a pair of a kind and of all up; the signs of what is returned tell whether a limit was
   // passed.
@@ -109,9 +113,11 @@ class Counters {
   void lower(Row& kind, Counter first, Pair by) {
     pair(kind.head, first) += by;
     pair(rows_[kAll].head, first) += by;
-    pair(kind.freed, first) += by;
+    unsigned_pair(kind.freed, first) += reinterpret_cast<UnsignedPair>(by);
   }
-  static void count_lost_splits(Row& kind, Pair by) { pair(kind.freed, kSplit) -= by & (by < 0); }
+  static void count_lost_splits(Row& kind, Pair by) {
+    unsigned_pair(kind.freed, kSplit) -= reinterpret_cast<UnsignedPair>(by & (by < 0));
+  }
   static bool any_negative(Pair signs) { return (signs[0] | signs[1]) < 0; }
   void raise_limits(Row& kind);
 

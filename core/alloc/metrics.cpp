@@ -293,8 +293,10 @@ class MetricsWriter {
     for (const DeviceMetrics& device : metrics_.devices) {
       // A series must not come twice, so labels that differ in bytes that are no UTF-8 are one.
       std::map<std::string, int64_t> sums;
-      for (const LabelStats& row : device.labels)
-        sums[label_value(row.label)] += (row.*family.statistic).*family.value;
+      for (const LabelStats& row : device.labels) {
+        int64_t& sum = sums[label_value(row.label)];
+        sum = add_to_sum(sum, (row.*family.statistic).*family.value);
+      }
       for (const auto& [label, sum] : sums)
         add(device_label(device) + ",label=\"" + label + "\"", sum);
     }

@@ -171,7 +171,8 @@ bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counter
       const int64_t by = move.by[counter];
       reserve.raise_limit(counter, -std::min(by, reserve.head[counter]));
       row.limit[counter] += by;
-      if (name != Counters::kAll) row.freed[counter] -= std::min<int64_t>(by, 0);
+      if (name != Counters::kAll)
+        row.freed[counter] = wrapping_add(row.freed[counter], -std::min<int64_t>(by, 0));
     }
   }
   if (collected_) settle_down(signs < 0);
@@ -312,18 +313,21 @@ void Peaks::Sums::add(const Counters::Rows& other) {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++) {
       rows[name].head[counter] += other[name].head[counter];
-      rows[name].freed[counter] += other[name].freed[counter];
+      rows[name].freed[counter] =
+          wrapping_add(rows[name].freed[counter], other[name].freed[counter]);
       rows[name].limit[counter] += other[name].limit[counter];
     }
   }
 }
 
 Stat Peaks::stat(const Sums& sums, size_t row, size_t counter) const {
-  const int64_t freed = row == Counters::kAll ? sums.rows[Counters::kSmall].freed[counter] +
-                                                    sums.rows[Counters::kLarge].freed[counter]
-                                              : sums.rows[row].freed[counter];
+  const int64_t freed = row == Counters::kAll
+                            ? wrapping_add(sums.rows[Counters::kSmall].freed[counter],
+                                           sums.rows[Counters::kLarge].freed[counter])
+                            : sums.rows[row].freed[counter];
   const int64_t current = sums.rows[row].current(counter);
-  return {current, sums.rows[row].limit[counter], current - base_[row][counter] + freed, freed};
+  return {current, sums.rows[row].limit[counter], add_to_sum(current - base_[row][counter], freed),
+          shown_sum(freed)};
 }
 
 void Peaks::write(const Sums& sums, Stats* stats) const {

@@ -9,8 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/sums.h"
+
 namespace cachalot {
 
+// The sums, allocated and freed, count modulo 2^63 (base/sums.h).
 struct Stat {
   int64_t current = 0;
   int64_t peak = 0;
@@ -20,11 +23,11 @@ struct Stat {
   void increase(int64_t n) {
     current += n;
     if (current > peak) peak = current;
-    allocated += n;
+    allocated = add_to_sum(allocated, n);
   }
   void decrease(int64_t n) {
     current -= n;
-    freed += n;
+    freed = add_to_sum(freed, n);
   }
   void reset_peak() { peak = current; }
   void reset_accumulated() { allocated = freed = 0; }

@@ -23,7 +23,9 @@ uint64_t TenantBook::Row::owed() const {
 }
 
 PressureOrder::Place TenantBook::Row::place(Slot slot) const {
-  const auto below = static_cast<int64_t>(terms.guaranteed) - static_cast<int64_t>(has());
+  // A driver may say that it has more bytes than a signed number holds.
+  const auto guaranteed = static_cast<int64_t>(std::min<uint64_t>(terms.guaranteed, INT64_MAX));
+  const int64_t below = guaranteed - static_cast<int64_t>(has());
   return {terms.priority, below, id, slot};
 }
 
@@ -182,7 +184,8 @@ uint64_t TenantBook::settle_pressure(Slot slot, uint64_t id, uint64_t had) {
   Row& asked = row(slot);
   const uint64_t freed = had - std::min(had, asked.has());
   asked.use.num_pressure_calls++;
-  asked.use.pressure_freed_bytes += static_cast<int64_t>(freed);
+  asked.use.pressure_freed_bytes =
+      add_to_sum(asked.use.pressure_freed_bytes, static_cast<int64_t>(freed));
   return freed;
 }
 

@@ -25,6 +25,18 @@ void set_value(Stats* stats, const StatName& row, int64_t value) {
   *reinterpret_cast<int64_t*>(reinterpret_cast<char*>(stats) + row.offset) = value;
 }
 
+TEST(Stat, CountsItsSumsModulo2To63) {
+  Stat stat;
+  for (int i = 0; i < 3; i++) {
+    stat.increase(INT64_MAX);
+    stat.decrease(INT64_MAX);
+  }
+  EXPECT_EQ(stat.current, 0);
+  EXPECT_EQ(stat.peak, INT64_MAX);
+  EXPECT_EQ(stat.allocated, INT64_MAX - 2);
+  EXPECT_EQ(stat.freed, INT64_MAX - 2);
+}
+
 TEST(StatNames, AreTheNamesAndTheOrderOfARealRun) {
   const auto recorded = recorded_stats();
   const auto rows = stat_names(false);

@@ -17,4 +17,4 @@
 #include "../source/replay/trace.cpp.inc"
 #include "../source/replay/trace_file.cpp.inc"
 #include "../source/replay/trace_header.cpp.inc"
-// Of the sources 75d94caf24929fba67d9197ab9cbfc22a53da7fcb924f2227615cfe1bdff0469
+// Of the sources 8e1a499eb33009bde6c5599174ea668b4c3e981e22a6e3f5334563b5c136fc60

@@ -1099,7 +1099,8 @@ type Stat struct {
 	// The highest `current` since the last cachalot_reset_peak_stats.
 	Peak int64
 
-	// All increases, and all decreases, since the last cachalot_reset_accumulated_stats.
+	// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+	// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
 	Allocated int64
 
 	Freed int64

@@ -1039,7 +1039,8 @@ pub struct cachalot_stat {
     pub current: i64,
     /// The highest `current` since the last cachalot_reset_peak_stats.
     pub peak: i64,
-    /// All increases, and all decreases, since the last cachalot_reset_accumulated_stats.
+    /// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+    /// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
     pub allocated: i64,
     pub freed: i64,
 }

@@ -21,7 +21,8 @@ typedef struct cachalot_stat {
   int64_t current;
   /** The highest `current` since the last cachalot_reset_peak_stats. */
   int64_t peak;
-  /** All increases, and all decreases, since the last cachalot_reset_accumulated_stats. */
+  /** All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+   * modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0. */
   int64_t allocated;
   int64_t freed;
 } cachalot_stat;

@@ -1398,7 +1398,8 @@ public final class Structs {
     public long peak;
 
     /**
-     * All increases, and all decreases, since the last cachalot_reset_accumulated_stats.
+     * All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+     * modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
      */
     public long allocated;
 
