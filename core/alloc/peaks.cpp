@@ -273,7 +273,7 @@ void Peaks::enter(Account& account) {
 // waits for its lock.
 void Peaks::leave(Account& account) {
   if (account.counters.is_alone()) return;
-  enter(account);
+  if (!account.is_shared) enter(account);
   account.away.store(true);
 }
 
@@ -281,7 +281,7 @@ void Peaks::leave(Account& account) {
 void Peaks::come_back(Account& account) {
   if (account.counters.is_alone()) return;
   account.away.store(false);
-  enter(account);
+  if (!account.is_shared) enter(account);
 }
 
 // ---- Reading

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/stream_table.h"
 
+#include <new>
 #include <utility>
 
 namespace cachalot {
@@ -30,8 +31,12 @@ void StreamTable::note_vacancy(StreamEntry* entry) noexcept {
 
 StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
   reserve_slot();
-  if (vacant_.capacity() == entries_.size()) vacant_.reserve(2 * entries_.size() + 1);
-  StreamEntry* const entry = &entries_.emplace_back(shard, stream);
+  if (entries_.capacity() == entries_.size()) {
+    vacant_.reserve(2 * entries_.size() + 1);
+    entries_.reserve(2 * entries_.size() + 1);
+  }
+  StreamEntry* const entry = new (pool_.take()) StreamEntry(shard, stream);
+  entries_.push_back(entry);
   enter(*present_, entry);
   return entry;
 }
@@ -56,7 +61,7 @@ void StreamTable::reserve_slot() {
     other_ = std::move(made);
   }
   entered_ = 0;
-  for (StreamEntry& entry : entries_) enter(*other_, &entry);
+  for (StreamEntry* entry : entries_) enter(*other_, entry);
   slots_.store(other_.get(), std::memory_order_release);
   std::swap(present_, other_);
 }
@@ -71,7 +76,7 @@ void StreamTable::enter(Slots& slots, StreamEntry* entry) {
 uint64_t StreamTable::bytes() const {
   uint64_t slots = present_->size() + (other_ ? other_->size() : 0);
   for (const auto& table : smaller_) slots += table->size();
-  return slots * sizeof(StreamEntry*) + entries_.size() * sizeof(StreamEntry);
+  return slots * sizeof(StreamEntry*) + pool_.bytes();
 }
 
 }  // namespace cachalot

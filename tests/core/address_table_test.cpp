@@ -118,7 +118,7 @@ TEST(AddressTable, UsesTheMemoryOfReleasedRangesAgain) {
     const Address begin = kBase + static_cast<Address>(round) * 2 * MiB;
     table.prepare(begin, 2 * MiB, true);
     for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) set(table, at, 7);
-    table.release(begin, 2 * MiB);
+    table.release(begin, 2 * MiB, true);
     for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) ASSERT_EQ(table.find(at), 0u);
     if (round == 0) bytes = table.bytes();
     ASSERT_EQ(table.bytes(), bytes);
@@ -133,7 +133,7 @@ TEST(AddressTable, KeepsWhatNeighboursOfAReleasedRangeHave) {
   table.prepare(middle, 2 * MiB, true);
   set(table, middle - 512, 1);
   set(table, middle, 2);
-  table.release(kBase, middle - kBase);
+  table.release(kBase, middle - kBase, true);
   EXPECT_EQ(table.find(middle), 2u);
 }
 
@@ -157,7 +157,7 @@ TEST(AddressTable, TakesASegmentThatEndsWhereAddressesEnd) {
   table.prepare(begin, 2 * MiB, true);
   set(table, UINT64_MAX - 511, 5);
   EXPECT_EQ(table.find(UINT64_MAX - 511), 5u);
-  table.release(begin, 2 * MiB);
+  table.release(begin, 2 * MiB, true);
   EXPECT_EQ(table.find(UINT64_MAX - 511), 0u);
 }
 
