@@ -126,6 +126,8 @@ VALUE(CACHALOT_SIM_LOG_WAITS, 16u);
 VALUE(CACHALOT_BLOCK_INACTIVE, 0);
 VALUE(CACHALOT_BLOCK_ALLOCATED, 1);
 VALUE(CACHALOT_BLOCK_PENDING_FREE, 2);
+VALUE(CACHALOT_LABEL_CAPACITY, 256);
+VALUE(CACHALOT_MAX_LABELS, 1000);
 VALUE(CACHALOT_TENANT_NAME_CAPACITY, 64);
 VALUE(CACHALOT_ALL_DEVICES, -1);
 VALUE(CACHALOT_PRESSURE_LIMIT, 1);
@@ -504,11 +506,11 @@ FIELD(cachalot_pool_stats, struct_size, 0, size_t*);
 FIELD(cachalot_pool_stats, pool, 8, cachalot_pool_id*);
 FIELD(cachalot_pool_stats, reserved_bytes, 24, cachalot_stat_array*);
 
-SIZE(cachalot_label_stats, 80);
+SIZE(cachalot_label_stats, 328);
 FIELD(cachalot_label_stats, struct_size, 0, size_t*);
-FIELD(cachalot_label_stats, label, 8, const char**);
-FIELD(cachalot_label_stats, allocation, 16, cachalot_stat*);
-FIELD(cachalot_label_stats, allocated_bytes, 48, cachalot_stat*);
+FIELD(cachalot_label_stats, label, 8, char (*)[256]);
+FIELD(cachalot_label_stats, allocation, 264, cachalot_stat*);
+FIELD(cachalot_label_stats, allocated_bytes, 296, cachalot_stat*);
 
 SIZE(cachalot_pressure, 64);
 FIELD(cachalot_pressure, struct_size, 0, size_t*);

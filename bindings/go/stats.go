@@ -201,14 +201,15 @@ func (a *Allocator) PoolStats(device int) ([]PoolStats, error) {
 
 // LabelStats is what was handed out under one label.
 type LabelStats struct {
-	// Label is the labels of who asked, outermost first, joined by "/".
+	// Label is the labels of who asked, outermost first, joined by "/"; cut to 255 bytes. The row "(other)" has the
+	// labels that have no row of their own any more.
 	Label          string `json:"label"`
 	Allocation     Stat   `json:"allocation"`
 	AllocatedBytes Stat   `json:"allocated_bytes"`
 }
 
-// LabelStats are those of all labels seen on a device, in the order of their first use, if the allocator was opened
-// with TrackLabels.
+// LabelStats are those of the labels that have rows on a device, in the order of their first use, if the allocator was
+// opened with TrackLabels: 1,000 at most, and the row "(other)" of those whose rows have ended.
 func (a *Allocator) LabelStats(device int) ([]LabelStats, error) {
 	return rows(a,
 		func(r raw.Allocator) (uint64, error) { return raw.LabelStatsCount(r, narrow(device)) },

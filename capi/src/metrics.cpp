@@ -16,8 +16,8 @@ Metrics metrics_of(Allocator& core) {
   metrics.backend = core.is_backend_async() ? "cudaMallocAsync" : "native";
   for (int device = 0; device < core.device_count(); device++) {
     metrics.devices.push_back({device, core.memory_limit(device), core.stats(device),
-                               core.pool_stats(device), core.label_stats(device),
-                               core.tenants()->rows(device)});
+                               core.stats_of_existing_pools(device), core.label_stats(device),
+                               core.tenants()->rows(device), core.device_use(device)});
   }
   return metrics;
 }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "alloc/labels.h"
 #include "alloc/stats.h"
 #include "core_of.h"
 #include "values.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kStatsStart = offsetof(cachalot_stats, allocation);
 
+static_assert(Labels::kMost == CACHALOT_MAX_LABELS);
 static_assert(sizeof(cachalot_stat) == sizeof(Stat) && alignof(cachalot_stat) == alignof(Stat));
 static_assert(offsetof(cachalot_stat, peak) == offsetof(Stat, peak));
 static_assert(offsetof(cachalot_stat, allocated) == offsetof(Stat, allocated));
@@ -166,9 +168,10 @@ cachalot_status cachalot_label_stats_at(cachalot_allocator* allocator, int32_t d
   return guard(error, [&] {
     const auto rows = core_of(allocator).label_stats(device);
     const LabelStats& label = row_at(rows, index, "label");
-    const cachalot_label_stats row{sizeof row, label.label,
-                                   same_layout<cachalot_stat>(label.allocation),
-                                   same_layout<cachalot_stat>(label.allocated_bytes)};
+    cachalot_label_stats row{.struct_size = sizeof row,
+                             .allocation = same_layout<cachalot_stat>(label.allocation),
+                             .allocated_bytes = same_layout<cachalot_stat>(label.allocated_bytes)};
+    label.label->copy(row.label, sizeof row.label - 1);
     write_struct(out_stats, row, "out_stats");
   });
 }

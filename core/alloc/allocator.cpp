@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/allocator.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -412,15 +414,49 @@ std::vector<std::pair<PoolId, StatArray>> Allocator::pool_stats(int index) {
   return device(index).pool_stats();
 }
 
+std::vector<std::pair<PoolId, StatArray>> Allocator::stats_of_existing_pools(int index) {
+  require_device(index);
+  if (async_) return {};
+  return device(index).stats_of_existing_pools();
+}
+
 std::vector<LabelStats> Allocator::label_stats(int index) {
   require_device(index);
   if (async_) return {};
   return device(index).label_stats();
 }
 
+// All but what belongs to this process.
+DeviceTotals Allocator::memory_totals(int index) {
+  return async_ ? async_->totals(index) : device(index).totals();
+}
+
+// Without a lock: the management library can take milliseconds.
+std::map<uint64_t, uint64_t> Allocator::processes(int index) {
+  std::map<uint64_t, uint64_t> bytes;
+  for (const DeviceProcess& process : driver_->processes(index)) {
+    if (process.used != kUnlimited) bytes[process.pid] += process.used;
+  }
+  return bytes;
+}
+
 DeviceTotals Allocator::device_totals(int index) {
   require_device(index);
-  return async_ ? async_->totals(index) : device(index).totals();
+  DeviceTotals totals = memory_totals(index);
+  totals.used_by_process = processes(index)[static_cast<uint64_t>(getpid())];
+  return totals;
+}
+
+DeviceUse Allocator::device_use(int index) {
+  require_device(index);
+  DeviceUse use;
+  try {
+    use.totals = memory_totals(index);
+  } catch (const Error&) {
+    // It does not tell.
+  }
+  use.processes = processes(index);
+  return use;
 }
 
 // The history is taken first, so that a snapshot's own entry shows in later ones only (22.5).

@@ -61,12 +61,20 @@ ThreadTexts* make_thread_texts() {
 
 // ---- Values that are kept once and known by a number
 
+// A number that was given stays good, so that a history never shows the wrong context.
+constexpr size_t kMostStacks = 1000000;
+constexpr size_t kMostLabels = 100000;
+
+// No more than `most`: all others are `other`.
 template <typename Value, typename Hash>
 class Interned {
  public:
-  ContextId id_of(Value value) {
+  Interned(size_t most, Value other) : most_(most), other_(std::move(other)) {}
+
+  ContextId id_of(const Value& value) {
     std::lock_guard lock(mutex_);
-    const auto [place, is_new] = ids_.try_emplace(std::move(value), values_.size() + 1);
+    const bool is_full = values_.size() >= most_ && !ids_.contains(value);
+    const auto [place, is_new] = ids_.try_emplace(is_full ? other_ : value, values_.size() + 1);
     if (is_new) values_.push_back(&place->first);
     return place->second;
   }
@@ -78,6 +86,8 @@ class Interned {
   }
 
  private:
+  const size_t most_;
+  const Value other_;
   mutable std::mutex mutex_;
   std::unordered_map<Value, ContextId, Hash> ids_;
   std::deque<const Value*> values_;  // by number - 1; the map's keys do not move
@@ -181,14 +191,15 @@ std::string describe_labels(std::string labels) {
 }  // namespace
 
 ContextSource stack_contexts() {
-  const auto stacks = std::make_shared<Interned<Stack, StackHash>>();
+  const auto stacks = std::make_shared<Interned<Stack, StackHash>>(kMostStacks, Stack{});
   const CodeRange own = own_code();
   return {[stacks, own] { return stacks->id_of(caller_stack(own)); },
           [stacks](ContextId id) { return describe_stack(stacks->value_of(id)); }};
 }
 
 ContextSource label_contexts() {
-  const auto texts = std::make_shared<Interned<std::string, std::hash<std::string>>>();
+  const auto texts =
+      std::make_shared<Interned<std::string, std::hash<std::string>>>(kMostLabels, "(other)");
   const auto capture = [texts] {
     const Text& labels = current_labels();
     return labels ? texts->id_of(*labels) : kNoContext;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/device_allocator.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <utility>
 
@@ -37,6 +35,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       rules_(shared.rules),
       device_(device),
       settings_(shared.settings),
+      label_rows_(shared.labels),
       observers_(std::make_shared<const ObserverSet>()) {
   spare_uses_.reserve(kSpareUses);
   if (shared_.debug.any()) {
@@ -223,13 +222,14 @@ Address DeviceAllocator::allocate_from_cache(StreamEntry& entry, const Request& 
 // What the shard alone could not do: routed requests, misses.
 Address DeviceAllocator::allocate_on_device(const Request& request, ContextId context) {
   Hold hold(*this, request.stream);
-  if (has(kLabels)) reserve_label();
   if (request.at != 0) {
     hold.take_all();
     return allocate_at(request, context, hold);
   }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) settle_before_allocation(request, context);
   AllocParams params = make_params(&hold.entry(), request, context);
+  const LabelPin label = pin_label();
+  params.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
   reserve_blocks(params.shard(), 1);
   Block* block = get_free_block(params);
@@ -327,8 +327,8 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
   shared_.addresses.set(block->address, BlockArena::number_of(block));
   trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
         params.context);
-  if (has(kLabels)) [[unlikely]]
-    count_label(block, 1);
+  if (has(kLabels | kWatched)) [[unlikely]]
+    take_label(block, params.label);
   if (has(kTenants)) [[unlikely]]
     count_tenant(block, params.tenant);
   if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
@@ -399,7 +399,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
   if (has(kLabels)) [[unlikely]]
-    count_label(block, -1);
+    uncount_label(block);
   if (has(kTenants)) [[unlikely]]
     uncount_tenant(block);
   if (!block->is(Block::kRecorded)) [[likely]]
@@ -421,6 +421,8 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
   const Shelf& shelf = shelf_of(block);
   if (MemoryWatch* watch = watch_of(*shelf.pool)) [[unlikely]]
     watch->freed(block);
+  if (has(kLabels | kWatched)) [[unlikely]]
+    shared_.labels.unpin(std::exchange(block->detail().label, Labels::kNone));
   trace(Action::kFreeCompleted, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
   if (has(kContexts)) block->detail().context = kNoContext;
@@ -543,6 +545,8 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
 Address DeviceAllocator::allocate_at(const Request& request, ContextId context, Hold& hold) {
   settle_before_allocation(request, context);
   AllocParams params = make_params(&hold.entry(), request, context);
+  const LabelPin label = pin_label();
+  params.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
   reserve_blocks(params.shard(), 2);
   Block* block = free_block_around(params, request.at);
@@ -653,7 +657,7 @@ void DeviceAllocator::reset_peak_stats() {
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
-  for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  label_rows_.reset_peaks();
   if (has(kTenants)) tenants().reset_peaks();
   reset(stats_.oversize_segments);
 }
@@ -666,7 +670,7 @@ void DeviceAllocator::reset_accumulated_stats() {
   stats_.segment.for_each(reset);
   stats_.reserved_bytes.for_each(reset);
   for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
-  for (auto& [id, label] : label_stats_) reset(label.allocation), reset(label.allocated_bytes);
+  label_rows_.reset_accumulated();
   reset(stats_.oversize_segments);
   if (has(kTenants)) tenants().reset_accumulated();
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
@@ -678,13 +682,19 @@ std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
   return {pool_reserved_.begin(), pool_reserved_.end()};
 }
 
-std::vector<LabelStats> DeviceAllocator::label_stats() {
+std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::stats_of_existing_pools() {
   const std::lock_guard guard(lock_);
-  std::vector<LabelStats> rows;
-  for (const auto& [id, row] : label_stats_) {
-    if (row.label) rows.push_back(row);
+  std::vector<std::pair<PoolId, StatArray>> rows;
+  for (const auto& [id, pool] : pools_) {
+    const auto row = pool_reserved_.find(id);
+    if (row != pool_reserved_.end()) rows.push_back(*row);
   }
   return rows;
+}
+
+std::vector<LabelStats> DeviceAllocator::label_stats() {
+  const std::lock_guard guard(lock_);
+  return label_rows_.rows();
 }
 
 DeviceTotals DeviceAllocator::totals() {
@@ -700,10 +710,6 @@ DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
   totals.used = totals.total - available;
   totals.reserved = reserved;
   totals.outside = totals.used - std::min(totals.used, reserved);
-  const auto pid = static_cast<uint64_t>(getpid());
-  for (const DeviceProcess& process : driver.processes(device)) {
-    if (process.pid == pid) totals.used_by_process = process.used;
-  }
   return totals;
 }
 
@@ -733,25 +739,26 @@ void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
   obtained_ += static_cast<uint64_t>(bytes);
 }
 
-// The row of the present label, so that counting can not fail. It shows once it has counted.
-void DeviceAllocator::reserve_label() {
-  if (const uint32_t id = shared_.labels.id_of(current_labels())) label_stats_.try_emplace(id);
+// The thread's label and its row, so that taking it cannot fail.
+LabelPin DeviceAllocator::pin_label() {
+  if (!has(kLabels | kWatched)) [[likely]]
+    return {};
+  LabelPin pin(&shared_.labels, current_labels());
+  if (has(kLabels)) label_rows_.reserve(pin.slot());
+  return pin;
 }
 
-// pre: the row is there.
-void DeviceAllocator::count_label(Block* block, int64_t sign) {
-  if (sign > 0) block->detail().label = shared_.labels.id_of(current_labels());
-  if (block->detail().label == 0) return;
-  LabelStats& row = label_stats_.find(block->detail().label)->second;
-  if (!row.label) row.label = shared_.labels.text(block->detail().label);
-  const auto bytes = static_cast<int64_t>(block->size);
-  if (sign > 0) {
-    row.allocation.increase(1);
-    row.allocated_bytes.increase(bytes);
-  } else {
-    row.allocation.decrease(1);
-    row.allocated_bytes.decrease(bytes);
-  }
+// Until complete_free().
+void DeviceAllocator::take_label(Block* block, Labels::Slot label) {
+  block->detail().label = label;
+  if (label == Labels::kNone) return;
+  shared_.labels.pin_again(label);
+  if (has(kLabels)) label_rows_.count(label, static_cast<int64_t>(block->size));
+}
+
+void DeviceAllocator::uncount_label(const Block* block) {
+  const Labels::Slot label = block->detail().label;
+  if (label != Labels::kNone) label_rows_.uncount(label, static_cast<int64_t>(block->size));
 }
 
 }  // namespace cachalot

@@ -53,11 +53,11 @@ void MemoryWatch::goes(Address address, uint64_t size) noexcept {
 
 void MemoryWatch::handed_out(Block* block) noexcept {
   BlockDetail& detail = block->detail();
-  watched([&] { detail.label = shared_.labels.id_of(current_labels()); });
   detail.red_zone = 0;
   set_region(block, 0, asked(block));
-  if (nvtx_ && detail.label != 0)
-    nvtx_->name_region(block->address, shared_.labels.text(detail.label));
+  if (nvtx_ && detail.label != Labels::kNone) {
+    watched([&] { nvtx_->name_region(block->address, shared_.labels.text(detail.label).c_str()); });
+  }
   if (!options_.red_zones) return;
   set_region(block, asked(block), block->size);
   if (fill(block, asked(block), kRedZoneByte)) detail.red_zone = asked(block);
@@ -124,11 +124,10 @@ std::string MemoryWatch::look(const Block* block) {
 }
 
 std::string MemoryWatch::damage_text(const Block* block, uint64_t offset, uint8_t found) const {
-  const uint32_t label = block->detail().label;
+  const std::string label = shared_.labels.text(block->detail().label);
   return "the block at " + hex_address(block->address) + " of " + std::to_string(asked(block)) +
          " bytes (device " + std::to_string(device_) + ", stream " +
-         hex_address(block->segment()->stream) +
-         (label == 0 ? "" : ", label " + std::string(shared_.labels.text(label))) +
+         hex_address(block->segment()->stream) + (label.empty() ? "" : ", label " + label) +
          ") was written beyond its end: byte " + std::to_string(offset - asked(block) + 1) +
          format(" after it is 0x%02x", found);
 }

@@ -206,6 +206,7 @@ class MetricsWriter {
 
   std::string write() {
     write_build_info();
+    write_device();
     write_limits();
     for (const ArrayFamily& family : kByPool) write_by_pool(family);
     for (const ArrayFamily& family : kPeaks) write_peak(family);
@@ -236,6 +237,30 @@ class MetricsWriter {
     add("version=\"" + label_value(metrics_.version) + "\",release=\"" +
             label_value(metrics_.release) + "\",backend=\"" + label_value(metrics_.backend) + "\"",
         1);
+  }
+
+  // What the driver does not tell has no series.
+  void write_device() {
+    write_totals("cachalot_device_total_bytes", "Bytes of memory that a device has.",
+                 [](const DeviceTotals& totals) { return totals.total; });
+    write_totals("cachalot_device_free_bytes", "Bytes that are free on a device.",
+                 [](const DeviceTotals& totals) { return totals.total - totals.used; });
+    write_totals("cachalot_device_outside_bytes",
+                 "Bytes in use on a device that the allocator has not obtained.",
+                 [](const DeviceTotals& totals) { return totals.outside; });
+    begin("cachalot_device_process_bytes", "Bytes in use on a device by a process.", Kind::kGauge);
+    for (const DeviceMetrics& device : metrics_.devices) {
+      for (const auto& [pid, bytes] : device.use.processes)
+        add(device_label(device) + format(",pid=\"%" PRIu64 "\"", pid), bytes_value(bytes));
+    }
+  }
+
+  template <typename ValueOf>
+  void write_totals(const char* name, const char* help, ValueOf value_of) {
+    begin(name, help, Kind::kGauge);
+    for (const DeviceMetrics& device : metrics_.devices) {
+      if (device.use.totals) add(device_label(device), bytes_value(value_of(*device.use.totals)));
+    }
   }
 
   // A device without a limit has no series.
@@ -294,7 +319,7 @@ class MetricsWriter {
       // A series must not come twice, so labels that differ in bytes that are no UTF-8 are one.
       std::map<std::string, int64_t> sums;
       for (const LabelStats& row : device.labels) {
-        int64_t& sum = sums[label_value(row.label)];
+        int64_t& sum = sums[label_value(*row.label)];
         sum = add_to_sum(sum, (row.*family.statistic).*family.value);
       }
       for (const auto& [label, sum] : sums)

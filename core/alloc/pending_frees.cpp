@@ -21,9 +21,7 @@ bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
 }
 
 // So that a free can be put off whatever happens. Doubles, since captures put off many.
-void DeviceAllocator::reserve_deferral() {
-  reserve_one_more(deferred_);
-}
+void DeviceAllocator::reserve_deferral() { reserve_one_more(deferred_); }
 
 // pre: deferred_ has room.
 void DeviceAllocator::put_off(Block* block) {

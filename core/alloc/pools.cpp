@@ -10,6 +10,13 @@ PrivatePool* DeviceAllocator::find_pool(PoolId id) {
   return found == pools_.end() ? nullptr : found->second.get();
 }
 
+// For a remark only, so that some may be forgotten: ids that the library gives ascend.
+void DeviceAllocator::remember_outlived(PoolId id) {
+  constexpr size_t kMost = 10000;
+  outlived_.insert(id);
+  if (outlived_.size() > kMost) outlived_.erase(outlived_.begin());
+}
+
 // U4: the reference still has a pool that is gone here, so from now on the two differ.
 void DeviceAllocator::remark_if_outlived(PoolId id) {
   if (outlived_.erase(id) != 0) shared_.differ("U4", "the pool was destroyed when it was empty");
@@ -49,13 +56,13 @@ void DeviceAllocator::release_pool_locked(PoolId id) {
 
 void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
   const Hold hold(*this);
-  HashOrder<PoolId> use_on_oom(use_on_oom_);
-  std::set<PoolId> no_split(no_split_);
-  if (options.use_on_oom) use_on_oom.insert(id, id.hash());
+  HashOrder<PoolId> use_on_oom;
+  std::set<PoolId> no_split;
+  if (options.use_on_oom) (use_on_oom = use_on_oom_).insert(id, id.hash());
   if (options.no_split) no_split.insert(id);
   create_or_join_pool(id, std::move(options.source));
-  use_on_oom_ = std::move(use_on_oom);
-  no_split_.swap(no_split);
+  if (options.use_on_oom) use_on_oom_ = std::move(use_on_oom);
+  no_split_.merge(no_split);
   if (options.no_split) {
     find_pool(id)->small.no_split = find_pool(id)->large.no_split = true;
   }

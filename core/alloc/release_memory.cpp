@@ -218,7 +218,7 @@ void DeviceAllocator::destroy_if_unused(PoolId id) {
     if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
     return;
   }
-  if (!reference_destroys) outlived_.insert(id);
+  if (!reference_destroys && shared_.tells_differences()) remember_outlived(id);
   pools_.erase(id);
   releasable_.erase(id, id.hash());
 }

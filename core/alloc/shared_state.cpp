@@ -13,6 +13,7 @@ namespace cachalot {
 namespace {
 
 constexpr uint64_t kTrialBytes = 2 * MiB;
+constexpr size_t kMostWarnings = 1000;  // different ones; callers name some of the reasons
 
 // A double as a number of bytes, cut at what 64 bits hold.
 uint64_t saturated(double bytes) {
@@ -71,20 +72,6 @@ void HandleTypes::settle(Probed type) {
   probed_ = type;
 }
 
-uint32_t Labels::id_of(const std::shared_ptr<const std::string>& text) {
-  if (!text) return 0;
-  std::lock_guard guard(lock_);
-  const auto known = ids_.find(*text);
-  if (known != ids_.end()) return known->second;
-  texts_.push_back(text);  // first: an id without a text would be worse than a text without an id
-  return ids_.emplace(*text, static_cast<uint32_t>(texts_.size())).first->second;
-}
-
-const char* Labels::text(uint32_t id) const {
-  std::lock_guard guard(lock_);
-  return id == 0 ? "" : texts_[id - 1]->c_str();
-}
-
 SharedState::SharedState(const AllocatorOptions& options)
     : driver(*options.driver),
       rules(options.rules),
@@ -104,7 +91,7 @@ void SharedState::warn(const std::string& text) const {
 void SharedState::warn_once(const std::string& key, const std::string& text) {
   {
     std::lock_guard guard(lock_);
-    if (!warned_.insert(key).second) return;
+    if (warned_.size() == kMostWarnings || !warned_.insert(key).second) return;
   }
   warn(text);
 }

@@ -309,11 +309,11 @@ FIELD(cachalot_pool_stats, struct_size, 0, 8);
 FIELD(cachalot_pool_stats, pool, 8, 16);
 FIELD(cachalot_pool_stats, reserved_bytes, 24, 96);
 
-SIZE(cachalot_label_stats, 80);
+SIZE(cachalot_label_stats, 328);
 FIELD(cachalot_label_stats, struct_size, 0, 8);
-FIELD(cachalot_label_stats, label, 8, 8);
-FIELD(cachalot_label_stats, allocation, 16, 32);
-FIELD(cachalot_label_stats, allocated_bytes, 48, 32);
+FIELD(cachalot_label_stats, label, 8, 256);
+FIELD(cachalot_label_stats, allocation, 264, 32);
+FIELD(cachalot_label_stats, allocated_bytes, 296, 32);
 
 /* ---- history.h ---- */
 
@@ -469,6 +469,8 @@ FIELD(cachalot_reserve, segment_bytes, 24, 8);
 /* ---- tenant.h ---- */
 
 VALUE(CACHALOT_TENANT_NAME_CAPACITY, 64);
+VALUE(CACHALOT_LABEL_CAPACITY, 256);
+VALUE(CACHALOT_MAX_LABELS, 1000);
 VALUE(CACHALOT_ALL_DEVICES, -1);
 VALUE(CACHALOT_PRESSURE_LIMIT, 1);
 VALUE(CACHALOT_PRESSURE_GUARANTEE, 2);

@@ -58,7 +58,19 @@ def findings(text, parser):
         yield f"the labels are {sorted(seen)}"
     if {s.labels.get("device") for s in samples} != {None, "0", "1"}:
         yield "there are other devices than two"
+    yield from findings_of_devices(samples)
     yield from findings_of_tenants(families, samples)
+
+
+def findings_of_devices(samples):
+    total, free, outside, reserved = (by_device(samples, f"cachalot_{name}_bytes")
+                                      for name in ("device_total", "device_free", "device_outside", "reserved"))
+    for device in ("0", "1"):
+        if total.get(device) != free.get(device, -1) + outside.get(device, 0) + reserved.get(device, 0):
+            yield f"device {device} has {total}: free {free}, outside {outside}, reserved {reserved}"
+    processes = {s.labels["pid"]: s.value for s in samples if s.name == "cachalot_device_process_bytes"}
+    if processes != {"4711": 30 * 2**20}:
+        yield f"the processes are {processes}"
 
 
 def findings_of_tenants(families, samples):
@@ -92,6 +104,8 @@ def self_test(text, parser):
         "a sum that is a gauge": text.replace("# TYPE cachalot_ooms_total counter",
                                               "# TYPE cachalot_ooms_total gauge"),
         "a label lost": text.replace('label="plain"', 'label="plan"'),
+        "a byte of a device lost": re.sub(r"^(cachalot_device_free_bytes.*) \d+$", r"\1 1", text, flags=re.MULTILINE),
+        "a process lost": text.replace('pid="4711"', 'pid="4712"'),
         "a tenant lost": text.replace('tenant="chat"', 'tenant="chap"'),
         "a block of no tenant": re.sub(r"^(cachalot_tenant_allocated_blocks.*) 1$", r"\1 2", text, flags=re.MULTILINE),
     }

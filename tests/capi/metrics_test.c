@@ -165,6 +165,41 @@ static void private_pools_have_families_of_their_own(void) {
   close_busy(with);
 }
 
+static size_t lines_that_begin(const char* page, const char* with) {
+  size_t count = 0;
+  const char* at = page;
+  while ((at = strstr(at, with)) != NULL) {
+    count += at == page || at[-1] == '\n';
+    at++;
+  }
+  return count;
+}
+
+static void pools_that_are_gone_have_no_series(void) {
+  const cachalot_pool_id pool = {0, 7};
+  const cachalot_pool_route route = {.struct_size = sizeof(cachalot_pool_route)};
+  cachalot_allocator_options options = {.release = CACHALOT_RELEASE_2_15};
+  fixture with = open_with(options);
+  size_t rows = 0;
+  char* page = NULL;
+  CHECK_OK(cachalot_pool_create(with.allocator, 0, pool, NULL, &last_error));
+  CHECK_OK(cachalot_pool_begin(with.allocator, 0, pool, &route, &last_error));
+  free_block(with, allocate_on(with, 12 * MIB, 0));
+  CHECK_OK(cachalot_pool_end(with.allocator, 0, pool, &last_error));
+  page = page_of(with);
+  CHECK(lines_that_begin(page, "cachalot_private_pool_reserved_bytes{") == 2);
+  free(page);
+  CHECK_OK(cachalot_pool_release(with.allocator, 0, pool, &last_error));
+  CHECK_OK(cachalot_pool_release(with.allocator, 0, pool, &last_error));
+  CHECK_OK(cachalot_empty_cache(with.allocator, &last_error));
+  page = page_of(with);
+  CHECK(lines_that_begin(page, "cachalot_private_pool_reserved_bytes{") == 0);
+  free(page);
+  CHECK_OK(cachalot_pool_stats_count(with.allocator, 0, &rows, &last_error));
+  CHECK_EQUAL(rows, 1);
+  close_fixture(with);
+}
+
 static void labels_are_escaped(void) {
   fixture with = open_busy();
   char* const page = page_of(with);
@@ -301,6 +336,100 @@ static void a_tenant_that_was_destroyed_has_no_series(void) {
   close_tenants(&tenants);
 }
 
+static cachalot_address allocate_under(fixture with, int number) {
+  char label[32];
+  cachalot_address block = 0;
+  snprintf(label, sizeof label, "request-%d", number);
+  CHECK_OK(cachalot_label_push(label, &last_error));
+  block = allocate_on(with, 1000, 0);
+  CHECK_OK(cachalot_label_pop(&last_error));
+  return block;
+}
+
+static void labels_that_are_gone_end_and_their_sums_stay(void) {
+  cachalot_allocator_options options = {.track_labels = 1};
+  fixture with = open_with(options);
+  const cachalot_address kept = allocate_under(with, 0);
+  char* page = NULL;
+  int i;
+  for (i = 1; i <= 3 * CACHALOT_MAX_LABELS; i++) free_block(with, allocate_under(with, i));
+  page = page_of(with);
+  CHECK_EQUAL(lines_that_begin(page, "cachalot_label_allocations_total{"), CACHALOT_MAX_LABELS + 1);
+  CHECK_LINE(page, "cachalot_label_allocated_blocks{device=\"0\",label=\"request-0\"} 1");
+  CHECK_LINE(page, "cachalot_label_allocations_total{device=\"0\",label=\"request-3000\"} 1");
+  CHECK_LINE(page, "cachalot_label_allocations_total{device=\"0\",label=\"(other)\"} 2001");
+  CHECK_LINE(page, "cachalot_label_frees_total{device=\"0\",label=\"(other)\"} 2001");
+  CHECK_LINE(page, "cachalot_label_allocated_bytes{device=\"0\",label=\"(other)\"} 0");
+  free(page);
+  free_block(with, kept);
+  close_fixture(with);
+}
+
+static void labels_beyond_the_last_row_are_counted_as_others(void) {
+  static cachalot_address blocks[CACHALOT_MAX_LABELS + 2];
+  cachalot_allocator_options options = {.track_labels = 1};
+  fixture with = open_with(options);
+  char* page = NULL;
+  int i;
+  for (i = 0; i < CACHALOT_MAX_LABELS + 2; i++) blocks[i] = allocate_under(with, i);
+  page = page_of(with);
+  CHECK_LINE(page, "cachalot_label_allocated_blocks{device=\"0\",label=\"(other)\"} 2");
+  CHECK(strstr(page, "request-1000\"") == NULL);
+  free(page);
+  for (i = 0; i < CACHALOT_MAX_LABELS + 2; i++) free_block(with, blocks[i]);
+  free_block(with, allocate_under(with, CACHALOT_MAX_LABELS));
+  page = page_of(with);
+  CHECK_LINE(page, "cachalot_label_allocations_total{device=\"0\",label=\"request-1000\"} 1");
+  CHECK_LINE(page, "cachalot_label_allocations_total{device=\"0\",label=\"(other)\"} 3");
+  CHECK_LINE(page, "cachalot_label_allocated_bytes{device=\"0\",label=\"(other)\"} 0");
+  free(page);
+  close_fixture(with);
+}
+
+static void memory_of_a_device_is_told_whoever_has_it(void) {
+  fixture with = open_busy();
+  const cachalot_allocator_options options = {
+      .struct_size = sizeof options, .driver = with.driver, .config = ""};
+  fixture other = {with.driver, NULL};
+  cachalot_address block = 0;
+  char* page = NULL;
+  CHECK_OK(cachalot_allocator_create(&options, &other.allocator, &last_error));
+  block = allocate_on(other, 20 * MIB, 0);
+  CHECK_OK(cachalot_sim_add_process(with.driver, 0, 4711, 30 * MIB, &last_error));
+  CHECK_OK(cachalot_sim_add_process(with.driver, 0, 4711, 5 * MIB, &last_error));
+  CHECK_OK(cachalot_sim_add_process(with.driver, 1, 12, 7 * MIB, &last_error));
+  CHECK_OK(cachalot_sim_add_process(with.driver, 1, 13, UINT64_MAX, &last_error));
+  page = page_of(with);
+  CHECK_LINE(page, "cachalot_device_total_bytes{device=\"0\"} 1073741824");
+  CHECK_LINE(page, "cachalot_device_free_bytes{device=\"0\"} 1040187392");
+  CHECK_LINE(page, "cachalot_device_outside_bytes{device=\"0\"} 20971520");
+  CHECK_LINE(page, "cachalot_device_outside_bytes{device=\"1\"} 0");
+  CHECK_LINE(page, "cachalot_device_process_bytes{device=\"0\",pid=\"4711\"} 36700160");
+  CHECK_LINE(page, "cachalot_device_process_bytes{device=\"1\",pid=\"12\"} 7340032");
+  CHECK(strstr(page, "pid=\"13\"") == NULL);
+  free(page);
+  free_block(other, block);
+  CHECK_OK(cachalot_allocator_destroy(other.allocator, &last_error));
+  close_busy(with);
+}
+
+static void a_driver_that_does_not_tell_leaves_the_rest_of_the_page(void) {
+  fixture with = open_busy();
+  const cachalot_sim_failure failure = {.struct_size = sizeof failure,
+                                        .calls = CACHALOT_SIM_CALL_MEMORY_INFO,
+                                        .code = 999,
+                                        .count = 2};
+  char* page = malloc(100000);
+  CHECK_OK(cachalot_sim_fail(with.driver, &failure, &last_error));
+  CHECK_OK(cachalot_metrics_text(with.allocator, page, 100000, NULL, &last_error));
+  CHECK(lines_that_begin(page, "cachalot_device_total_bytes{") == 0);
+  CHECK(lines_that_begin(page, "cachalot_device_process_bytes{") == 0);
+  CHECK_LINE(page, "# TYPE cachalot_device_outside_bytes gauge");
+  CHECK_LINE(page, "cachalot_ooms_total{device=\"0\"} 1");
+  free(page);
+  close_busy(with);
+}
+
 static void sums_fall_back_to_0_by_a_reset(void) {
   fixture with = open_busy();
   char* page = NULL;
@@ -345,6 +474,7 @@ static int print_page(void) {
   busy_tenants tenants;
   char* page = NULL;
   open_tenants(&tenants);
+  CHECK_OK(cachalot_sim_add_process(tenants.with.driver, 0, 4711, 30 * MIB, &last_error));
   page = page_of(tenants.with);
   fputs(page, stdout);
   free(page);
@@ -357,6 +487,11 @@ int main(int argc, char** argv) {
   RUN(every_device_has_its_series);
   RUN(only_a_device_with_a_limit_shows_one);
   RUN(private_pools_have_families_of_their_own);
+  RUN(pools_that_are_gone_have_no_series);
+  RUN(labels_that_are_gone_end_and_their_sums_stay);
+  RUN(labels_beyond_the_last_row_are_counted_as_others);
+  RUN(memory_of_a_device_is_told_whoever_has_it);
+  RUN(a_driver_that_does_not_tell_leaves_the_rest_of_the_page);
   RUN(labels_are_escaped);
   RUN(labels_that_are_no_utf8_are_one_series);
   RUN(a_page_without_tenants_does_not_name_them);

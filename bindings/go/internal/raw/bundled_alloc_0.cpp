@@ -19,5 +19,5 @@
 #include "../source/alloc/free_blocks.cpp.inc"
 #include "../source/alloc/history.cpp.inc"
 #include "../source/alloc/hold.cpp.inc"
-#include "../source/alloc/memory_watch.cpp.inc"
-// Of the sources 8e1a499eb33009bde6c5599174ea668b4c3e981e22a6e3f5334563b5c136fc60
+#include "../source/alloc/labels.cpp.inc"
+// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909

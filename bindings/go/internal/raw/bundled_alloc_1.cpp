@@ -4,6 +4,7 @@
 
 //go:build cachalot_bundled
 
+#include "../source/alloc/memory_watch.cpp.inc"
 #include "../source/alloc/metrics.cpp.inc"
 #include "../source/alloc/nvtx_memory.cpp.inc"
 #include "../source/alloc/obtain_memory.cpp.inc"
@@ -19,5 +20,4 @@
 #include "../source/alloc/pressure_order.cpp.inc"
 #include "../source/alloc/release_memory.cpp.inc"
 #include "../source/alloc/remedies.cpp.inc"
-#include "../source/alloc/report.cpp.inc"
-// Of the sources 8e1a499eb33009bde6c5599174ea668b4c3e981e22a6e3f5334563b5c136fc60
+// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909

@@ -4,6 +4,7 @@
 
 //go:build cachalot_bundled
 
+#include "../source/alloc/report.cpp.inc"
 #include "../source/alloc/report_text.cpp.inc"
 #include "../source/alloc/shared_state.cpp.inc"
 #include "../source/alloc/stats.cpp.inc"
@@ -15,4 +16,4 @@
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources 8e1a499eb33009bde6c5599174ea668b4c3e981e22a6e3f5334563b5c136fc60
+// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909

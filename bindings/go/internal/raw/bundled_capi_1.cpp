@@ -9,4 +9,4 @@
 #include "../source/capi/trace.cpp.inc"
 #include "../source/capi/trim.cpp.inc"
 #include "../source/capi/values.cpp.inc"
-// Of the sources 8e1a499eb33009bde6c5599174ea668b4c3e981e22a6e3f5334563b5c136fc60
+// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909

@@ -593,6 +593,18 @@ const BLOCK_ALLOCATED int32 = 1
 // freed, waiting for recorded streams ("active_pending_free")
 const BLOCK_PENDING_FREE int32 = 2
 
+// LABEL_CAPACITY is CACHALOT_LABEL_CAPACITY.
+//
+// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+const LABEL_CAPACITY int32 = 256
+
+// MAX_LABELS is CACHALOT_MAX_LABELS.
+//
+// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+// the new one is counted there itself. So rows end, and sums over all rows never fall.
+const MAX_LABELS int32 = 1000
+
 // TENANT_NAME_CAPACITY is CACHALOT_TENANT_NAME_CAPACITY.
 //
 // Bytes of a tenant's name, its final NUL included.

@@ -1223,8 +1223,10 @@ func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
 //
 // The numbers are those of stats.h: each device's at one moment, and the same under every locale.
 // From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-// Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
-// driver nothing.
+// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+// out.
 //
 // @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
 // @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
@@ -1830,7 +1832,8 @@ func PoolStatsAt(allocator Allocator, device int32, index uint64) (stats PoolSta
 
 // LabelStatsCount is cachalot_label_stats_count.
 //
-// How many labels have been seen on a device; their rows are in the order of their first use.
+// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+// their first use, "(other)" last.
 func LabelStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
 	r := C.cachalot_go_label_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
 	err = check(r.status, r.error)

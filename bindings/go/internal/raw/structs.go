@@ -1254,7 +1254,8 @@ func (s *Stats) c(m *memory) *C.cachalot_stats {
 
 // PoolStats is cachalot_pool_stats.
 //
-// Bytes reserved by one private pool (since 2.13). Rows stay when their pool goes.
+// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
 type PoolStats struct {
 	Pool PoolId
 
@@ -1272,8 +1273,7 @@ func poolStatsOf(c *C.cachalot_pool_stats) (s PoolStats) {
 // What was handed out under one label (cachalot_label_push) while
 // cachalot_allocator_options::track_labels is on.
 type LabelStats struct {
-	// The labels of the thread that asked, outermost first, joined by "/"; lives as long as the
-	// allocator.
+	// The labels of the thread that asked, outermost first, joined by "/".
 	Label string
 
 	// Blocks handed out, and their bytes.
@@ -1283,7 +1283,7 @@ type LabelStats struct {
 }
 
 func labelStatsOf(c *C.cachalot_label_stats) (s LabelStats) {
-	s.Label = C.GoString(c.label)
+	s.Label = C.GoString(&c.label[0])
 	s.Allocation = statOf(&c.allocation)
 	s.AllocatedBytes = statOf(&c.allocated_bytes)
 	return

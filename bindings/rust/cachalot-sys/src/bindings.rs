@@ -202,8 +202,8 @@ pub struct cachalot_shareable_handle {
 ///
 /// Functions are called with the allocator's device lock held, from any thread, and must not call
 /// back into that allocator. (allocate is called without the lock under
-/// `release_lock_on_cudamalloc:True`; while caching is off every call is, and allocate may be asked
-/// for 0 bytes.)
+/// `release_lock_on_cudamalloc:True`, processes always; while caching is off every call is, and
+/// allocate may be asked for 0 bytes.)
 ///
 /// What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
 /// ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart
@@ -1090,7 +1090,8 @@ pub struct cachalot_stats {
     /// Requests refused by throw_on_cudamalloc_oom (since 2.12).
     pub num_oom_rejections: i64,
 }
-/// Bytes reserved by one private pool (since 2.13). Rows stay when their pool goes.
+/// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+/// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct cachalot_pool_stats {
@@ -1106,9 +1107,8 @@ pub struct cachalot_pool_stats {
 pub struct cachalot_label_stats {
     /// sizeof(cachalot_label_stats), set by the caller.
     pub struct_size: usize,
-    /// The labels of the thread that asked, outermost first, joined by "/"; lives as long as the
-    /// allocator.
-    pub label: *const core::ffi::c_char,
+    /// The labels of the thread that asked, outermost first, joined by "/".
+    pub label: [core::ffi::c_char; 256usize],
     /// Blocks handed out, and their bytes.
     pub allocation: cachalot_stat,
     pub allocated_bytes: cachalot_stat,
@@ -1441,6 +1441,12 @@ pub const CACHALOT_BLOCK_INACTIVE: i32 = 0;
 pub const CACHALOT_BLOCK_ALLOCATED: i32 = 1;
 /// freed, waiting for recorded streams ("active_pending_free")
 pub const CACHALOT_BLOCK_PENDING_FREE: i32 = 2;
+/// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+pub const CACHALOT_LABEL_CAPACITY: i32 = 256;
+/// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+/// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+/// the new one is counted there itself. So rows end, and sums over all rows never fall.
+pub const CACHALOT_MAX_LABELS: i32 = 1000;
 /// Bytes of a tenant's name, its final NUL included.
 pub const CACHALOT_TENANT_NAME_CAPACITY: i32 = 64;
 /// In the place of a device: all of them.
@@ -2690,7 +2696,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_label_stats",
-    ][::core::mem::size_of::<cachalot_label_stats>() - 80usize];
+    ][::core::mem::size_of::<cachalot_label_stats>() - 328usize];
     [
         "Alignment of cachalot_label_stats",
     ][::core::mem::align_of::<cachalot_label_stats>() - 8usize];
@@ -2702,10 +2708,10 @@ const _: () = {
     ][::core::mem::offset_of!(cachalot_label_stats, label) - 8usize];
     [
         "Offset of field: cachalot_label_stats::allocation",
-    ][::core::mem::offset_of!(cachalot_label_stats, allocation) - 16usize];
+    ][::core::mem::offset_of!(cachalot_label_stats, allocation) - 264usize];
     [
         "Offset of field: cachalot_label_stats::allocated_bytes",
-    ][::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 48usize];
+    ][::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 296usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -4000,8 +4006,10 @@ unsafe extern "C" {
     ///
     /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
     /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-    /// Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
-    /// driver nothing.
+    /// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+    /// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+    /// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+    /// out.
     ///
     /// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
     /// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
@@ -4391,7 +4399,8 @@ unsafe extern "C" {
         out_stats: *mut cachalot_pool_stats,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// How many labels have been seen on a device; their rows are in the order of their first use.
+    /// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+    /// their first use, "(other)" last.
     pub fn cachalot_label_stats_count(
         allocator: *mut cachalot_allocator,
         device: i32,

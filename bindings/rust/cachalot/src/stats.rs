@@ -196,7 +196,8 @@ pub struct PoolStats {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LabelStats {
-    /// The labels of the thread that asked, outermost first, joined by "/".
+    /// The labels of the thread that asked, outermost first, joined by "/"; cut to 255 bytes. The row
+    /// "(other)" has the labels that have no row of their own any more.
     pub label: String,
     /// Blocks handed out.
     pub allocation: Stat,
@@ -315,8 +316,9 @@ impl Allocator {
         )
     }
 
-    /// The labels that have been seen on a device, in the order of their first use. Stands for
-    /// `cachalot_label_stats_count` and `cachalot_label_stats_at`.
+    /// The labels that have rows on a device, in the order of their first use: 1,000 at most, and the
+    /// row "(other)" of those whose rows have ended. Stands for `cachalot_label_stats_count` and
+    /// `cachalot_label_stats_at`.
     ///
     /// # Errors
     /// As [`Allocator::stats`].
@@ -335,8 +337,8 @@ impl Allocator {
                 })
             },
             |row: &sys::cachalot_label_stats| LabelStats {
-                // SAFETY: the text lives as long as the allocator.
-                label: unsafe { ffi::string_of(row.label) },
+                // SAFETY: the label is an array that ends in a NUL.
+                label: unsafe { ffi::string_of(row.label.as_ptr()) },
                 allocation: Stat::of_c(&row.allocation),
                 allocated_bytes: Stat::of_c(&row.allocated_bytes),
             },

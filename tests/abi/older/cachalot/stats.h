@@ -78,14 +78,16 @@ typedef struct cachalot_pool_stats {
   cachalot_stat_array reserved_bytes;
 } cachalot_pool_stats;
 
+/** Bytes of a label in its statistics, its final NUL included; a longer one is cut. */
+#define CACHALOT_LABEL_CAPACITY 256
+
 /** What was handed out under one label (cachalot_label_push) while
  * cachalot_allocator_options::track_labels is on. */
 typedef struct cachalot_label_stats {
   /** sizeof(cachalot_label_stats), set by the caller. */
   size_t struct_size;
-  /** The labels of the thread that asked, outermost first, joined by "/"; lives as long as the
-   * allocator. */
-  const char* label;
+  /** The labels of the thread that asked, outermost first, joined by "/". */
+  char label[CACHALOT_LABEL_CAPACITY];
   /** Blocks handed out, and their bytes. */
   cachalot_stat allocation;
   cachalot_stat allocated_bytes;

@@ -19,6 +19,7 @@
 #include "alloc/contexts.h"
 #include "alloc/debug_options.h"
 #include "alloc/history.h"
+#include "alloc/labels.h"
 #include "alloc/observers.h"
 #include "alloc/options.h"
 #include "alloc/pool_route.h"
@@ -98,10 +99,10 @@ struct DeviceTotals {
   uint64_t outside;
 };
 
-struct LabelStats {
-  const char* label;  // null: nothing has been counted yet
-  Stat allocation;
-  Stat allocated_bytes;
+// What the driver tells of a device's memory, whoever has it.
+struct DeviceUse {
+  std::optional<DeviceTotals> totals;
+  std::map<uint64_t, uint64_t> processes;  // bytes by process id
 };
 
 struct ExpandableSegmentRow {
@@ -161,6 +162,8 @@ class Allocator {
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
   std::vector<std::pair<PoolId, StatArray>> pool_stats(int device);
+  // Without the rows that pools left behind.
+  std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools(int device);
   std::vector<LabelStats> label_stats(int device);
   Snapshot snapshot(PoolId pool, bool with_history);
   // Of size 0: of no request in particular.
@@ -196,6 +199,7 @@ class Allocator {
 
   void enable_peer_access(int device, int peer);
   DeviceTotals device_totals(int device);
+  DeviceUse device_use(int device);
   std::vector<ExpandableSegmentRow> expandable_segments(int device);
   std::pair<uint64_t, uint64_t> expandable_totals();  // bytes reserved, segments
   void set_reserve_class(Stream stream, const std::string& name);
@@ -213,6 +217,8 @@ class Allocator {
   struct Found;
 
   DeviceAllocator& device(int index) const;
+  DeviceTotals memory_totals(int index);
+  std::map<uint64_t, uint64_t> processes(int index);
   void require_device(int index) const;
   // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
   void require_native(const char* call) const;

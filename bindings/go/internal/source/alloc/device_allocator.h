@@ -113,6 +113,7 @@ class DeviceAllocator : private Duty {
   void reset_peak_stats();
   void reset_accumulated_stats();
   std::vector<std::pair<PoolId, StatArray>> pool_stats();
+  std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools();
   std::vector<LabelStats> label_stats();
   DeviceTotals totals();
 
@@ -166,6 +167,7 @@ class DeviceAllocator : private Duty {
     Shard& shard() const { return *entry->shard; }
     bool expandable;  // active for this request (8.4)
     ContextId context;
+    Labels::Slot label = Labels::kNone;   // pinned by the request
     uint64_t obtained_when_rejected = 0;  // T
     bool rejected = false;                // R31
     bool source_gave_null = false;        // R82
@@ -250,8 +252,9 @@ class DeviceAllocator : private Duty {
   void require_live(const Block* block, Address address) const;
   void settle_before_allocation(const Request& request, ContextId context);
   void update_duties();
-  void reserve_label();
-  void count_label(Block* block, int64_t sign);
+  LabelPin pin_label();
+  void take_label(Block* block, Labels::Slot label);
+  void uncount_label(const Block* block);
 
   // device_tenants.cpp
   TenantBook& tenants() { return shared_.tenants->book(device_); }
@@ -379,6 +382,7 @@ class DeviceAllocator : private Duty {
   void create_or_join_pool(PoolId id, std::shared_ptr<PoolSource> source);
   void release_pool_locked(PoolId id);
   PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
+  void remember_outlived(PoolId id);
   void remark_if_outlived(PoolId id);
 
   // device_snapshot.cpp
@@ -464,7 +468,7 @@ class DeviceAllocator : private Duty {
   Stats stats_;  // those that the shards do not count
   std::map<PoolId, StatArray> pool_reserved_;
   std::map<PoolId, StatArray>::node_type next_pool_row_;
-  std::map<uint32_t, LabelStats> label_stats_;
+  LabelRows label_rows_;
 
   std::atomic<ContextLevel> context_level_{ContextLevel::kNever};
   bool recording_ = false;
@@ -487,7 +491,7 @@ void DeviceAllocator::for_each_shelf(Visit visit) {
 // A block that is the caller's must be live and have exactly this address; for any other this is
 // the text.
 Error invalid_pointer(Address address);
-// Throws Error where the driver does not tell.
+// All but what belongs to this process. Throws Error where the driver does not tell.
 DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
 // "annotateMemory: no live allocation found at pointer 0x1234".
 std::string annotation_error(Address address);

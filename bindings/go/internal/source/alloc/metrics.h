@@ -25,6 +25,7 @@ struct DeviceMetrics {
   std::vector<std::pair<PoolId, StatArray>> pools;
   std::vector<LabelStats> labels;
   std::vector<TenantRow> tenants;
+  DeviceUse use;
 };
 
 struct Metrics {

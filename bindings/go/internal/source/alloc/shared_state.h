@@ -16,6 +16,7 @@
 #include "alloc/address_table.h"
 #include "alloc/allocator.h"
 #include "alloc/block_arena.h"
+#include "alloc/labels.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
 #include "alloc/tenants.h"
@@ -53,18 +54,6 @@ class HandleTypes {
   std::map<int, bool> has_fabric_;
 };
 
-// Label texts by number, in the order of their first use.
-class Labels {
- public:
-  uint32_t id_of(const std::shared_ptr<const std::string>& text);  // 0 for null
-  const char* text(uint32_t id) const;
-
- private:
-  mutable std::mutex lock_;
-  std::map<std::string, uint32_t> ids_;
-  std::vector<std::shared_ptr<const std::string>> texts_;
-};
-
 class SharedState {
  public:
   explicit SharedState(const AllocatorOptions& options);
@@ -78,6 +67,7 @@ class SharedState {
   void advise_of(const Settings& changed);
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, std::string_view text) const;
+  bool tells_differences() const { return log_ != nullptr; }
   // Memory was written where it must not be.
   void report_damage(const std::string& text) const;
 

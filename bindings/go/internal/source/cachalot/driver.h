@@ -86,8 +86,8 @@ typedef struct cachalot_shareable_handle {
  *
  * Functions are called with the allocator's device lock held, from any thread, and must not call
  * back into that allocator. (allocate is called without the lock under
- * `release_lock_on_cudamalloc:True`; while caching is off every call is, and allocate may be asked
- * for 0 bytes.)
+ * `release_lock_on_cudamalloc:True`, processes always; while caching is off every call is, and
+ * allocate may be asked for 0 bytes.)
  *
  * What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
  * ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart

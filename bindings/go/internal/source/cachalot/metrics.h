@@ -18,8 +18,10 @@ extern "C" {
  *
  * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
  * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
- * Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
- * driver nothing.
+ * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+ * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+ * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+ * out.
  *
  * @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
  * @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,

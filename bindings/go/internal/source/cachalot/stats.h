@@ -71,7 +71,8 @@ typedef struct cachalot_stats {
   int64_t num_oom_rejections;
 } cachalot_stats;
 
-/** Bytes reserved by one private pool (since 2.13). Rows stay when their pool goes. */
+/** Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+ * PyTorch: some 350 bytes of ordinary memory for each pool that has had any. */
 typedef struct cachalot_pool_stats {
   /** sizeof(cachalot_pool_stats), set by the caller. */
   size_t struct_size;
@@ -79,14 +80,21 @@ typedef struct cachalot_pool_stats {
   cachalot_stat_array reserved_bytes;
 } cachalot_pool_stats;
 
+/** Bytes of a label in its statistics, its final NUL included; a longer one is cut. */
+#define CACHALOT_LABEL_CAPACITY 256
+
+/** How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+ * the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+ * the new one is counted there itself. So rows end, and sums over all rows never fall. */
+#define CACHALOT_MAX_LABELS 1000
+
 /** What was handed out under one label (cachalot_label_push) while
  * cachalot_allocator_options::track_labels is on. */
 typedef struct cachalot_label_stats {
   /** sizeof(cachalot_label_stats), set by the caller. */
   size_t struct_size;
-  /** The labels of the thread that asked, outermost first, joined by "/"; lives as long as the
-   * allocator. */
-  const char* label;
+  /** The labels of the thread that asked, outermost first, joined by "/". */
+  char label[CACHALOT_LABEL_CAPACITY];
   /** Blocks handed out, and their bytes. */
   cachalot_stat allocation;
   cachalot_stat allocated_bytes;
@@ -150,7 +158,8 @@ CACHALOT_API cachalot_status cachalot_pool_stats_at(cachalot_allocator* allocato
                                                     size_t index, cachalot_pool_stats* out_stats,
                                                     cachalot_error* error);
 
-/** How many labels have been seen on a device; their rows are in the order of their first use. */
+/** How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+ * their first use, "(other)" last. */
 CACHALOT_API cachalot_status cachalot_label_stats_count(cachalot_allocator* allocator,
                                                         int32_t device, size_t* out_count,
                                                         cachalot_error* error);

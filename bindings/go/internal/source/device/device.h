@@ -44,7 +44,7 @@ struct CaptureInfo {
 
 struct DeviceProcess {
   uint64_t pid = 0;
-  uint64_t used = 0;  // bytes
+  uint64_t used = 0;  // bytes; UINT64_MAX: not known
 };
 
 struct ShareableHandle {
@@ -125,8 +125,9 @@ class Driver {
   virtual Stream user_handle(Stream stream) { return stream; }
 
   virtual DriverCode enable_peer(int device, int peer) = 0;
-  virtual std::vector<DeviceProcess> processes(int device) = 0;  // empty where nobody knows
-  virtual DriverCode take_pending_error(int device) = 0;         // kSuccess: there is none
+  // Empty where nobody knows. Also without the device lock.
+  virtual std::vector<DeviceProcess> processes(int device) = 0;
+  virtual DriverCode take_pending_error(int device) = 0;  // kSuccess: there is none
   virtual std::string error_text(DriverCode code) = 0;
 };
 

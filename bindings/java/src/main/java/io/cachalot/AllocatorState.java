@@ -584,7 +584,8 @@ abstract class AllocatorState {
    * What was handed out under each label, while {@link AllocatorBuilder#trackLabels} is on.
    *
    * @param device the device
-   * @return the rows, in the order of their first use
+   * @return the rows, in the order of their first use: 1,000 at most, and the row "(other)" of labels whose rows
+   *     have ended
    */
   public List<LabelStats> labelStats(int device) {
     return core.rows((allocator, out, error) -> Native.labelStatsCount(allocator, device, out, error),

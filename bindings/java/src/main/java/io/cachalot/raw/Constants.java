@@ -688,6 +688,20 @@ public final class Constants {
   public static final int BLOCK_PENDING_FREE = 2;
 
   /**
+   * CACHALOT_LABEL_CAPACITY.
+   * Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+   */
+  public static final int LABEL_CAPACITY = 256;
+
+  /**
+   * CACHALOT_MAX_LABELS.
+   * How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+   * the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+   * the new one is counted there itself. So rows end, and sums over all rows never fall.
+   */
+  public static final int MAX_LABELS = 1000;
+
+  /**
    * CACHALOT_TENANT_NAME_CAPACITY.
    * Bytes of a tenant's name, its final NUL included.
    */

@@ -789,8 +789,10 @@ public final class Native {
    *
    * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
    * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-   * Costs what cachalot_get_stats costs for each device, and no walk; the native backend asks the
-   * driver nothing.
+   * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+   * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+   * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+   * out.
    *
    * &#64;param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
    * &#64;param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
@@ -1184,7 +1186,8 @@ public final class Native {
 
   /**
    * cachalot_label_stats_count.
-   * How many labels have been seen on a device; their rows are in the order of their first use.
+   * How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+   * their first use, "(other)" last.
    */
   public static native int labelStatsCount(long allocator, int device, long outCount, long error);
 

@@ -1616,7 +1616,8 @@ public final class Structs {
 
   /**
    * cachalot_pool_stats.
-   * Bytes reserved by one private pool (since 2.13). Rows stay when their pool goes.
+   * Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+   * PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
    */
   public static final class PoolStats {
     public static final int SIZE = 120;
@@ -1639,11 +1640,10 @@ public final class Structs {
    * cachalot_allocator_options::track_labels is on.
    */
   public static final class LabelStats {
-    public static final int SIZE = 80;
+    public static final int SIZE = 328;
 
     /**
-     * The labels of the thread that asked, outermost first, joined by "/"; lives as long as the
-     * allocator.
+     * The labels of the thread that asked, outermost first, joined by "/".
      */
     public String label;
 
@@ -1656,9 +1656,9 @@ public final class Structs {
 
     public static LabelStats read(ByteBuffer from, int at) {
       LabelStats value = new LabelStats();
-      value.label = Memory.textOf(from.getLong(at + 8));
-      value.allocation = Stat.read(from, at + 16);
-      value.allocatedBytes = Stat.read(from, at + 48);
+      value.label = Memory.textAt(from, at + 8, 256);
+      value.allocation = Stat.read(from, at + 264);
+      value.allocatedBytes = Stat.read(from, at + 296);
       return value;
     }
   }
