@@ -20,4 +20,4 @@
 #include "../source/alloc/history.cpp.inc"
 #include "../source/alloc/hold.cpp.inc"
 #include "../source/alloc/labels.cpp.inc"
-// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909
+// Of the sources 742d99c41a0450a8ab4e77c3f14776cddb7770e62ff044f61d0760988758ea46

@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources 0de8dccbc13ff8f6d1052769f454b93666ba618d04ca16c29a129a1bd43a0909
+// Of the sources 742d99c41a0450a8ab4e77c3f14776cddb7770e62ff044f61d0760988758ea46

@@ -14,9 +14,11 @@
 // and has exactly this address. The check also finds double frees. So tables of granules may be used
 // again for another slot, but are never unmapped before the end.
 // Invariants: only the shard of a segment writes to slots that are all of this segment. Slots that
-// segments share have their granules from the beginning.
+// segments share have their granules from the beginning. A page of a leaf goes back to the system only
+// while no segment is in its range.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -53,9 +55,9 @@ class AddressTable {
   // For a new segment or a newly mapped range. small: blocks may begin at any granule. Throws
   // std::bad_alloc. pre: the range can be memory (address_range.h), so that its end is an address.
   void prepare(Address address, uint64_t size, bool small);
-  // No block begins in the range any more: its granules serve other slots.
-  void release(Address address, uint64_t size);
-  // Gives the system what release() has left unused.
+  // What was prepared is given back: its granules serve other slots.
+  void release(Address address, uint64_t size, bool small);
+  // Gives the system what release() has left unused, if it is worth a call.
   void shrink();
 
   // pre (here and below): prepare() was called for a range that holds address.
@@ -109,6 +111,16 @@ class AddressTable {
   struct Leaf {
     Entry entries[kLeafEntries];
   };
+  // Of a leaf: how many slots of prepared ranges are in each of its pages, and which pages may go.
+  struct LeafUse {
+    Leaf* leaf;
+    std::array<uint32_t, 32> slots;
+    uint32_t unused;
+  };
+  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kSlotsPerPage = kPage / sizeof(Entry);
+  static constexpr uint64_t kFewPages = 16;  // are kept for what comes next
+  static_assert(sizeof(Leaf) / kPage == 32);
 
   Leaf* leaf(Address address) const {
     if (address >> kDirectoryEnd) [[unlikely]]
@@ -125,6 +137,9 @@ class AddressTable {
     return leaf(address)->entries[(address / kSlot) % kLeafEntries];
   }
   void ensure_leaf(Address address);
+  void count_slots(Address address, Address last, bool is_prepared);
+  void release_granules(Address address, Address last);
+  static void drop_page(LeafUse& use, uint64_t page);
   void ensure_granules(Entry& entry);
 
   static Granules no_granules_;
@@ -132,8 +147,9 @@ class AddressTable {
   std::atomic<Leaf*>* directory_;
   std::mutex growing_;
   mutable std::mutex high_lock_;
-  std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
-  StablePool<Granules> pool_;                 // guarded by growing_
+  std::unordered_map<uint64_t, Leaf*> high_;    // by address / GiB
+  std::unordered_map<uint64_t, LeafUse> uses_;  // likewise, of all leaves; guarded by growing_
+  StablePool<Granules> pool_;                   // guarded by growing_
   std::atomic<uint64_t> bytes_{0};
 };
 

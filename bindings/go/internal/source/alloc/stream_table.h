@@ -17,10 +17,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/stable_pool.h"
 #include "device/device.h"
 
 namespace cachalot {
@@ -96,7 +96,8 @@ class StreamTable {
   std::unique_ptr<Slots> present_;
   std::unique_ptr<Slots> other_;                 // what was present before
   std::vector<std::unique_ptr<Slots>> smaller_;  // earlier ones; they may still be read
-  std::deque<StreamEntry> entries_;
+  StablePool<StreamEntry> pool_;  // apart from the heap, whose pages would stay for them
+  std::vector<StreamEntry*> entries_;
   std::vector<StreamEntry*>
       vacant_;  // has room for all; some may have been taken by their own stream
 };
