@@ -170,7 +170,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
-  shared_.addresses.release(begin, end - begin, pool.is_small);
+  if (pool.is_small) shared_.addresses.release(begin, end - begin);
   take_from_free_set(block);
   block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
   if (begin > block->address) put_into_free_set(split_front(shard, block, begin - block->address));

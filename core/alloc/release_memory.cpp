@@ -106,7 +106,7 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   count_reserved(pool, -static_cast<int64_t>(size));
   stats_.segment.decrease(pool.is_small, 1);
   if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
-  shared_.addresses.release(only_block->address, size, pool.is_small);
+  if (pool.is_small) shared_.addresses.release(only_block->address, size);
   remove_segment(only_block);
 }
 
