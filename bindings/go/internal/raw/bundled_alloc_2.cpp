@@ -16,4 +16,4 @@
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources 742d99c41a0450a8ab4e77c3f14776cddb7770e62ff044f61d0760988758ea46
+// Of the sources d53a1c2269b7f1dc40e1c8fc65f7f226b146c115eb3c1b7aa941b89e2657c485

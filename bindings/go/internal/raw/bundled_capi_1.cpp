@@ -9,4 +9,4 @@
 #include "../source/capi/trace.cpp.inc"
 #include "../source/capi/trim.cpp.inc"
 #include "../source/capi/values.cpp.inc"
-// Of the sources 742d99c41a0450a8ab4e77c3f14776cddb7770e62ff044f61d0760988758ea46
+// Of the sources d53a1c2269b7f1dc40e1c8fc65f7f226b146c115eb3c1b7aa941b89e2657c485
