@@ -47,15 +47,18 @@ void Peaks::give_own_account(Account& account) {
   account.is_shared = false;
   account.met_others = false;
   account.idle_visits = 0;
+  account.frees_when_visited = 0;
   account.joined = collection_;  // it has no headroom
   own_accounts_++;
   shared_.set_alone(false);
   run_ = 0;
 }
 
-// pre: it has no headroom.
+// pre: it has no headroom. What the collection has gathered comes first: the shared account may be
+// alone from now on, and is then raised without a look at the others.
 void Peaks::take_own_account(Account& account) {
   const Guard guard(order_);
+  add_to_reserve(&gathered_);
   shared_.take_over(account.counters);
   account.is_shared = true;
   own_accounts_--;
@@ -225,11 +228,12 @@ void Peaks::begin_collection() {
   collection_++;
 }
 
+// One that has joined may have headroom again: kScarce is set after begin_collection().
 void Peaks::visit(Account& account, bool for_a_move) {
-  if (account.counters.is_alone() || account.is_shared || has_joined(account)) return;
+  if (account.counters.is_alone() || account.is_shared) return;
   take_headroom(account, &gathered_);
-  account.joined = collection_;
-  if (!for_a_move) return;
+  const bool had_joined = std::exchange(account.joined, collection_) == collection_;
+  if (!for_a_move || had_joined) return;
   const int64_t frees = account.counters.frees();
   const bool is_idle = !std::exchange(account.met_others, false) &&
                        frees - std::exchange(account.frees_when_visited, frees) < kFewFrees;

@@ -286,20 +286,49 @@ class AccountsOf {
     for (Account& account : accounts_) peaks_.open(account, false);
   }
   Account& at(size_t shard) { return accounts_[shard]; }
-  void pair(size_t shard) {
-    move(shard, Counters::handing_out({512, 512, 0, 0}));
-    move(shard, Counters::giving_back_and_completing({512, 512, 0, 0}));
+  void hand_out(size_t shard, int64_t bytes = 512) {
+    move(shard, Counters::handing_out({bytes, bytes, 0, 0}));
   }
-  void collect() {
+  void give_back(size_t shard) { move(shard, kGiveBack); }
+  void pair(size_t shard) {
+    hand_out(shard);
+    give_back(shard);
+  }
+  // As a call that the shard's own account refused.
+  void give_back_at_the_order_lock(size_t shard) {
+    ASSERT_TRUE(peaks_.move(accounts_[shard], true, kGiveBack));
+  }
+  void begin_collection() {
     peaks_.begin_collection();
-    duties_.add(Duty::kScarce);
-    for (Account& account : accounts_) peaks_.visit(account, true);
-    peaks_.end_collection();
     collections_++;
   }
+  void announce_collection() { duties_.add(Duty::kScarce); }
+  void visit(size_t shard) { peaks_.visit(accounts_[shard], true); }
+  void end_collection() { peaks_.end_collection(); }
+  void collect() {
+    begin_collection();
+    announce_collection();
+    for (size_t shard = 0; shard < accounts_.size(); shard++) visit(shard);
+    end_collection();
+  }
+  void lend_again() {
+    peaks_.lend_again();
+    duties_.drop(Duty::kScarce);
+  }
   uint64_t collections() const { return collections_; }
+  Stat bytes() const {
+    Peaks::Sums sums{};
+    sums.add(peaks_.shared());
+    for (const Account& account : accounts_) sums.add(account.counters.rows());
+    Stats stats;
+    peaks_.write(sums, &stats);
+    return stats.allocated_bytes.all;
+  }
 
  private:
+  inline static const Counters::Move kGiveBack =
+      Counters::giving_back_and_completing({512, 512, 0, 0});
+
   void move(size_t shard, const Counters::Move& move) {
     Account& account = accounts_[shard];
     const bool is_quick =
@@ -353,6 +382,56 @@ TEST(Accounts, CostAThreadThatGoesFromShardToShardFewCollectionsAfterBusyTimes) 
     for (size_t shard = 0; shard < 64; shard++) accounts.pair(shard);
   }
   EXPECT_LE(accounts.collections() - before, 10u);
+}
+
+TEST(Accounts, ThatNoShardOwnsAnyMoreHaveGivenTheirHeadroomBackBeforeThePeakIsRaised) {
+  AccountsOf accounts(2);
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  for (int i = 0; i < 10; i++) accounts.hand_out(0);
+  for (int i = 0; i < 10; i++) accounts.give_back(0);
+  while (!accounts.at(0).is_shared) {
+    accounts.lend_again();
+    accounts.pair(0);
+    accounts.begin_collection();
+    accounts.announce_collection();
+    accounts.visit(0);
+    if (accounts.at(0).is_shared) break;
+    accounts.visit(1);
+    accounts.end_collection();
+  }
+  for (int i = 0; i < 10; i++) accounts.hand_out(1);
+  accounts.visit(1);
+  accounts.end_collection();
+  EXPECT_EQ(accounts.bytes().current, 10 * 512);
+  EXPECT_EQ(accounts.bytes().peak, 10 * 512);
+}
+
+// A call joins a collection when it comes to the order lock, and the next one at its shard may still be
+// a hit.
+TEST(Accounts, OfShardsThatJoinACollectionBeforeItIsAnnouncedKeepNoHeadroom) {
+  AccountsOf accounts(2);
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  for (int i = 0; i < 10; i++) accounts.hand_out(0);
+  accounts.lend_again();
+  accounts.begin_collection();
+  accounts.give_back_at_the_order_lock(0);
+  for (int i = 0; i < 4; i++) accounts.give_back(0);
+  accounts.announce_collection();
+  for (const size_t shard : {0, 1}) accounts.visit(shard);
+  accounts.end_collection();
+  accounts.hand_out(1, 5 * 512);
+  EXPECT_EQ(accounts.bytes().current, 10 * 512);
+  EXPECT_EQ(accounts.bytes().peak, 10 * 512);
+}
+
+TEST(Accounts, OfBusyShardsAreKeptAlsoWhereTheyHadOneBefore) {
+  AccountsOf accounts(2);
+  for (int i = 0; i < 1000; i++) accounts.pair(0);
+  while (!accounts.at(0).is_shared) accounts.collect();
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  accounts.collect();
+  accounts.collect();
+  EXPECT_FALSE(accounts.at(0).is_shared) << "it was idle in one collection only";
 }
 
 }  // namespace
