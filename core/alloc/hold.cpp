@@ -51,6 +51,7 @@ void DeviceAllocator::Hold::let_go() {
   if (std::exchange(is_let_go_, true)) return;
   let_shard_go();
   if (std::exchange(whole_, false)) device_.go_on();
+  if (entry_) device_.streams_.note_vacancy(entry_);  // where the driver gave nothing
   device_.lock_.unlock();
 }
 
@@ -67,7 +68,6 @@ DeviceAllocator::Unlocked::~Unlocked() {
   hold_.is_let_go_ = false;
   if (pool_) pool_->requests_under_way--;
   entry_.requests_under_way--;
-  device.streams_.note_vacancy(&entry_);
   if (was_whole_ || device.has(kWholeDevice)) {
     hold_.take_all();
   } else {

@@ -127,5 +127,21 @@ const Load kLoads[] = {
 INSTANTIATE_TEST_SUITE_P(LiveBlocks, Bookkeeping, testing::ValuesIn(kLoads),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Bookkeeping, TakesNothingForStreamsWhoseRequestsTheDriverRefused) {
+  if (CACHALOT_HEAP_IS_SANITIZED)
+    GTEST_SKIP() << "a sanitizer keeps memory of its own for each allocation";
+  AllocatorOptions options;
+  options.driver = std::make_shared<SimDriver>(SimOptions{MiB, 1});
+  Allocator allocator(options);
+  const auto refuse = [&](Stream first, Stream end) {
+    for (Stream stream = first; stream < end; stream++)
+      EXPECT_THROW(allocator.allocate(512, 0, stream), Error);
+  };
+  refuse(0, 1000);
+  const uint64_t before = private_bytes();
+  refuse(1000, 50000);
+  EXPECT_LE(private_bytes(), before + MiB);
+}
+
 }  // namespace
 }  // namespace cachalot
