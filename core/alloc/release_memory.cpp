@@ -85,9 +85,17 @@ void DeviceAllocator::announce_release(const Block* block, ContextId context) {
   if (MemoryWatch* watch = watch_of(*segment.pool)) watch->goes(block->address, block->size);
 }
 
+// As soon as the driver has the memory, another device may be given the same addresses, and enters its
+// blocks there. So this device leaves the address table before.
 DriverCode DeviceAllocator::give_segment_to_driver(const Block* block) {
   const Segment& segment = *block->segment();
-  return give_to_driver(*segment.pool, block->address, block->size, segment.source_stream);
+  const BlockPool& pool = *segment.pool;
+  if (pool.is_small) shared_.addresses.release(block->address, block->size);
+  const DriverCode code = give_to_driver(pool, block->address, block->size, segment.source_stream);
+  // What this needs was made when the memory came.
+  if (code != kSuccess && pool.is_small)
+    shared_.addresses.prepare(block->address, block->size, true);
+  return code;
 }
 
 // What the driver can have of it: the whole segment, or some pages.
@@ -106,7 +114,6 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   count_reserved(pool, -static_cast<int64_t>(size));
   stats_.segment.decrease(pool.is_small, 1);
   if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
-  if (pool.is_small) shared_.addresses.release(only_block->address, size);
   remove_segment(only_block);
 }
 
