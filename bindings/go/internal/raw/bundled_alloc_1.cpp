@@ -20,4 +20,4 @@
 #include "../source/alloc/pressure_order.cpp.inc"
 #include "../source/alloc/release_memory.cpp.inc"
 #include "../source/alloc/remedies.cpp.inc"
-// Of the sources d53a1c2269b7f1dc40e1c8fc65f7f226b146c115eb3c1b7aa941b89e2657c485
+// Of the sources d12771ffe76be77906d0557dae8dd532f8e23e5722d757283cb23ccc3c2b6707

@@ -14,7 +14,7 @@
 //   - Where the reserve does not hold enough, the headroom of all accounts is collected first: the
 //     shard that needs it visits those with accounts of their own, one after the other. From its visit
 //     on a shard has `joined`: it leaves every move with L = C, and what it does not need goes to the
-//     reserve, so that the reserve is P - sum of C_a exactly once all have joined (`collected`).
+//     reserve, so that the reserve is P - sum of C_a exactly once all were visited (`collected`).
 //   - Only then can a move be told to be a new peak: P is raised by what exceeds the reserve.
 //   - Then the reserve is lent again: at once where there was enough after all, else after a while
 //     without a new peak.

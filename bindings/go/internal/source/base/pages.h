@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,15 @@ inline void* map_aligned_zero_pages(size_t size) {
   return memory + before;
 }
 
-// Whole pages; they stay mapped, and read as zeros.
-inline void drop_pages(void* memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
+// The whole pages of the system in this range (4 KiB, or up to 64 KiB on Arm) stay mapped, and read as
+// zeros; the rest stays as it is.
+inline void drop_pages(void* memory, size_t bytes) {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  char* const begin = static_cast<char*>(memory);
+  const size_t before = -reinterpret_cast<uintptr_t>(memory) & (page - 1);
+  if (bytes < before + page) return;
+  madvise(begin + before, (bytes - before) & ~(page - 1), MADV_DONTNEED);
+}
 
 inline void unmap_pages(void* memory, size_t bytes) { munmap(memory, bytes); }
 
