@@ -8,10 +8,10 @@
 
 namespace cachalot {
 
-constinit AddressTable::Part AddressTable::no_part_{};
-constinit AddressTable::Parts AddressTable::no_parts_{
-    {&no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_,
-     &no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_, &no_part_}};
+constinit AddressTable::Part AddressTable::no_part{};
+constinit AddressTable::Parts AddressTable::no_parts{
+    {&no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part,
+     &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part}};
 
 AddressTable::AddressTable()
     : directory_(
@@ -49,10 +49,10 @@ void AddressTable::release(Address address, uint64_t size) {
 
 // A reader may still look at them, so they lead to parts at any time.
 void AddressTable::give_parts(Parts* parts) {
-  if (parts == &no_parts_) return;
+  if (parts == &no_parts) return;
   for (auto& place : parts->parts) {
-    Part* const part = place.exchange(&no_part_, std::memory_order_acq_rel);
-    if (part == &no_part_) continue;
+    Part* const part = place.exchange(&no_part, std::memory_order_acq_rel);
+    if (part == &no_part) continue;
     for (auto& number : part->numbers) number.store(0, std::memory_order_relaxed);
     part_pool_.give(part);
   }
@@ -76,19 +76,19 @@ void AddressTable::make_room(Address address) {
   if (place(address).has_room()) return;
   const std::lock_guard guard(growing_);
   Entry& present = entry(address);
-  if (parts_of(present) == &no_parts_) {
+  if (parts_of(present) == &no_parts) {
     Parts* const made = take_from(parts_pool_);
-    for (auto& place : made->parts) place.store(&no_part_, std::memory_order_relaxed);
+    for (auto& place : made->parts) place.store(&no_part, std::memory_order_relaxed);
     present.store(reinterpret_cast<uint64_t>(made) | kHasParts, std::memory_order_release);
   }
   std::atomic<Part*>& place = part(present, address);
-  if (place == &no_part_) place.store(take_from(part_pool_), std::memory_order_release);
+  if (place == &no_part) place.store(take_from(part_pool_), std::memory_order_release);
 }
 
 // Many blocks may begin in this MiB.
 void AddressTable::mark(Entry& entry) {
   if (entry & kHasParts) return;
-  entry.store(reinterpret_cast<uint64_t>(&no_parts_) | kHasParts, std::memory_order_release);
+  entry.store(reinterpret_cast<uint64_t>(&no_parts) | kHasParts, std::memory_order_release);
 }
 
 void AddressTable::ensure_leaf(Address address) {

@@ -25,7 +25,7 @@ Block* BlockArena::add(Shard* owner, uint32_t count) {
   for (uint32_t i = first * kRun; i + 1 < end * kRun; i++)
     chunk->blocks[i].right = &chunk->blocks[i + 1];
   next_run_ = end;
-  return &chunk->blocks[first * kRun];
+  return &chunk->blocks[size_t{first} * kRun];
 }
 
 // pre: growing_.

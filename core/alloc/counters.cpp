@@ -10,7 +10,7 @@ namespace cachalot {
 
 void Counters::raise_limits(Row& kind) {
   for (Row* row : {&kind, &rows_[kAll]}) {
-    for (int counter = 0; counter < kCounters; counter++) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
       if (row->head[counter] < 0) row->raise_limit(counter, -row->head[counter]);
     }
   }

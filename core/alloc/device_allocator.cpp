@@ -687,7 +687,7 @@ std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::stats_of_existing_poo
   std::vector<std::pair<PoolId, StatArray>> rows;
   for (const auto& [id, pool] : pools_) {
     const auto row = pool_reserved_.find(id);
-    if (row != pool_reserved_.end()) rows.push_back(*row);
+    if (row != pool_reserved_.end()) rows.emplace_back(*row);
   }
   return rows;
 }

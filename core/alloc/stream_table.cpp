@@ -35,7 +35,7 @@ StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
     vacant_.reserve(2 * entries_.size() + 1);
     entries_.reserve(2 * entries_.size() + 1);
   }
-  StreamEntry* const entry = new (pool_.take()) StreamEntry(shard, stream);
+  auto* const entry = new (pool_.take()) StreamEntry(shard, stream);
   entries_.push_back(entry);
   enter(*present_, entry);
   return entry;

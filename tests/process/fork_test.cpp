@@ -125,21 +125,20 @@ TEST_P(Fork, LeavesAGrandchildAStatusForEveryCall) {
 TEST_P(Fork, LeavesTheChildAStatusForEveryCallOfATenant) {
   cachalot_tenant* tenant = nullptr;
   REQUIRE_OK(cachalot_tenant_create(allocator, nullptr, &tenant, nullptr));
-  EXPECT_EQ(in_child([tenant] {
-              cachalot_tenant_stats stats{};
-              stats.struct_size = sizeof stats;
-              constexpr cachalot_status kRefused = CACHALOT_ERROR_INVALID_STATE;
-              if (cachalot_tenant_begin(tenant, nullptr) != kRefused) return 1;
-              if (cachalot_tenant_end(tenant, nullptr) != kRefused) return 2;
-              if (cachalot_tenant_set_bytes(tenant, 0, 0, 0, nullptr) != kRefused) return 3;
-              if (cachalot_get_tenant_stats(tenant, 0, &stats, nullptr) != kRefused) return 4;
-              cachalot_error e = CACHALOT_ERROR_INIT;
-              if (cachalot_tenant_destroy(tenant, &e) != kRefused) return 5;
-              return std::strstr(e.message, "this tenant was made before the process was forked")
-                         ? 0
-                         : 6;
-            }),
-            0);
+  EXPECT_EQ(
+      in_child([tenant] {
+        cachalot_tenant_stats stats{};
+        stats.struct_size = sizeof stats;
+        constexpr cachalot_status kRefused = CACHALOT_ERROR_INVALID_STATE;
+        if (cachalot_tenant_begin(tenant, nullptr) != kRefused) return 1;
+        if (cachalot_tenant_end(tenant, nullptr) != kRefused) return 2;
+        if (cachalot_tenant_set_bytes(tenant, 0, 0, 0, nullptr) != kRefused) return 3;
+        if (cachalot_get_tenant_stats(tenant, 0, &stats, nullptr) != kRefused) return 4;
+        cachalot_error e = CACHALOT_ERROR_INIT;
+        if (cachalot_tenant_destroy(tenant, &e) != kRefused) return 5;
+        return std::strstr(e.message, "this tenant was made before the process was forked") ? 0 : 6;
+      }),
+      0);
   EXPECT_EQ(cachalot_tenant_destroy(tenant, nullptr), CACHALOT_OK);
 }
 
