@@ -13,4 +13,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources d12771ffe76be77906d0557dae8dd532f8e23e5722d757283cb23ccc3c2b6707
+// Of the sources f43ef152578bd0d3b2239d15531cf2a9c48010ee6f41aa966a73e68076d8df11

@@ -39,7 +39,7 @@ class AddressTable {
   class Place {
    public:
     // False: make_room() comes first.
-    bool has_room() const { return part_ != &no_part_; }
+    bool has_room() const { return part_ != &no_part; }
 
    private:
     friend class AddressTable;
@@ -140,8 +140,8 @@ class AddressTable {
   T* take_from(StablePool<T>& pool);
 
   // Stand where no block has begun yet: no number is in them.
-  static Part no_part_;
-  static Parts no_parts_;
+  static Part no_part;
+  static Parts no_parts;
 
   std::atomic<Leaf*>* directory_;
   std::mutex growing_;

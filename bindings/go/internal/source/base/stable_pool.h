@@ -46,7 +46,7 @@ class StablePool {
 
   void give(T* object) {
     const auto place = reinterpret_cast<uintptr_t>(object);
-    Slab* const slab = reinterpret_cast<Slab*>(place & ~(kSlabBytes - 1));
+    auto* const slab = reinterpret_cast<Slab*>(place & ~(kSlabBytes - 1));
     const size_t index = static_cast<size_t>(object - slab->objects);
     slab->header.free[index / 64] |= uint64_t{1} << (index % 64);
     if (slab->header.used-- == kObjects) partial_.push_back(slab);  // its capacity is reserved
@@ -66,7 +66,7 @@ class StablePool {
   uint64_t bytes() const { return slabs_.size() * kSlabBytes; }
 
  private:
-  static constexpr size_t kSlabBytes = 64 * 1024;
+  static constexpr size_t kSlabBytes = 65536;
   static constexpr size_t kPage = 4096;
   static constexpr size_t kWords = (kSlabBytes / sizeof(T) + 63) / 64;
 
@@ -88,7 +88,7 @@ class StablePool {
       partial_.reserve(2 * slabs_.size() + 1);
       slabs_.reserve(2 * slabs_.size() + 1);
     }
-    Slab* const slab = static_cast<Slab*>(map_aligned_zero_pages(kSlabBytes));
+    auto* const slab = static_cast<Slab*>(map_aligned_zero_pages(kSlabBytes));
     for (size_t i = kFirst; i < kFirst + kObjects; i++)
       slab->header.free[i / 64] |= uint64_t{1} << (i % 64);
     slabs_.push_back(slab);
