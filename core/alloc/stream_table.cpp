@@ -15,6 +15,7 @@ StreamTable::StreamTable() {
 StreamTable::~StreamTable() = default;
 
 StreamEntry* StreamTable::find_vacant() {
+  if (!vacant_.empty()) reserve_slot();  // so that the entry that is found can be given
   while (!vacant_.empty()) {
     StreamEntry* const entry = vacant_.back();
     vacant_.pop_back();
@@ -42,7 +43,6 @@ StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
 }
 
 void StreamTable::give(StreamEntry* vacant, Stream stream) {
-  reserve_slot();
   vacant->stream.store(stream);
   enter(*present_, vacant);
 }

@@ -60,11 +60,12 @@ class StreamTable {
   }
 
   // pre (here and below): the device's lock.
-  // An entry of an earlier stream that has no memory any more; null: none.
+  // An entry of an earlier stream that has no memory any more; null: none. Throws std::bad_alloc.
   StreamEntry* find_vacant();
-  // For a stream that has no entry yet. Throw std::bad_alloc, with nothing changed.
+  // The entry that was found now serves this stream. pre: the lock of its shard.
+  void give(StreamEntry* vacant, Stream stream);
+  // For a stream that has no entry yet. Throws std::bad_alloc, with nothing changed.
   StreamEntry* add(Shard* shard, Stream stream);
-  void give(StreamEntry* vacant, Stream stream);  // under the lock of its shard
   // The entry may have become vacant.
   void note_vacancy(StreamEntry* entry) noexcept;
 

@@ -20,4 +20,4 @@
 #include "../source/alloc/pressure_order.cpp.inc"
 #include "../source/alloc/release_memory.cpp.inc"
 #include "../source/alloc/remedies.cpp.inc"
-// Of the sources f43ef152578bd0d3b2239d15531cf2a9c48010ee6f41aa966a73e68076d8df11
+// Of the sources 40cf70e42a0879ec643aa4d5e5dc892a4ecaae8138fbfc65f3ecd50db9a18d04

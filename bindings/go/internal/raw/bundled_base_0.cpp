@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources f43ef152578bd0d3b2239d15531cf2a9c48010ee6f41aa966a73e68076d8df11
+// Of the sources 40cf70e42a0879ec643aa4d5e5dc892a4ecaae8138fbfc65f3ecd50db9a18d04

@@ -64,9 +64,9 @@ class AddressTable {
   Place place(Address address) const {
     Place place;
     place.entry_ = &entry(address);
-    const uint64_t value = place.entry_->load(std::memory_order_relaxed);
+    const uint64_t value = place.entry_->load(std::memory_order_acquire);
     place.part_ =
-        value & kHasParts ? part(value, address).load(std::memory_order_relaxed) : nullptr;
+        value & kHasParts ? part(value, address).load(std::memory_order_acquire) : nullptr;
     return place;
   }
   // pre: the place of this address, which has room.

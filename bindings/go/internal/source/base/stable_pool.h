@@ -47,7 +47,7 @@ class StablePool {
   void give(T* object) {
     const auto place = reinterpret_cast<uintptr_t>(object);
     auto* const slab = reinterpret_cast<Slab*>(place & ~(kSlabBytes - 1));
-    const size_t index = static_cast<size_t>(object - slab->objects);
+    const auto index = static_cast<size_t>(object - slab->objects);
     slab->header.free[index / 64] |= uint64_t{1} << (index % 64);
     if (slab->header.used-- == kObjects) partial_.push_back(slab);  // its capacity is reserved
   }
