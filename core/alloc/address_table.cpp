@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/address_table.h"
 
-#include <memory>
 #include <utility>
 
 #include "base/pages.h"
@@ -18,8 +17,11 @@ AddressTable::AddressTable()
           static_cast<std::atomic<Leaf*>*>(map_zero_pages(kDirectoryEntries * sizeof(Leaf*)))) {}
 
 AddressTable::~AddressTable() {
-  for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) delete directory_[i].load();
-  for (const auto& [gib, found] : high_) delete found;
+  const auto unmap = [](Leaf* leaf) {
+    if (leaf) unmap_pages(leaf, sizeof(Leaf));
+  };
+  for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) unmap(directory_[i].load());
+  for (const auto& [gib, found] : high_) unmap(found);
   unmap_pages(directory_, kDirectoryEntries * sizeof(Leaf*));
 }
 
@@ -93,13 +95,13 @@ void AddressTable::mark(Entry& entry) {
 
 void AddressTable::ensure_leaf(Address address) {
   if (leaf(address)) return;
-  auto made = std::make_unique<Leaf>();
+  // Of which half is touched where a segment of pages lies alone.
+  const auto make = [] { return static_cast<Leaf*>(map_zero_pages(sizeof(Leaf))); };
   if (address >> kDirectoryEnd) {
     const std::lock_guard guard(high_lock_);
-    Leaf*& place = high_[address / GiB];
-    place = made.release();
+    high_.try_emplace(address / GiB).first->second = make();
   } else {
-    directory_[address / GiB].store(made.release(), std::memory_order_release);
+    directory_[address / GiB].store(make(), std::memory_order_release);
   }
   bytes_ += sizeof(Leaf);
 }
