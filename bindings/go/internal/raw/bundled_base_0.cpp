@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources 40cf70e42a0879ec643aa4d5e5dc892a4ecaae8138fbfc65f3ecd50db9a18d04
+// Of the sources 4852da50af1e08f3f45bd5fb18d5f57049e0148ee52c68c89c89e0929440077c
