@@ -83,7 +83,16 @@ void AddressTable::make_room(Address address) {
     for (auto& place : made->parts) place.store(&no_part, std::memory_order_relaxed);
     present.store(reinterpret_cast<uint64_t>(made) | kHasParts, std::memory_order_release);
   }
-  std::atomic<Part*>& place = part(present, address);
+  std::atomic<Part*>* place = &part(present, address);
+  std::atomic<Part*>* const first = parts_of(present)->parts;
+  std::atomic<Part*>* const end = place == first ? first + 1 : first + MiB / kPartSize;
+  add_part(*place);
+  // A stream that has used one part may soon use the next ones.
+  for (int more = 0; more < kMoreParts && ++place != end && part_pool_.has_free(); more++)
+    add_part(*place);
+}
+
+void AddressTable::add_part(std::atomic<Part*>& place) {
   if (place == &no_part) place.store(take_from(part_pool_), std::memory_order_release);
 }
 

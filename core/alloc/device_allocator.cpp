@@ -14,7 +14,9 @@ namespace cachalot {
 
 namespace {
 
-constexpr uint32_t kMostBlocksAtATime = 1024;
+// That a shard gets at a time.
+constexpr uint32_t kFewBlocks = 64;
+constexpr uint32_t kManyBlocks = 1024;
 constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
 
 std::string pointer_text(Address address) { return address == 0 ? "0" : hex_address(address); }
@@ -82,9 +84,11 @@ void DeviceAllocator::reserve_blocks(Shard& shard, uint32_t count) {
   if (spare < count) add_blocks(shard, last);
 }
 
-// Behind the last spare one, if there is one. A shard that has many blocks gets many at a time.
+// Behind the last spare one, if there is one. A shard that has used its first blocks gets many at a
+// time: blocks of different shards that lie side by side cost their threads misses of the caches.
 void DeviceAllocator::add_blocks(Shard& shard, Block* last) {
-  const uint32_t count = std::clamp(shard.blocks / 4, BlockArena::kRun, kMostBlocksAtATime);
+  const uint32_t count =
+      shard.blocks == 0 ? BlockArena::kRun : std::clamp(shard.blocks, kFewBlocks, kManyBlocks);
   Block* const added = shared_.arena.add(&shard, count);
   shard.blocks += count;
   (last ? last->right : shard.spare_blocks) = added;

@@ -32,7 +32,7 @@ struct alignas(64) Shard {
   Lock lock;
   DeviceAllocator* const device;
   Block* spare_blocks = nullptr;
-  uint32_t blocks = 0;  // that belong to it, spare ones included
+  uint32_t blocks = 0;  // that were asked for it: how many to ask for next
   KeptFree last;
   Account account;
   uint32_t keeps_for = 0;    // the picture that the present call keeps blocks for; 0: none

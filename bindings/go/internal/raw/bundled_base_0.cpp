@@ -9,4 +9,4 @@
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources 4852da50af1e08f3f45bd5fb18d5f57049e0148ee52c68c89c89e0929440077c
+// Of the sources 2b57c730d22b805d819148653c1148240622ff3c837cccfd54c28b9023441bd3

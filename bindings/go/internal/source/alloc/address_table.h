@@ -105,6 +105,7 @@ class AddressTable {
   static constexpr uint64_t kDirectoryEntries = uint64_t{1} << (kDirectoryEnd - 30);
   static constexpr uint64_t kLeafEntries = GiB / MiB;
   static constexpr uint64_t kHasParts = 1;
+  static constexpr int kMoreParts = 3;
 
   struct Part {
     std::atomic<uint32_t> numbers[kPartSize / kGranule];
@@ -135,6 +136,7 @@ class AddressTable {
   }
   void ensure_leaf(Address address);
   static void mark(Entry& entry);
+  void add_part(std::atomic<Part*>& place);
   void give_parts(Parts* parts);
   template <class T>
   T* take_from(StablePool<T>& pool);

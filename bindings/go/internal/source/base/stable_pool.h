@@ -31,6 +31,8 @@ class StablePool {
   StablePool(const StablePool&) = delete;
   StablePool& operator=(const StablePool&) = delete;
 
+  // Whether take() needs no memory.
+  bool has_free() const { return !partial_.empty(); }
   // As it was given back, or zeros. Throws std::bad_alloc.
   T* take() {
     if (partial_.empty()) add_slab();
