@@ -228,7 +228,7 @@ void Peaks::begin_collection() {
   collection_++;
 }
 
-// One that has joined may have headroom again: kScarce is set after begin_collection().
+// An account that has joined may have headroom again: kScarce is set after begin_collection().
 void Peaks::visit(Account& account, bool for_a_move) {
   if (account.counters.is_alone() || account.is_shared) return;
   take_headroom(account, &gathered_);
@@ -273,7 +273,7 @@ void Peaks::enter(Account& account) {
   give_headroom_back(account);
 }
 
-// One that uses the shared account has nothing to give; it is away all the same, so that no collection
+// A shard that uses the shared account has nothing to give; it is away all the same, so no collection
 // waits for its lock.
 void Peaks::leave(Account& account) {
   if (account.counters.is_alone()) return;

@@ -26,7 +26,7 @@ void DeviceAllocator::throw_refusing(const BlockPool& pool, Address address, uin
                       range_text(address, size) + why);
 }
 
-// One that has a byte of the range; null: there is none.
+// A segment that has a byte of the range; null: there is none.
 const Segment* DeviceAllocator::segment_in(Address address, uint64_t size) const {
   const auto next = segments_.lower_bound(address);
   if (next != segments_.end() && next->first - address < size) return next->second.get();

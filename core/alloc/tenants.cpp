@@ -24,7 +24,7 @@ void Tenants::require_device(int device) const {
       format("device %d does not exist; the driver has %zu", device, books_.size()));
 }
 
-// The slot that is taken next. Its free_slot() can not fail.
+// The slot that is taken next. Its free_slot() cannot fail.
 TenantBook::Slot Tenants::reserve_slot() {
   if (!free_slots_.empty()) return free_slots_.back();
   reserve_for(free_slots_, last_slot_ + 1);

@@ -9,4 +9,4 @@
 #include "../source/capi/trace.cpp.inc"
 #include "../source/capi/trim.cpp.inc"
 #include "../source/capi/values.cpp.inc"
-// Of the sources 2b57c730d22b805d819148653c1148240622ff3c837cccfd54c28b9023441bd3
+// Of the sources 222427cf11b8a619c10372dcdd0e7af4935c57349e6f782930745ea33eb64e22

@@ -20,4 +20,4 @@
 #include "../source/device/memory_budget.cpp.inc"
 #include "../source/device/nvml.cpp.inc"
 #include "../source/device/sim_captures.cpp.inc"
-// Of the sources 2b57c730d22b805d819148653c1148240622ff3c837cccfd54c28b9023441bd3
+// Of the sources 222427cf11b8a619c10372dcdd0e7af4935c57349e6f782930745ea33eb64e22

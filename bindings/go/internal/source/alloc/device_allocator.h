@@ -321,7 +321,7 @@ class DeviceAllocator : private Duty {
   void destroy_if_unused(PoolId id);
   DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,
                             Stream source_stream);
-  // Throws for a range from the driver or a source that can not be memory, which goes back first.
+  // Throws for a range of the driver or a source that cannot be memory; the range goes back first.
   template <class GiveBack>
   void require_new_range(const BlockPool& pool, Address address, uint64_t size,
                          const GiveBack& give_back) const {

@@ -25,7 +25,7 @@ class TenantList {
     }
   }
 
-  void reserve_one();  // so that add() can not fail
+  void reserve_one();  // so that add() cannot fail
   void add(std::shared_ptr<Tenant> tenant);
   std::shared_ptr<Tenant> remove(uint64_t id);  // pre: it is there
 
