@@ -201,7 +201,7 @@ func (a *Allocator) PoolStats(device int) ([]PoolStats, error) {
 
 // LabelStats is what was handed out under one label.
 type LabelStats struct {
-	// Label is the labels of who asked, outermost first, joined by "/"; cut to 255 bytes. The row "(other)" has the
+	// Label has the labels of the thread that asked, outermost first, joined by "/"; cut to 255 bytes. The row "(other)" has the
 	// labels that have no row of their own any more.
 	Label          string `json:"label"`
 	Allocation     Stat   `json:"allocation"`

@@ -151,7 +151,7 @@ func (c *chunks) rewrite() ([]byte, error) {
 	return file.Bytes(), nil
 }
 
-// repack is the compressed rows. What is behind them, their checksum too, is not looked at.
+// repack is the compressed rows. Bytes behind them, their checksum too, are ignored.
 func (c *chunks) repack() ([]byte, error) {
 	parts := make([]io.Reader, len(c.data))
 	for i, part := range c.data {

@@ -172,7 +172,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// So many bytes of the compressed rows. What is behind, their checksum too, is not looked at.
+/// So many bytes of the compressed rows. Bytes behind these, their checksum too, are ignored.
 fn repack(data: &[u8], count: u64) -> Result<Vec<u8>, DecodeError> {
     let of_pixels = |error: std::io::Error| malformed(format!("its pixels: {error}"));
     let mut packer = ZlibEncoder::new(Vec::new(), Compression::fast());

@@ -14,7 +14,7 @@ final class Rows {
 
   private Rows() {}
 
-  /** So many bytes of them. What is behind, their checksum too, is not looked at. */
+  /** So many bytes of them. Bytes behind these, their checksum too, are ignored. */
   static byte[] repack(byte[] data, long count) throws MalformedException {
     Inflater unpacker = new Inflater(true);
     Deflater packer = new Deflater(Deflater.BEST_SPEED);
