@@ -45,7 +45,7 @@ cachalot_segment_row write_segment(const SegmentRow& segment) {
           .block_count = segment.block_count};
 }
 
-cachalot_block_row write_block(const BlockRow& block) {
+cachalot_block_row write_block_row(const BlockRow& block) {
   return {.struct_size = sizeof(cachalot_block_row),
           .address = block.address,
           .size = block.size,
@@ -95,7 +95,7 @@ cachalot_status cachalot_snapshot_block(const cachalot_snapshot* snapshot, size_
                                         cachalot_block_row* out_row) {
   return guard(nullptr, [&] {
     const Snapshot& core = rows_of(snapshot);
-    write_struct(out_row, write_block(row_at(core.blocks, index, "block")), "out_row");
+    write_struct(out_row, write_block_row(row_at(core.blocks, index, "block")), "out_row");
   });
 }
 

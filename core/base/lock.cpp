@@ -14,8 +14,8 @@ namespace {
 
 // Some 100 microseconds. Looks close to each other, since a hit holds a lock for less than 0.1: with
 // longer pauses the lock of many lies free in between.
-constexpr int kSpins = 1024;
-constexpr int kPauses = 4;  // between two looks
+constexpr int kLooks = 1024;
+constexpr int kPausesPerLook = 4;  // between two looks
 constexpr long kFallbackSleepNs = 200'000;
 
 bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
@@ -32,8 +32,8 @@ bool barrier_on_all_threads() {
 }  // namespace
 
 bool Lock::spin() {
-  for (int i = 0; i < kSpins; i++) {
-    pause_briefly(kPauses);
+  for (int i = 0; i < kLooks; i++) {
+    pause_briefly(kPausesPerLook);
     if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return true;
   }
   return false;

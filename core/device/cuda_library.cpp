@@ -39,7 +39,7 @@ void* open_file() {
 }
 
 template <class Function>
-Function* find(void* handle, const char* name) {
+Function* find_symbol(void* handle, const char* name) {
   return reinterpret_cast<Function*>(dlsym(handle, name));
 }
 
@@ -51,8 +51,8 @@ class Symbols {
  public:
   Symbols(void* handle, int driver_version)
       : driver_version_(driver_version),
-        first_(find<GetProcAddress>(handle, "cuGetProcAddress")),
-        second_(find<GetProcAddressV2>(handle, "cuGetProcAddress_v2")) {}
+        first_(find_symbol<GetProcAddress>(handle, "cuGetProcAddress")),
+        second_(find_symbol<GetProcAddressV2>(handle, "cuGetProcAddress_v2")) {}
 
   bool can_ask() const { return first_ != nullptr || second_ != nullptr; }
 
@@ -118,7 +118,7 @@ std::optional<GraphEdgeFunctions> find_graph_edges(const Symbols& symbols) {
 // 0 where the driver does not say.
 int driver_version(void* handle) {
   int version = 0;
-  auto* const ask = find<Result(int*)>(handle, "cuDriverGetVersion");
+  auto* const ask = find_symbol<Result(int*)>(handle, "cuDriverGetVersion");
   return ask != nullptr && ask(&version) == 0 ? version : 0;
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
-void* pointer(Address address) { return reinterpret_cast<void*>(address); }
+void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
 // 0 if the system refuses.
 Address map_anywhere(uint64_t size, int protection) {
@@ -26,22 +26,22 @@ Address reserve_aligned(uint64_t size, uint64_t alignment) {
   if (begin == 0) return 0;
   const Address address = round_up(begin, alignment);
   const Address end = begin + size + alignment;
-  if (address > begin) ::munmap(pointer(begin), address - begin);
-  if (end > address + size) ::munmap(pointer(address + size), end - address - size);
+  if (address > begin) ::munmap(as_pointer(begin), address - begin);
+  if (end > address + size) ::munmap(as_pointer(address + size), end - address - size);
   return address;
 }
 
 // Replaces what is there by untouchable addresses, which gives its memory back to the system.
 bool clear(Address address, uint64_t size) {
-  void* const memory = ::mmap(pointer(address), size, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
+  void* const memory = ::mmap(as_pointer(address), size, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
   return memory != MAP_FAILED;
 }
 
 }  // namespace
 
 HostMemory::~HostMemory() {
-  for (const auto& [address, size] : allocations_) ::munmap(pointer(address), size);
-  for (const auto& [address, size] : reservations_) ::munmap(pointer(address), size);
+  for (const auto& [address, size] : allocations_) ::munmap(as_pointer(address), size);
+  for (const auto& [address, size] : reservations_) ::munmap(as_pointer(address), size);
 }
 
 uint64_t HostMemory::used_bytes() const {
@@ -64,7 +64,7 @@ DriverCode HostMemory::free(Address address) {
   const std::lock_guard lock(mutex_);
   const auto allocation = allocations_.find(address);
   if (allocation == allocations_.end()) return kInvalidValue;
-  ::munmap(pointer(address), allocation->second);
+  ::munmap(as_pointer(address), allocation->second);
   used_ -= allocation->second;
   allocations_.erase(allocation);
   return kSuccess;
@@ -85,7 +85,7 @@ DriverCode HostMemory::unreserve(Address address, uint64_t size) {
   const auto range = reservations_.find(address);
   if (range == reservations_.end() || range->second != size) return kInvalidValue;
   if (is_touched_by_pages(address, size)) return kInvalidValue;
-  ::munmap(pointer(address), size);
+  ::munmap(as_pointer(address), size);
   reservations_.erase(range);
   return kSuccess;
 }
@@ -137,7 +137,7 @@ DriverCode HostMemory::unmap(Address address, uint64_t size) {
 DriverCode HostMemory::set_access(Address address, uint64_t size) {
   const std::lock_guard lock(mutex_);
   if (!is_covered_by_pages(address, size)) return kInvalidValue;
-  const int result = ::mprotect(pointer(address), size, kReadWrite);
+  const int result = ::mprotect(as_pointer(address), size, kReadWrite);
   return result == 0 ? kSuccess : kDriverOutOfMemory;
 }
 

@@ -13,15 +13,12 @@
 namespace cachalot {
 namespace {
 
-using Hex = SimLog::Hex;
-using Outcome = SimLog::Outcome;
-
 constexpr Address kFirstAddress = 0x700000000000;
 constexpr uint64_t kDeviceStride = uint64_t{1} << 42;
 constexpr Address kLastAddress = Address{1} << 62;
 
 // The unit of physical memory, as on a real device.
-constexpr uint64_t kPageSize = 2 * MiB;
+constexpr uint64_t kGranularity = 2 * MiB;
 
 // The last device has nobody above it to run into.
 AddressSpace device_addresses(int device, int device_count) {
@@ -122,7 +119,7 @@ DriverCode SimDriver::unreserve(int device, Address address, uint64_t size) {
 }
 
 DriverCode SimDriver::granularity(int, uint64_t* bytes) {
-  *bytes = kPageSize;
+  *bytes = kGranularity;
   return kSuccess;
 }
 
@@ -139,7 +136,7 @@ DriverCode SimDriver::create(int device, uint64_t size, HandleType type, bool rd
 // The checks in the order in which a device makes them: each counts as a call for those behind it
 // only if it lets the call pass.
 DriverCode SimDriver::create(Device& device, uint64_t size, HandleType type, uint64_t* handle) {
-  if (size % kPageSize != 0) return kInvalidValue;
+  if (size % kGranularity != 0) return kInvalidValue;
   if (type == HandleType::kFabric && device.fabric_create_code != kSuccess) {
     return device.fabric_create_code;
   }

@@ -3,12 +3,6 @@
 #include "device/sim_driver.h"
 
 namespace cachalot {
-namespace {
-
-using Hex = SimLog::Hex;
-using Outcome = SimLog::Outcome;
-
-}  // namespace
 
 DriverCode SimDriver::pool_allocate(int device, uint64_t size, Stream stream, Address* address) {
   const Lock lock = enter(SimCall::kPoolAllocate);

@@ -13,8 +13,8 @@ bool is_decision(Action action) {
   return action != Action::kSnapshot && action != Action::kAnnotate;
 }
 
-std::string describe(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
-                     int device) {
+std::string text_of_event(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+                          int device) {
   std::string text =
       format("%s %s, %llu bytes, stream %s", action_name(action), hex_address(address).c_str(),
              static_cast<unsigned long long>(size), hex_address(stream).c_str());
@@ -38,8 +38,8 @@ void EventComparison::see(const TraceEntry& entry) {
     next = next_of(next + 1, entry.device);
     return;
   }
-  note(next, cachalot::describe(entry.action, entry.address, entry.size, entry.stream, entry.pool,
-                                entry.device));
+  note(next, text_of_event(entry.action, entry.address, entry.size, entry.stream, entry.pool,
+                           entry.device));
   if (next < trace_.events.size()) next = next_of(next + 1, entry.device);
 }
 
@@ -73,8 +73,8 @@ void EventComparison::note(size_t index, std::string actual) {
 }
 
 std::string EventComparison::describe(const TraceEvent& event) const {
-  return cachalot::describe(event.action(), event.address, event.size, event.stream,
-                            trace_.pool_of(event), event.device);
+  return text_of_event(event.action(), event.address, event.size, event.stream,
+                       trace_.pool_of(event), event.device);
 }
 
 }  // namespace cachalot

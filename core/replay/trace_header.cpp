@@ -30,7 +30,7 @@ std::string read_config(JsonReader& json) {
   return config;
 }
 
-std::vector<RecordedStat> read_stats(JsonReader& json) {
+std::vector<RecordedStat> read_recorded_stats(JsonReader& json) {
   std::vector<RecordedStat> stats;
   json.object([&](const std::string& name) {
     int64_t value = 0;
@@ -53,7 +53,7 @@ void read_member(JsonReader& json, const std::string& name, TraceHeader* header)
   else if (name == "warm_up")
     header->warm_up = read_bytes(json, name);
   else if (name == "stats")
-    header->stats = read_stats(json);
+    header->stats = read_recorded_stats(json);
   else
     json.skip();
 }

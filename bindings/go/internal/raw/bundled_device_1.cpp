@@ -13,4 +13,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources 222427cf11b8a619c10372dcdd0e7af4935c57349e6f782930745ea33eb64e22
+// Of the sources 0af8ffb81a262fbe9dacd2c28818d3e4ae134b966a67342e133bfed1baf03cdf

@@ -123,6 +123,8 @@ class SimDriver : public Driver {
     DriverCode fabric_create_code = kSuccess;
   };
   using Lock = std::unique_lock<std::mutex>;
+  using Hex = SimLog::Hex;
+  using Outcome = SimLog::Outcome;
 
   // Handles of streams that are made here.
   static constexpr Stream kStreamBase = 0x500000;
