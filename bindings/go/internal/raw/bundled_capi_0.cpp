@@ -20,4 +20,4 @@
 #include "../source/capi/sim.cpp.inc"
 #include "../source/capi/snapshot.cpp.inc"
 #include "../source/capi/stats.cpp.inc"
-// Of the sources 0af8ffb81a262fbe9dacd2c28818d3e4ae134b966a67342e133bfed1baf03cdf
+// Of the sources 7ef1c76228b58c690d1106b31cf3fd7e8dc8e79071e3b461457d625e3a689f46

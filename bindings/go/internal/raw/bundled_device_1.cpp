@@ -13,4 +13,4 @@
 #include "../source/device/sim_pool.cpp.inc"
 #include "../source/device/sim_pool_calls.cpp.inc"
 #include "../source/device/sim_streams.cpp.inc"
-// Of the sources 0af8ffb81a262fbe9dacd2c28818d3e4ae134b966a67342e133bfed1baf03cdf
+// Of the sources 7ef1c76228b58c690d1106b31cf3fd7e8dc8e79071e3b461457d625e3a689f46
