@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -88,7 +89,7 @@ class Interned {
  private:
   const size_t most_;
   const Value other_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_{LockRank::kContexts};
   std::unordered_map<Value, ContextId, Hash> ids_;
   std::deque<const Value*> values_;  // by number - 1; the map's keys do not move
 };

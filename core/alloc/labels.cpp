@@ -10,7 +10,7 @@ namespace cachalot {
 
 namespace {
 
-using LabelGuard = std::lock_guard<std::mutex>;
+using LabelGuard = std::lock_guard<Mutex>;
 
 // Of labels that have no row of their own.
 constexpr const char* kOtherText = "(other)";

@@ -7,7 +7,7 @@
 
 namespace cachalot {
 
-using BookGuard = std::lock_guard<std::mutex>;
+using BookGuard = std::lock_guard<Mutex>;
 
 void TenantUse::reset_peaks() {
   for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_peak();

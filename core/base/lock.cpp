@@ -34,7 +34,7 @@ bool barrier_on_all_threads() {
 bool Lock::spin() {
   for (int i = 0; i < kLooks; i++) {
     pause_briefly(kPausesPerLook);
-    if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return true;
+    if (word_.load(std::memory_order_relaxed) == kFree && take()) return true;
   }
   return false;
 }
@@ -44,7 +44,7 @@ void Lock::lock_contended() {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   const timespec limit{0, kFallbackSleepNs};
   const timespec* timeout = barrier_on_all_threads() ? nullptr : &limit;
-  while (!try_lock()) {
+  while (!take()) {
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kHeld, timeout, nullptr, 0);
     if (spin()) break;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/allocator.h"
+#include "base/lock_rank.h"
 #include "device/sim_driver.h"
 
 namespace cachalot {
@@ -41,6 +42,7 @@ class AddressReuse : public testing::Test {
   void expect_blocks_are_found(const std::function<void()>& give_back) {
     std::vector<Address> blocks;
     driver_->on_free = [&](Address address) {
+      [[maybe_unused]] const LockScope another_thread{};
       driver_->give_addresses(1, {&address, 1});
       for (int i = 0; i < 3; i++) blocks.push_back(allocator_->allocate(512, 1, 0));
     };

@@ -23,7 +23,7 @@ void run_threads(int count, const std::function<void(int)>& body) {
 }
 
 TEST(LockThreads, OneAtATimeIsInside) {
-  Lock lock;
+  Lock lock(LockRank::kShard);
   int64_t count = 0;
   std::atomic<int> inside{0};
   std::atomic<int> overlaps{0};
@@ -42,7 +42,7 @@ TEST(LockThreads, OneAtATimeIsInside) {
 }
 
 TEST(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
-  Lock lock;
+  Lock lock(LockRank::kShard);
   ASSERT_TRUE(lock.try_lock());
   std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
   lock.unlock();
@@ -53,7 +53,7 @@ TEST(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
 // The holder sleeps longer than anybody spins, so the others sleep too. All of them have to be
 // woken.
 TEST(LockThreads, SleepersAreWoken) {
-  Lock lock;
+  Lock lock(LockRank::kShard);
   std::atomic<int> entered{0};
   for (int round = 0; round < 10; round++) {
     entered = 0;
@@ -75,7 +75,7 @@ TEST(LockThreads, SleepersAreWoken) {
 
 // Some hold it long and some briefly, so that sleepers, spinners and newcomers meet.
 TEST(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
-  Lock lock;
+  Lock lock(LockRank::kShard);
   int64_t count = 0;
   run_threads(8, [&](int thread) {
     for (int i = 0; i < 60; i++) {

@@ -53,6 +53,9 @@ CORE_BANNED = {
     r"#include <iostream>|\b(printf|puts|perror)\(": "the library prints nothing",
     r"#include <(format|ranges)>": "not in every supported compiler",
     r"\bthread_local\b.*\berror\b": "errors are returned, not kept by thread",
+    r"#include <(cassert|assert\.h)>": "assertions are those of base/assert.h",
+    r"CACHALOT_ASSERT\((?![12], |level)": "assertions have level 1 or 2",
+    r"\bstd::(recursive_|shared_|timed_)*mutex\b(?! mutex_;)": "a Mutex has a rank (base/mutex.h)",
 }
 
 
@@ -283,6 +286,9 @@ FAULTS = [
     ("licence", "tests/b", "#!/bin/sh\n"),
     ("words", "docs/b.md", "This is a TO" "DO.\n"),
     ("core", "core/base/b.cpp", SPDX + 'auto home = std::getenv("HOME");\n'),
+    ("core", "core/base/b.cpp", SPDX + "#include <cassert>\n"),
+    ("core", "core/base/b.cpp", SPDX + "  CACHALOT_ASSERT(3, false);\n"),
+    ("core", "core/base/b.cpp", SPDX + "std::mutex lock_;\n"),
     ("links", "docs/b.md", "[gone](gone.md)\n"),
     ("links", "docs/b.md", "[gone](a.md#gone)\n"),
     ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo CPPFLAGS: -fother\n"),
