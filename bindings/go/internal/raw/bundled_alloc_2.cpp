@@ -16,4 +16,4 @@
 #include "../source/alloc/tenants.cpp.inc"
 #include "../source/alloc/trim.cpp.inc"
 #include "../source/alloc/uncached_blocks.cpp.inc"
-// Of the sources 7ef1c76228b58c690d1106b31cf3fd7e8dc8e79071e3b461457d625e3a689f46
+// Of the sources ad9d712a7af8226b8cc7c8fe628b669bb736b433547433f27e22f80407944e97

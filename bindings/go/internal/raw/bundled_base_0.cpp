@@ -4,9 +4,11 @@
 
 //go:build cachalot_bundled
 
+#include "../source/base/assert.cpp.inc"
 #include "../source/base/error.cpp.inc"
 #include "../source/base/lock.cpp.inc"
+#include "../source/base/lock_rank.cpp.inc"
 #include "../source/base/text.cpp.inc"
 #include "../source/base/thread_number.cpp.inc"
 #include "../source/base/utf8.cpp.inc"
-// Of the sources 7ef1c76228b58c690d1106b31cf3fd7e8dc8e79071e3b461457d625e3a689f46
+// Of the sources ad9d712a7af8226b8cc7c8fe628b669bb736b433547433f27e22f80407944e97

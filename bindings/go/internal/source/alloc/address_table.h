@@ -19,9 +19,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "base/stable_pool.h"
 #include "base/units.h"
 #include "device/device.h"
@@ -146,8 +146,8 @@ class AddressTable {
   static Parts no_parts;
 
   std::atomic<Leaf*>* directory_;
-  std::mutex growing_;
-  mutable std::mutex high_lock_;
+  Mutex growing_{LockRank::kAddressTable};
+  mutable Mutex high_lock_{LockRank::kHighAddresses};
   std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
   StablePool<Part> part_pool_;                // guarded by growing_
   StablePool<Parts> parts_pool_;              // likewise

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -29,6 +28,7 @@
 #include "alloc/snapshot.h"
 #include "alloc/stats.h"
 #include "alloc/trim.h"
+#include "base/mutex.h"
 #include "device/device.h"
 
 namespace cachalot {
@@ -252,7 +252,7 @@ class Allocator {
   const bool caching_from_start_;
   const bool audits_;
   std::atomic<bool> caching_switch_{true};
-  std::mutex observers_lock_;
+  Mutex observers_lock_{LockRank::kObservers};
   std::shared_ptr<const ObserverSet> observers_;
   std::atomic<uint64_t> last_observer_{0};
   std::atomic<uint64_t> last_user_pool_{0};

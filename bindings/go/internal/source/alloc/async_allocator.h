@@ -7,7 +7,6 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 #include "alloc/allocator.h"
 #include "alloc/hash_order.h"
 #include "alloc/shared_state.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -124,7 +124,7 @@ class AsyncAllocator {
 
   SharedState& shared_;
   Driver& driver_;
-  std::mutex lock_;
+  Mutex lock_{LockRank::kAsyncAllocator};
   std::vector<Device> devices_;
   Blocks blocks_;
   std::deque<Address> deferred_;       // in the order of their frees

@@ -6,9 +6,9 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 
 #include "alloc/block.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -66,7 +66,7 @@ class BlockArena {
     return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
   }
 
-  std::mutex growing_;
+  Mutex growing_{LockRank::kBlockArena};
   std::atomic<uint32_t> chunk_count_{0};
   uint32_t next_run_ = kChunkBlocks / kRun;  // of the last chunk; guarded by growing_
   std::atomic<Chunk*>* chunks_;              // kMaxChunks of them, touched as needed

@@ -432,9 +432,9 @@ class DeviceAllocator : private Duty {
 
   StreamTable streams_;
 
-  alignas(64) Lock lock_;
+  alignas(64) Lock lock_{LockRank::kDevice};
   uint32_t picture_number_ = 0;
-  Lock collecting_;  // also for changes of the list of shards
+  Lock collecting_{LockRank::kCollector};  // also for changes of the list of shards
   std::vector<std::unique_ptr<Shard>> shards_;
   uint32_t next_shard_ = 0;  // when all are there
   Peaks peaks_{duties_};

@@ -65,10 +65,14 @@ class DeviceAllocator::Away {
  public:
   // Null: the whole device is held.
   Away(DeviceAllocator& device, Shard* shard) : device_(device), shard_(shard) {
-    if (shard_) device_.peaks_.leave(shard_->account);
+    if (!shard_) return;
+    device_.peaks_.leave(shard_->account);
+    shard_->lock.set_passed_over(true);
   }
   ~Away() {
-    if (shard_) device_.peaks_.come_back(shard_->account);
+    if (!shard_) return;
+    shard_->lock.set_passed_over(false);
+    device_.peaks_.come_back(shard_->account);
   }
   Away(const Away&) = delete;
   Away& operator=(const Away&) = delete;

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "alloc/stats.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -58,7 +58,7 @@ class Labels {
   Slot new_slot();
   void name(Slot slot, const LabelText& text);
 
-  mutable std::mutex lock_;
+  mutable Mutex lock_{LockRank::kLabels};
   std::vector<Entry> entries_;                        // by slot
   std::unordered_map<std::string_view, Slot> slots_;  // by texts, which the entries own
   std::list<Slot> idle_;                              // least recently used first

@@ -24,7 +24,6 @@
 // account that has all headroom, and only by what the sum exceeds it by. A move takes place in the
 // moment of the shard's unlock, or of the order lock inside it, so calls that follow each other in time
 // do so here.
-// Lock order: a shard's lock before the order lock; nothing is locked behind that.
 //
 // Note [Accounts]
 // Rationale: an account of its own pays for a shard that is busy while others are. For a thread that
@@ -157,7 +156,7 @@ class Peaks : private Duty {
   Stat stat(const Sums& sums, size_t row, size_t counter) const;
 
   Duties& duties_;
-  alignas(64) Lock order_;
+  alignas(64) Lock order_{LockRank::kAccountOrder};
   bool scarce_ = false;
   bool collected_ = false;
   const Account* last_user_ = nullptr;  // of the shared account

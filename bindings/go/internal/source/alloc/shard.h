@@ -11,8 +11,7 @@
 // first; with it, one shard more (a miss: the others go on), or the whole device: it sets kHeld, and
 // visits every shard once under its lock, after which each call that comes sees the duty and waits for
 // the device's lock. While a duty of kWholeDevice is set, that lock alone is enough.
-// Lock order: the device's lock, the collector's, one shard's, the order lock (peaks.h). A thread that
-// has a shard's lock takes no other shard's, nor the locks before it.
+// The order of the locks is that of base/lock_rank.h.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ class DeviceAllocator;
 struct alignas(64) Shard {
   explicit Shard(DeviceAllocator* owner) : device(owner) {}
 
-  Lock lock;
+  Lock lock{LockRank::kShard};
   DeviceAllocator* const device;
   Block* spare_blocks = nullptr;
   uint32_t blocks = 0;  // that were asked for it: how many to ask for next

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include "alloc/rules.h"
 #include "alloc/settings.h"
 #include "alloc/tenants.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -48,7 +48,7 @@ class HandleTypes {
   Rules rules_;
   bool shareable_;
   LogSink log_;
-  std::mutex lock_;
+  Mutex lock_{LockRank::kHandleTypes};
   bool has_warned_ = false;
   Probed probed_ = Probed::kUndecided;
   std::map<int, bool> has_fabric_;
@@ -88,14 +88,14 @@ class SharedState {
   std::atomic<int64_t> next_segment_number{0};
 
   // The settings that configure() changes; each device works with a copy.
-  std::mutex settings_lock;
+  Mutex settings_lock{LockRank::kSettings};
   Settings settings;
 
   const DebugOptions debug;
 
  private:
   LogSink log_;
-  mutable std::mutex lock_;
+  mutable Mutex lock_{LockRank::kSharedState};
   std::set<std::string> warned_;
   bool has_advised_ = false;
   std::map<Stream, std::string> reserve_classes_;

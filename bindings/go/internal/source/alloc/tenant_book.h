@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include "alloc/pressure_order.h"
 #include "alloc/settings.h"
 #include "alloc/stats.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -142,7 +142,7 @@ class TenantBook {
   void change(Slot slot, Change change);
   const PressureOrder::Place* next_other(Slot requester, Search& search);
 
-  mutable std::mutex lock_;
+  mutable Mutex lock_{LockRank::kTenantBook};
   std::vector<std::unique_ptr<Row>> rows_;  // by slot; null: free
   size_t open_ = 0;                         // rows, without the default tenant's
   Sums sums_;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The tenants of an allocator: who they are, and a book of what they have for each device
-// (tenant_book.h). What a tenant is asked for stands in tenant_pressure.h.
-//
-// Lock order: a device's lock, then the list's, then a book's. Callbacks run with none of them.
+// (tenant_book.h). What a tenant is asked for stands in tenant_pressure.h. Callbacks run with no lock
+// held; the order of the locks is that of base/lock_rank.h.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alloc/tenant_book.h"
 #include "alloc/tenant_list.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -97,7 +96,7 @@ class Tenants {
   void take_slot(TenantBook::Slot slot);
   void free_slot(TenantBook::Slot slot);
 
-  mutable std::mutex lock_;
+  mutable Mutex lock_{LockRank::kTenantList};
   TenantList tenants_;  // without the default one
   uint64_t last_id_ = 0;
   TenantBook::Slot last_slot_ = 0;            // the highest that was given

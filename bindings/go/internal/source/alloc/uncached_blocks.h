@@ -4,11 +4,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "alloc/allocator.h"
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -29,7 +29,7 @@ class UncachedBlocks {
   void keep(Address address, const Request& request);
 
   Driver& driver_;
-  std::mutex lock_;
+  Mutex lock_{LockRank::kUncachedBlocks};
   Rows blocks_;
   std::atomic<uint64_t> count_{0};
 };

@@ -12,20 +12,27 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/lock_rank.h"
+
 namespace cachalot {
 
-class Lock {
+class Lock : public RankedLock {
  public:
-  Lock() = default;
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
+  explicit Lock(LockRank rank) : RankedLock(rank) {}
 
   void lock() {
-    if (word_.exchange(kHeld, std::memory_order_acquire) != kFree) [[unlikely]]
+    before_waiting();
+    if (!take()) [[unlikely]]
       lock_contended();
+    taken();
   }
-  bool try_lock() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
+  bool try_lock() {
+    const bool is_taken = take();
+    if (is_taken) taken();
+    return is_taken;
+  }
   void unlock() {
+    before_unlock();
     word_.store(kFree, std::memory_order_release);
     if (sleepers_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
@@ -35,6 +42,7 @@ class Lock {
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kHeld = 1;
 
+  bool take() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
   void lock_contended();
   bool spin();
   void wake();

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/lock_rank.h"
 #include "cachalot/status.h"
 
 namespace cachalot::capi {
@@ -28,6 +29,7 @@ namespace cachalot::capi {
 // Runs `body`. A success leaves `error` alone.
 template <class Body>
 inline cachalot_status guard(cachalot_error* error, Body&& body) noexcept {
+  [[maybe_unused]] const LockScope scope{};
   try {
     std::forward<Body>(body)();
     return CACHALOT_OK;

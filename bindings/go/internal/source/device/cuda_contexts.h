@@ -3,9 +3,9 @@
 // current on a thread only while a call of ours needs them.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/cuda_library.h"
 #include "device/fork_mark.h"
 
@@ -32,7 +32,7 @@ class Contexts {
 
   const Library& library_;
   const ForkMark fork_mark_;
-  std::mutex lock_;
+  Mutex lock_{LockRank::kCudaContexts};
   std::vector<Primary> primaries_;  // of the devices
 };
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "device/device.h"
 
@@ -50,7 +50,7 @@ class HostMemory {
   void drop_if_unused(uint64_t handle);
 
   const uint64_t capacity_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_{LockRank::kHostMemory};
   uint64_t used_ = 0;
   std::unordered_map<Address, uint64_t> allocations_;  // size
   std::map<Address, uint64_t> reservations_;           // size

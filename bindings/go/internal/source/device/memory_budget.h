@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -32,7 +33,7 @@ class MemoryBudget {
 
  private:
   const uint64_t limit_;
-  std::mutex lock_;
+  Mutex lock_{LockRank::kMemoryBudget};
   uint64_t used_ = 0;
   uint64_t last_ticket_ = 0;
   std::map<std::pair<Kind, uint64_t>, uint64_t> sizes_;

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/device.h"
 #include "device/fork_mark.h"
 #include "device/nvml_api.h"
@@ -35,7 +35,7 @@ class Nvml {
   static nvml::Device device(const Functions& functions, const std::string& pci_bus_id);
 
   const ForkMark fork_mark_;  // in a child the library is not shut down: it is the parent's
-  std::mutex lock_;
+  Mutex lock_{LockRank::kNvml};
   bool has_tried_ = false;
   std::unique_ptr<const Functions> functions_;
 };

@@ -3,11 +3,11 @@
 // real device under the caller's control. Deterministic.
 #pragma once
 
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "device/device.h"
 #include "device/sim_calls.h"
@@ -122,7 +122,7 @@ class SimDriver : public Driver {
     int32_t fabric_state = 0;
     DriverCode fabric_create_code = kSuccess;
   };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   using Hex = SimLog::Hex;
   using Outcome = SimLog::Outcome;
 
@@ -137,7 +137,7 @@ class SimDriver : public Driver {
   Device& checked(int device);  // throws
   DriverCode create(Device& device, uint64_t size, HandleType type, uint64_t* handle);
 
-  std::mutex mutex_;
+  Mutex mutex_{LockRank::kSimDriver};
   std::vector<Device> devices_;
   SimFailures failures_;
   SimLatencies latencies_;

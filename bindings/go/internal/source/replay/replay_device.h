@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/sim_driver.h"
 
 namespace cachalot {
@@ -53,7 +53,7 @@ class ReplayDevice : public SimDriver {
   void add_range(Address address, uint64_t size);
   void remove_range(Address address);
 
-  std::mutex mutex_;
+  Mutex mutex_{LockRank::kReplayDevice};
   std::vector<Offers> offers_;
   std::map<Address, uint64_t> ranges_;  // sizes of segments and reservations of all devices
   MemoryCalls calls_;
