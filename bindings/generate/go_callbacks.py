@@ -31,7 +31,7 @@ def header_file(all_of_them: list[Entry]) -> str:
     guard = "CACHALOT_GO_CALLBACKS_H_"
     lines = [f"{c_declaration(t)};" for t in all_of_them]
     return "\n".join([C_HEAD.rstrip(), f"#ifndef {guard}", f"#define {guard}", "",
-                      '#include "cachalot/cachalot.h"', "", *lines,
+                      '#include "library.h"', "", *lines,
                       "void cachalot_go_destroy(void* user_data);", "", f"#endif /* {guard} */", ""])
 
 
@@ -64,7 +64,7 @@ def exported(t: Entry) -> str:
 
 
 def go_file(interface: Interface, all_of_them: list[Entry]) -> str:
-    parts = [HEAD.rstrip(), '// #include "cachalot/cachalot.h"\nimport "C"',
+    parts = [HEAD.rstrip(), '// #include "library.h"\nimport "C"',
              'import (\n\t"runtime/cgo"\n\t"unsafe"\n)']
     given = directions(interface).given
     for c in interface.callbacks:

@@ -46,7 +46,7 @@ def is_wrapped(f: Function) -> bool:
 
 def header_file(interface: Interface, wrapped: list[Function]) -> str:
     guard = "CACHALOT_GO_FUNCTIONS_H_"
-    parts = [C_HEAD.rstrip(), f"#ifndef {guard}\n#define {guard}", '#include "cachalot/cachalot.h"']
+    parts = [C_HEAD.rstrip(), f"#ifndef {guard}\n#define {guard}", '#include "library.h"']
     for f in wrapped:
         fields = result_fields(interface, f)
         if fields:

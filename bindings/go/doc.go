@@ -18,8 +18,9 @@ messages over NVIDIA GPUs, host memory, or a simulated device.
 
 # Building
 
-The package needs cgo and a C compiler; without them the compiler says that cachalot_needs_cgo is undefined. It finds the library by pkg-config; with the build tag cachalot_bundled it
-compiles the library from the sources inside of the module, which needs a C++20 compiler and nothing else:
+The package needs cgo and a C compiler; without them the compiler says that cachalot_needs_cgo is undefined. It finds
+the library by pkg-config. With the build tag cachalot_bundled it compiles the library, which a published module
+contains and in a clone the CMake target cachalot_amalgamation writes; that needs a C++20 compiler and nothing else:
 
 	go build -tags cachalot_bundled
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the test program, with the library inside, for machines that have no Go.
+# Builds the test program, with the library inside, for machines that have no Go; writes the amalgamation for it.
 #
 #   bindings/go/gpu.sh OUT
 #
@@ -9,6 +9,7 @@ set -eu
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
+../../capi/amalgamation/amalgamate.py --go internal/raw
 link='-s -w -extldflags "-static-libstdc++ -static-libgcc"'
 go test -c -tags cachalot_bundled -ldflags "$link" -o "$out/cachalot.test" .
 rm -rf "$out/golden"

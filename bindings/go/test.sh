@@ -11,15 +11,14 @@
 #   race      the tests once more with the race detector
 #   fuzz      the fuzz targets, CACHALOT_FUZZ_SECONDS (4) seconds each
 #   bench     each benchmark once
-#   consumer  a module of its own takes this one from a proxy, with an empty module cache: by pkg-config, and
-#             compiled from the sources inside
+#   consumer  a release, made in a clone: a module of its own takes it from a proxy, with an empty module cache, by
+#             pkg-config and compiled from the amalgamation inside, which passes the tests too
 #   asan      the tests once more with a library under the address sanitizer: that of CACHALOT_ASAN_LIB_DIR; not by
 #             default
 #
-# Exit status: 0 all is well, 77 there is no Go that is new enough, no pkg-config (an error where CI is set).
+# Exit status: 0 all is well, 77 there is no Go that is new enough, no Git, no pkg-config (an error where CI is set).
 set -eu
 cd "$(dirname "$0")"
-here=$PWD
 root=$(cd ../.. && pwd)
 . "$root/tests/need.sh"
 build=$(cd "$root" && cd "${1:-build/release}" && pwd)
@@ -34,6 +33,7 @@ export GOTOOLCHAIN=local
 found=$(go env GOVERSION 2>/dev/null | sed 's/^go//' || true)
 at_least "$needed" "$found" ||
   leave_out "Go $needed or newer is missing (go.dev/dl; found: ${found:-none}): its packages are not tested"
+command -v git >/dev/null || leave_out "Git is missing (Debian: git): Go's packages are not tested"
 command -v pkg-config >/dev/null ||
   leave_out "pkg-config is missing (Debian: pkgconf): Go's packages are not tested"
 export PKG_CONFIG_PATH="$library/pkgconfig"
@@ -119,19 +119,81 @@ run_asan() {
     ASAN_OPTIONS=detect_leaks=0:handle_segv=0 "$out/asan.test" -test.short
 }
 
-# What a proxy on the network would have of this module.
+# A repository with what the module is made of, as it is here now. Git's variables, of a hook, would mean another one.
+write_clone() {
+  rm -rf "$out/clone"
+  mkdir -p "$out/clone/bindings"
+  (
+    cd "$root"
+    cp -r .gitignore VERSION LICENSE LICENSE-APACHE LICENSE-MIT CMakeLists.txt core capi "$out/clone"
+    cp -r bindings/go "$out/clone/bindings"
+    cd "$out/clone"
+    # shellcheck disable=SC2046
+    unset $(git rev-parse --local-env-vars)
+    git init -q
+    git add .
+    git -c user.name=Test -c user.email=test@example.org -c commit.gpgsign=false commit -q -m "A clone"
+    git clean -fdxq  # what was made here
+  )
+}
+
+# Without the amalgamation the compiler says which target makes it; the target puts it in place.
+check_clone() {
+  clone=$out/clone
+  if (cd "$clone/bindings/go" && go build -tags cachalot_bundled . 2>"$out/clone.log"); then
+    echo "it builds without the amalgamation" >&2
+    return 1
+  fi
+  [ "$(grep -c 'error:' "$out/clone.log")" -eq 1 ]
+  grep -q 'error: .*build the CMake target cachalot_amalgamation first' "$out/clone.log"
+  cmake -S "$clone" -B "$clone/build" -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_TOOLS=OFF \
+    -DCACHALOT_BUILD_EXAMPLES=OFF >/dev/null
+  cmake --build "$clone/build" --target cachalot_amalgamation >/dev/null
+  cmp "$clone/build/amalgamation/cachalot.h" "$clone/bindings/go/internal/raw/cachalot.h"
+  (cd "$clone/bindings/go" && go list -tags cachalot_bundled -f '{{.CXXFiles}}' ./internal/raw) | grep -qx '\[cachalot.cpp\]'
+  (cd "$clone/bindings/go" && go list -f '{{.CXXFiles}}' ./internal/raw) | grep -qx '\[\]'
+  echo "in a clone the target cachalot_amalgamation makes what the tag needs"
+}
+
+# The tag has the amalgamation, the clone is as it was, and no tag is moved.
+make_release() {
+  (
+    cd "$out/clone"
+    # shellcheck disable=SC2046
+    unset $(git rev-parse --local-env-vars)
+    export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=test@example.org
+    export GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=test@example.org
+    before=$(git rev-parse HEAD)
+    bindings/go/release.sh
+    [ "$(git rev-parse HEAD "bindings/go/$version^")" = "$before
+$before" ]
+    [ -z "$(git status --porcelain)" ]
+    git show "bindings/go/$version:bindings/go/internal/raw/cachalot.cpp" |
+      cmp - bindings/go/internal/raw/cachalot.cpp
+    if bindings/go/release.sh 2>/dev/null; then
+      echo "a release is made twice" >&2
+      return 1
+    fi
+    write_proxy
+  )
+}
+
+# What a proxy on the network would have of the tag.
 write_proxy() {
-  rm -rf "$out/zip" "$out/proxy"
-  mkdir -p "$out/zip/cachalot.io/go@$version" "$out/proxy/cachalot.io/go/@v"
-  cp -r . "$out/zip/cachalot.io/go@$version"
-  (cd "$out/zip" && cmake -E tar cf "$out/proxy/cachalot.io/go/@v/$version.zip" --format=zip "cachalot.io/go@$version")
-  cp go.mod "$out/proxy/cachalot.io/go/@v/$version.mod"
-  echo "$version" >"$out/proxy/cachalot.io/go/@v/list"
-  echo "{\"Version\":\"$version\"}" >"$out/proxy/cachalot.io/go/@v/$version.info"
+  served=$out/proxy/cachalot.io/go/@v
+  rm -rf "$out/proxy"
+  mkdir -p "$served"
+  git archive --format=zip --prefix="cachalot.io/go@$version/" -o "$served/$version.zip" \
+    "bindings/go/$version:bindings/go"
+  git show "bindings/go/$version:bindings/go/go.mod" >"$served/$version.mod"
+  echo "$version" >"$served/list"
+  echo "{\"Version\":\"$version\"}" >"$served/$version.info"
 }
 
 run_consumer() {
-  write_proxy
+  write_clone
+  check_clone
+  make_release
   [ ! -d "$out/modules" ] || chmod -R u+w "$out/modules"
   rm -rf "$out/modules" "$out/consumer"
   mkdir -p "$out/consumer"
@@ -147,18 +209,23 @@ run_consumer() {
     cmp printed.txt expected.txt
     echo "a module of its own builds and runs by pkg-config"
     # Nothing of this repository is found now. Without optimisation, to take less time.
-    PKG_CONFIG_PATH=/nowhere CGO_CXXFLAGS='-O0 -Wno-cpp' go build -tags cachalot_bundled -o bundled .
+    export PKG_CONFIG_PATH=/nowhere CGO_CXXFLAGS='-O0 -Wno-cpp'
+    unset LD_LIBRARY_PATH
+    go build -tags cachalot_bundled -o bundled .
     if ldd bundled | grep libcachalot; then return 1; fi
-    CACHALOT_DRIVER=sim LD_LIBRARY_PATH='' ./bundled >printed.txt
+    CACHALOT_DRIVER=sim ./bundled >printed.txt
     cmp printed.txt expected.txt
-    echo "a module of its own compiles the sources inside, and runs"
+    echo "a module of its own compiles the amalgamation inside, and runs"
+    go test -tags cachalot_bundled -short cachalot.io/go
     for licence in LICENSE LICENSE-APACHE LICENSE-MIT; do
       cmp "$out/modules/cachalot.io/go@$version/$licence" "$root/$licence"
     done
     echo "the licences' texts are in the module"
     go mod vendor
-    diff -r vendor/cachalot.io/go/internal/source "$here/internal/source"
-    echo "the sources are vendored"
+    for file in cachalot.cpp cachalot.h; do
+      cmp "vendor/cachalot.io/go/internal/raw/$file" "$out/clone/bindings/go/internal/raw/$file"
+    done
+    echo "the amalgamation is vendored"
   )
 }
 

@@ -55,8 +55,9 @@ class Binary:
         self.text = run("readelf", "--wide", "--file-header", "--segments", "--sections", "--dynamic", "--notes",
                         "--dyn-syms", path)
         self.is_program = " INTERP " in self.text
-        # Go's linker makes its own, as whoever calls it has said.
+        # Go's linker makes its own, as whoever calls it has said; some have compiled the amalgamation for themselves.
         self.is_of_go = ".note.go.buildid" in self.text
+        self.has_amalgamation = self.is_of_go and "[libcachalot." not in self.text
         self.is_shipped = SHIPPED.fullmatch(path.name) is not None
 
     def segments(self, kind):
@@ -120,8 +121,8 @@ def check_branches(binary):
 
 
 def check_guards(binary):
-    """What is shipped has functions with arrays."""
-    if binary.is_shipped and not re.search(r" UND __stack_chk_fail\b", binary.text):
+    """What is shipped has functions with arrays, and so has the amalgamation."""
+    if (binary.is_shipped or binary.has_amalgamation) and not re.search(r" UND __stack_chk_fail\b", binary.text):
         yield "overwritten stacks go unseen (no __stack_chk_fail)"
 
 
@@ -149,6 +150,8 @@ def check_hits(binary):
 
 
 HARDENED = (check_relocations, check_memory, check_branches, check_guards)
+# What cgo's flags bring about.
+OF_GO = (check_search_path, check_relocations, check_guards)
 
 
 def cache_entry(build, name):
@@ -167,13 +170,18 @@ def checks_for(build):
     return (check_search_path, *HARDENED, *optimized)
 
 
+def wanted_of(binary, checks):
+    if binary.has_amalgamation:
+        return [check for check in checks if check in OF_GO]
+    return (check_search_path,) if binary.is_of_go else checks
+
+
 def faults(folder, checks):
     """What is wrong with the files in a folder, and how many there are."""
     lines, count = [], 0
     for path in sorted(binaries_under(folder)):
         binary = Binary(path)
-        wanted = (check_search_path,) if binary.is_of_go else checks
-        lines += [f"{path}: {fault}" for check in wanted for fault in check(binary)]
+        lines += [f"{path}: {fault}" for check in wanted_of(binary, checks) for fault in check(binary)]
         count += 1
     return lines, count
 
@@ -188,6 +196,7 @@ PLANTED = {
     check_fortified: [["-U_FORTIFY_SOURCE"]],
     check_hits: [["-fstack-protector-all"]],
 }
+GO_PLANTED = [["-Wl,-rpath,lib"], ["-Wl,-z,norelro"], ["-Wl,-z,lazy"], ["-fno-stack-protector"]]
 ONLY_X86 = (check_branches, check_hits)
 CLEAN = [["-Wl,-rpath,$ORIGIN:$ORIGIN/../lib"], ["-Wl,-rpath,/somewhere"], []]
 
@@ -202,6 +211,9 @@ extern "C" void cachalot_allocate() {}
 extern "C" void cachalot_free() {}
 extern "C" int written(int number) { char text[9]; sprintf(text, "%d", number); return text[0]; }
 int main() {}
+#ifdef PLANTED_GO
+__asm__(".section .note.go.buildid, \\"a\\"; .quad 1; .text");
+#endif
 #ifdef PLANTED_RELOCATION_OF_CODE
 __asm__(".text; .quad cachalot_free");
 #endif
@@ -236,15 +248,27 @@ def planted_faults(folder):
     if not list(check_memory(build_planted(folder, "cachalot", ["-no-pie"]))):
         yield "check_memory does not find -no-pie"
     build_planted(folder, "cachalot", ["-fPIE", "-pie"])
+    yield from planted_go_faults(folder)
     for flags in CLEAN:
         build_planted(folder, "libcachalot.so", [*library, *flags])
         yield from faults(folder, PLANTED)[0]
 
 
+def planted_go_faults(folder):
+    """A program of Go's with the amalgamation inside: what cgo can not ask for is no fault."""
+    go = ["-DPLANTED_GO", "-no-pie", "-fcf-protection=none"]
+    for flags in GO_PLANTED:
+        binary = build_planted(folder, "consumer", [*go, *flags])
+        if not any(fault for check in wanted_of(binary, PLANTED) for fault in check(binary)):
+            yield f"a program of Go's may have {flags}"
+    build_planted(folder, "consumer", go)
+
+
 def self_test():
     with tempfile.TemporaryDirectory() as name:
         wrong = list(planted_faults(pathlib.Path(name)))
-    print("\n".join(wrong) or f"self-test: {sum(map(len, PLANTED.values())) + 1} faults found")
+    count = sum(map(len, PLANTED.values())) + len(GO_PLANTED) + 1
+    print("\n".join(wrong) or f"self-test: {count} faults found")
     return 1 if wrong else 0
 
 

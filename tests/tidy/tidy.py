@@ -33,10 +33,10 @@ CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differen
 # A driver of the core's, which a program outside can not have, is what this folder brings.
 NO_CLIENTS = "tests/gpu/scripts/"
 
-# Copies of files that are checked where they come from; bindings/go/sources.cmake compares them.
-COPIES = ("bindings/go/internal/source/", "bindings/go/internal/raw/bundled_")
+# The amalgamation, where a target has put it. Its sources are checked.
+COPIES = ("bindings/go/internal/raw/cachalot.",)
 
-# Where cgo is told how to compile the copy.
+# Where cgo is told how to compile the amalgamation.
 GO_FLAGS = "bindings/go/internal/raw/bundled.go"
 
 # This file plants faults.
@@ -195,7 +195,7 @@ def check_links(tree):
 
 
 def check_hardening(tree):
-    """The sources in Go's module are compiled with what cgo allows of the flags, which is all for any machine."""
+    """Go's module compiles the amalgamation with what cgo allows of the flags, which is all for any machine."""
     table, module = (tree.texts.get(path, "") for path in ("capi/cmake/hardening.txt", GO_FLAGS))
     written = set(re.sub(r"^(?!// #cgo ).*$", "", module, flags=re.MULTILINE).split())
     for flag in re.findall(r"^[a-z]+ +any +(-\S+)$", table, re.MULTILINE):
@@ -272,7 +272,7 @@ CLEAN = {
     "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\ncargo build --locked\n"
                       'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
     GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n",
-    "bindings/go/internal/source/alloc/a.h": '#include "base/units.h"\n',
+    "bindings/go/internal/raw/cachalot.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
 }
 FAULTS = [

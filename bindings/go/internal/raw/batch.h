@@ -7,7 +7,7 @@
 #ifndef CACHALOT_GO_BATCH_H_
 #define CACHALOT_GO_BATCH_H_
 
-#include "cachalot/cachalot.h"
+#include "library.h"
 
 typedef struct {
   int32_t status;

@@ -4,21 +4,12 @@
 
 package raw
 
-// The second and the fourth line are what cgo allows of the library's capi/cmake/hardening.txt.
+// The tag compiles cachalot.cpp, the library, which lies here in published modules. In a clone the CMake target
+// cachalot_amalgamation writes it. The second line and the fourth are what cgo allows of capi/cmake/hardening.txt.
 
-// #cgo CPPFLAGS: -I${SRCDIR}/../source
+// #cgo CPPFLAGS: -DCACHALOT_BUNDLED
 // #cgo CPPFLAGS: -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-// #cgo CXXFLAGS: -std=c++20 -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -pthread
+// #cgo CXXFLAGS: -std=c++20 -pthread
 // #cgo LDFLAGS: -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 // #cgo LDFLAGS: -lm -ldl -pthread
 import "C"
-
-// The folders that the sources lie in: what is no package is not vendored.
-import (
-	_ "cachalot.io/go/internal/source/alloc"
-	_ "cachalot.io/go/internal/source/base"
-	_ "cachalot.io/go/internal/source/cachalot"
-	_ "cachalot.io/go/internal/source/capi"
-	_ "cachalot.io/go/internal/source/device"
-	_ "cachalot.io/go/internal/source/replay"
-)

@@ -4,7 +4,7 @@
 
 package raw
 
-// #include "cachalot/cachalot.h"
+// #include "library.h"
 import "C"
 
 import (

@@ -3,7 +3,7 @@
 #ifndef CACHALOT_GO_CALLBACKS_H_
 #define CACHALOT_GO_CALLBACKS_H_
 
-#include "cachalot/cachalot.h"
+#include "library.h"
 
 void cachalot_go_trace_observer_fn(void* user_data, const cachalot_trace_entry* entry);
 void cachalot_go_out_of_memory_observer_fn(void* user_data, const cachalot_out_of_memory* numbers);

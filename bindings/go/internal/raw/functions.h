@@ -4,7 +4,7 @@
 #ifndef CACHALOT_GO_FUNCTIONS_H_
 #define CACHALOT_GO_FUNCTIONS_H_
 
-#include "cachalot/cachalot.h"
+#include "library.h"
 
 typedef struct {
   int32_t status;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "cachalot/cachalot.h"
+#include "library.h"
 #include "callbacks.h"
 #include "functions.h"
 
