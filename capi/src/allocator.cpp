@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "alloc/contexts.h"
+#include "alloc/hot_path.h"
 #include "core_of.h"
 #include "environment.h"
 #include "values.h"
@@ -220,14 +221,48 @@ const char* cachalot_allocator_backend(const cachalot_allocator* allocator) {
   return allocator->core.is_backend_async() ? "cudaMallocAsync" : "native";
 }
 
-cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
-                                  cachalot_stream stream, cachalot_address* out_address,
-                                  cachalot_error* error) {
+namespace {
+
+inline Allocator* live_core_or_null(cachalot_allocator* allocator) {
+  cachalot_allocator* const live = live_or_null(allocator);
+  return live ? &live->core : nullptr;
+}
+
+[[gnu::noinline]] cachalot_status allocate_in_general(cachalot_allocator* allocator, uint64_t size,
+                                                      int32_t device, cachalot_stream stream,
+                                                      cachalot_address* out_address,
+                                                      cachalot_error* error) {
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
     cachalot_address& out = require(out_address, "out_address");
     out = core.allocate(size, device, stream);
   });
+}
+
+[[gnu::noinline]] cachalot_status free_in_general(cachalot_allocator* allocator,
+                                                  cachalot_address address, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).free(address); });
+}
+}  // namespace
+
+cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
+                                  cachalot_stream stream, cachalot_address* out_address,
+                                  cachalot_error* error) {
+  // See Note [Registers of a hit].
+  cachalot_allocator* const volatile kept_allocator = allocator;
+  const volatile int32_t kept_device = device;
+  const volatile cachalot_stream kept_stream = stream;
+  cachalot_address* const volatile kept_out_address = out_address;
+  cachalot_error* const volatile kept_error = error;
+  Allocator* const core = live_core_or_null(allocator);
+  if (core && out_address) [[likely]] {
+    if (const Address hit = core->try_allocate(size, device, stream)) [[likely]] {
+      *kept_out_address = hit;
+      return CACHALOT_OK;
+    }
+  }
+  return allocate_in_general(kept_allocator, size, kept_device, kept_stream, kept_out_address,
+                             kept_error);
 }
 
 cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
@@ -242,7 +277,13 @@ cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
 
 cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address address,
                               cachalot_error* error) {
-  return guard(error, [&] { core_of(allocator).free(address); });
+  cachalot_allocator* const volatile kept_allocator = allocator;
+  const volatile cachalot_address kept_address = address;
+  cachalot_error* const volatile kept_error = error;
+  Allocator* const core = live_core_or_null(allocator);
+  if (core && core->try_free(address)) [[likely]]
+    return CACHALOT_OK;
+  return free_in_general(kept_allocator, kept_address, kept_error);
 }
 
 cachalot_status cachalot_free_on_stream(cachalot_allocator* allocator, cachalot_address address,

@@ -39,12 +39,14 @@ class AddressTable {
   class Place {
    public:
     // False: make_room() comes first.
-    bool has_room() const { return part_ != &no_part; }
+    bool has_room() const { return place_ != 0; }
 
    private:
     friend class AddressTable;
-    std::atomic<uint64_t>* entry_;
-    Part* part_;  // null: the entry itself
+    static constexpr uintptr_t kInPart = 1;
+    explicit Place(uintptr_t place) : place_(place) {}
+
+    uintptr_t place_;  // of an entry, or of a number in a part with the lowest bit set; 0: no room
   };
 
   AddressTable();
@@ -62,22 +64,24 @@ class AddressTable {
 
   // pre (here and below): prepare() was called for a range that holds address.
   Place place(Address address) const {
-    Place place;
-    place.entry_ = &entry(address);
-    const uint64_t value = place.entry_->load(std::memory_order_acquire);
-    place.part_ =
-        value & kHasParts ? part(value, address).load(std::memory_order_acquire) : nullptr;
-    return place;
+    Entry& in_leaf = entry(address);
+    const uint64_t value = in_leaf.load(std::memory_order_acquire);
+    if (!(value & kHasParts)) return Place(reinterpret_cast<uintptr_t>(&in_leaf));
+    Part* const found = part(value, address).load(std::memory_order_acquire);
+    if (found == &no_part) return Place(0);
+    return Place(reinterpret_cast<uintptr_t>(&found->number(address)) | Place::kInPart);
   }
   // pre: the place of this address, which has room.
-  static void set(Place place, Address address, uint32_t number) {
-    if (place.part_) {
-      place.part_->number(address).store(number, std::memory_order_release);
+  static void set(Place place, uint32_t number) {
+    if (place.place_ & Place::kInPart) {
+      reinterpret_cast<std::atomic<uint32_t>*>(place.place_ - Place::kInPart)
+          ->store(number, std::memory_order_release);
     } else {
-      place.entry_->store(uint64_t{number} << 1, std::memory_order_release);
+      reinterpret_cast<Entry*>(place.place_)
+          ->store(uint64_t{number} << 1, std::memory_order_release);
     }
   }
-  void set(Address address, uint32_t number) { set(place(address), address, number); }
+  void set(Address address, uint32_t number) { set(place(address), number); }
   // Throws std::bad_alloc.
   void make_room(Address address);
 

@@ -40,14 +40,10 @@ class Allocator::Audit {
  public:
   explicit Audit(Allocator& allocator) : allocator_(allocator) {}
   ~Audit() {
-    if (allocator_.audits_) [[unlikely]]
-      look();
+    if (allocator_.audits_) look();
   }
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;
-
-  // See Note [No object on a hit's stack].
-  [[gnu::noinline]] static void run(Allocator& allocator) { const Audit audit(allocator); }
 
  private:
   [[gnu::noinline]] void look() {
@@ -90,6 +86,7 @@ Allocator::Allocator(const AllocatorOptions& options)
   for (int i = 0; i < driver_->device_count(); i++) {
     devices_.push_back(std::make_unique<DeviceAllocator>(*shared_, i));
   }
+  set_caching_enabled(true);
 }
 
 Allocator::~Allocator() = default;
@@ -122,20 +119,6 @@ void Allocator::require_virtual_memory(const Settings& settings) const {
 
 // ---- Blocks
 
-// The shard and the object that the address table names for an address; the device checks the
-// guess.
-struct Allocator::Found {
-  Shard* shard;
-  Block* block;
-};
-
-[[gnu::always_inline]] inline Allocator::Found Allocator::find(Address address) const {
-  const uint32_t number = shared_->addresses.find(address);
-  if (number == 0) [[unlikely]]
-    return {nullptr, nullptr};
-  return {shared_->arena.owner(number), shared_->arena.block(number)};
-}
-
 // Without a call where the handle means the same on each thread.
 inline Stream Allocator::resolved(Stream stream) const {
   if (stream != kPerThreadStream) [[likely]]
@@ -148,35 +131,11 @@ inline std::optional<Stream> Allocator::resolved(std::optional<Stream> stream) c
   return stream;
 }
 
-// Note [No object on a hit's stack]
-// Rationale: a compiler that protects stacks (CACHALOT_HARDENING) checks the frame of each function that takes the
-// address of an object in it, which cost twelve instructions a pair.
-// Approach: what takes one and is not a part of the hit has a function of its own, which is not inlined.
-namespace {
-
-[[gnu::noinline]] Address allocate_carefully(Allocator& allocator, uint64_t size, int index,
-                                             Stream stream) {
-  return allocator.allocate({size, index, stream, stream});
-}
-
-}  // namespace
-
-// A hit first; whatever is not one goes the general way, which takes no shortcut.
 Address Allocator::allocate(uint64_t size, int index, Stream stream) {
-  stream = resolved(stream);
-  const bool is_known = static_cast<size_t>(index) < devices_.size();
-  if (is_known && size - 1 < kTooLarge - 1 && is_caching()) [[likely]] {
-    const Address address = devices_[static_cast<size_t>(index)]->try_allocate(size, stream);
-    if (address != 0) [[likely]] {
-      if (audits_) [[unlikely]]
-        Audit::run(*this);
-      return address;
-    }
-  }
-  return allocate_carefully(*this, size, index, stream);
+  return allocate({size, index, stream, stream});
 }
 
-[[gnu::noinline]] Address Allocator::allocate(const Request& asked) {
+Address Allocator::allocate(const Request& asked) {
   Request request = asked;
   request.stream = resolved(asked.stream);
   request.current_stream = resolved(asked.current_stream);
@@ -216,19 +175,9 @@ void Allocator::require_exact_address(const Request& request) const {
   }
 }
 
-// In the usual case the current stream does not matter: it does during captures only.
-void Allocator::free(Address address, std::optional<Stream> current_stream) {
-  const auto [shard, block] = find(address);
-  if (shard && shard->device->try_free(*shard, block, address)) [[likely]] {
-    if (audits_) [[unlikely]]
-      Audit::run(*this);
-    return;
-  }
-  free_carefully(address, current_stream);
-}
+void Allocator::free(Address address) { free(address, {}); }
 
-[[gnu::noinline]] void Allocator::free_carefully(Address address,
-                                                 std::optional<Stream> current_stream) {
+void Allocator::free(Address address, std::optional<Stream> current_stream) {
   if (address == 0) return;
   const Audit audit(*this);
   if (async_) return async_->free(address);
@@ -293,6 +242,11 @@ void Allocator::trim(int index, const TrimGoal& goal, uint64_t* released) {
   const Audit audit(*this);
   require_device(index);
   async_ ? async_->trim(index, goal, released) : device(index).trim(goal, released);
+}
+
+void Allocator::set_caching_enabled(bool enabled) {
+  caching_switch_.store(enabled);
+  devices_with_hits_.store(is_caching() && !audits_ ? static_cast<uint32_t>(devices_.size()) : 0);
 }
 
 // R73: before 2.13 only the switch is asked.

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "alloc/block_arena.h"
 #include "alloc/contexts.h"
 #include "alloc/debug_options.h"
 #include "alloc/history.h"
@@ -133,7 +134,12 @@ class Allocator {
 
   Address allocate(const Request& request);
   Address allocate(uint64_t size, int device, Stream stream);
-  void free(Address address, std::optional<Stream> current_stream = {});
+  void free(Address address);
+  void free(Address address, std::optional<Stream> current_stream);
+  // The usual case of both, all inline (hot_path.h). 0, false: it is not the usual case, and nothing has
+  // changed.
+  Address try_allocate(uint64_t size, int device, Stream stream);
+  bool try_free(Address address);
   void record_stream(Address address, Stream stream, std::optional<Stream> current_stream = {});
   BlockInfo block(Address address);
   std::pair<Address, uint64_t> base_allocation(Address address);
@@ -144,7 +150,7 @@ class Allocator {
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
   // Adds to *released as it goes, also before it throws.
   void trim(int device, const TrimGoal& goal, uint64_t* released);
-  void set_caching_enabled(bool enabled) { caching_switch_.store(enabled); }
+  void set_caching_enabled(bool enabled);
   bool is_caching_enabled() const;
 
   void set_memory_fraction(int device, double fraction);
@@ -214,7 +220,6 @@ class Allocator {
 
  private:
   class Audit;
-  struct Found;
 
   DeviceAllocator& device(int index) const;
   DeviceTotals memory_totals(int index);
@@ -222,14 +227,13 @@ class Allocator {
   void require_device(int index) const;
   // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
   void require_native(const char* call) const;
-  Found find(Address address) const;
+  BlockArena::Located find(Address address) const;
   bool is_caching() const {
     return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
   }
   Stream resolved(Stream stream) const;
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
   void require_exact_address(const Request& request) const;
-  void free_carefully(Address address, std::optional<Stream> current_stream);
   using UnreadOptions = std::map<OptionPart, std::string>;
   void read_unread_options(OptionPart part, UnreadOptions* unread, Settings* settings);
   void commit(Settings changed, UnreadOptions unread);
@@ -249,6 +253,7 @@ class Allocator {
   // backend does not (4.16).
   UnreadOptions unread_options_;
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
+  std::atomic<uint32_t> devices_with_hits_{0};  // 0: each call takes the general path
   const bool caching_from_start_;
   const bool audits_;
   std::atomic<bool> caching_switch_{true};

@@ -87,6 +87,7 @@ struct alignas(64) Block {
   uint64_t flags() const { return home & kAllFlags; }
   bool is(uint64_t flag) const { return (home & flag) != 0; }
   bool is_free() const { return !is(kUsed | kWaiting); }
+  bool is_mapped_and_free() const { return !is(kUsed | kWaiting | kUnmapped); }
   bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`
 
   void set_home(Segment* segment, uint64_t flags) {

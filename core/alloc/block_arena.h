@@ -26,12 +26,15 @@ class BlockArena {
   // New blocks for a shard, about as many as asked, linked through `right`. Throws std::bad_alloc.
   Block* add(Shard* owner, uint32_t count);
 
+  struct Located {
+    Shard* shard = nullptr;  // that the block belongs to
+    Block* block = nullptr;
+  };
   // pre: number is that of a block. Any thread, no lock. No block has the number 0.
-  Block* block(uint32_t number) const {
-    return &chunk(number)->blocks[number & (kChunkBlocks - 1)];
-  }
-  Shard* owner(uint32_t number) const {
-    return chunk(number)->header.owners[(number % kChunkBlocks) / kRun];
+  Located locate(uint32_t number) const {
+    Chunk* const home = chunk(number);
+    const uint32_t place = number % kChunkBlocks;
+    return {home->header.owners[place / kRun], &home->blocks[place]};
   }
   // Chunks are aligned to their size, so a block finds the header of its own.
   static uint32_t number_of(const Block* block) {

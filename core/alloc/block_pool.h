@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "alloc/counters.h"
 #include "alloc/free_blocks.h"
 #include "alloc/pool_id.h"
 #include "alloc/stream_table.h"
@@ -19,8 +20,10 @@ struct Shard;
 
 // The part of a pool that belongs to one stream.
 struct Shelf {
-  Shelf(BlockPool* owner, StreamEntry* of_stream, bool small, bool ties_by_segment_number)
+  Shelf(BlockPool* owner, StreamEntry* of_stream, Counters::Row* of_shard, bool small,
+        bool ties_by_segment_number)
       : pool(owner),
+        counters(of_shard),
         shard(of_stream->shard),
         entry(of_stream),
         stream(of_stream->stream),
@@ -28,8 +31,9 @@ struct Shelf {
         free(ties_by_segment_number) {}
 
   BlockPool* pool;
-  Shard* shard;        // of its stream
-  StreamEntry* entry;  // likewise
+  Counters::Row* counters;  // its shard's for this size class, where the shard counts for itself
+  Shard* shard;             // of its stream
+  StreamEntry* entry;       // likewise
   Stream stream;
   bool is_small;
   uint64_t segments = 0;  // that were obtained for it and are still there

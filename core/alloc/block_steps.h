@@ -72,10 +72,10 @@ inline void DeviceAllocator::take_from_its_set(Block* block) {
   shelf_of(block).pool->unmapped.erase(block);
 }
 
-// 11: the block takes a free neighbour in, and keeps its identity. pre: can_absorb.
-inline void DeviceAllocator::absorb_previous(Shard& shard, Block* block) {
+// 11: the block takes a free neighbour in, and keeps its identity. pre: can_absorb; the neighbour is in
+// no set.
+[[gnu::always_inline]] inline void DeviceAllocator::absorb_previous(Shard& shard, Block* block) {
   Block* const previous = block->prev;
-  take_from_its_set(previous);
   block->address = previous->address;
   block->prev = previous->prev;
   block->prev->next = block;
@@ -85,34 +85,51 @@ inline void DeviceAllocator::absorb_previous(Shard& shard, Block* block) {
   recycle(shard, previous);
 }
 
-inline void DeviceAllocator::absorb_next(Shard& shard, Block* block) {
+[[gnu::always_inline]] inline void DeviceAllocator::absorb_next(Shard& shard, Block* block) {
   Block* const next = block->next;
-  take_from_its_set(next);
   block->next = next->next;
   block->next->prev = block;
   block->size += next->size;
   recycle(shard, next);
 }
 
-[[gnu::always_inline]] inline void DeviceAllocator::merge_with(Shard& shard, Block* block,
-                                                               Neighbours free) {
-  if (free.before) absorb_previous(shard, block);
-  if (free.after) absorb_next(shard, block);
+inline void DeviceAllocator::merge_with(Shard& shard, Block* block, Neighbours free) {
+  if (free.before) {
+    take_from_its_set(block->prev);
+    absorb_previous(shard, block);
+  }
+  if (free.after) {
+    take_from_its_set(block->next);
+    absorb_next(shard, block);
+  }
 }
 
 inline DeviceAllocator::Neighbours DeviceAllocator::free_neighbours(const Block* block) {
   return {can_absorb(block, block->prev), can_absorb(block, block->next)};
 }
 
-// What a free changes when the block has merged with these. 5.1: of a plain segment.
-inline Counters::HandOut DeviceAllocator::change_by_free(const Block* block, Neighbours free) {
-  const Block* const before = block->prev;
-  const Block* const after = block->next;
-  const uint64_t gained = (free.before ? before->size : 0) + (free.after ? after->size : 0);
-  const bool is_split = (free.before ? before->prev : before) != (free.after ? after->next : after);
-  return {static_cast<int64_t>(block->size), static_cast<int64_t>(block->requested),
-          int64_t{is_split} - int64_t{free.before} - int64_t{free.after},
-          is_split ? static_cast<int64_t>(block->size) : -static_cast<int64_t>(gained)};
+// What a hand-out changes. 5.1: only plain segments have split free blocks. size: what is taken.
+inline Counters::Change DeviceAllocator::change_of_hand_out(const Block* block, uint64_t size,
+                                                            uint64_t requested, bool splits) {
+  const auto bytes = static_cast<int64_t>(size);
+  const auto asked = static_cast<int64_t>(requested);
+  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  if (block->is_split()) [[likely]]
+    return {bytes, asked, int64_t{splits} - 1, 0};
+  return {bytes, asked, int64_t{splits}, static_cast<int64_t>(block->size)};
+}
+
+// What a free changes when the block merges with these.
+inline Counters::Change DeviceAllocator::change_of_free(const Block* block, Neighbours free) {
+  const auto bytes = static_cast<int64_t>(block->size);
+  const auto asked = static_cast<int64_t>(block->requested);
+  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  const Block* const first = free.before ? block->prev->prev : block->prev;
+  const Block* const last = free.after ? block->next->next : block->next;
+  const int64_t merged = int64_t{free.before} + int64_t{free.after};
+  if (first != last) [[likely]]
+    return {bytes, asked, 1 - merged, 0};
+  return {bytes, asked, -merged, static_cast<int64_t>(block->segment()->size)};
 }
 
 // 6.3, 6.4. Null: there is none.
@@ -130,7 +147,7 @@ inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
     params.pool->search_count++;
   Block* block = first_fit(params);
   if (!block) return nullptr;
-  if (has(kOversize) && is_oversize_mismatch(params, block)) [[unlikely]]
+  if (is_oversize_mismatch(params, block)) [[unlikely]]
     return nullptr;
   shared_.addresses.make_room(block->address);
   take_from_free_set(block);

@@ -2,79 +2,95 @@
 // The statistics of one shard: cheap to move on a hit, exact together with those of the others.
 //
 // Note [Headroom]
-// Rationale: a hit moves seven statistics, each for its kind of pool and for all, each with a
-// current value, a peak and two sums.
-// Approach: for each row (small, large, all) a shard has a limit up to which it may go without
-// asking anybody, and `head = limit - current` is kept up, and by kind `freed`; one sign test over
-// all heads tells whether a limit would be passed. peaks.h says where limits come from, and how the
-// peak and the sums of the device follow from them. `all` is kept because its limit is one of its
-// own; its `freed` stays 0, since the kinds have it.
-// Invariants: head >= 0 outside of a call; all.current = small.current + large.current.
+// Rationale: a hit moves five statistics, each for its kind of pool and for all, each with a current
+// value, a peak and two sums.
+// Approach: for each row (small, large, all) a shard has a limit up to which it may go without asking
+// anybody, and `head = limit - current` is kept up, and by kind `freed`. peaks.h says where limits come
+// from, and how the peak and the sums of the device follow from them. `all` is kept because its limit
+// is one of its own; its `freed` stays 0, since the kinds have it.
+//   A plain segment of which a block is in use is occupied: its bytes are either active or those of
+// split free blocks. So split bytes follow from bytes as long as no segment becomes occupied or empty,
+// and a hit need not move them. In the place of their head a row keeps `span`, the head of the bytes
+// that leaves no headroom for split bytes: split bytes are within their limit where head <= span.
+//   Active blocks are the allocated blocks and those whose free waits; the latter are counted apart
+// (ActiveCounts in peaks.h), because none waits while hits are possible.
+// Invariants: no headroom is below 0 outside of a call; all.current = small.current + large.current.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/sums.h"
+
 namespace cachalot {
 
 class Counters {
  public:
-  // In pairs, because two move with one instruction.
-  enum Counter {
-    kCount,
-    kBytes,
-    kSplit,
-    kSplitBytes,
-    kActive,
-    kActiveBytes,
-    kRequested,
-    kOversize,
-    kCounters
-  };
+  enum Counter { kCount, kSplit, kBytes, kSplitBytes, kRequested, kOversize, kCounters };
   enum RowName { kSmall, kLarge, kAll, kRowCount };
-  using Values = int64_t[kCounters];
+  using Values = std::array<int64_t, kCounters>;
 
   struct alignas(64) Row {
-    Values head = {};
+    Values head = {};  // of kSplitBytes: the span
     Values freed = {};
     Values limit = {};
 
-    int64_t current(size_t counter) const { return limit[counter] - head[counter]; }
+    int64_t headroom(size_t counter) const {
+      return counter == kSplitBytes ? head[kSplitBytes] - head[kBytes] : head[counter];
+    }
+    int64_t current(size_t counter) const { return limit[counter] - headroom(counter); }
+    void add_headroom(size_t counter, int64_t by) {
+      head[counter] += by;
+      if (counter == kBytes) head[kSplitBytes] += by;
+    }
     // Moves the limit, and with it what is left below it.
     void raise_limit(size_t counter, int64_t by) {
       limit[counter] += by;
-      head[counter] += by;
+      add_headroom(counter, by);
     }
   };
   using Rows = std::array<Row, kRowCount>;
 
-  // What moves together, up or down. Of a free that is carried out at once: all of it.
-  struct HandOut {
+  // What a hand-out or a free changes. Of a free the bytes go down.
+  struct Change {
     int64_t bytes;
     int64_t requested;
-    int64_t split_count;  // goes either way
-    int64_t split_bytes;
+    int64_t split;     // the number of split free blocks goes up by it
+    int64_t occupied;  // bytes of a segment that becomes occupied or empty, of the block if it is
+                       // expandable; 0: none
     int64_t oversize = 0;  // 0 on a hit
+
+    int64_t split_bytes() const {
+      return occupied - bytes;
+    }  // of a hand-out; a free has the opposite
   };
   struct Move {
-    alignas(16) Values by;
+    Values by;
+    // Blocks that are freed and stay active, and their bytes.
+    int64_t waiting = 0;
+    int64_t waiting_bytes = 0;
   };
-  static Move handing_out(const HandOut& change);
-  static Move giving_back(const HandOut& change);  // the caller freed a block; it stays active
-  static Move completing(const HandOut& change);   // a freed block is active no longer
-  static Move giving_back_and_completing(const HandOut& change);
+  static Move handing_out(const Change& change);
+  static Move giving_back(const Change& change);  // the caller freed a block; it stays active
+  static Move completing(const Change& change);   // such a block is active no longer
+  static Move freeing(const Change& change);      // both at once
 
-  // The quick forms, without `oversize`. False: a limit would be passed; nothing has changed.
-  bool hand_out(bool is_small, const HandOut& change);
-  bool give_back_and_complete(bool is_small, const HandOut& change);
+  // The quick forms, without `oversize`, for what is neither a whole plain segment nor becomes one: a
+  // piece of a plain segment, or a block of an expandable one. kind: a row of these counters. False: a
+  // limit would be passed; nothing has changed.
+  //   leaves_rest: a part of the free block stays free. merged: the number of free neighbours.
+  bool hand_out_piece(Row& kind, int64_t bytes, int64_t requested, bool leaves_rest);
+  bool free_piece(Row& kind, int64_t bytes, int64_t requested, int64_t merged);
+  bool hand_out_expandable(Row& kind, int64_t bytes, int64_t requested);
+  void free_expandable(Row& kind, int64_t bytes, int64_t requested);
   // The general form.
   bool move(bool is_small, const Move& move) { return this->move(is_small, move, alone_); }
   // may_raise: limits that would be passed are raised.
   bool move(bool is_small, const Move& move, bool may_raise);
 
   // So many rounds of a free and a hand-out of the same: only the sums move.
-  void add_rounds(bool is_small, const HandOut& change, int64_t rounds);
+  void add_rounds(bool is_small, const Change& change, int64_t rounds);
 
   // Whether nobody else has headroom: then the limits are the peaks, and are raised where they are
   // passed.
@@ -91,94 +107,113 @@ class Counters {
   static RowName kind_of(bool is_small) { return is_small ? kSmall : kLarge; }
 
  private:
-  using Pair [[gnu::vector_size(16), gnu::may_alias]] = int64_t;
-  using UnsignedPair [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;  // of sums, which wrap
-
-  // pre: first is even.
-  static Pair& pair(Values& values, Counter first) {
-    return *reinterpret_cast<Pair*>(&values[first]);
+  // Moves up what each hand-out moves. False: a limit would be passed; nothing has changed.
+  bool take(Row& kind, int64_t bytes, int64_t requested);
+  static bool take_from(Row& row, int64_t bytes, int64_t requested);
+  bool raise_or_give_back(Row& kind, int64_t bytes, int64_t requested);
+  void give(Row& kind, int64_t bytes, int64_t requested);
+  bool raise_split(Row& kind, int64_t bytes, int64_t split);
+  static void add_to_freed(Row& kind, Counter counter, int64_t by) {
+    kind.freed[counter] = wrapping_add(kind.freed[counter], by);
   }
-  static UnsignedPair& unsigned_pair(Values& values, Counter first) {
-    return *reinterpret_cast<UnsignedPair*>(&values[first]);
-  }
-  // Moves a pair of a kind and of all up; the signs of what is returned tell whether a limit was
-  // passed.
-  Pair raise(Row& kind, Counter first, Pair by) {
-    Pair& head = pair(kind.head, first);
-    Pair& all_head = pair(rows_[kAll].head, first);
-    head -= by;
-    all_head -= by;
-    return head | all_head;
-  }
-  void lower(Row& kind, Counter first, Pair by) {
-    pair(kind.head, first) += by;
-    pair(rows_[kAll].head, first) += by;
-    unsigned_pair(kind.freed, first) += reinterpret_cast<UnsignedPair>(by);
-  }
-  static void count_lost_splits(Row& kind, Pair by) {
-    unsigned_pair(kind.freed, kSplit) -= reinterpret_cast<UnsignedPair>(by & (by < 0));
-  }
-  static bool any_negative(Pair signs) { return (signs[0] | signs[1]) < 0; }
   void raise_limits(Row& kind);
 
   Rows rows_;
   bool alone_ = false;
 };
 
-inline bool Counters::hand_out(bool is_small, const HandOut& change) {
-  Row& kind = rows_[kind_of(is_small)];
-  const Pair block{1, change.bytes};
-  const Pair requested{change.requested, 0};
-  const Pair split{change.split_count, change.split_bytes};
-  const Pair signs = raise(kind, kCount, block) | raise(kind, kActive, block) |
-                     raise(kind, kRequested, requested) | raise(kind, kSplit, split);
-  if (any_negative(signs)) [[unlikely]] {
-    if (!alone_) {
-      raise(kind, kCount, -block);
-      raise(kind, kActive, -block);
-      raise(kind, kRequested, -requested);
-      raise(kind, kSplit, -split);
-      return false;
-    }
-    raise_limits(kind);
+// Ends at the first head that falls below 0, so that raise_or_give_back() knows how far it came.
+[[gnu::always_inline]] inline bool Counters::take_from(Row& row, int64_t bytes, int64_t requested) {
+  const auto lower = [](int64_t& head, int64_t by) {
+    head -= by;
+    return head >= 0;
+  };
+  return lower(row.head[kCount], 1) && lower(row.head[kBytes], bytes) &&
+         lower(row.head[kRequested], requested);
+}
+
+[[gnu::always_inline]] inline bool Counters::take(Row& kind, int64_t bytes, int64_t requested) {
+  if (take_from(kind, bytes, requested) && take_from(rows_[kAll], bytes, requested)) [[likely]]
+    return true;
+  return raise_or_give_back(kind, bytes, requested);
+}
+
+[[gnu::always_inline]] inline void Counters::give(Row& kind, int64_t bytes, int64_t requested) {
+  for (Row* row : {&kind, &rows_[kAll]}) {
+    row->head[kCount]++;
+    row->head[kBytes] += bytes;
+    row->head[kRequested] += requested;
   }
-  count_lost_splits(kind, split);
+  add_to_freed(kind, kCount, 1);
+  add_to_freed(kind, kBytes, bytes);
+  add_to_freed(kind, kRequested, requested);
+}
+
+// Bytes that are handed out were those of split free blocks, so the span stays.
+[[gnu::always_inline]] inline bool Counters::hand_out_piece(Row& kind, int64_t bytes,
+                                                            int64_t requested, bool leaves_rest) {
+  if (!take(kind, bytes, requested)) [[unlikely]]
+    return false;
+  if (!leaves_rest) {
+    kind.head[kSplit]++;
+    rows_[kAll].head[kSplit]++;
+    add_to_freed(kind, kSplit, 1);
+  }
+  add_to_freed(kind, kSplitBytes, bytes);
   return true;
 }
 
-inline bool Counters::give_back_and_complete(bool is_small, const HandOut& change) {
-  Row& kind = rows_[kind_of(is_small)];
-  const Pair split{change.split_count, change.split_bytes};
-  if (any_negative(raise(kind, kSplit, split))) [[unlikely]] {
-    if (!alone_) {
-      raise(kind, kSplit, -split);
-      return false;
-    }
-    raise_limits(kind);
+[[gnu::always_inline]] inline bool Counters::free_piece(Row& kind, int64_t bytes, int64_t requested,
+                                                        int64_t merged) {
+  Row& all = rows_[kAll];
+  const int64_t split = 1 - merged;
+  const bool is_within = kind.head[kBytes] + bytes <= kind.head[kSplitBytes] &&
+                         all.head[kBytes] + bytes <= all.head[kSplitBytes];
+  const bool has_room = split <= 0 || (kind.head[kSplit] > 0 && all.head[kSplit] > 0);
+  if (!is_within || !has_room) [[unlikely]] {
+    if (!raise_split(kind, bytes, split)) return false;
   }
-  count_lost_splits(kind, split);
-  lower(kind, kCount, Pair{1, change.bytes});
-  lower(kind, kActive, Pair{1, change.bytes});
-  lower(kind, kRequested, Pair{change.requested, 0});
+  if (split != 0) {
+    kind.head[kSplit] -= split;
+    all.head[kSplit] -= split;
+    if (split < 0) add_to_freed(kind, kSplit, -split);
+  }
+  give(kind, bytes, requested);
   return true;
 }
 
-inline Counters::Move Counters::handing_out(const HandOut& change) {
-  return {{1, change.bytes, change.split_count, change.split_bytes, 1, change.bytes,
-           change.requested, change.oversize}};
+// Expandable segments have no split bytes, so the span moves with the head of the bytes.
+[[gnu::always_inline]] inline bool Counters::hand_out_expandable(Row& kind, int64_t bytes,
+                                                                 int64_t requested) {
+  if (!take(kind, bytes, requested)) [[unlikely]]
+    return false;
+  kind.head[kSplitBytes] -= bytes;
+  rows_[kAll].head[kSplitBytes] -= bytes;
+  return true;
 }
 
-inline Counters::Move Counters::giving_back(const HandOut& change) {
-  return {{-1, -change.bytes, 0, 0, 0, 0, 0, -change.oversize}};
+[[gnu::always_inline]] inline void Counters::free_expandable(Row& kind, int64_t bytes,
+                                                             int64_t requested) {
+  give(kind, bytes, requested);
+  kind.head[kSplitBytes] += bytes;
+  rows_[kAll].head[kSplitBytes] += bytes;
 }
 
-inline Counters::Move Counters::completing(const HandOut& change) {
-  return {{0, 0, change.split_count, change.split_bytes, -1, -change.bytes, -change.requested, 0}};
+inline Counters::Move Counters::handing_out(const Change& change) {
+  return {{1, change.split, change.bytes, change.split_bytes(), change.requested, change.oversize}};
 }
 
-inline Counters::Move Counters::giving_back_and_completing(const HandOut& change) {
-  return {{-1, -change.bytes, change.split_count, change.split_bytes, -1, -change.bytes,
-           -change.requested, -change.oversize}};
+inline Counters::Move Counters::giving_back(const Change& change) {
+  return {{-1, 0, -change.bytes, 0, 0, -change.oversize}, 1, change.bytes};
+}
+
+inline Counters::Move Counters::completing(const Change& change) {
+  return {{0, change.split, 0, -change.split_bytes(), -change.requested, 0}, -1, -change.bytes};
+}
+
+inline Counters::Move Counters::freeing(const Change& change) {
+  return {{-1, change.split, -change.bytes, -change.split_bytes(), -change.requested,
+           -change.oversize}};
 }
 
 }  // namespace cachalot

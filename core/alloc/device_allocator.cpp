@@ -58,8 +58,6 @@ void DeviceAllocator::update_duties() {
   if (marked_captures_ > 0) duties |= kMarkedCapture;
   if (recording_ || !observers_->trace.empty()) duties |= kTracing;
   if (limit_ != kUnlimited && settings_.garbage_collection_threshold > 0) duties |= kAging;
-  if (settings_.max_split_size != kUnlimited) duties |= kOversize;
-  if (settings_.expandable_segments) duties |= kExpandable;
   for (const uint64_t divisions : settings_.roundup_power2_divisions) {
     if (divisions > 1) duties |= kRounding;
   }
@@ -72,6 +70,10 @@ void DeviceAllocator::update_duties() {
   if (!stale_uses_.empty()) duties |= kStaleUses;
   if (lasting_duties_ & kTenants) tenants().set_limit(limit_);
   duties_.set(duties | lasting_duties_);
+  hit_rules_ = {.oversize = settings_.max_split_size,
+                .is_expandable = settings_.expandable_segments,
+                .least_remainder = {least_remainder(false, settings_.expandable_segments),
+                                    least_remainder(true, settings_.expandable_segments)}};
 }
 
 // ---- Block objects
@@ -98,8 +100,11 @@ void DeviceAllocator::add_blocks(Shard& shard, Block* last) {
 Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
   if (Shelf* found = pool.find(stream)) return *found;
   StreamEntry& entry = entry_for(stream);
+  Counters& counters = entry.shard->account.counters;
   Shelf& shelf =
-      pool.shelves.try_emplace(stream, &pool, &entry, pool.is_small, rules_.ties_by_segment_number)
+      pool.shelves
+          .try_emplace(stream, &pool, &entry, &counters.row(Counters::kind_of(pool.is_small)),
+                       pool.is_small, rules_.ties_by_segment_number)
           .first->second;
   entry.shelves++;
   if (!pool.owner) entry.default_shelves[pool.is_small] = &shelf;
@@ -169,7 +174,7 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(StreamEntry* entry,
   params.current_stream = request.current_stream;
   params.entry = entry;
   params.pool = &pool_for(params.size, request.stream);
-  params.expandable = has(kExpandable) && !has_source(*params.pool);
+  params.expandable = settings_.expandable_segments && !has_source(*params.pool);
   params.context = context;
   return params;
 }
@@ -294,26 +299,25 @@ bool DeviceAllocator::is_oversize_mismatch(const AllocParams& params, const Bloc
   return block->size >= params.size + settings_.max_non_split_rounding_size;
 }
 
+// 7.2. What is left of a block is split off from this size on.
+uint64_t DeviceAllocator::least_remainder(bool is_small, bool is_expandable) {
+  return is_small || is_expandable ? kMinBlockSize : kSmallSize + kMinBlockSize;
+}
+
 inline bool DeviceAllocator::should_split(const AllocParams& params, const Block* block) const {
-  if (params.pool->no_split) return false;
+  const bool is_small = params.pool->is_small;
   const uint64_t remainder = block->size - params.size;
-  if (params.pool->is_small || params.expandable) return remainder >= kMinBlockSize;
-  return params.size < settings_.max_split_size && remainder > kSmallSize;
+  if (params.pool->no_split || remainder < least_remainder(is_small, params.expandable))
+    return false;
+  return is_small || params.expandable || params.size < settings_.max_split_size;
 }
 
 // Null: refused by the counters, and nothing has changed. pre: the shard; a block in no set.
 inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams& params,
                                                  bool split) {
-  const bool was_split = block->is_split();
-  const bool is_plain = !block->is(Block::kExpandable);
   const uint64_t size = split ? params.size : block->size;
-  const auto bytes = static_cast<int64_t>(size);
-  Counters::HandOut change{bytes, static_cast<int64_t>(params.requested), 0, 0, oversize_of(size)};
-  if (is_plain) {  // 5.1
-    const auto remaining = static_cast<int64_t>(block->size) - bytes;
-    change.split_count = int64_t{split} - int64_t{was_split};
-    change.split_bytes = was_split ? -bytes : remaining;
-  }
+  Counters::Change change = change_of_hand_out(block, size, params.requested, split);
+  change.oversize = oversize_of(size);
   Shard& shard = params.shard();
   if (!count(shard, params.pool->is_small, Counters::handing_out(change))) return nullptr;
   if (shard.keeps_for != 0) [[unlikely]]
@@ -368,9 +372,8 @@ bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
   return true;
 }
 
-Counters::HandOut DeviceAllocator::change_by_any_free(const Block* block, Neighbours free) const {
-  Counters::HandOut change = change_by_free(block, free);
-  if (block->is(Block::kExpandable)) change.split_count = change.split_bytes = 0;
+Counters::Change DeviceAllocator::change_of_any_free(const Block* block, Neighbours free) const {
+  Counters::Change change = change_of_free(block, free);
   change.oversize = oversize_of(block->size);
   return change;
 }
@@ -379,8 +382,7 @@ Counters::HandOut DeviceAllocator::change_by_any_free(const Block* block, Neighb
 // no other stream uses.
 bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
   const Neighbours free = free_neighbours(block);
-  const Counters::HandOut change = change_by_any_free(block, free);
-  if (!count(shard, shelf_of(block).is_small, Counters::giving_back_and_completing(change)))
+  if (!count(shard, shelf_of(block).is_small, Counters::freeing(change_of_any_free(block, free))))
     return false;
   if (shard.keeps_for != 0) [[unlikely]]
     keep_before_free(shard, block, free);
@@ -397,8 +399,9 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   if (block->is(Block::kRecorded)) reserve_deferral();
   block->clear(Block::kUsed);
   block->clear(Block::kIdle);
-  const Counters::HandOut change{static_cast<int64_t>(block->size), 0, 0, 0,
-                                 oversize_of(block->size)};
+  if (!peaks_.has_waiting()) peaks_.begin_waiting(sums());
+  const Counters::Change change{static_cast<int64_t>(block->size), 0, 0, 0,
+                                oversize_of(block->size)};
   count(*shelf.shard, shelf.is_small, Counters::giving_back(change));
   trace(Action::kFreeRequested, block->address, block->requested, shelf.stream, *shelf.pool,
         context ? context : block->detail().context);
@@ -431,7 +434,7 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
         context ? context : block->detail().context);
   if (has(kContexts)) block->detail().context = kNoContext;
   const Neighbours free = free_neighbours(block);
-  count(*shelf.shard, shelf.is_small, Counters::completing(change_by_any_free(block, free)));
+  count(*shelf.shard, shelf.is_small, Counters::completing(change_of_any_free(block, free)));
   merge_with(*shelf.shard, block, free);
   put_into_free_set(block);
 }

@@ -180,6 +180,13 @@ class DeviceAllocator : private Duty {
     bool after;
   };
 
+  // What the settings in force say of hits. Changes under the whole device.
+  struct HitRules {
+    uint64_t oversize = kUnlimited;  // hand-outs and frees of so large a block are no hits (6.6)
+    bool is_expandable = false;
+    uint64_t least_remainder[2] = {};  // by is_small
+  };
+
   enum class Obtain { kFirst, kRetry };
   class Hold;
   class Unlocked;
@@ -193,12 +200,15 @@ class DeviceAllocator : private Duty {
   Address allocate_usual(StreamEntry& entry, uint64_t requested, Stream stream,
                          bool shares_account);
   Address allocate_sharing(StreamEntry& entry, uint64_t requested, Stream stream);
-  bool put_back_sharing(Shard& shard, Block* block);
+  bool free_sharing(Shard& shard, Block* block);
   bool free_usual(Shard& shard, Block* block);
   // Before anything that walks, releases, counts or changes what a hit does not.
   void settle(Shard& shard);
   static void count_rounds(Shard& shard, Block* block, int64_t rounds);
-  bool put_back(Shard& shard, Block* block, bool shares_account);
+  bool put_back(Shard& shard, Block* block);
+  static bool count_free_of_other(Shard& shard, Block* block, Neighbours free);
+  static bool count_hand_out_of_other(Shard& shard, Block* block, uint64_t size, uint64_t requested,
+                                      bool splits);
 
   // hold.cpp
   void collect(uint64_t last);
@@ -229,6 +239,7 @@ class DeviceAllocator : private Duty {
   Block* skip_expandable(const Shelf& shelf, Block* block) const;
   bool is_oversize_mismatch(const AllocParams& params, const Block* block) const;
   bool should_split(const AllocParams& params, const Block* block) const;
+  static uint64_t least_remainder(bool is_small, bool is_expandable);
   Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
   static Block* split_front(Shard& shard, Block* block, uint64_t size);
   void free_locked(Block* block, Stream current_stream, ContextId context);
@@ -236,8 +247,10 @@ class DeviceAllocator : private Duty {
   bool count(Shard& shard, bool is_small, const Counters::Move& move);
   int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
   static Neighbours free_neighbours(const Block* block);
-  static Counters::HandOut change_by_free(const Block* block, Neighbours free);
-  Counters::HandOut change_by_any_free(const Block* block, Neighbours free) const;
+  static Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
+                                             bool splits);
+  static Counters::Change change_of_free(const Block* block, Neighbours free);
+  Counters::Change change_of_any_free(const Block* block, Neighbours free) const;
   void merge_with(Shard& shard, Block* block, Neighbours free);
   static bool can_absorb(const Block* block, const Block* neighbour);
   void take_from_its_set(Block* block);
@@ -425,6 +438,7 @@ class DeviceAllocator : private Duty {
 
   // Read by every call, and seldom written.
   Duties duties_;
+  HitRules hit_rules_;
   SharedState& shared_;
   Driver& driver_;
   const Rules& rules_;

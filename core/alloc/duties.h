@@ -20,8 +20,6 @@ struct Duty {
     kMarkedCapture = 4,  // R10
     kTracing = 8,        // history is recorded or observed
     kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
-    kOversize = 32,      // max_split_size is finite
-    kExpandable = 64,    // the option is on
     kRounding = 128,     // sizes are rounded by divisions
     kLabels = 256,
     kContexts = 512,    // blocks may keep contexts; stays once they did

@@ -12,54 +12,83 @@ namespace cachalot {
 
 // See Note [Kept free].
 [[gnu::noinline]] inline void DeviceAllocator::settle(Shard& shard) {
-  Block* const block = std::exchange(shard.last.handed_out, nullptr);
-  if (const int64_t rounds = std::exchange(shard.last.rounds, 0))
-    count_rounds(shard, block, rounds);
+  const KeptFree last = std::exchange(shard.last, {});
+  if (last.rounds() != 0) count_rounds(shard, last.handed_out, last.rounds());
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  if (std::exchange(shard.last.kept, false)) put_back(shard, block, false);
+  if (last.is_kept()) put_back(shard, last.handed_out);
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
 inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t rounds) {
-  Block* const next = block->next;
-  Counters::HandOut change{static_cast<int64_t>(block->size),
-                           static_cast<int64_t>(block->requested), 0, 0};
-  if (next->is_free()) {
-    const bool was_whole = next->next == block->prev;
-    change.split_count = was_whole ? 1 : 0;
-    change.split_bytes = was_whole ? static_cast<int64_t>(next->size) : -change.bytes;
-    // The object of the freed block became the remainder each time, and shows what was asked of it.
-    next->requested = block->requested;
-  } else if (block->is_split()) {
-    change.split_count = -1;
-    change.split_bytes = -change.bytes;
-  }
+  const Neighbours free = free_neighbours(block);
+  Counters::Change change = change_of_free(block, free);
+  // The object of the freed block became the remainder each time, and shows what was asked of it.
+  if (free.after) block->next->requested = block->requested;
   shard.account.counters.add_rounds(shelf_of(block).is_small, change, rounds);
 }
 
-// False: refused by the counters. pre: a plain block that the caller freed.
-[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block,
-                                                             bool shares_account) {
+// False (here and below): refused by the counters. pre: a mapped block that the caller freed, of a size
+// that is not oversize.
+[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
   Shelf& shelf = shelf_of(block);
-  const Neighbours free = free_neighbours(block);
-  const Counters::HandOut change = change_by_free(block, free);
-  Account& account = shard.account;
-  const bool is_counted = shares_account
-                              ? peaks_.give_back_and_complete(account, shelf.is_small, change)
-                              : account.counters.give_back_and_complete(shelf.is_small, change);
+  Block* const previous = block->prev;
+  Block* const next = block->next;
+  const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
+  const Block* const first = free.before ? previous->prev : previous;
+  const Block* const last = free.after ? next->next : next;
+  bool is_counted = false;
+  if (first != last && !block->is(Block::kExpandable)) [[likely]] {
+    is_counted = shard.account.counters.free_piece(
+        *shelf.counters, static_cast<int64_t>(block->size), static_cast<int64_t>(block->requested),
+        int64_t{free.before} + int64_t{free.after});
+  } else {
+    is_counted = count_free_of_other(shard, block, free);
+  }
   if (!is_counted) [[unlikely]]
     return false;
   block->clear(Block::kUsed);
-  merge_with(shard, block, free);
+  if (free.before) {
+    shelf.free.remove(previous);
+    absorb_previous(shard, block);
+  }
+  if (free.after) {
+    shelf.free.remove(next);
+    absorb_next(shard, block);
+  }
   shelf.free.insert(block);
   return true;
+}
+
+// A block that is alone in its segment, or of an expandable one.
+[[gnu::noinline]] inline bool DeviceAllocator::count_free_of_other(Shard& shard, Block* block,
+                                                                   Neighbours free) {
+  const Shelf& shelf = shelf_of(block);
+  Counters& counters = shard.account.counters;
+  if (!block->is(Block::kExpandable))
+    return counters.move(shelf.is_small, Counters::freeing(change_of_free(block, free)));
+  counters.free_expandable(*shelf.counters, static_cast<int64_t>(block->size),
+                           static_cast<int64_t>(block->requested));
+  return true;
+}
+
+[[gnu::noinline]] inline bool DeviceAllocator::count_hand_out_of_other(Shard& shard, Block* block,
+                                                                       uint64_t size,
+                                                                       uint64_t requested,
+                                                                       bool splits) {
+  const Shelf& shelf = shelf_of(block);
+  Counters& counters = shard.account.counters;
+  if (block->is(Block::kExpandable))
+    return counters.hand_out_expandable(*shelf.counters, static_cast<int64_t>(size),
+                                        static_cast<int64_t>(requested));
+  return counters.move(shelf.is_small,
+                       Counters::handing_out(change_of_hand_out(block, size, requested, splits)));
 }
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
   StreamEntry* const entry = streams_.find(stream);
-  if (!entry || !duties_.none()) [[unlikely]]
+  if (!entry) [[unlikely]]
     return 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
@@ -76,23 +105,30 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
                                                              Address address) {
   shard.lock.lock();
-  // Expandable blocks, recorded uses and memory that was idle have flags of their own, so one
-  // comparison tells it all.
-  const bool is_usual =
-      duties_.none() && block->address == address && block->flags() == Block::kUsed;
+  // Recorded uses and memory that was idle have flags of their own, so one comparison tells it all.
+  const bool is_usual = duties_.none() && block->address == address &&
+                        (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
   const bool is_freed = is_usual && free_usual(shard, block);
   shard.lock.unlock();
   return is_freed;
 }
 
-// Out of line, so that the usual case has no call that its registers must survive.
+// The shard uses the shared account, and keeps no free.
 [[gnu::noinline]] inline Address DeviceAllocator::allocate_sharing(StreamEntry& entry,
                                                                    uint64_t requested,
                                                                    Stream stream) {
   return allocate_usual(entry, requested, stream, true);
 }
-[[gnu::noinline]] inline bool DeviceAllocator::put_back_sharing(Shard& shard, Block* block) {
-  return put_back(shard, block, true);
+[[gnu::noinline]] inline bool DeviceAllocator::free_sharing(Shard& shard, Block* block) {
+  const Shelf& shelf = shelf_of(block);
+  const Neighbours free = free_neighbours(block);
+  if (!peaks_.move_on_a_hit(shard.account, shelf.is_small,
+                            Counters::freeing(change_of_free(block, free))))
+    return false;
+  block->clear(Block::kUsed);
+  merge_with(shard, block, free);
+  shelf_of(block).free.insert(block);
+  return true;
 }
 
 // 0: a miss. pre: requested is not 0.
@@ -105,33 +141,45 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   const bool is_small = size <= kSmallSize;
   Shelf* const shelf = entry.default_shelves[is_small];
   const bool is_of_stream = entry.stream.load(std::memory_order_relaxed) == stream;
-  if (!shelf || !shard.spare_blocks || !is_of_stream) [[unlikely]]
+  if (!shelf || !is_of_stream) [[unlikely]]
     return 0;
   KeptFree& kept = shard.last;
-  Block* const last = kept.handed_out;
-  if (kept.kept && last->requested == requested && last->segment()->shelf == shelf) {
-    kept.kept = false;
-    kept.rounds++;
-    last->set(Block::kUsed);
-    return last->address;
-  }
-  if (!kept.is_settled()) [[unlikely]]
+  if (!kept.is_settled()) [[unlikely]] {
+    Block* const last = kept.handed_out;
+    if (kept.is_kept() && last->requested == requested && last->segment()->shelf == shelf) {
+      kept.hand_out_again();
+      last->set(Block::kUsed);
+      return last->address;
+    }
     settle(shard);
+  }
   Block* block = shelf->free.first_at_least(size);
-  if (!block || block->is(Block::kExpandable)) [[unlikely]]
+  if (!block) [[unlikely]]
+    return 0;
+  if (block->is(Block::kExpandable)) [[unlikely]] {
+    if (!hit_rules_.is_expandable) return 0;
+    block = step_to_smaller_reach(*shelf, block);
+  }
+  if (block->size >= hit_rules_.oversize) [[unlikely]]
     return 0;
   const AddressTable::Place place = shared_.addresses.place(block->address);
   if (!place.has_room()) [[unlikely]]
     return 0;
-  const bool was_split = block->is_split();
-  const uint64_t remaining = block->size - size;
-  const bool splits = remaining > (is_small ? kMinBlockSize - 1 : kSmallSize);
-  const auto taken = static_cast<int64_t>(splits ? size : block->size);
-  const Counters::HandOut change{taken, static_cast<int64_t>(requested),
-                                 int64_t{splits} - int64_t{was_split},
-                                 was_split ? -taken : static_cast<int64_t>(splits ? remaining : 0)};
-  const bool is_counted = shares_account ? peaks_.hand_out(shard.account, is_small, change)
-                                         : shard.account.counters.hand_out(is_small, change);
+  const bool splits = block->size - size >= hit_rules_.least_remainder[is_small];
+  if (splits && !shard.spare_blocks) [[unlikely]]
+    return 0;
+  const uint64_t taken = splits ? size : block->size;
+  bool is_counted = false;
+  if (shares_account) {
+    is_counted = peaks_.move_on_a_hit(
+        shard.account, is_small,
+        Counters::handing_out(change_of_hand_out(block, taken, requested, splits)));
+  } else if (block->is_split() && !block->is(Block::kExpandable)) [[likely]] {
+    is_counted = shard.account.counters.hand_out_piece(
+        *shelf->counters, static_cast<int64_t>(taken), static_cast<int64_t>(requested), splits);
+  } else {
+    is_counted = count_hand_out_of_other(shard, block, taken, requested, splits);
+  }
   if (!is_counted) [[unlikely]]
     return 0;
   shelf->free.remove(block);
@@ -143,24 +191,54 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   kept.handed_out = shares_account ? nullptr : block;
   block->set(Block::kUsed);
   block->requested = requested;
-  AddressTable::set(place, block->address, BlockArena::number_of(block));
+  AddressTable::set(place, BlockArena::number_of(block));
   return block->address;
 }
 
-// False: refused by the counters. pre: no duty is set; a plain block that is used, and by no other
-// stream.
+// False: refused by the counters, or oversize. pre: no duty is set; a block that is used, and by no
+// other stream.
 [[gnu::always_inline]] inline bool DeviceAllocator::free_usual(Shard& shard, Block* block) {
-  if (shard.account.is_shared) return put_back_sharing(shard, block);
-  if (block == shard.last.handed_out) {
+  if (block->size >= hit_rules_.oversize) [[unlikely]]
+    return false;
+  if (shard.account.is_shared) return free_sharing(shard, block);
+  KeptFree& kept = shard.last;
+  if (block == kept.handed_out) {
     block->clear(Block::kUsed);
-    shard.last.kept = true;
+    kept.keep();
     return true;
   }
   // While this block is used, so that no neighbour takes it in.
-  if (!shard.last.is_settled()) [[unlikely]]
+  if (!kept.is_settled()) [[unlikely]]
     settle(shard);
-  shard.last.handed_out = nullptr;
-  return put_back(shard, block, false);
+  kept.handed_out = nullptr;
+  return put_back(shard, block);
+}
+
+// ---- The same, of the device or the block that a call names
+
+// What the address table names for an address; the device checks the guess.
+[[gnu::always_inline]] inline BlockArena::Located Allocator::find(Address address) const {
+  const SharedState& shared = *shared_;
+  const uint32_t number = shared.addresses.find(address);
+  if (number == 0) [[unlikely]]
+    return {nullptr, nullptr};
+  return shared.arena.locate(number);
+}
+
+// No stream has an entry under the per-thread handle, which means another stream on each thread.
+[[gnu::always_inline]] inline Address Allocator::try_allocate(uint64_t size, int device,
+                                                              Stream stream) {
+  const auto index = static_cast<uint32_t>(device);
+  const bool is_usual =
+      index < devices_with_hits_.load(std::memory_order_relaxed) && size - 1 < kTooLarge - 1;
+  return is_usual ? devices_[index]->try_allocate(size, stream) : 0;
+}
+
+[[gnu::always_inline]] inline bool Allocator::try_free(Address address) {
+  if (devices_with_hits_.load(std::memory_order_relaxed) == 0) [[unlikely]]
+    return false;
+  const auto [shard, block] = find(address);
+  return block && shard->device->try_free(*shard, block, address);
 }
 
 }  // namespace cachalot

@@ -21,12 +21,23 @@
 
 namespace cachalot {
 
-struct KeptFree {
+class KeptFree {
+ public:
   Block* handed_out = nullptr;  // the last one, if nothing has happened since
-  bool kept = false;
-  int64_t rounds = 0;
 
-  bool is_settled() const { return !kept && rounds == 0; }
+  bool is_settled() const { return state_ == 0; }
+  bool is_kept() const { return (state_ & kKept) != 0; }
+  int64_t rounds() const { return static_cast<int64_t>(state_ / kRound); }
+  // pre: it is not kept.
+  void keep() { state_ += kKept; }
+  // pre: it is kept.
+  void hand_out_again() { state_ += kRound - kKept; }
+
+ private:
+  static constexpr uint64_t kKept = 1;
+  static constexpr uint64_t kRound = 2;
+
+  uint64_t state_ = 0;  // the rounds, and whether it is kept: one test tells that there is neither
 };
 
 }  // namespace cachalot

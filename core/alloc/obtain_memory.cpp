@@ -48,7 +48,7 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   if (may_release) {
     Block* block = nullptr;
     if (try_mempool_fallback(params, &block)) return block;
-    if (has(kOversize) && release_available_cached_blocks(params)) {
+    if (settings_.max_split_size != kUnlimited && release_available_cached_blocks(params)) {
       if (mend_search(params, &block)) return block;
       if ((block = alloc_block(params, Obtain::kFirst, hold))) return block;
     }

@@ -68,26 +68,21 @@ void Peaks::take_own_account(Account& account) {
 // ---- Moving
 
 // A hit saw no duty, but one may have been set before it had the lock: see Note [Pictures].
-template <class Move>
-inline bool Peaks::move_shared_on_a_hit(Account& account, Move move) {
+bool Peaks::move_on_a_hit(Account& account, bool is_small, const Counters::Move& move) {
   const bool met_others = !lock_order();
-  const bool has_moved = duties_.none() && move();
+  const bool has_moved = duties_.none() && shared_.move(is_small, move);
   if (has_moved) note_use_of_shared(account, met_others);
   order_.unlock();
   return has_moved;
 }
 
-bool Peaks::hand_out(Account& account, bool is_small, const Counters::HandOut& change) {
-  return move_shared_on_a_hit(account, [&] { return shared_.hand_out(is_small, change); });
-}
-
-bool Peaks::give_back_and_complete(Account& account, bool is_small,
-                                   const Counters::HandOut& change) {
-  return move_shared_on_a_hit(account,
-                              [&] { return shared_.give_back_and_complete(is_small, change); });
-}
-
 bool Peaks::move(Account& account, bool is_small, const Counters::Move& move) {
+  if (!move_account(account, is_small, move)) return false;
+  if (active_counts_.are_apart() || move.waiting != 0) active_counts_.move(is_small, move);
+  return true;
+}
+
+bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& move) {
   if (account.counters.is_alone()) return account.counters.move(is_small, move);
   const Counters::RowName kind = Counters::kind_of(is_small);
   const bool met_others = !lock_order();
@@ -128,8 +123,9 @@ void Peaks::take_headroom(Account& account, Amounts* to) {
   for (size_t name = 0; name < kRowCount; name++) {
     Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
-      (*to)[name][counter] += row.head[counter];
-      row.raise_limit(counter, -row.head[counter]);
+      const int64_t headroom = row.headroom(counter);
+      (*to)[name][counter] += headroom;
+      row.raise_limit(counter, -headroom);
     }
   }
 }
@@ -164,7 +160,7 @@ bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counter
   int64_t signs = 0;
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     for (size_t counter = 0; counter < kCounters; counter++)
-      signs |= shared_.row(name).head[counter] - move.by[counter];
+      signs |= shared_.row(name).headroom(counter) - move.by[counter];
   }
   if (signs < 0 && !collected_) return false;
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
@@ -172,7 +168,7 @@ bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counter
     Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = move.by[counter];
-      reserve.raise_limit(counter, -std::min(by, reserve.head[counter]));
+      reserve.raise_limit(counter, -std::min(by, reserve.headroom(counter)));
       row.limit[counter] += by;
       if (name != Counters::kAll)
         row.freed[counter] = wrapping_add(row.freed[counter], -std::min<int64_t>(by, 0));
@@ -196,7 +192,8 @@ bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Coun
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     const Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
-      if (move.by[counter] - row.head[counter] > shared_.row(name).head[counter]) return false;
+      if (move.by[counter] - row.headroom(counter) > shared_.row(name).headroom(counter))
+        return false;
     }
   }
   for (size_t name = 0; name < kRowCount; name++) {
@@ -205,8 +202,8 @@ bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Coun
     Counters::Row& reserve = shared_.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = moves ? move.by[counter] : 0;
-      const int64_t missing = by + share_[name][counter] - row.head[counter];
-      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve.head[counter]);
+      const int64_t missing = by + share_[name][counter] - row.headroom(counter);
+      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve.headroom(counter));
       reserve.raise_limit(counter, -taken);
       row.raise_limit(counter, taken);
     }
@@ -259,7 +256,7 @@ void Peaks::lend() {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
       share_[name][counter] =
-          std::min(shared_.row(name).head[counter] * 2 / (3 * expected_active_), largest_share);
+          std::min(shared_.row(name).headroom(counter) * 2 / (3 * expected_active_), largest_share);
   }
 }
 
@@ -313,6 +310,8 @@ void Peaks::end_reading() {
   duties_.drop(kReading);
 }
 
+void Peaks::begin_waiting(const Sums& sums) { active_counts_.begin(sums.rows); }
+
 void Peaks::Sums::add(const Counters::Rows& other) {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++) {
@@ -344,8 +343,7 @@ void Peaks::write(const Sums& sums, Stats* stats) const {
   stats->requested_bytes = array(Counters::kRequested);
   stats->inactive_split = array(Counters::kSplit);
   stats->inactive_split_bytes = array(Counters::kSplitBytes);
-  stats->active = array(Counters::kActive);
-  stats->active_bytes = array(Counters::kActiveBytes);
+  active_counts_.write(stats);
   stats->oversize_allocations = stat(sums, Counters::kAll, Counters::kOversize);
 }
 
@@ -357,8 +355,9 @@ void Peaks::reset_peak() {
   for (size_t name = 0; name < kRowCount; name++) {
     Counters::Row& reserve = shared_.row(name);
     for (size_t counter = 0; counter < kCounters; counter++)
-      reserve.raise_limit(counter, -reserve.head[counter]);
+      reserve.raise_limit(counter, -reserve.headroom(counter));
   }
+  active_counts_.reset_peaks();
 }
 
 // What the shards have freed is set to 0 by the caller.
@@ -368,6 +367,7 @@ void Peaks::reset_accumulated(const Sums& sums) {
     for (size_t counter = 0; counter < kCounters; counter++)
       base_[name][counter] = sums.rows[name].current(counter);
   }
+  active_counts_.reset_accumulated();
 }
 
 }  // namespace cachalot

@@ -47,6 +47,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "alloc/active_counts.h"
 #include "alloc/counters.h"
 #include "alloc/duties.h"
 #include "alloc/stats.h"
@@ -85,8 +86,11 @@ class Peaks : private Duty {
   // Moves what the shard cannot by itself. False: nothing has changed; collect first.
   bool move(Account& account, bool is_small, const Counters::Move& move);
   // Hits of a shard that uses the shared account. False: nothing has changed.
-  bool hand_out(Account& account, bool is_small, const Counters::HandOut& change);
-  bool give_back_and_complete(Account& account, bool is_small, const Counters::HandOut& change);
+  bool move_on_a_hit(Account& account, bool is_small, const Counters::Move& move);
+  // Whether a freed block is still active. Before the first one, begin_waiting(): pre: the whole device.
+  bool has_waiting() const { return active_counts_.are_apart(); }
+  struct Sums;
+  void begin_waiting(const Sums& sums);
   // Whether its moves have to come here while kScarce is set.
   bool has_joined(const Account& account) const { return account.joined == collection(); }
 
@@ -136,6 +140,7 @@ class Peaks : private Duty {
   static constexpr int64_t kFewFrees = 8;
   using Amounts = std::array<std::array<int64_t, Counters::kCounters>, Counters::kRowCount>;
 
+  bool move_account(Account& account, bool is_small, const Counters::Move& move);
   bool lock_order();  // false: another thread had it
   void see_to_picture(Account& account);
   void keep_shared();
@@ -143,8 +148,6 @@ class Peaks : private Duty {
   void note_use_of_shared(Account& account, bool met_others);
   void give_own_account(Account& account);
   void take_own_account(Account& account);
-  template <class Move>
-  bool move_shared_on_a_hit(Account& account, Move move);
   static void take_headroom(Account& account, Amounts* to);
   void add_to_reserve(Amounts* amounts);
   void give_headroom_back(Account& account);
@@ -175,6 +178,7 @@ class Peaks : private Duty {
   std::atomic<uint64_t> reading_{0};
   uint64_t shared_kept_for_ = 0;
   Counters::Rows kept_shared_;
+  ActiveCounts active_counts_;
   Amounts base_{};  // current at the last reset of the sums
 };
 

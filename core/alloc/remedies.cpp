@@ -128,7 +128,7 @@ std::string DeviceAllocator::Remedies::without_limit() const {
 // 6.6.
 std::string DeviceAllocator::Remedies::without_oversize_rule() const {
   const Block* block = device_.first_fit(params_);
-  if (!block || !device_.has(kOversize) || !device_.is_oversize_mismatch(params_, block)) return "";
+  if (!block || !device_.is_oversize_mismatch(params_, block)) return "";
   return "CACHALOT_ALLOC_CONF without max_split_size_mb would have used the free block of " +
          format_size(block->size);
 }
@@ -142,8 +142,7 @@ std::string DeviceAllocator::Remedies::without_rounding() {
                                    : &device_.default_pools_[is_small];
   exact.segment_size = device_.segment_size_for(exact.size);
   const Block* block = device_.first_fit(exact);
-  const bool is_cached =
-      block && !(device_.has(kOversize) && device_.is_oversize_mismatch(exact, block));
+  const bool is_cached = block && !device_.is_oversize_mismatch(exact, block);
   if (!is_cached && !(has_room(exact) && !is_reserve_too_small())) return "";
   return "CACHALOT_ALLOC_CONF without roundup_power2_divisions would have made room: " +
          format_size(exact.size) + " was rounded up to " + format_size(params_.size);

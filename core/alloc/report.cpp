@@ -147,8 +147,7 @@ Reason DeviceAllocator::ReportTaker::reason_in_cache(const Block* block) const {
       params_->expandable && (!is_fallback || device_.rules_.mend_fallback_expandable);
   if (block->is(Block::kExpandable) && !may_be_expandable) return Reason::kExpandable;
   if (block->size < params_->size) return Reason::kTooSmall;
-  if (device_.has(kOversize) && device_.is_oversize_mismatch(*params_, block))
-    return Reason::kNotSplit;
+  if (device_.is_oversize_mismatch(*params_, block)) return Reason::kNotSplit;
   return Reason::kUsable;
 }
 
@@ -168,8 +167,7 @@ uint64_t DeviceAllocator::ReportTaker::bytes_to_trim(const Block* block) const {
 
 Outcome DeviceAllocator::ReportTaker::outcome(const Remedies& remedies) const {
   const Block* found = device_.first_fit(*params_);
-  if (found && !(device_.has(kOversize) && device_.is_oversize_mismatch(*params_, found)))
-    return Outcome::kFromCache;
+  if (found && !device_.is_oversize_mismatch(*params_, found)) return Outcome::kFromCache;
   if (remedies.has_own_source())
     return device_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
   if (!remedies.is_reserve_too_small() && remedies.has_room(*params_)) return Outcome::kFromDevice;

@@ -27,8 +27,8 @@ TEST(BlockArena, LeadsFromABlockToItsNumberAndBack) {
       const uint32_t number = BlockArena::number_of(block);
       ASSERT_NE(number, 0u) << "means that there is none";
       ASSERT_TRUE(numbers.insert(number).second);
-      ASSERT_EQ(arena.block(number), block);
-      ASSERT_EQ(arena.owner(number), owner_number(chunk));
+      ASSERT_EQ(arena.locate(number).block, block);
+      ASSERT_EQ(arena.locate(number).shard, owner_number(chunk));
     }
   }
 }
@@ -74,8 +74,8 @@ TEST(BlockArena, GrowsForSeveralThreadsAtATime) {
     for (Block* block : made[i]) {
       const uint32_t number = BlockArena::number_of(block);
       ASSERT_TRUE(numbers.insert(number).second);
-      ASSERT_EQ(arena.block(number), block);
-      ASSERT_EQ(arena.owner(number), owner_number(i + 1));
+      ASSERT_EQ(arena.locate(number).block, block);
+      ASSERT_EQ(arena.locate(number).shard, owner_number(i + 1));
     }
   }
 }

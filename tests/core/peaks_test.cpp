@@ -17,25 +17,25 @@ namespace {
 // Every statistic is moved by itself.
 class PlainCounters {
  public:
-  void hand_out(bool is_small, const Counters::HandOut& change) {
+  void hand_out(bool is_small, const Counters::Change& change) {
     stats.allocation.increase(is_small, 1);
     stats.allocated_bytes.increase(is_small, change.bytes);
     stats.active.increase(is_small, 1);
     stats.active_bytes.increase(is_small, change.bytes);
     stats.requested_bytes.increase(is_small, change.requested);
     if (change.oversize != 0) stats.oversize_allocations.increase(1);
-    move_split(is_small, change);
+    move_split(is_small, change.split, change.split_bytes());
   }
-  void give_back(bool is_small, const Counters::HandOut& change) {
+  void give_back(bool is_small, const Counters::Change& change) {
     stats.allocation.decrease(is_small, 1);
     stats.allocated_bytes.decrease(is_small, change.bytes);
     if (change.oversize != 0) stats.oversize_allocations.decrease(1);
   }
-  void complete(bool is_small, const Counters::HandOut& change) {
+  void complete(bool is_small, const Counters::Change& change) {
     stats.active.decrease(is_small, 1);
     stats.active_bytes.decrease(is_small, change.bytes);
     stats.requested_bytes.decrease(is_small, change.requested);
-    move_split(is_small, change);
+    move_split(is_small, change.split, -change.split_bytes());
   }
   template <typename Reset>
   void for_each(Reset reset) {
@@ -54,9 +54,9 @@ class PlainCounters {
     if (n > 0) array.increase(is_small, n);
     if (n < 0) array.decrease(is_small, -n);
   }
-  void move_split(bool is_small, const Counters::HandOut& change) {
-    move(stats.inactive_split, is_small, change.split_count);
-    move(stats.inactive_split_bytes, is_small, change.split_bytes);
+  void move_split(bool is_small, int64_t blocks, int64_t bytes) {
+    move(stats.inactive_split, is_small, blocks);
+    move(stats.inactive_split_bytes, is_small, bytes);
   }
 };
 
@@ -85,7 +85,7 @@ class PeaksRun {
         return complete();
       case 2:
       case 3:
-        return give_back_and_complete();
+        return free();
       default:
         // In a long run up nothing is freed.
         return hand_out();
@@ -136,18 +136,63 @@ class PeaksRun {
   int64_t up_to(int64_t last) {
     return static_cast<int64_t>(random_.below(static_cast<uint64_t>(last) + 1));
   }
-  // Splits never fall below 0.
-  Counters::HandOut change_of(const LiveBlock& block) {
+  // Split blocks and their bytes never fall below 0.
+  Counters::Change change_of_hand_out(const LiveBlock& block) {
     const auto current = [&](const StatArray& stat) {
       return (block.is_small ? stat.small_pool : stat.large_pool).current;
     };
-    const auto move = [&](int64_t down, int64_t up) {
-      return random_.one_in(2) ? -up_to(down) : up_to(up);
+    const bool can_be_piece = current(plain_.stats.inactive_split) > 0 &&
+                              current(plain_.stats.inactive_split_bytes) >= block.bytes;
+    switch (random_.below(4)) {
+      case 0:  // a whole segment
+        return change_of(block, up_to(1), block.bytes + up_to(static_cast<int64_t>(MiB)));
+      case 1:  // of an expandable segment
+        return change_of(block, 0, block.bytes);
+      default:
+        return can_be_piece ? change_of(block, -up_to(1), 0) : change_of(block, 0, block.bytes);
+    }
+  }
+  Counters::Change change_of_free(const LiveBlock& block) {
+    const auto current = [&](const StatArray& stat) {
+      return (block.is_small ? stat.small_pool : stat.large_pool).current;
     };
-    return {block.bytes, block.requested,
-            move(std::min<int64_t>(current(plain_.stats.inactive_split), 2), 2),
-            move(current(plain_.stats.inactive_split_bytes), static_cast<int64_t>(MiB)),
-            block.oversize};
+    const int64_t merged = up_to(std::min<int64_t>(current(plain_.stats.inactive_split), 2));
+    switch (random_.below(4)) {
+      case 0: {
+        const int64_t gained = up_to(current(plain_.stats.inactive_split_bytes));
+        return change_of(block, -merged, block.bytes + gained);
+      }
+      case 1:
+        return change_of(block, 0, block.bytes);
+      default:
+        return change_of(block, 1 - merged, 0);
+    }
+  }
+  static Counters::Change change_of(const LiveBlock& block, int64_t split, int64_t occupied) {
+    return {block.bytes, block.requested, split, occupied, block.oversize};
+  }
+  // The quick form, where there is one.
+  static bool hand_out_quickly(Counters& counters, bool is_small, const Counters::Change& change) {
+    Counters::Row& kind = counters.row(Counters::kind_of(is_small));
+    if (change.occupied == 0)
+      return counters.hand_out_piece(kind, change.bytes, change.requested, change.split == 0);
+    if (change.split == 0 && change.occupied == change.bytes)
+      return counters.hand_out_expandable(kind, change.bytes, change.requested);
+    return counters.move(is_small, Counters::handing_out(change));
+  }
+  static bool free_quickly(Counters& counters, bool is_small, const Counters::Change& change) {
+    Counters::Row& kind = counters.row(Counters::kind_of(is_small));
+    if (change.occupied == 0)
+      return counters.free_piece(kind, change.bytes, change.requested, 1 - change.split);
+    if (change.split != 0 || change.occupied != change.bytes)
+      return counters.move(is_small, Counters::freeing(change));
+    counters.free_expandable(kind, change.bytes, change.requested);
+    return true;
+  }
+  // While a block waits each move goes where all are counted.
+  bool is_hit(const LiveBlock& block) {
+    return block.oversize == 0 && waiting_.empty() && !duties_.has(Duty::kScarce) &&
+           random_.one_in(2);
   }
   LiveBlock take(std::vector<LiveBlock>* from) {
     std::swap(random_.pick(*from), from->back());
@@ -161,8 +206,8 @@ class PeaksRun {
     Account& account = accounts_[block.shard];
     for (int attempts = 0;; attempts++) {
       ASSERT_LT(attempts, 2) << "refused though all is collected";
-      const bool is_quick =
-          !account.is_shared && !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
+      const bool is_quick = !account.is_shared && waiting_.empty() && move.waiting == 0 &&
+                            !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
       if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
       collect();
@@ -180,12 +225,13 @@ class PeaksRun {
     const int64_t requested = 1 + up_to(static_cast<int64_t>(MiB));
     const LiveBlock block{random_.below(accounts_.size()), random_.one_in(2),
                           requested + up_to(511), requested, random_.one_in(8) ? 1 : 0};
-    const Counters::HandOut change = change_of(block);
-    const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
+    const Counters::Change change = change_of_hand_out(block);
     Account& account = accounts_[block.shard];
     const bool is_done =
-        is_quick && (account.is_shared ? peaks_.hand_out(account, block.is_small, change)
-                                       : account.counters.hand_out(block.is_small, change));
+        is_hit(block) &&
+        (account.is_shared
+             ? peaks_.move_on_a_hit(account, block.is_small, Counters::handing_out(change))
+             : hand_out_quickly(account.counters, block.is_small, change));
     if (!is_done) move(block, Counters::handing_out(change));
     plain_.hand_out(block.is_small, change);
     live_.push_back(block);
@@ -193,7 +239,8 @@ class PeaksRun {
   void give_back() {
     if (live_.empty()) return;
     const LiveBlock block = take(&live_);
-    const Counters::HandOut change = change_of(block);
+    const Counters::Change change = change_of(block, 0, 0);
+    if (!peaks_.has_waiting()) peaks_.begin_waiting(sums(false));
     move(block, Counters::giving_back(change));
     plain_.give_back(block.is_small, change);
     waiting_.push_back(block);
@@ -201,21 +248,21 @@ class PeaksRun {
   void complete() {
     if (waiting_.empty()) return;
     const LiveBlock block = take(&waiting_);
-    const Counters::HandOut change = change_of(block);
+    const Counters::Change change = change_of_free(block);
     move(block, Counters::completing(change));
     plain_.complete(block.is_small, change);
   }
-  void give_back_and_complete() {
+  void free() {
     if (live_.empty()) return;
     const LiveBlock block = take(&live_);
-    const Counters::HandOut change = change_of(block);
-    const bool is_quick = block.oversize == 0 && !duties_.has(Duty::kScarce) && random_.one_in(2);
+    const Counters::Change change = change_of_free(block);
     Account& account = accounts_[block.shard];
     const bool is_done =
-        is_quick &&
-        (account.is_shared ? peaks_.give_back_and_complete(account, block.is_small, change)
-                           : account.counters.give_back_and_complete(block.is_small, change));
-    if (!is_done) move(block, Counters::giving_back_and_completing(change));
+        is_hit(block) &&
+        (account.is_shared
+             ? peaks_.move_on_a_hit(account, block.is_small, Counters::freeing(change))
+             : free_quickly(account.counters, block.is_small, change));
+    if (!is_done) move(block, Counters::freeing(change));
     plain_.give_back(block.is_small, change);
     plain_.complete(block.is_small, change);
   }
@@ -287,7 +334,7 @@ class AccountsOf {
   }
   Account& at(size_t shard) { return accounts_[shard]; }
   void hand_out(size_t shard, int64_t bytes = 512) {
-    move(shard, Counters::handing_out({bytes, bytes, 0, 0}));
+    move(shard, Counters::handing_out({bytes, bytes, 0, bytes}));
   }
   void give_back(size_t shard) { move(shard, kGiveBack); }
   void pair(size_t shard) {
@@ -326,8 +373,7 @@ class AccountsOf {
   }
 
  private:
-  inline static const Counters::Move kGiveBack =
-      Counters::giving_back_and_completing({512, 512, 0, 0});
+  inline static const Counters::Move kGiveBack = Counters::freeing({512, 512, 0, 512});
 
   void move(size_t shard, const Counters::Move& move) {
     Account& account = accounts_[shard];
