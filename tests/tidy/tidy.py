@@ -34,10 +34,16 @@ CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differen
 NO_CLIENTS = "tests/gpu/scripts/"
 
 # The amalgamation, where a target has put it. Its sources are checked.
-COPIES = ("bindings/go/internal/raw/cachalot.",)
+COPIES = ("bindings/go/internal/raw/cachalot.", "bindings/rust/cachalot-sys/amalgamation/")
 
-# Where cgo is told how to compile the amalgamation.
+# Files that say how a package compiles the amalgamation; how they write flags; which of hardening.txt they need. cgo
+# allows those for any machine; Rust's compiler links as it likes.
 GO_FLAGS = "bindings/go/internal/raw/bundled.go"
+RUST_FLAGS = "bindings/rust/cachalot-sys/build.rs"
+FLAGS = {
+    GO_FLAGS: (r"^// #cgo \w+: (.*)$", r"^[a-z]+ +any +(-\S+)$"),
+    RUST_FLAGS: (r'"(-[^"]+)"', r"^(?:compile|optimized) +\w+ +(-\S+)$"),
+}
 
 # This file plants faults.
 TIDY = "tests/tidy/tidy.py"
@@ -195,12 +201,13 @@ def check_links(tree):
 
 
 def check_hardening(tree):
-    """Go's module compiles the amalgamation with what cgo allows of the flags, which is all for any machine."""
-    table, module = (tree.texts.get(path, "") for path in ("capi/cmake/hardening.txt", GO_FLAGS))
-    written = set(re.sub(r"^(?!// #cgo ).*$", "", module, flags=re.MULTILINE).split())
-    for flag in re.findall(r"^[a-z]+ +any +(-\S+)$", table, re.MULTILINE):
-        if flag not in written:
-            yield f"{GO_FLAGS}: it lacks {flag} of capi/cmake/hardening.txt"
+    """Packages compile the amalgamation with the flags of hardening.txt that they can have."""
+    table = tree.texts["capi/cmake/hardening.txt"]
+    for path, (written, needed) in FLAGS.items():
+        flags = " ".join(re.findall(written, tree.texts[path], re.MULTILINE)).split()
+        for flag in re.findall(needed, table, re.MULTILINE):
+            if flag not in flags:
+                yield f"{path}: it lacks {flag} of capi/cmake/hardening.txt"
 
 
 def joined_lines(text):
@@ -267,11 +274,12 @@ CLEAN = {
     "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
     "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
     "core/device/a.h": SPDX + '#include "base/units.h"\n',
-    "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\n",
+    "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\nlink any -Wl,-z,now\n",
     "tests/requirements.txt": f"# Of PyPI\na-b==1 \\\n  {HASH} \\\n  {HASH}\nc==2 {HASH}\n",
     "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\ncargo build --locked\n"
                       'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
-    GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n",
+    GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n",
+    RUST_FLAGS: SPDX + 'const FLAGS: &[&str] = &["-fguarded", "-fmarked"];\n',
     "bindings/go/internal/raw/cachalot.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
 }
@@ -291,7 +299,8 @@ FAULTS = [
     ("core", "core/base/b.cpp", SPDX + "std::mutex lock_;\n"),
     ("links", "docs/b.md", "[gone](gone.md)\n"),
     ("links", "docs/b.md", "[gone](a.md#gone)\n"),
-    ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo CPPFLAGS: -fother\n"),
+    ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n"),
+    ("hardening", RUST_FLAGS, SPDX + 'const FLAGS: &[&str] = &["-fguarded"]; // -fmarked\n'),
     ("downloads", "docs/requirements.txt", f"a==1 {HASH}\nb==1\n"),
     ("downloads", "docs/requirements.txt", f"a==1 \\\n  {HASH}\nb>=1 {HASH}\n"),
     ("downloads", "docs/fetch.sh", SHELL + "python3 -m pip install -q a==1\n"),

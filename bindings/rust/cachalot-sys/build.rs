@@ -3,6 +3,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Linkage {
@@ -24,12 +25,9 @@ fn main() {
     }
 }
 
-/// What the features ask for.
-fn chosen_linkage() -> Option<Linkage> {
-    if env::var_os("CARGO_FEATURE_STATIC").is_some() {
-        return Some(Linkage::Static);
-    }
-    env::var_os("CARGO_FEATURE_SHARED").map(|_| Linkage::Shared)
+/// How a library that is found is linked.
+fn chosen_linkage() -> Linkage {
+    if env::var_os("CARGO_FEATURE_STATIC").is_some() { Linkage::Static } else { Linkage::Shared }
 }
 
 fn file_name(linkage: Linkage) -> &'static str {
@@ -40,7 +38,7 @@ fn file_name(linkage: Linkage) -> &'static str {
 }
 
 fn link_found(folder: &Path, found_by: &str) {
-    let linkage = chosen_linkage().unwrap_or(Linkage::Shared);
+    let linkage = chosen_linkage();
     let file = folder.join(file_name(linkage));
     println!("cargo::rerun-if-changed={}", file.display());
     if !file.is_file() {
@@ -84,7 +82,7 @@ fn find_with_pkg_config() -> bool {
         .env_metadata(true)
         .probe("cachalot");
     let Ok(library) = found else { return false };
-    let linkage = chosen_linkage().unwrap_or(Linkage::Shared);
+    let linkage = chosen_linkage();
     let folder = library.link_paths.iter().find(|folder| folder.join(file_name(linkage)).is_file());
     if let Some(folder) = folder {
         link_found(folder, "pkg-config");
@@ -97,37 +95,52 @@ fn find_with_pkg_config() -> bool {
 }
 
 fn build() {
-    let linkage = chosen_linkage().unwrap_or(Linkage::Static);
-    let source = source_folder();
-    println!("cargo::rerun-if-changed={}", source.join("core").display());
-    println!("cargo::rerun-if-changed={}", source.join("capi").display());
-    let target = if linkage == Linkage::Static { "cachalot_static" } else { "cachalot" };
-    let built = cmake::Config::new(&source)
-        .profile("Release")
-        .define("CMAKE_UNITY_BUILD", "ON")
-        .define("CACHALOT_BUILD_TOOLS", "OFF")
-        .define("CACHALOT_BUILD_TESTS", "OFF")
-        .define("CACHALOT_BUILD_EXAMPLES", "OFF")
-        .define("CACHALOT_INSTALL", "OFF")
-        .build_target(target)
-        .build();
-    let folder = built.join("build");
-    link(&folder, linkage);
-    println!("cargo::metadata=lib_dir={}", folder.display());
+    let source = amalgamation().join("cachalot.cpp");
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++20").flag("-pthread").file(source);
+    build.opt_level(3).debug(false).warnings(false); // the library, whatever is being developed on it
+    for flag in HARDENING.iter().chain(branch_protection()) {
+        build.flag_if_supported(flag);
+    }
+    build.compile("cachalot");
+    println!("cargo::metadata=lib_dir={}", out_dir().display());
 }
 
-/// The repository that this crate lies in, or the copy that a published crate carries.
-fn source_folder() -> PathBuf {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
-    let candidates = [here.join("../../.."), here.join("source")];
-    for candidate in &candidates {
-        if candidate.join("capi/include/cachalot/cachalot.h").is_file() {
-            return candidate.canonicalize().unwrap();
-        }
+/// Those of capi/cmake/hardening.txt.
+const HARDENING: &[&str] = &[
+    "-fstack-protector-strong",
+    "-fstack-clash-protection",
+    "-U_FORTIFY_SOURCE",
+    "-D_FORTIFY_SOURCE=2",
+];
+
+fn branch_protection() -> Option<&'static &'static str> {
+    match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => Some(&"-fcf-protection"),
+        Ok("aarch64") => Some(&"-mbranch-protection=standard"),
+        _ => None,
     }
-    panic!(
-        "neither an installed cachalot was found (CACHALOT_LIB_DIR, pkg-config) nor its sources"
-    );
+}
+
+/// The folder with cachalot.cpp: made from the repository that this crate lies in, or a part of a
+/// published crate.
+fn amalgamation() -> PathBuf {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
+    let root = here.join("../../..");
+    let script = root.join("capi/amalgamation/amalgamate.py");
+    if !script.is_file() {
+        println!("cargo::rerun-if-changed=amalgamation");
+        return here.join("amalgamation");
+    }
+    for source in ["core", "capi/src", "capi/include", "capi/amalgamation", "VERSION"] {
+        println!("cargo::rerun-if-changed={}", root.join(source).display());
+    }
+    let made = out_dir().join("amalgamation");
+    let status = Command::new(&script).arg(&made).status();
+    if !status.as_ref().is_ok_and(ExitStatus::success) {
+        panic!("{} did not make the library's source with Python 3: {status:?}", script.display());
+    }
+    made
 }
 
 fn link(folder: &Path, linkage: Linkage) {

@@ -9,10 +9,10 @@
 //!
 //! 1. The folder that the environment variable `CACHALOT_LIB_DIR` names, if it is set.
 //! 2. What `pkg-config` finds, if the version fits. Not with the feature `bundled`.
-//! 3. The C++ sources inside of this crate, which are built with CMake 3.25 and a C++20 compiler.
+//! 3. The library's source inside of this crate, which a C++20 compiler builds.
 //!
-//! A library that is found is linked as the shared one, and one that is built here statically; the
-//! features `static` and `shared` say it for both. `DEP_CACHALOT_LIB_DIR` tells the build scripts of
+//! A library that is found is linked as the shared one, or statically with the feature `static`; one
+//! that is built here is linked statically. `DEP_CACHALOT_LIB_DIR` tells the build scripts of
 //! crates that depend on this one directly where the library lies.
 //!
 //! # Example
