@@ -4,7 +4,7 @@
 #
 #   test.sh [PART...]    lint doc test package asan fuzz; all of them without a PART
 #
-# CACHALOT_LIB_DIR       a built library to test against (else each part builds it from the sources)
+# CACHALOT_LIB_DIR       a built library to test against (else each part builds it from the amalgamation)
 # CACHALOT_ASAN_LIB_DIR  the same, built with -fsanitize=address; without it the part asan is skipped
 # CARGO                  the cargo to use; 1.88 or newer
 #
