@@ -385,19 +385,10 @@ DeviceTotals Allocator::memory_totals(int index) {
   return async_ ? async_->totals(index) : device(index).totals();
 }
 
-// Without a lock: the management library can take milliseconds.
-std::map<uint64_t, uint64_t> Allocator::processes(int index) {
-  std::map<uint64_t, uint64_t> bytes;
-  for (const DeviceProcess& process : driver_->processes(index)) {
-    if (process.used != kUnlimited) bytes[process.pid] += process.used;
-  }
-  return bytes;
-}
-
 DeviceTotals Allocator::device_totals(int index) {
   require_device(index);
   DeviceTotals totals = memory_totals(index);
-  totals.used_by_process = processes(index)[static_cast<uint64_t>(getpid())];
+  totals.used_by_process = bytes_by_process(*driver_, index)[static_cast<uint64_t>(getpid())];
   return totals;
 }
 
@@ -409,7 +400,7 @@ DeviceUse Allocator::device_use(int index) {
   } catch (const Error&) {
     // It does not tell.
   }
-  use.processes = processes(index);
+  use.processes = bytes_by_process(*driver_, index);
   return use;
 }
 

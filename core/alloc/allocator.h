@@ -15,15 +15,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "alloc/allocator_options.h"
 #include "alloc/block_arena.h"
 #include "alloc/contexts.h"
-#include "alloc/debug_options.h"
+#include "alloc/device_totals.h"
 #include "alloc/history.h"
 #include "alloc/labels.h"
 #include "alloc/observers.h"
 #include "alloc/options.h"
 #include "alloc/pool_route.h"
 #include "alloc/report.h"
+#include "alloc/request.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
 #include "alloc/snapshot.h"
@@ -40,43 +42,8 @@ class SharedState;
 class Tenants;
 class UncachedBlocks;
 struct Block;
-struct ObserverSet;
 struct Tenant;
 struct TenantOptions;
-
-struct AllocatorOptions {
-  std::shared_ptr<Driver> driver;
-  std::string config;
-  Rules rules;
-  bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
-  bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
-  bool check_every_call = false;
-  bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
-  bool track_labels = false;
-  DebugOptions debug;
-  ContextSource context_source;
-  LogSink log;
-};
-
-struct Request {
-  uint64_t size = 0;
-  int device = 0;
-  Stream stream = 0;
-  Stream current_stream = 0;
-  Address at = 0;       // not 0: exactly there (R50)
-  uint32_t tenant = 0;  // its slot; 0: the thread's tenant
-};
-
-struct BlockInfo {
-  Address address;
-  uint64_t size;
-  uint64_t requested;
-  Stream stream;
-  PoolId pool;
-  int device;
-  bool uncached = false;
-  bool from_source = false;  // its pool's source gave its memory, not the driver
-};
 
 struct HistoryOptions {
   bool enabled = false;
@@ -84,38 +51,6 @@ struct HistoryOptions {
   uint64_t max_entries = 1;
   bool clear = false;
   std::vector<std::string> skip_actions;
-};
-
-struct PoolOptions {
-  bool use_on_oom = false;
-  bool no_split = false;
-  std::shared_ptr<PoolSource> source;
-};
-
-struct DeviceTotals {
-  uint64_t total;
-  uint64_t used;
-  uint64_t used_by_process;
-  uint64_t reserved;
-  uint64_t outside;
-};
-
-// What the driver tells of a device's memory, whoever has it.
-struct DeviceUse {
-  std::optional<DeviceTotals> totals;
-  std::map<uint64_t, uint64_t> processes;  // bytes by process id
-};
-
-struct ExpandableSegmentRow {
-  Stream stream;
-  uint64_t mapped_size;
-  bool is_small;
-};
-
-struct ReserveDecision {
-  std::optional<uint64_t> reserve_bytes;
-  bool is_class_known;
-  uint64_t segment_bytes;  // before rounding up to pages
 };
 
 // Every function throws Error; every function but the destructor may be called from any thread at
@@ -223,7 +158,6 @@ class Allocator {
 
   DeviceAllocator& device(int index) const;
   DeviceTotals memory_totals(int index);
-  std::map<uint64_t, uint64_t> processes(int index);
   void require_device(int index) const;
   // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
   void require_native(const char* call) const;

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "alloc/device_allocator.h"
 #include "base/error.h"
 #include "base/reserve.h"
 #include "base/text.h"
 #include "device/address_range.h"
+#include "device/driver_error.h"
 #include "device/pool_attributes.h"
 
 namespace cachalot {

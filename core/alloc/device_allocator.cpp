@@ -19,17 +19,7 @@ constexpr uint32_t kFewBlocks = 64;
 constexpr uint32_t kManyBlocks = 1024;
 constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
 
-std::string pointer_text(Address address) { return address == 0 ? "0" : hex_address(address); }
-
 }  // namespace
-
-Error invalid_pointer(Address address) {
-  return Error(Status::kInvalidArgument, "invalid device pointer: " + pointer_text(address));
-}
-
-std::string annotation_error(Address address) {
-  return "annotateMemory: no live allocation found at pointer " + pointer_text(address);
-}
 
 DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
     : shared_(shared),
@@ -707,17 +697,6 @@ std::vector<LabelStats> DeviceAllocator::label_stats() {
 DeviceTotals DeviceAllocator::totals() {
   const std::lock_guard guard(lock_);
   return totals_of(driver_, device_, obtained_);
-}
-
-DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
-  DeviceTotals totals{};
-  uint64_t available = 0;
-  const DriverCode code = driver.memory_info(device, &available, &totals.total);
-  if (code != kSuccess) throw runtime_error(driver, code);
-  totals.used = totals.total - available;
-  totals.reserved = reserved;
-  totals.outside = totals.used - std::min(totals.used, reserved);
-  return totals;
 }
 
 // A pool has a row from its first bytes on, also when they are given back.

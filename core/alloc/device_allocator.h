@@ -55,19 +55,9 @@
 #include "alloc/trim.h"
 #include "base/lock.h"
 #include "device/address_range.h"
+#include "device/driver_error.h"
 
 namespace cachalot {
-
-template <typename Observer>
-using Observers = std::map<uint64_t, Observer>;
-
-// What callers have attached; replaced as a whole.
-struct ObserverSet {
-  Observers<TraceObserver> trace;
-  Observers<OutOfMemoryObserver> out_of_memory;
-  Observers<RejectionObserver> rejection;
-  Observers<FreeMemoryCallback> free_memory;
-};
 
 class DeviceAllocator : private Duty {
  public:
@@ -501,13 +491,5 @@ void DeviceAllocator::for_each_shelf(Visit visit) {
   for (BlockPool& pool : default_pools_) visit_pool(pool);
   for (auto& [id, pool] : pools_) visit_pool(pool->small), visit_pool(pool->large);
 }
-
-// A block that is the caller's must be live and have exactly this address; for any other this is
-// the text.
-Error invalid_pointer(Address address);
-// All but what belongs to this process. Throws Error where the driver does not tell.
-DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
-// "annotateMemory: no live allocation found at pointer 0x1234".
-std::string annotation_error(Address address);
 
 }  // namespace cachalot

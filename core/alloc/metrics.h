@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "alloc/allocator.h"
+#include "alloc/device_totals.h"
+#include "alloc/labels.h"
 #include "alloc/pool_id.h"
 #include "alloc/stats.h"
 #include "alloc/tenants.h"

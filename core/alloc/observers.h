@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 
 #include "alloc/history.h"
 #include "base/error.h"
@@ -27,6 +28,17 @@ using OutOfMemoryObserver = std::function<void(const OutOfMemory&)>;
 using RejectionObserver = std::function<void(const Rejection&)>;
 // True if it freed something.
 using FreeMemoryCallback = std::function<bool(int device, uint64_t size)>;
+
+template <typename Observer>
+using Observers = std::map<uint64_t, Observer>;
+
+// What callers have attached, by the ids that detach it; replaced as a whole.
+struct ObserverSet {
+  Observers<TraceObserver> trace;
+  Observers<OutOfMemoryObserver> out_of_memory;
+  Observers<RejectionObserver> rejection;
+  Observers<FreeMemoryCallback> free_memory;
+};
 
 using LogSink = std::function<void(LogLevel level, const char* message)>;
 

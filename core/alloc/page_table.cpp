@@ -6,16 +6,9 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "device/driver_error.h"
 
 namespace cachalot {
-
-Error driver_error(Driver& driver, DriverCode code) {
-  return Error(code, "CUDA driver error: " + driver.error_text(code));
-}
-
-Error runtime_error(Driver& driver, DriverCode code) {
-  return Error(code, "CUDA error: " + driver.error_text(code));
-}
 
 PageTable::PageTable(SharedState& shared, int device, Address address, uint64_t page_size,
                      uint64_t pages)

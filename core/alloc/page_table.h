@@ -70,9 +70,4 @@ class PageTable {
   std::optional<HandleType> type_;  // decided at the first mapping (R60)
 };
 
-// "CUDA driver error: operation not permitted".
-Error driver_error(Driver& driver, DriverCode code);
-// "CUDA error: invalid argument".
-Error runtime_error(Driver& driver, DriverCode code);
-
 }  // namespace cachalot

@@ -24,4 +24,10 @@ class PoolSource {
 // Takes a request by its stream; called with the device's lock held, on the requesting thread.
 using PoolFilter = std::function<bool(Stream stream)>;
 
+struct PoolOptions {
+  bool use_on_oom = false;
+  bool no_split = false;
+  std::shared_ptr<PoolSource> source;
+};
+
 }  // namespace cachalot

@@ -18,6 +18,13 @@ struct Reserve {
   double value = 0;  // the fraction, or GiB
 };
 
+// What a reserve class gets on a device.
+struct ReserveDecision {
+  std::optional<uint64_t> reserve_bytes;
+  bool is_class_known;
+  uint64_t segment_bytes;  // before rounding up to pages
+};
+
 struct Settings {
   uint64_t max_split_size = kUnlimited;
   uint64_t max_non_split_rounding_size = kDefaultLargeSegment;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "alloc/address_table.h"
-#include "alloc/allocator.h"
+#include "alloc/allocator_options.h"
 #include "alloc/block_arena.h"
 #include "alloc/labels.h"
 #include "alloc/rules.h"

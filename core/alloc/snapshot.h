@@ -38,6 +38,12 @@ struct SegmentRow {
   size_t block_count = 0;
 };
 
+struct ExpandableSegmentRow {
+  Stream stream;
+  uint64_t mapped_size;
+  bool is_small;
+};
+
 struct Snapshot {
   std::vector<SegmentRow> segments;
   std::vector<BlockRow> blocks;

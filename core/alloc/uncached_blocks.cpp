@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "alloc/page_table.h"
 #include "base/error.h"
 #include "device/address_range.h"
+#include "device/driver_error.h"
 
 namespace cachalot {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "alloc/allocator.h"
+#include "alloc/request.h"
 #include "base/mutex.h"
 
 namespace cachalot {

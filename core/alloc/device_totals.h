@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the driver tells of a device's memory, whoever has it, beside what the allocator has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "device/device.h"
+
+namespace cachalot {
+
+// Bytes.
+struct DeviceTotals {
+  uint64_t total;
+  uint64_t used;
+  uint64_t used_by_process;
+  uint64_t reserved;  // by the allocator
+  uint64_t outside;   // used, and not reserved
+};
+
+struct DeviceUse {
+  std::optional<DeviceTotals> totals;      // none: the driver does not tell
+  std::map<uint64_t, uint64_t> processes;  // bytes by process id
+};
+
+// All but used_by_process. Throws Error where the driver does not tell.
+DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
+// Can take milliseconds, so no lock should be held.
+std::map<uint64_t, uint64_t> bytes_by_process(Driver& driver, int device);
+
+}  // namespace cachalot
