@@ -30,6 +30,7 @@
 #include "alloc/settings.h"
 #include "alloc/snapshot.h"
 #include "alloc/stats.h"
+#include "alloc/trace/trace_recorder.h"
 #include "alloc/trim.h"
 #include "base/mutex.h"
 #include "device/device.h"
@@ -44,14 +45,6 @@ class UncachedBlocks;
 struct Block;
 struct Tenant;
 struct TenantOptions;
-
-struct HistoryOptions {
-  bool enabled = false;
-  ContextLevel context = ContextLevel::kNever;
-  uint64_t max_entries = 1;
-  bool clear = false;
-  std::vector<std::string> skip_actions;
-};
 
 // Every function throws Error; every function but the destructor may be called from any thread at
 // any time.

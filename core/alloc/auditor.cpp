@@ -124,8 +124,9 @@ std::string DeviceAllocator::check_counters() {
       add(*b, kind, &expected);
   }
   obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
-  if (obtained != obtained_) return "the total of obtained bytes is not the sum of the segments";
-  Stats stats = stats_;
+  if (obtained != stats_.reserved())
+    return "the total of obtained bytes is not the sum of the segments";
+  Stats stats = stats_.stats();
   peaks_.write(sums(), &stats);
   if (!peaks_.is_sound()) return "the shared account has passed its limit";
   for (const auto& shard : shards_) {
@@ -156,12 +157,8 @@ std::string DeviceAllocator::check_counters() {
 }
 
 std::string DeviceAllocator::check_pending() {
-  std::map<const Block*, uint32_t> events;
-  for (const auto& [stream, queue] : events_) {
-    for (const PendingEvent& pending : queue) events[pending.block]++;
-  }
-  std::set<const Block*> deferred;
-  for (const DeferredFree& free : deferred_) deferred.insert(free.block);
+  std::map<const Block*, uint32_t> events = pending_.queued_events();
+  const std::set<const Block*> deferred = pending_.deferred_blocks();
   for (const auto& [address, segment] : segments_) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       const bool waits = events.contains(b) || deferred.contains(b);

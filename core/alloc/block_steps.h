@@ -28,7 +28,7 @@ inline void DeviceAllocator::recycle(Shard& shard, Block* block) {
 [[gnu::noinline]] inline void DeviceAllocator::forget_contexts(Block* block) {
   block->detail().context = block->detail().segment_context = kNoContext;
   block->detail().mark = 0;
-  stale_uses_.erase(block);
+  pending_.forget_stale_uses(block);
 }
 
 inline void DeviceAllocator::put_into_free_set(Block* block) {

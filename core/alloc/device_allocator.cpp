@@ -27,39 +27,34 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       rules_(shared.rules),
       device_(device),
       settings_(shared.settings),
+      pools_(shared, flags_),
+      captures_(shared.driver, shared.rules, device, flags_),
+      pending_(shared, device, captures_, flags_, *this),
+      stats_(rules_.counts_private_pool_bytes, settings_.shown_max_split_size()),
       label_rows_(shared.labels),
+      recorder_(shared.contexts, shared.rules, device, flags_),
       observers_(std::make_shared<const ObserverSet>()) {
-  spare_uses_.reserve(kSpareUses);
-  if (shared_.debug.any()) {
-    watch_ = std::make_unique<MemoryWatch>(shared_, device_);
-    lasting_duties_ |= kWatched;
-  }
-  stats_.max_split_size = settings_.shown_max_split_size();
   if (settings_.per_process_memory_fraction < 1)
     set_memory_fraction(settings_.per_process_memory_fraction);
   const Hold hold(*this);
-  update_duties();
+  if (shared_.debug.any()) {
+    watch_ = std::make_unique<MemoryWatch>(shared_, device_);
+    flags_.put(kWatched, true);
+  }
+  flags_.put(kLabels, shared_.track_labels);
+  settings_changed();
 }
 
-void DeviceAllocator::update_duties() {
-  uint32_t duties = 0;
-  if (!events_.empty() || !deferred_.empty()) duties |= kPendingFrees;
-  if (!routes_.empty()) duties |= kRouting;
-  if (marked_captures_ > 0) duties |= kMarkedCapture;
-  if (recording_ || !observers_->trace.empty()) duties |= kTracing;
-  if (limit_ != kUnlimited && settings_.garbage_collection_threshold > 0) duties |= kAging;
-  for (const uint64_t divisions : settings_.roundup_power2_divisions) {
-    if (divisions > 1) duties |= kRounding;
-  }
-  if (shared_.track_labels) duties |= kLabels;
-  // No age has counted before, so every block was put into its free set at count 0, as its mark
-  // says.
-  if (duties & kAging) lasting_duties_ |= kMarks;
-  if (context_level_.load(std::memory_order_relaxed) != ContextLevel::kNever)
-    lasting_duties_ |= kContexts;
-  if (!stale_uses_.empty()) duties |= kStaleUses;
-  if (lasting_duties_ & kTenants) tenants().set_limit(limit_);
-  duties_.set(duties | lasting_duties_);
+// Limit and settings are in force. pre: the whole device.
+void DeviceAllocator::settings_changed() {
+  const auto& divisions = settings_.roundup_power2_divisions;
+  flags_.put(kRounding, std::any_of(divisions.begin(), divisions.end(),
+                                    [](uint64_t number) { return number > 1; }));
+  const bool ages = limit_ != kUnlimited && settings_.garbage_collection_threshold > 0;
+  flags_.put(kAging, ages);
+  // No age has counted before, so every block was put into its free set at count 0, as its mark says.
+  if (ages) flags_.put(kMarks, true);
+  if (has(kTenants)) tenants().set_limit(limit_);
   hit_rules_ = {.oversize = settings_.max_split_size,
                 .is_expandable = settings_.expandable_segments,
                 .least_remainder = {least_remainder(false, settings_.expandable_segments),
@@ -140,11 +135,8 @@ uint64_t DeviceAllocator::segment_size_for(uint64_t size) const {
 inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
   const bool is_small = size <= kSmallSize;
   if (has(kRouting)) [[unlikely]] {
-    const auto route =
-        std::find_if(routes_.rbegin(), routes_.rend(),
-                     [&](const PoolRoute& candidate) { return candidate.takes(stream); });
-    if (route != routes_.rend()) {
-      PrivatePool* pool = find_pool(route->id);
+    if (const PoolId* route = pools_.route_of(stream)) {
+      PrivatePool* pool = pools_.find(*route);
       if (!pool)
         throw_invalid_state("the pool that requests are routed to was released and is gone");
       return pool->of_kind(is_small);
@@ -184,8 +176,8 @@ inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::
 // ---- Handing out
 
 Address DeviceAllocator::allocate(const Request& request) {
-  const ContextId context = capture_context(ContextLevel::kState);
-  while (request.at == 0 && duties_.wait_while_held()) {
+  const ContextId context = recorder_.capture_context(ContextLevel::kState);
+  while (request.at == 0 && flags_.wait_while_held()) {
     const uint64_t collection = peaks_.collection();
     StreamEntry* const entry = streams_.find(request.stream);
     if (!entry) break;
@@ -254,10 +246,11 @@ Block* DeviceAllocator::count_again(Block* block, const AllocParams& params) {
 }
 
 void DeviceAllocator::settle_before_allocation(const Request& request, ContextId context) {
-  if (!is_capture_context(request.current_stream)) {
-    if (has(kPendingFrees)) process_events(context);
+  if (!captures_.is_capture_context(request.current_stream)) {
+    if (has(kPendingFrees)) pending_.process_events(context);
   } else if (settings_.graph_capture_record_stream_reuse) {
-    recover_deferred_frees(request.stream, context);
+    pending_.recover_deferred_frees(
+        request.stream, [&](Stream stream) { return pools_.route_of(stream); }, context);
   }
 }
 
@@ -343,8 +336,8 @@ void DeviceAllocator::require_live(const Block* block, Address address) const {
 
 bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
                            std::optional<Stream> current_stream) {
-  const ContextId context = capture_context(ContextLevel::kAll);
-  while (duties_.wait_while_held()) {
+  const ContextId context = recorder_.capture_context(ContextLevel::kAll);
+  while (flags_.wait_while_held()) {
     const uint64_t collection = peaks_.collection();
     {
       const std::lock_guard guard(shard.lock);
@@ -386,7 +379,7 @@ bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
 
 void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId context) {
   Shelf& shelf = shelf_of(block);
-  if (block->is(Block::kRecorded)) reserve_deferral();
+  if (block->is(Block::kRecorded)) pending_.reserve();
   block->clear(Block::kUsed);
   block->clear(Block::kIdle);
   if (!peaks_.has_waiting()) peaks_.begin_waiting(sums());
@@ -402,15 +395,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
-  try {
-    if (is_put_off(block, current_stream)) {
-      defer_free(block);
-    } else {
-      insert_events(block);
-    }
-  } catch (const std::bad_alloc&) {
-    // The free has been put off, as after an error of the driver; a later call goes on with it.
-  }
+  pending_.wait(block, current_stream, settings_.graph_capture_record_stream_reuse);
 }
 
 // 10.2. pre: the block is neither used nor waiting.
@@ -438,30 +423,7 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   if (block->address != address || !block->is(Block::kUsed)) return;
   const Stream own = block->segment()->stream;
   if (stream == own) return;
-  if (!block->is(Block::kRecorded)) {
-    if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
-    spare_uses_.back()->uses.reserve(1);
-    block->detail().uses = spare_uses_.back().release();
-    spare_uses_.pop_back();
-    block->set(Block::kRecorded);
-  }
-  auto& uses = block->detail().uses->uses;
-  reserve_one_more(uses);
-  auto use = std::find_if(uses.begin(), uses.end(),
-                          [&](const StreamUse& u) { return u.stream == stream; });
-  const bool is_new = use == uses.end();
-  if (is_new) {
-    const auto stale = stale_uses_.find(block);
-    const bool remembered = stale != stale_uses_.end() && stale->second.contains(stream);
-    use = uses.insert(use, {stream, false, remembered, "U2"});
-  }
-  if (is_capture_context(current_stream.value_or(own))) {
-    if (!use->reference_forgets) use->defect = "U1";
-    use->reference_forgets = true;
-    use->is_captured = (is_new || use->is_captured) && is_capturing(stream);
-  } else {
-    use->is_captured = false;
-  }
+  pending_.record_use(block, stream, current_stream.value_or(own));
 }
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
@@ -518,7 +480,7 @@ void DeviceAllocator::free_all() {
   if (live.empty()) return;
   driver_.device_synchronize(device_);  // a device that is lost has no work to wait for
   for (Block* block : live) {
-    forget_uses(block);
+    pending_.forget_uses(block);
     free_locked(block, block->segment()->stream, kNoContext);
   }
 }
@@ -552,7 +514,7 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context, 
                         hex_address(request.at));
   }
   for (const Address address : {block->address, request.at}) shared_.addresses.make_room(address);
-  internal_tag_ = "mallocWithAddress";
+  recorder_.set_internal_tag("mallocWithAddress");
   take_from_free_set(block);
   Block* front = nullptr;
   if (block->address < request.at) {
@@ -563,7 +525,7 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context, 
   }
   block = alloc_found_block(block, params, should_split(params, block));
   if (front) free_locked(front, request.current_stream, kNoContext);
-  internal_tag_ = "";
+  recorder_.set_internal_tag("");
   return block->address;
 }
 
@@ -575,7 +537,7 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
   }
   const Hold hold(*this);
   limit_ = fraction < 1 ? limit_of(fraction, device_memory().total) : kUnlimited;
-  update_duties();
+  settings_changed();
 }
 
 uint64_t DeviceAllocator::limit_of(double fraction, uint64_t total) const {
@@ -599,7 +561,7 @@ double DeviceAllocator::memory_fraction() {
 void DeviceAllocator::set_memory_limit(uint64_t bytes) {
   const Hold hold(*this);
   limit_ = bytes;
-  update_duties();
+  settings_changed();
 }
 
 uint64_t DeviceAllocator::memory_limit() {
@@ -610,19 +572,19 @@ uint64_t DeviceAllocator::memory_limit() {
 void DeviceAllocator::set_settings(Settings settings) {
   const Hold hold(*this);
   std::swap(settings_, settings);  // the old ones go when the lock is free
-  update_duties();
+  settings_changed();
 }
 
 void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
   const Hold hold(*this);
+  recorder_.set_observers(observers);
   observers_.swap(observers);
-  update_duties();
 }
 
 // See Note [Pictures].
 Stats DeviceAllocator::stats() {
   const std::lock_guard guard(lock_);
-  Stats stats = stats_;
+  Stats stats = stats_.stats();
   if (has(kWholeDevice)) {
     peaks_.write(sums(), &stats);
     return stats;
@@ -648,43 +610,33 @@ Peaks::Sums DeviceAllocator::sums() const {
 
 void DeviceAllocator::reset_peak_stats() {
   const Hold hold(*this);
-  const auto reset = [](Stat& stat) { stat.reset_peak(); };
   for (const auto& shard : shards_) peaks_.enter(shard->account);
   peaks_.reset_peak();
-  stats_.segment.for_each(reset);
-  stats_.reserved_bytes.for_each(reset);
-  for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
+  stats_.reset_peaks();
   label_rows_.reset_peaks();
   if (has(kTenants)) tenants().reset_peaks();
-  reset(stats_.oversize_segments);
 }
 
 void DeviceAllocator::reset_accumulated_stats() {
   const Hold hold(*this);
-  const auto reset = [](Stat& stat) { stat.reset_accumulated(); };
   for (const auto& shard : shards_) shard->account.counters.reset_accumulated();
   peaks_.reset_accumulated(sums());
-  stats_.segment.for_each(reset);
-  stats_.reserved_bytes.for_each(reset);
-  for (auto& [id, reserved] : pool_reserved_) reserved.for_each(reset);
+  stats_.reset_accumulated();
   label_rows_.reset_accumulated();
-  reset(stats_.oversize_segments);
   if (has(kTenants)) tenants().reset_accumulated();
-  stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
-  stats_.num_device_alloc = stats_.num_device_free = stats_.num_oom_rejections = 0;
 }
 
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
   const std::lock_guard guard(lock_);
-  return {pool_reserved_.begin(), pool_reserved_.end()};
+  return {stats_.pool_rows().begin(), stats_.pool_rows().end()};
 }
 
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::stats_of_existing_pools() {
   const std::lock_guard guard(lock_);
   std::vector<std::pair<PoolId, StatArray>> rows;
-  for (const auto& [id, pool] : pools_) {
-    const auto row = pool_reserved_.find(id);
-    if (row != pool_reserved_.end()) rows.emplace_back(*row);
+  for (const auto& [id, pool] : pools_.all()) {
+    const auto row = stats_.pool_rows().find(id);
+    if (row != stats_.pool_rows().end()) rows.emplace_back(*row);
   }
   return rows;
 }
@@ -696,33 +648,7 @@ std::vector<LabelStats> DeviceAllocator::label_stats() {
 
 DeviceTotals DeviceAllocator::totals() {
   const std::lock_guard guard(lock_);
-  return totals_of(driver_, device_, obtained_);
-}
-
-// A pool has a row from its first bytes on, also when they are given back.
-void DeviceAllocator::reserve_pool_count(const BlockPool& pool) {
-  if (!counts_bytes_of(pool) || pool_reserved_.contains(pool.owner->id)) return;
-  std::map<PoolId, StatArray> made;
-  made.try_emplace(pool.owner->id);
-  next_pool_row_ = made.extract(made.begin());
-}
-
-void DeviceAllocator::count_reserved(const BlockPool& pool, int64_t bytes) {
-  const auto count = [&](StatArray& stat) {
-    if (bytes >= 0) {
-      stat.increase(pool.is_small, bytes);
-    } else {
-      stat.decrease(pool.is_small, -bytes);
-    }
-  };
-  count(stats_.reserved_bytes);
-  if (counts_bytes_of(pool)) {
-    auto row = pool_reserved_.find(pool.owner->id);
-    if (row == pool_reserved_.end())
-      row = pool_reserved_.insert(std::move(next_pool_row_)).position;
-    count(row->second);
-  }
-  obtained_ += static_cast<uint64_t>(bytes);
+  return totals_of(driver_, device_, stats_.reserved());
 }
 
 // The thread's label and its row, so that taking it cannot fail.

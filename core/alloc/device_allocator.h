@@ -41,17 +41,20 @@
 #include "alloc/block_pictures.h"
 #include "alloc/block_pool.h"
 #include "alloc/constants.h"
-#include "alloc/duties.h"
 #include "alloc/hash_order.h"
 #include "alloc/memory_watch.h"
 #include "alloc/page_table.h"
 #include "alloc/peaks.h"
+#include "alloc/pools/private_pools.h"
 #include "alloc/private_pool.h"
 #include "alloc/shard.h"
 #include "alloc/shared_state.h"
+#include "alloc/stats/device_stats.h"
 #include "alloc/stream_table.h"
-#include "alloc/stream_uses.h"
+#include "alloc/streams/pending_frees.h"
+#include "alloc/sync/slow_path_flags.h"
 #include "alloc/tenant_pressure.h"
+#include "alloc/trace/trace_recorder.h"
 #include "alloc/trim.h"
 #include "base/lock.h"
 #include "device/address_range.h"
@@ -59,7 +62,7 @@
 
 namespace cachalot {
 
-class DeviceAllocator : private Duty {
+class DeviceAllocator : private FreeCompletion, private SlowPath {
  public:
   DeviceAllocator(SharedState& shared, int device);
   ~DeviceAllocator();
@@ -233,7 +236,7 @@ class DeviceAllocator : private Duty {
   Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
   static Block* split_front(Shard& shard, Block* block, uint64_t size);
   void free_locked(Block* block, Stream current_stream, ContextId context);
-  void complete_free(Block* block, ContextId context);
+  void complete_free(Block* block, ContextId context) override;
   bool count(Shard& shard, bool is_small, const Counters::Move& move);
   int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
   static Neighbours free_neighbours(const Block* block);
@@ -254,7 +257,7 @@ class DeviceAllocator : private Duty {
   Block* free_block_around(const AllocParams& params, Address address);
   void require_live(const Block* block, Address address) const;
   void settle_before_allocation(const Request& request, ContextId context);
-  void update_duties();
+  void settings_changed();
   LabelPin pin_label();
   void take_label(Block* block, Labels::Slot label);
   void uncount_label(const Block* block);
@@ -279,7 +282,7 @@ class DeviceAllocator : private Duty {
   void drop_empty_shelves(BlockPool& pool);
   template <class Visit>
   void for_each_shelf(Visit visit);
-  bool has(uint32_t duties) const { return duties_.has(duties); }
+  bool has(uint32_t flags) const { return flags_.has(flags); }
   // Null: nothing is watched, or the memory is from a source that is not the driver.
   MemoryWatch* watch_of(const BlockPool& pool) const {
     return has(kWatched) && !has_source(pool) ? watch_.get() : nullptr;
@@ -321,7 +324,6 @@ class DeviceAllocator : private Duty {
   static uint64_t releasable_bytes(const Block* free_block);
   void forget_segment(Block* only_block);
   void release_private_pool(PoolId id, ContextId context);
-  void destroy_if_unused(PoolId id);
   DriverCode give_to_driver(const BlockPool& pool, Address address, uint64_t size,
                             Stream source_stream);
   // Throws for a range of the driver or a source that cannot be memory; the range goes back first.
@@ -351,59 +353,20 @@ class DeviceAllocator : private Duty {
   void unmap_block(Block* block, ContextId context);
   Block* cut_back(Block* block, uint64_t size);
 
-  // pending_frees.cpp
-  // R10. No stream: one that is not captured.
-  bool is_capture_context(std::optional<Stream> current_stream);
-  // Without asking the driver.
-  bool may_be_captured() const {
-    return has(rules_.captures_are_marked ? kMarkedCapture : kRouting);
-  }
-  bool is_capturing(Stream stream);
-  void process_events(ContextId context);
-  void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
-                                   const PrivatePool* pool);
-  void reserve_deferral();
-  void put_off(Block* block);
-  bool is_put_off(Block* block, Stream current_stream);
-  void insert_events(Block* block);
-  void record_event(Block* block, const StreamUse& use);
-  template <class Look>
-  void look_at_queues(Look look);
-  void order_as_reference(std::vector<StreamUse>& uses) const;
-  uint64_t hash_of(Stream stream) const;
-  void defer_free(Block* block);
-  void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
-  void settle_deferred_free(Block* block, ContextId context);
-  void finish_event(const PendingEvent& pending, ContextId context);
-  void recover_deferred_frees(Stream stream, ContextId context);
-  void visit_nodes_before(const std::vector<uint64_t>& nodes, std::set<uint64_t>* visited);
-  void forget_uses(Block* block);
-  void forget_captures_of(PoolId pool);
-
   // pools.cpp
-  PrivatePool* find_pool(PoolId id);
-  void create_or_join_pool(PoolId id, std::shared_ptr<PoolSource> source);
-  void release_pool_locked(PoolId id);
   PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
-  void remember_outlived(PoolId id);
-  void remark_if_outlived(PoolId id);
 
   // device_snapshot.cpp
-  void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
-              ContextId context);
   void trace(Action action, Address address, uint64_t size, Stream stream, const BlockPool& pool,
              ContextId context) {
-    if (has(kTracing)) [[unlikely]]
-      record(action, address, size, stream, pool_id_of(pool), context);
+    recorder_.record(action, address, size, stream, pool_id_of(pool), context);
   }
-  void add_entry(TraceEntry entry);
   void take_pictures(std::deque<SegmentPicture>& pictures);
   void add_to_snapshot(Snapshot* snapshot, const SegmentPicture& picture,
                        bool only_from_head) const;
   // Before a block changes, and for one that is new. pre: the shard, and begin_at().
   static void keep(Shard& shard, Block* block);
   static void keep_before_free(Shard& shard, Block* block, Neighbours free);
-  ContextId capture_context(ContextLevel level) const;
 
   // auditor.cpp
   std::string check_segment(const Segment& segment);
@@ -419,15 +382,8 @@ class DeviceAllocator : private Duty {
   uint64_t limit_of(double fraction, uint64_t total) const;
 
   Peaks::Sums sums() const;  // pre: the whole device
-  // Statistics that only slow paths move.
-  bool counts_bytes_of(const BlockPool& pool) const {
-    return pool.owner && rules_.counts_private_pool_bytes;
-  }
-  void reserve_pool_count(const BlockPool& pool);  // so that the next can not fail
-  void count_reserved(const BlockPool& pool, int64_t bytes);
-
   // Read by every call, and seldom written.
-  Duties duties_;
+  SlowPathFlags flags_;
   HitRules hit_rules_;
   SharedState& shared_;
   Driver& driver_;
@@ -441,44 +397,24 @@ class DeviceAllocator : private Duty {
   Lock collecting_{LockRank::kCollector};  // also for changes of the list of shards
   std::vector<std::unique_ptr<Shard>> shards_;
   uint32_t next_shard_ = 0;  // when all are there
-  Peaks peaks_{duties_};
+  Peaks peaks_{flags_};
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
-  uint32_t lasting_duties_ = 0;  // kContexts, kMarks, kWatched and kTenants
-  uint64_t obtained_ = 0;        // T: bytes obtained from the driver
-  uint64_t limit_ = kUnlimited;  // L
+  uint64_t limit_ = kUnlimited;                                       // L
   Settings settings_;
 
   std::map<Address, std::unique_ptr<Segment>> segments_;
   std::vector<Segment*> expandable_segments_;  // in the order of their creation
   std::vector<int> peers_;                     // that have access to expandable pages
 
-  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
-  std::vector<PoolRoute> routes_;
-  HashOrder<PoolId> use_on_oom_;
-  HashOrder<PoolId> releasable_;  // use count 0
-  std::set<PoolId> no_split_;
-  std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
+  PrivatePools pools_;
 
-  int marked_captures_ = 0;
-  std::map<Stream, std::deque<PendingEvent>> events_;
-  HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
-  std::vector<uint64_t> event_cache_;  // last in, first out
-  std::vector<DeferredFree> deferred_;
-  std::map<uint64_t, CaptureState> captures_;
-  std::vector<std::unique_ptr<StreamUses>> spare_uses_;
-  std::unordered_map<const Block*, std::set<Stream>>
-      stale_uses_;  // what the reference wrongly remembers (U2)
+  Captures captures_;
+  PendingFrees pending_;
 
-  Stats stats_;  // those that the shards do not count
-  std::map<PoolId, StatArray> pool_reserved_;
-  std::map<PoolId, StatArray>::node_type next_pool_row_;
+  DeviceStats stats_;  // those that the shards do not count
   LabelRows label_rows_;
 
-  std::atomic<ContextLevel> context_level_{ContextLevel::kNever};
-  bool recording_ = false;
-  uint32_t skipped_actions_ = 0;
-  const char* internal_tag_ = "";  // of the entries that the present call makes (R48)
-  HistoryRing ring_;
+  TraceRecorder recorder_;
   std::shared_ptr<const ObserverSet> observers_;
   std::unique_ptr<MemoryWatch> watch_;  // null: off
 };
@@ -489,7 +425,7 @@ void DeviceAllocator::for_each_shelf(Visit visit) {
     for (auto& [stream, shelf] : pool.shelves) visit(shelf);
   };
   for (BlockPool& pool : default_pools_) visit_pool(pool);
-  for (auto& [id, pool] : pools_) visit_pool(pool->small), visit_pool(pool->large);
+  for (auto& [id, pool] : pools_.all()) visit_pool(pool->small), visit_pool(pool->large);
 }
 
 }  // namespace cachalot

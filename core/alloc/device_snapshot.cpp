@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Snapshots of one device, and its history (22, snapshot-format.md 3).
 #include <algorithm>
-#include <chrono>
 #include <deque>
 
 #include "alloc/hold.h"
@@ -10,11 +9,6 @@
 namespace cachalot {
 namespace {
 
-int64_t microseconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
-
 // So many blocks are copied under a shard's lock at a time, in less than a microsecond, and then its
 // stream has the lock for longer than that.
 constexpr int kSlice = 4;
@@ -22,67 +16,31 @@ constexpr int kPauses = 32;
 
 }  // namespace
 
-// Called before the lock is taken: capturing a context may be slow and may run the caller's code.
-ContextId DeviceAllocator::capture_context(ContextLevel level) const {
-  if (context_level_.load(std::memory_order_relaxed) < level) [[likely]]
-    return kNoContext;
-  return shared_.contexts.capture ? shared_.contexts.capture() : kNoContext;
-}
-
-void DeviceAllocator::record(Action action, Address address, uint64_t size, Stream stream,
-                             PoolId pool, ContextId context) {
-  const bool keeps_context = context_level_.load(std::memory_order_relaxed) >= ContextLevel::kAlloc;
-  add_entry({action, device_, address, size, stream, pool, keeps_context ? context : kNoContext,
-             microseconds_since_1970(), current_metadata(), internal_tag_});
-}
-
-// An entry that there is no memory for is lost, and so is what an observer throws: the call that it
-// is about goes on, since it has changed something already.
-void DeviceAllocator::add_entry(TraceEntry entry) try {
-  for (const auto& [id, observer] : observers_->trace) observer(entry);
-  const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
-  if (recording_ && !is_skipped) ring_.add(std::move(entry));
-} catch (...) {
-}
-
-// What is left of a request to record that names an unknown action (22.3).
 void DeviceAllocator::skip_actions(bool recording, uint32_t skipped_actions) {
   const Hold hold(*this);
-  recording_ = recording;
-  skipped_actions_ = skipped_actions;
-  update_duties();
+  recorder_.skip_actions(recording, skipped_actions);
 }
 
-// Another limit keeps what is there, and with it the order of the reference (22.1, U11).
 void DeviceAllocator::record_history(const HistoryOptions& options, uint32_t skipped_actions) {
   const Hold hold(*this);
-  recording_ = options.enabled;
-  ring_.set_limit(options.max_entries, rules_.mend_history_order);
-  skipped_actions_ = skipped_actions;
-  context_level_.store(options.enabled ? options.context : ContextLevel::kNever,
-                       std::memory_order_relaxed);
-  if (!options.enabled || options.clear) ring_.clear();
-  update_duties();
+  recorder_.set_options(options, skipped_actions);
 }
 
 std::vector<TraceEntry> DeviceAllocator::history() {
   const std::lock_guard guard(lock_);
-  return ring_.entries();
+  return recorder_.entries();
 }
 
 void DeviceAllocator::annotate(const Block* block, Address address, const std::string& text) {
-  const ContextId context = capture_context(ContextLevel::kAlloc);
+  const ContextId context = recorder_.capture_context(ContextLevel::kAlloc);
   Hold hold(*this);
   if (block->address != address || !block->is(Block::kUsed)) {
     hold.let_go();
     throw Error(Status::kInvalidArgument, annotation_error(address));
   }
-  if (!has(kTracing)) return;
   const Shelf& shelf = shelf_of(block);
-  const bool keeps_context = context_level_.load(std::memory_order_relaxed) >= ContextLevel::kAlloc;
-  add_entry({Action::kAnnotate, device_, address, block->requested, shelf.stream,
-             pool_id_of(*shelf.pool), keeps_context ? context : kNoContext,
-             microseconds_since_1970(), std::make_shared<const std::string>(text), ""});
+  recorder_.record_annotation(address, block->requested, shelf.stream, pool_id_of(*shelf.pool),
+                              context, text);
 }
 
 // ---- Snapshots (see Note [Block pictures])
@@ -113,7 +71,7 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
   }
   for (SegmentPicture& picture : pictures) segments_[picture.segment->address]->picture = &picture;
   picture_number_++;
-  duties_.add(kPicturing);
+  flags_.add(kPicturing);
   for (SegmentPicture& picture : pictures) {
     Shard& shard = *picture.segment->shelf->shard;
     for (bool goes_on = true; goes_on; pause_briefly(kPauses)) {
@@ -122,7 +80,7 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
       goes_on = picture.copy(kSlice, may_be_changed ? picture_number_ : 0);
     }
   }
-  duties_.drop(kPicturing);
+  flags_.drop(kPicturing);
   for (const auto& shard : shards_) {
     const std::lock_guard guard(shard->lock);
     shard->keeps_for = 0;
@@ -175,7 +133,7 @@ void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, const SegmentPicture& 
 void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
   const std::lock_guard guard(lock_);
   const bool is_of_pool = !pool.is_default();
-  if (is_of_pool) remark_if_outlived(pool);
+  if (is_of_pool) pools_.remark_if_outlived(pool);
   std::deque<SegmentPicture> pictures;
   for (const auto& [address, segment] : segments_) {
     if (!is_of_pool || pool_id_of(*segment->pool) == pool) pictures.emplace_back(segment.get());
@@ -186,7 +144,7 @@ void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
   uint64_t active = 0;
   for (size_t i = first_row; i < snapshot->segments.size(); i++)
     active += snapshot->segments[i].active_size;
-  if (has(kTracing)) record(Action::kSnapshot, 0, active, 0, pool, kNoContext);
+  recorder_.record(Action::kSnapshot, 0, active, 0, pool, kNoContext);
 }
 
 }  // namespace cachalot

@@ -30,12 +30,12 @@ void DeviceAllocator::start_tenants() {
     }
   }
   tenants().begin(so_far);
-  lasting_duties_ |= kTenants;
-  update_duties();
+  flags_.put(kTenants, true);
+  tenants().set_limit(limit_);
 }
 
 void DeviceAllocator::update_capacity() {
-  tenants().set_physical(device_memory().available + obtained_);
+  tenants().set_physical(device_memory().available + stats_.reserved());
 }
 
 // Rules 1 to 3. The device is let go while tenants are asked.

@@ -128,7 +128,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
   shared_.addresses.prepare(begin, mapped, pool.is_small);
   shared_.addresses.make_room(begin);
-  reserve_pool_count(pool);
+  stats_.reserve_pool_row(pool_id_of(pool));
   if (!segment.pages->map(begin, mapped, peers_)) return false;
   if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
   BlockPool::Unmapped::node_type place = pool.unmapped.extract(block);
@@ -137,8 +137,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   block->set_flags(Block::kExpandable);
   merge_with(shard_of(block), block, free_neighbours(block));
   put_into_free_set(block);
-  count_reserved(pool, static_cast<int64_t>(mapped));
-  stats_.num_device_alloc++;
+  stats_.pages_mapped(pool_id_of(pool), pool.is_small, mapped);
   trace(Action::kSegmentMap, begin, mapped, segment.stream, pool, context);
   if (block->prev == &segment.ends && block->detail().segment_context == kNoContext)
     block->detail().segment_context = context;
@@ -179,11 +178,11 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   block->set_flags(Block::kExpandable | Block::kUnmapped);
   merge_with(shard, block, free_neighbours(block));
   pool.insert_unmapped(std::move(place), block);
-  count_reserved(pool, -static_cast<int64_t>(end - begin));
+  stats_.pages_unmapped(pool_id_of(pool), pool.is_small, end - begin);
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
     shared_.differ("U4", "unmapped more pieces than there were growths");
   }
-  stats_.num_device_free++;
+  stats_.count_device_free();
   trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
         context ? context : block->detail().segment_context);
   if (block->is_split()) return;

@@ -112,25 +112,25 @@ void DeviceAllocator::collect(uint64_t last) {
   const std::lock_guard guard(collecting_);
   if (peaks_.is_collected() || peaks_.collection() != last) return;
   peaks_.begin_collection();
-  duties_.add(kScarce);
+  flags_.add(kScarce);
   visit_shards(true);
   peaks_.end_collection();
 }
 
 // pre: the device's lock, and no shard.
 void DeviceAllocator::stop() {
-  if (has(kWholeDevice)) return duties_.add(kHeld);  // nobody is at a shard
+  if (has(kWholeDevice)) return flags_.add(kHeld);  // nobody is at a shard
   const std::lock_guard guard(collecting_);
   peaks_.begin_collection();
-  duties_.add(kHeld | kScarce);
+  flags_.add(kHeld | kScarce);
   visit_shards(false);
   peaks_.end_collection();
 }
 
 void DeviceAllocator::go_on() {
-  if (has(kWholeDevice & ~kHeld)) return duties_.drop(kHeld);
+  if (has(kWholeDevice & ~kHeld)) return flags_.drop(kHeld);
   peaks_.lend_again();
-  duties_.drop(kHeld | kScarce);
+  flags_.drop(kHeld | kScarce);
 }
 
 // ---- Streams

@@ -85,7 +85,7 @@ class DeviceAllocator::Away {
 // One block is looked at, under its shard's lock where that is enough.
 template <class Look>
 auto DeviceAllocator::look_at(Shard& shard, Look look) {
-  while (duties_.wait_while_held()) {
+  while (flags_.wait_while_held()) {
     const std::lock_guard guard(shard.lock);
     if (!has(kWholeDevice)) return look();
   }

@@ -93,7 +93,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
-  if (duties_.none()) [[likely]] {
+  if (flags_.none()) [[likely]] {
     address = shard->account.is_shared ? allocate_sharing(*entry, requested, stream)
                                        : allocate_usual(*entry, requested, stream, false);
   }
@@ -106,7 +106,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
                                                              Address address) {
   shard.lock.lock();
   // Recorded uses and memory that was idle have flags of their own, so one comparison tells it all.
-  const bool is_usual = duties_.none() && block->address == address &&
+  const bool is_usual = flags_.none() && block->address == address &&
                         (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
   const bool is_freed = is_usual && free_usual(shard, block);
   shard.lock.unlock();

@@ -52,7 +52,7 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
       if (mend_search(params, &block)) return block;
       if ((block = alloc_block(params, Obtain::kFirst, hold))) return block;
     }
-    if (!is_capture_context(params.current_stream) && !never_fits(params)) {
+    if (!captures_.is_capture_context(params.current_stream) && !never_fits(params)) {
       const KeptPool kept(params.pool->owner);
       release_cached_blocks({}, params.current_stream, params.context);
       if (mend_search(params, &block)) return block;
@@ -123,7 +123,7 @@ Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hol
 }
 
 bool DeviceAllocator::is_over_limit(const AllocParams& params) const {
-  return limit_ != kUnlimited && obtained_ + params.segment_size > limit_;
+  return limit_ != kUnlimited && stats_.reserved() + params.segment_size > limit_;
 }
 
 // R31: refused by the option's fraction before the driver is asked.
@@ -133,7 +133,7 @@ bool DeviceAllocator::is_rejected(const AllocParams& params) const {
   uint64_t total = 0;
   if (driver_.memory_info(device_, &available, &total) != kSuccess) return false;
   const double bytes = settings_.per_process_memory_fraction * static_cast<double>(total);
-  return obtained_ + params.segment_size > static_cast<uint64_t>(bytes);
+  return stats_.reserved() + params.segment_size > static_cast<uint64_t>(bytes);
 }
 
 // 8.9. Null: out of memory, refused by the limit, or rejected.
@@ -141,12 +141,12 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& h
   if (const DriverCode pending = driver_.take_pending_error(device_); pending != kSuccess) {
     throw runtime_error(driver_, pending);
   }
-  if (attempt == Obtain::kRetry) stats_.num_alloc_retries++;
+  if (attempt == Obtain::kRetry) stats_.count_retry();
   if (is_over_limit(params)) return nullptr;
   if (is_rejected(params)) {
-    stats_.num_oom_rejections++;
+    stats_.count_rejection();
     params.rejected = true;
-    params.obtained_when_rejected = obtained_;
+    params.obtained_when_rejected = stats_.reserved();
     return nullptr;
   }
   if (params.expandable) {
@@ -160,7 +160,7 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& h
 // Nothing: out of memory.
 std::optional<Address> DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   PrivatePool* const owner = params.pool->owner;
-  const RelaxedCaptureMode relaxed(driver_, device_, is_capturing(params.current_stream));
+  const RelaxedCaptureMode relaxed(driver_, device_, captures_.is_capturing(params.current_stream));
   std::optional<Unlocked> unlocked;
   std::optional<Away> away;
   if (settings_.release_lock_on_cudamalloc) {
@@ -196,7 +196,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
     shared_.addresses.make_room(address);
-    reserve_pool_count(pool);
+    stats_.reserve_pool_row(pool_id_of(pool));
     auto segment = std::make_unique<Segment>();
     segment->address = address;
     segment->size = params.segment_size;
@@ -210,11 +210,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   block->segment()->number = shared_.next_segment_number++;
   if (has(kContexts)) block->detail().segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
-  const auto bytes = static_cast<int64_t>(params.segment_size);
-  count_reserved(pool, bytes);
-  stats_.segment.increase(pool.is_small, 1);
-  if (params.segment_size >= settings_.max_split_size) stats_.oversize_segments.increase(1);
-  stats_.num_device_alloc++;
+  stats_.segment_obtained(pool_id_of(pool), pool.is_small, params.segment_size,
+                          params.segment_size >= settings_.max_split_size);
   if (MemoryWatch* watch = watch_of(pool))
     watch->came(address, params.segment_size, params.segment_size);
   trace(Action::kSegmentAlloc, address, params.segment_size, params.stream, pool, params.context);
@@ -226,14 +223,13 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
   reserve_blocks(params.shard(), 1);
-  for (const PoolId id : use_on_oom_.keys()) {
-    const PrivatePool* known = find_pool(id);
-    const bool is_routed =
-        std::any_of(routes_.begin(), routes_.end(), [&](const PoolRoute& r) { return r.id == id; });
+  for (const PoolId id : pools_.used_on_oom()) {
+    const PrivatePool* known = pools_.find(id);
+    const bool is_routed = pools_.is_routed(id);
     if (rules_.mend_fallback_errors && (is_routed || (known && known->use_count == 0))) continue;
-    create_or_join_pool(id, nullptr);
+    pools_.create_or_join(id, nullptr);
     if (is_routed) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
-    PrivatePool* pool = find_pool(id);
+    PrivatePool* pool = pools_.find(id);
     AllocParams fallback = params;
     fallback.pool = &pool->of_kind(params.pool->is_small);
     fallback.expandable = params.expandable && rules_.mend_fallback_expandable;
@@ -256,8 +252,8 @@ void DeviceAllocator::end_fallback(PoolId id, AllocParams& fallback, Block** fou
   const uint64_t size = block ? block->size : 0;
   if (block) put_into_free_set(block);
   if (rules_.settles_frees_at_routing_end && settings_.graph_capture_record_stream_reuse)
-    flush_deferred_frees(fallback.context, id);
-  release_pool_locked(id);
+    pending_.flush_deferred_frees(fallback.context, id);
+  pools_.release(id);
   if (!block) return;
   if (block->address == address && block->size == size) {
     take_from_free_set(block);

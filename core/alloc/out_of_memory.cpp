@@ -84,7 +84,7 @@ OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   driver_.memory_info(device_, &numbers.device_free, &numbers.device_total);
   numbers.limit = limit_ == kUnlimited ? 0 : limit_;
   numbers.allocated = static_cast<uint64_t>(sums().rows[Counters::kAll].current(Counters::kBytes));
-  numbers.reserved = obtained_;
+  numbers.reserved = stats_.reserved();
   for_each_shelf([&](const Shelf& shelf) {
     if (const Block* largest = shelf.free.last()) {
       numbers.largest_free_block = std::max(numbers.largest_free_block, largest->size);
@@ -107,7 +107,7 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, const OutOf
                                           std::string text, Hold& hold) {
   trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
         params.context);
-  stats_.num_ooms++;
+  stats_.count_out_of_memory();
   const auto observers = observers_;
   hold.let_go();
   for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);

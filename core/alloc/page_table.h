@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "alloc/shared_state.h"
+#include "device/driver_error.h"
 
 namespace cachalot {
 

@@ -70,7 +70,7 @@ void Peaks::take_own_account(Account& account) {
 // A hit saw no duty, but one may have been set before it had the lock: see Note [Pictures].
 bool Peaks::move_on_a_hit(Account& account, bool is_small, const Counters::Move& move) {
   const bool met_others = !lock_order();
-  const bool has_moved = duties_.none() && shared_.move(is_small, move);
+  const bool has_moved = flags_.none() && shared_.move(is_small, move);
   if (has_moved) note_use_of_shared(account, met_others);
   order_.unlock();
   return has_moved;
@@ -101,7 +101,7 @@ bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& 
 
 // See Note [Pictures]. pre (here and below): order_; the call has changed nothing at the shard.
 void Peaks::see_to_picture(Account& account) {
-  if (!duties_.has(kReading)) [[likely]]
+  if (!flags_.has(kReading)) [[likely]]
     return;
   picture(account, reading_);
   keep_shared();
@@ -182,9 +182,9 @@ void Peaks::settle_down(bool is_new_peak) {
   if (is_new_peak) {
     calm_ = 0;
     patience_ = 2 * active_;
-  } else if (++calm_ >= patience_ && !duties_.has(kWholeDevice)) {
+  } else if (++calm_ >= patience_ && !flags_.has(kWholeDevice)) {
     lend();
-    duties_.drop(kScarce);
+    flags_.drop(kScarce);
   }
 }
 
@@ -293,7 +293,7 @@ void Peaks::prepare_picture(Account& account) {
 
 void Peaks::begin_reading() {
   reading_++;
-  duties_.add(kReading);
+  flags_.add(kReading);
 }
 
 void Peaks::picture(Account& account, uint64_t reading) {
@@ -307,7 +307,7 @@ void Peaks::end_reading() {
     const Guard guard(order_);
     keep_shared();
   }
-  duties_.drop(kReading);
+  flags_.drop(kReading);
 }
 
 void Peaks::begin_waiting(const Sums& sums) { active_counts_.begin(sums.rows); }

@@ -49,8 +49,8 @@
 
 #include "alloc/active_counts.h"
 #include "alloc/counters.h"
-#include "alloc/duties.h"
 #include "alloc/stats.h"
+#include "alloc/sync/slow_path_flags.h"
 #include "base/lock.h"
 
 namespace cachalot {
@@ -69,9 +69,9 @@ struct Account {
   std::unique_ptr<Counters::Rows> picture;  // made at the first reading
 };
 
-class Peaks : private Duty {
+class Peaks : private SlowPath {
  public:
-  explicit Peaks(Duties& duties) : duties_(duties) {}
+  explicit Peaks(SlowPathFlags& duties) : flags_(duties) {}
 
   // What a shard is lent at a time; less of it, and calls come here more often. Only tests set it.
   inline static int64_t largest_share = INT64_MAX;
@@ -158,7 +158,7 @@ class Peaks : private Duty {
   void lend();
   Stat stat(const Sums& sums, size_t row, size_t counter) const;
 
-  Duties& duties_;
+  SlowPathFlags& flags_;
   alignas(64) Lock order_{LockRank::kAccountOrder};
   bool scarce_ = false;
   bool collected_ = false;

@@ -21,9 +21,12 @@ struct PrivatePool {
   BlockPool large;
   std::shared_ptr<PoolSource> source;  // null: the driver
 
+  void set_no_split(bool no_split) { small.no_split = large.no_split = no_split; }
   BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
   bool is_empty() const { return small.shelves.empty() && large.shelves.empty(); }
 };
+
+inline PoolId id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id : PoolId{}; }
 
 // Whether its segments come from a source of its own instead of the driver.
 inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }

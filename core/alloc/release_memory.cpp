@@ -79,7 +79,7 @@ void DeviceAllocator::release_block(Block* block, ContextId context) {
 
 void DeviceAllocator::announce_release(const Block* block, ContextId context) {
   const Segment& segment = *block->segment();
-  stats_.num_device_free++;
+  stats_.count_device_free();
   trace(Action::kSegmentFree, block->address, block->size, segment.stream, *segment.pool,
         context ? context : block->detail().segment_context);
   if (MemoryWatch* watch = watch_of(*segment.pool)) watch->goes(block->address, block->size);
@@ -111,9 +111,7 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   BlockPool& pool = *only_block->segment()->pool;
   const uint64_t size = only_block->size;
   if (pool.owner) pool.owner->driver_allocations--;
-  count_reserved(pool, -static_cast<int64_t>(size));
-  stats_.segment.decrease(pool.is_small, 1);
-  if (size >= settings_.max_split_size) stats_.oversize_segments.decrease(1);
+  stats_.segment_released(pool_id_of(pool), pool.is_small, size, size >= settings_.max_split_size);
   remove_segment(only_block);
 }
 
@@ -122,8 +120,8 @@ void DeviceAllocator::forget_segment(Block* only_block) {
 void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   const auto goal =
       static_cast<uint64_t>(settings_.garbage_collection_threshold * static_cast<double>(limit_));
-  if (obtained_ <= goal) return;
-  const uint64_t target = obtained_ - goal;
+  if (stats_.reserved() <= goal) return;
+  const uint64_t target = stats_.reserved() - goal;
   const BlockPool& large = default_pools_[false];
   const auto age_of = [&](const Block* b) {
     return static_cast<int32_t>(large.search_count - b->detail().mark);
@@ -190,44 +188,26 @@ bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params)
 void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> current_stream,
                                             ContextId context) {
   if (!pool.is_default()) {
-    PrivatePool* found = find_pool(pool);
+    PrivatePool* found = pools_.find(pool);
     if (!found || found->use_count != 0) return;
-    synchronize_and_free_events(context, current_stream, found);
+    stats_.count_sync_of_all_streams();
+    pending_.synchronize_and_free_events(context, current_stream, found);
     return release_private_pool(pool, context);
   }
-  if (!is_capture_context(current_stream)) {
-    synchronize_and_free_events(context, current_stream, nullptr);
+  if (!captures_.is_capture_context(current_stream)) {
+    stats_.count_sync_of_all_streams();
+    pending_.synchronize_and_free_events(context, current_stream, nullptr);
     release_blocks(default_pools_[false], context);
     release_blocks(default_pools_[true], context);
   }
-  for (const PoolId id : releasable_.keys()) {
-    if (find_pool(id)->use_count == 0) release_private_pool(id, context);  // not below 0
-  }
+  for (const PoolId id : pools_.releasable()) release_private_pool(id, context);
 }
 
 void DeviceAllocator::release_private_pool(PoolId id, ContextId context) {
-  PrivatePool& pool = *find_pool(id);
+  PrivatePool& pool = *pools_.find(id);
   release_blocks(pool.small, context);
   release_blocks(pool.large, context);
-  destroy_if_unused(id);
-}
-
-// The reference destroys a pool when its count of driver allocations is 0, which growths and
-// unmappings of expandable segments leave out of step (U4): here it goes when it owns nothing.
-void DeviceAllocator::destroy_if_unused(PoolId id) {
-  const PrivatePool& pool = *find_pool(id);
-  const bool reference_destroys = pool.driver_allocations == 0;
-  if (reference_destroys && !pool.is_empty()) {
-    shared_.differ("U4", "kept a pool whose blocks are still in use");
-  }
-  if (!pool.is_empty()) return;
-  if (pool.requests_under_way > 0) {
-    if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
-    return;
-  }
-  if (!reference_destroys && shared_.tells_differences()) remember_outlived(id);
-  pools_.erase(id);
-  releasable_.erase(id, id.hash());
+  pools_.destroy_if_empty(id);
 }
 
 void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
@@ -249,12 +229,11 @@ void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
 // ---- Calls
 
 void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_stream) {
-  const ContextId context = capture_context(ContextLevel::kAll);
+  const ContextId context = recorder_.capture_context(ContextLevel::kAll);
   const Hold hold(*this);
-  if (!pool.is_default()) remark_if_outlived(pool);
+  if (!pool.is_default()) pools_.remark_if_outlived(pool);
   release_cached_blocks(pool, current_stream, context);
   shared_.addresses.shrink();
-  update_duties();
 }
 
 uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
@@ -277,14 +256,8 @@ DeviceAllocator::~DeviceAllocator() { give_everything_back(); }
 
 // Errors are passed over: there is nobody left to tell, and the driver may be going down itself.
 void DeviceAllocator::give_everything_back() {
-  if (!deferred_.empty()) driver_.device_synchronize(device_);
-  for (auto& [stream, queue] : events_) {
-    for (const PendingEvent& pending : queue) {
-      driver_.event_synchronize(device_, pending.event);
-      driver_.event_destroy(device_, pending.event);
-    }
-  }
-  for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
+  if (pending_.has_deferred()) driver_.device_synchronize(device_);
+  pending_.destroy_events();
   watch_.reset();
   for (auto& [address, segment] : segments_) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {

@@ -67,7 +67,7 @@ bool DeviceAllocator::Remedies::would_reserve_be_too_small() const {
 uint64_t DeviceAllocator::Remedies::releasable_bytes() const {
   uint64_t bytes = 0;
   for (const BlockPool& pool : device_.default_pools_) bytes += releasable_bytes(pool);
-  for (const auto& [id, pool] : device_.pools_) {
+  for (const auto& [id, pool] : device_.pools_.all()) {
     if (pool->use_count == 0)
       bytes += releasable_bytes(pool->small) + releasable_bytes(pool->large);
   }
@@ -150,10 +150,11 @@ std::string DeviceAllocator::Remedies::without_rounding() {
 
 // R31.
 std::string DeviceAllocator::Remedies::without_rejection() const {
-  if (!params_.rejected || device_.may_be_captured() || has_own_source() || is_reserve_too_small())
+  if (!params_.rejected || device_.captures_.may_be_under_way() || has_own_source() ||
+      is_reserve_too_small())
     return "";
   const uint64_t released = releasable_bytes();
-  const uint64_t reserved = device_.obtained_ - released;
+  const uint64_t reserved = device_.stats_.reserved() - released;
   if (released == 0 || bytes_to_obtain(params_) > device_free_ + released) return "";
   if (device_.limit_ != kUnlimited && reserved + params_.segment_size > device_.limit_) return "";
   return "CACHALOT_ALLOC_CONF without throw_on_cudamalloc_oom would have made room by giving " +
@@ -173,7 +174,8 @@ std::string DeviceAllocator::Remedies::with_larger_reserve() const {
 
 std::string DeviceAllocator::Remedies::with_expandable_segments() const {
   if (settings_.expandable_segments || !device_.driver_.supports_virtual_memory()) return "";
-  if (has_own_source() || settings_.throw_on_cudamalloc_oom || device_.may_be_captured()) return "";
+  if (has_own_source() || settings_.throw_on_cudamalloc_oom || device_.captures_.may_be_under_way())
+    return "";
   int64_t gain = 0;
   for (const auto& [address, segment] : device_.segments_) gain += gain_from_pages(*segment);
   if (gain <= 0) return "";
@@ -182,7 +184,7 @@ std::string DeviceAllocator::Remedies::with_expandable_segments() const {
       std::max(params_.segment_size, round_up(params_.size, page_size(*params_.pool)));
   const bool lacks_memory = params_.segment_size > device_free_ || device_.is_over_limit(params_);
   if (!lacks_memory || wanted > device_free_ + gained || would_reserve_be_too_small()) return "";
-  if (device_.limit_ != kUnlimited && device_.obtained_ - gained + wanted > device_.limit_)
+  if (device_.limit_ != kUnlimited && device_.stats_.reserved() - gained + wanted > device_.limit_)
     return "";
   return "CACHALOT_ALLOC_CONF=expandable_segments:True would have made room: " +
          format_size(gained) + " lies in whole free pages of segments in use";

@@ -46,8 +46,9 @@ class DeviceAllocator::ReportTaker {
 };
 
 DeviceAllocator::ReportTaker::ReportTaker(DeviceAllocator& device)
-    : device_(device), may_release_(!device.may_be_captured()) {
-  for (const DeferredFree& free : device.deferred_) deferred_.insert(free.block);
+    : device_(device),
+      may_release_(!device.captures_.may_be_under_way()),
+      deferred_(device.pending_.deferred_blocks()) {
   report_.device = device.device_;
 }
 
@@ -85,7 +86,7 @@ void DeviceAllocator::ReportTaker::set_totals() {
   report_.device_total = memory.total;
   report_.device_free = memory.available;
   report_.limit = device_.limit_ == kUnlimited ? 0 : device_.limit_;
-  report_.reserved = device_.obtained_;
+  report_.reserved = device_.stats_.reserved();
 }
 
 void DeviceAllocator::ReportTaker::add(const Block* block) {
@@ -154,8 +155,7 @@ Reason DeviceAllocator::ReportTaker::reason_in_cache(const Block* block) const {
 // 17.7.
 bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
   if (!pool || params_->pool->owner) return false;
-  const std::vector<PoolId> ids = device_.use_on_oom_.keys();
-  return std::find(ids.begin(), ids.end(), pool->id) != ids.end();
+  return device_.pools_.is_used_on_oom(pool->id);
 }
 
 // As Trim finds it.

@@ -51,10 +51,10 @@ class DeviceAllocator::Trim {
 void DeviceAllocator::Trim::run(uint64_t* released) {
   const std::vector<BlockPool*> trimmed = pools();
   for (const Candidate& candidate : collect(trimmed)) {
-    const uint64_t before = device_.obtained_;
+    const uint64_t before = device_.stats_.reserved();
     if (before <= goal_.keep_bytes) break;
     release(candidate);
-    *released += before - device_.obtained_;
+    *released += before - device_.stats_.reserved();
   }
   drop_what_is_empty(trimmed);
 }
@@ -62,9 +62,8 @@ void DeviceAllocator::Trim::run(uint64_t* released) {
 // Graphs rely on the addresses of their pools, so a pool in use keeps its memory.
 std::vector<BlockPool*> DeviceAllocator::Trim::pools() {
   std::vector<BlockPool*> found{&device_.default_pools_[false], &device_.default_pools_[true]};
-  for (const PoolId id : device_.releasable_.keys()) {
-    PrivatePool& pool = *device_.find_pool(id);
-    if (pool.use_count != 0) continue;  // not below 0
+  for (const PoolId id : device_.pools_.releasable()) {
+    PrivatePool& pool = *device_.pools_.find(id);
     found.push_back(&pool.small);
     found.push_back(&pool.large);
   }
@@ -164,9 +163,8 @@ void DeviceAllocator::Trim::release_segment(Block* block, std::unique_lock<Lock>
 // As emptying the cache does.
 void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& pools) {
   for (BlockPool* pool : pools) device_.drop_empty_shelves(*pool);
-  for (const PoolId id : device_.releasable_.keys()) {
-    const PrivatePool& pool = *device_.find_pool(id);
-    if (pool.use_count == 0 && pool.is_empty()) device_.destroy_if_unused(id);
+  for (const PoolId id : device_.pools_.releasable()) {
+    if (device_.pools_.find(id)->is_empty()) device_.pools_.destroy_if_empty(id);
   }
   device_.shared_.addresses.shrink();
 }
@@ -175,13 +173,13 @@ void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& po
 
 // While a capture may be under way nothing is done: what the driver is asked could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
-  const ContextId context = capture_context(ContextLevel::kAll);
+  const ContextId context = recorder_.capture_context(ContextLevel::kAll);
   if (has(kPendingFrees)) {
     const Hold hold(*this);
-    if (!may_be_captured()) process_events(context);
+    if (!captures_.may_be_under_way()) pending_.process_events(context);
   }
   const std::lock_guard guard(lock_);
-  if (!may_be_captured()) Trim(*this, goal, context).run(released);
+  if (!captures_.may_be_under_way()) Trim(*this, goal, context).run(released);
 }
 
 }  // namespace cachalot

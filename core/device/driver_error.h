@@ -12,4 +12,9 @@ Error driver_error(Driver& driver, DriverCode code);
 // Of the runtime's: "CUDA error: invalid argument".
 Error runtime_error(Driver& driver, DriverCode code);
 
+inline void require_success(Driver& driver, DriverCode code) {
+  if (code != kSuccess) [[unlikely]]
+    throw runtime_error(driver, code);
+}
+
 }  // namespace cachalot

@@ -191,7 +191,7 @@ class PeaksRun {
   }
   // While a block waits each move goes where all are counted.
   bool is_hit(const LiveBlock& block) {
-    return block.oversize == 0 && waiting_.empty() && !duties_.has(Duty::kScarce) &&
+    return block.oversize == 0 && waiting_.empty() && !flags_.has(SlowPath::kScarce) &&
            random_.one_in(2);
   }
   LiveBlock take(std::vector<LiveBlock>* from) {
@@ -207,7 +207,7 @@ class PeaksRun {
     for (int attempts = 0;; attempts++) {
       ASSERT_LT(attempts, 2) << "refused though all is collected";
       const bool is_quick = !account.is_shared && waiting_.empty() && move.waiting == 0 &&
-                            !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
+                            !(flags_.has(SlowPath::kScarce) && peaks_.has_joined(account));
       if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
       collect();
@@ -216,7 +216,7 @@ class PeaksRun {
   void collect() {
     collections_++;
     peaks_.begin_collection();
-    duties_.add(Duty::kScarce);
+    flags_.add(SlowPath::kScarce);
     for (Account& account : accounts_) peaks_.visit(account, true);
     peaks_.end_collection();
   }
@@ -283,12 +283,12 @@ class PeaksRun {
   }
   void go_on() {
     peaks_.lend_again();
-    duties_.drop(Duty::kScarce);
+    flags_.drop(SlowPath::kScarce);
   }
 
   Random random_;
-  Duties duties_;
-  Peaks peaks_{duties_};
+  SlowPathFlags flags_;
+  Peaks peaks_{flags_};
   std::deque<Account> accounts_;
   PlainCounters plain_;
   uint64_t collections_ = 0;
@@ -349,7 +349,7 @@ class AccountsOf {
     peaks_.begin_collection();
     collections_++;
   }
-  void announce_collection() { duties_.add(Duty::kScarce); }
+  void announce_collection() { flags_.add(SlowPath::kScarce); }
   void visit(size_t shard) { peaks_.visit(accounts_[shard], true); }
   void end_collection() { peaks_.end_collection(); }
   void collect() {
@@ -360,7 +360,7 @@ class AccountsOf {
   }
   void lend_again() {
     peaks_.lend_again();
-    duties_.drop(Duty::kScarce);
+    flags_.drop(SlowPath::kScarce);
   }
   uint64_t collections() const { return collections_; }
   Stat bytes() const {
@@ -378,13 +378,13 @@ class AccountsOf {
   void move(size_t shard, const Counters::Move& move) {
     Account& account = accounts_[shard];
     const bool is_quick =
-        !account.is_shared && !(duties_.has(Duty::kScarce) && peaks_.has_joined(account));
+        !account.is_shared && !(flags_.has(SlowPath::kScarce) && peaks_.has_joined(account));
     if (is_quick && account.counters.move(true, move)) return;
     while (!peaks_.move(account, true, move)) collect();
   }
 
-  Duties duties_;
-  Peaks peaks_{duties_};
+  SlowPathFlags flags_;
+  Peaks peaks_{flags_};
   std::deque<Account> accounts_;
   uint64_t collections_ = 0;
 };

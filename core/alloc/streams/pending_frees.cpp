@@ -1,55 +1,110 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Frees of blocks that other streams use: events outside of captures, deferral inside, recovery
-// (12, 18).
-#include "alloc/block_steps.h"
-#include "alloc/hold.h"
+#include "alloc/streams/pending_frees.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/private_pool.h"
+#include "base/error.h"
 #include "base/reserve.h"
+#include "device/driver_error.h"
 
 namespace cachalot {
+namespace {
 
-bool DeviceAllocator::is_capturing(Stream stream) {
-  CaptureInfo info;
-  const DriverCode code = driver_.capture_info(device_, stream, &info);
-  if (code != kSuccess) throw runtime_error(driver_, code);
-  return info.capturing;
+constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
+
+}  // namespace
+
+PendingFrees::PendingFrees(SharedState& shared, int device, const Captures& captures,
+                           SlowPathFlags& flags, FreeCompletion& completion)
+    : shared_(shared),
+      driver_(shared.driver),
+      device_(device),
+      captures_(captures),
+      flags_(flags),
+      completion_(completion) {
+  spare_uses_.reserve(kSpareUses);
 }
 
-// Before R10 any routing counted as a capture, that of a user's pool too.
-bool DeviceAllocator::is_capture_context(std::optional<Stream> current_stream) {
-  if (!rules_.captures_are_marked) return has(kRouting);
-  return has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
+void PendingFrees::update_flags() {
+  flags_.put(kPendingFrees, !events_.empty() || !deferred_.empty());
+  flags_.put(kStaleUses, !stale_uses_.empty());
 }
 
-// So that a free can be put off whatever happens. Doubles, since captures put off many.
-void DeviceAllocator::reserve_deferral() { reserve_one_more(deferred_); }
+// ---- Uses
+
+void PendingFrees::record_use(Block* block, Stream stream, std::optional<Stream> current_stream) {
+  if (!block->is(Block::kRecorded)) {
+    if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
+    spare_uses_.back()->uses.reserve(1);
+    block->detail().uses = spare_uses_.back().release();
+    spare_uses_.pop_back();
+    block->set(Block::kRecorded);
+  }
+  auto& uses = block->detail().uses->uses;
+  reserve_one_more(uses);
+  auto use = std::find_if(uses.begin(), uses.end(),
+                          [&](const StreamUse& u) { return u.stream == stream; });
+  const bool is_new = use == uses.end();
+  if (is_new) {
+    const auto stale = stale_uses_.find(block);
+    const bool remembered = stale != stale_uses_.end() && stale->second.contains(stream);
+    use = uses.insert(use, {stream, false, remembered, "U2"});
+  }
+  if (captures_.is_capture_context(current_stream)) {
+    if (!use->reference_forgets) use->defect = "U1";
+    use->reference_forgets = true;
+    use->is_captured = (is_new || use->is_captured) && captures_.is_capturing(stream);
+  } else {
+    use->is_captured = false;
+  }
+}
+
+void PendingFrees::forget_stale_uses(const Block* block) {
+  if (stale_uses_.erase(block) != 0) update_flags();
+}
+
+// Doubles, since captures put off many.
+void PendingFrees::reserve() { reserve_one_more(deferred_); }
 
 // pre: deferred_ has room.
-void DeviceAllocator::put_off(Block* block) {
+void PendingFrees::put_off(Block* block) {
   deferred_.push_back({block, {}});
-  update_duties();
+  update_flags();
 }
 
 // Whether the free of a recorded block has to wait for the end of a capture. If that can not be
 // found out it waits too. pre: as put_off.
-bool DeviceAllocator::is_put_off(Block* block, Stream current_stream) try {
-  return is_capture_context(current_stream);
+bool PendingFrees::is_put_off(Block* block, Stream current_stream) try {
+  return captures_.is_capture_context(current_stream);
 } catch (...) {
   put_off(block);
   throw;
+}
+
+// A free that finds no memory for its bookkeeping has been put off, as after an error of the driver.
+void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) try {
+  if (is_put_off(block, current_stream)) {
+    defer_free(block, tracks_nodes);
+  } else {
+    insert_events(block);
+  }
+} catch (const std::bad_alloc&) {
 }
 
 // ---- Events (12.3, 12.5, 12.6)
 
 // pre: a waiting block without recorded events; as put_off. If the driver refuses, the free is put
 // off, so that nothing is lost and nothing is reused too early.
-void DeviceAllocator::insert_events(Block* block) try {
+void PendingFrees::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
   if (uses.size() > 1) order_as_reference(uses);
   while (!uses.empty()) {
     record_event(block, uses.front());
     uses.erase(uses.begin());
   }
-  update_duties();
+  update_flags();
 } catch (...) {
   put_off(block);
   throw;
@@ -57,12 +112,12 @@ void DeviceAllocator::insert_events(Block* block) try {
 
 // look: whether the queue of the stream stays; one that does not is gone by then.
 template <class Look>
-void DeviceAllocator::look_at_queues(Look look) {
+void PendingFrees::look_at_queues(Look look) {
   if (!shared_.looks_in_stream_order) return event_order_.retain(look);
   for (auto queue = events_.begin(); queue != events_.end();) look((queue++)->first);
 }
 
-void DeviceAllocator::order_as_reference(std::vector<StreamUse>& uses) const {
+void PendingFrees::order_as_reference(std::vector<StreamUse>& uses) const {
   HashOrder<size_t> order;  // of places in uses
   for (size_t i = 0; i < uses.size(); i++) order.insert(i, hash_of(uses[i].stream));
   std::vector<StreamUse> ordered;
@@ -70,16 +125,14 @@ void DeviceAllocator::order_as_reference(std::vector<StreamUse>& uses) const {
   uses.swap(ordered);
 }
 
-void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
+void PendingFrees::record_event(Block* block, const StreamUse& use) {
   if (event_cache_.empty()) {
     event_cache_.reserve(1);
     uint64_t made = 0;
-    const DriverCode code = driver_.event_create(device_, &made);
-    if (code != kSuccess) throw runtime_error(driver_, code);
+    require_success(driver_, driver_.event_create(device_, &made));
     event_cache_.push_back(made);
   }
-  const DriverCode code = driver_.event_record(device_, event_cache_.back(), use.stream);
-  if (code != kSuccess) throw runtime_error(driver_, code);
+  require_success(driver_, driver_.event_record(device_, event_cache_.back(), use.stream));
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
   if (!shared_.looks_in_stream_order) event_order_.insert(use.stream, hash_of(use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
@@ -88,14 +141,14 @@ void DeviceAllocator::record_event(Block* block, const StreamUse& use) {
 }
 
 // The reference's, of a stream with its device (hash_order.h).
-uint64_t DeviceAllocator::hash_of(Stream stream) const {
+uint64_t PendingFrees::hash_of(Stream stream) const {
   constexpr uint64_t kDeviceType = 1;  // CUDA
   constexpr unsigned kStreamBits = 48;
   return kDeviceType << 56 | static_cast<uint64_t>(device_) << kStreamBits |
          (stream & ((uint64_t{1} << kStreamBits) - 1));
 }
 
-void DeviceAllocator::forget_uses(Block* block) {
+void PendingFrees::forget_uses(Block* block) {
   if (!block->is(Block::kRecorded)) return;
   block->clear(Block::kRecorded);
   std::unique_ptr<StreamUses> uses(std::exchange(block->detail().uses, nullptr));
@@ -104,16 +157,20 @@ void DeviceAllocator::forget_uses(Block* block) {
   if (spare_uses_.size() < spare_uses_.capacity()) spare_uses_.push_back(std::move(uses));
 }
 
-void DeviceAllocator::finish_event(const PendingEvent& pending, ContextId context) {
+void PendingFrees::complete(Block* block, ContextId context) {
+  forget_uses(block);
+  block->clear(Block::kWaiting);
+  completion_.complete_free(block, context);
+}
+
+void PendingFrees::finish_event(const PendingEvent& pending, ContextId context) {
   Block* block = pending.block;
   // A block can be deferred with events recorded already, where the driver refused a later one.
   if (--block->detail().uses->events != 0 || !block->detail().uses->uses.empty()) return;
-  forget_uses(block);
-  block->clear(Block::kWaiting);
-  complete_free(block, context);
+  complete(block, context);
 }
 
-void DeviceAllocator::process_events(ContextId context) {
+void PendingFrees::process_events(ContextId context) {
   flush_deferred_frees(context);
   look_at_queues([&](Stream stream) {
     auto& queue = events_[stream];
@@ -124,7 +181,7 @@ void DeviceAllocator::process_events(ContextId context) {
         driver_.take_pending_error(device_);
         return true;
       }
-      if (code != kSuccess) throw runtime_error(driver_, code);
+      require_success(driver_, code);
       event_cache_.push_back(pending.event);
       queue.pop_front();
       finish_event(pending, context);
@@ -132,15 +189,14 @@ void DeviceAllocator::process_events(ContextId context) {
     events_.erase(stream);
     return false;
   });
-  update_duties();
+  update_flags();
 }
 
 // pool: only its blocks are waited for; null: all.
-void DeviceAllocator::synchronize_and_free_events(ContextId context,
-                                                  std::optional<Stream> current_stream,
-                                                  const PrivatePool* pool) {
-  stats_.num_sync_all_streams++;
-  if (is_capture_context(current_stream)) {
+void PendingFrees::synchronize_and_free_events(ContextId context,
+                                               std::optional<Stream> current_stream,
+                                               const PrivatePool* pool) {
+  if (captures_.is_capture_context(current_stream)) {
     throw_invalid_state(
         "cannot wait for recorded streams while a capture or a pool routing is under way");
   }
@@ -153,8 +209,7 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
         i++;
         continue;
       }
-      const DriverCode code = driver_.event_synchronize(device_, pending.event);
-      if (code != kSuccess) throw runtime_error(driver_, code);
+      require_success(driver_, driver_.event_synchronize(device_, pending.event));
       event_cache_.push_back(pending.event);
       queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
       finish_event(pending, context);
@@ -163,24 +218,22 @@ void DeviceAllocator::synchronize_and_free_events(ContextId context,
     events_.erase(stream);
     return false;
   });
-  update_duties();
+  update_flags();
 }
 
 // ---- Deferred frees (18.1 to 18.3)
 
 // With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
 // tell later whether it can be reused within the capture.
-void DeviceAllocator::defer_free(Block* block) {
+void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
   put_off(block);
-  if (!settings_.graph_capture_record_stream_reuse) return;
+  if (!tracks_nodes) return;
   std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);
   uint64_t graph = 0;
   std::vector<uint64_t> nodes;
   for (const Stream stream : streams) {
-    CaptureInfo info;
-    const DriverCode code = driver_.capture_info(device_, stream, &info);
-    if (code != kSuccess) throw runtime_error(driver_, code);
+    const CaptureInfo info = captures_.info(stream);
     if (!info.capturing) return;
     if (graph != 0 && info.graph != graph) {
       throw_invalid_state("a block is used by streams that are captured into different graphs");
@@ -197,7 +250,7 @@ void DeviceAllocator::defer_free(Block* block) {
 
 // A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference
 // forgets more).
-void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
+void PendingFrees::settle_deferred_free(Block* block, ContextId context) {
   auto& uses = block->detail().uses->uses;
   for (const StreamUse& use : uses) {
     if (use.reference_forgets && !use.is_captured) {
@@ -209,56 +262,48 @@ void DeviceAllocator::settle_deferred_free(Block* block, ContextId context) {
   stale_uses_.erase(block);
   if (!uses.empty()) return insert_events(block);
   if (block->detail().uses->events != 0) return;
-  forget_uses(block);
-  block->clear(Block::kWaiting);
-  complete_free(block, context);
+  complete(block, context);
 }
 
 // pool: only its blocks (R20).
-void DeviceAllocator::flush_deferred_frees(ContextId context, std::optional<PoolId> pool) {
+void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId> pool) {
   // One at a time: what comes after one that the driver refuses stays where it is.
   for (size_t i = 0; i < deferred_.size();) {
     Block* block = deferred_[i].block;
-    if (pool && pool_id_of(*block->segment()->pool) != *pool) {
+    if (pool && id_of(*block->segment()->pool) != *pool) {
       i++;
       continue;
     }
     deferred_.erase(deferred_.begin() + static_cast<std::ptrdiff_t>(i));
     settle_deferred_free(block, context);
   }
-  update_duties();
+  update_flags();
 }
 
 // ---- Recovery within a capture (18.4)
 
-void DeviceAllocator::visit_nodes_before(const std::vector<uint64_t>& nodes,
-                                         std::set<uint64_t>* visited) {
+void PendingFrees::visit_nodes_before(const std::vector<uint64_t>& nodes,
+                                      std::set<uint64_t>* visited) {
   std::vector<uint64_t> open = nodes;
   while (!open.empty()) {
     const uint64_t node = open.back();
     open.pop_back();
     if (!visited->insert(node).second) continue;
     std::vector<uint64_t> before;
-    const DriverCode code = driver_.node_dependencies(device_, node, &before);
-    if (code != kSuccess) throw runtime_error(driver_, code);
+    require_success(driver_, driver_.node_dependencies(device_, node, &before));
     open.insert(open.end(), before.begin(), before.end());
   }
 }
 
-void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
-  CaptureInfo info;
-  const DriverCode code = driver_.capture_info(device_, stream, &info);
-  if (code != kSuccess) throw runtime_error(driver_, code);
+void PendingFrees::recover_deferred_frees(Stream stream, const RouteOf& route_of,
+                                          ContextId context) {
+  const CaptureInfo info = captures_.info(stream);
   if (!info.capturing || info.nodes.empty()) return;
-  auto state = captures_.find(info.capture_id);
-  if (state == captures_.end()) {
-    const auto route =
-        std::find_if(routes_.rbegin(), routes_.rend(),
-                     [&](const PoolRoute& candidate) { return candidate.takes(stream); });
-    if (route == routes_.rend()) {
-      throw_invalid_state("the stream is captured, and no pool is routed to for it");
-    }
-    state = captures_.emplace(info.capture_id, CaptureState{route->id, {}}).first;
+  auto state = capture_states_.find(info.capture_id);
+  if (state == capture_states_.end()) {
+    const PoolId* const route = route_of(stream);
+    if (!route) throw_invalid_state("the stream is captured, and no pool is routed to for it");
+    state = capture_states_.emplace(info.capture_id, CaptureState{*route, {}}).first;
   }
   std::set<uint64_t>& visited = state->second.visited[stream];
   visit_nodes_before(info.nodes, &visited);
@@ -274,26 +319,50 @@ void DeviceAllocator::recover_deferred_frees(Stream stream, ContextId context) {
   });
   for (Block* block : settled) {
     stale_uses_.erase(block);
-    forget_uses(block);
-    block->clear(Block::kWaiting);
-    complete_free(block, context);
+    complete(block, context);
   }
-  update_duties();
+  update_flags();
 }
 
 // R21: a stream that was recovered for must not be captured any more when its pool's routing ends.
-void DeviceAllocator::forget_captures_of(PoolId pool) {
-  for (auto state = captures_.begin(); state != captures_.end();) {
+void PendingFrees::forget_captures_of(PoolId pool) {
+  for (auto state = capture_states_.begin(); state != capture_states_.end();) {
     if (state->second.pool != pool) {
       ++state;
       continue;
     }
     for (const auto& [stream, visited] : state->second.visited) {
-      if (is_capturing(stream))
+      if (captures_.is_capturing(stream))
         throw_invalid_state("a stream is still captured when the routing to its pool ends");
     }
-    state = captures_.erase(state);
+    state = capture_states_.erase(state);
   }
+}
+
+// ---- The end and the auditor
+
+void PendingFrees::destroy_events() {
+  for (auto& [stream, queue] : events_) {
+    for (const PendingEvent& pending : queue) {
+      driver_.event_synchronize(device_, pending.event);
+      driver_.event_destroy(device_, pending.event);
+    }
+  }
+  for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
+}
+
+std::map<const Block*, uint32_t> PendingFrees::queued_events() const {
+  std::map<const Block*, uint32_t> events;
+  for (const auto& [stream, queue] : events_) {
+    for (const PendingEvent& pending : queue) events[pending.block]++;
+  }
+  return events;
+}
+
+std::set<const Block*> PendingFrees::deferred_blocks() const {
+  std::set<const Block*> blocks;
+  for (const DeferredFree& free : deferred_) blocks.insert(free.block);
+  return blocks;
 }
 
 }  // namespace cachalot

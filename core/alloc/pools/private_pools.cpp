@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/pools/private_pools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/reserve.h"
+
+namespace cachalot {
+
+// ---- Pools
+
+PrivatePool* PrivatePools::find(PoolId id) const {
+  const auto found = pools_.find(id);
+  return found == pools_.end() ? nullptr : found->second.get();
+}
+
+void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source) {
+  remark_if_outlived(id);
+  PrivatePool* pool = find(id);
+  if (!pool) {
+    auto made = std::make_unique<PrivatePool>(id);
+    made->source = std::move(source);
+    made->set_no_split(no_split_.contains(id));
+    pools_.emplace(id, std::move(made));
+    return;
+  }
+  if (pool->use_count <= 0) throw_invalid_state("the pool was released and can not be joined");
+  if (source)
+    throw_invalid_state("the pool exists already and can not be given a source of memory");
+  pool->use_count++;
+}
+
+// What can fail comes first.
+void PrivatePools::create(PoolId id, PoolOptions options) {
+  HashOrder<PoolId> use_on_oom;
+  std::set<PoolId> no_split;
+  if (options.use_on_oom) (use_on_oom = use_on_oom_).insert(id, id.hash());
+  if (options.no_split) no_split.insert(id);
+  create_or_join(id, std::move(options.source));
+  if (options.use_on_oom) use_on_oom_ = std::move(use_on_oom);
+  no_split_.merge(no_split);
+  if (options.no_split) find(id)->set_no_split(true);
+}
+
+void PrivatePools::release(PoolId id) {
+  remark_if_outlived(id);
+  PrivatePool* pool = find(id);
+  if (!pool) throw_invalid_state("there is no pool with this id");
+  if (pool->use_count == 1) releasable_.insert(id, id.hash());
+  pool->use_count--;
+  if (pool->use_count == 0 && rules_.forgets_no_split) {
+    no_split_.erase(id);
+    pool->set_no_split(false);
+  }
+  if (pool->use_count < 0) {
+    throw_invalid_state("the pool was released more often than it was used");
+  }
+}
+
+int PrivatePools::use_count(PoolId id) {
+  remark_if_outlived(id);
+  const PrivatePool* pool = find(id);
+  if (!pool) throw_invalid_state("there is no pool with this id");
+  return pool->use_count;
+}
+
+void PrivatePools::set_no_split(PoolId id) {
+  no_split_.insert(id);
+  if (PrivatePool* pool = find(id)) pool->set_no_split(true);
+}
+
+// A pool whose use count fell below 0 keeps its memory.
+std::vector<PoolId> PrivatePools::releasable() const {
+  std::vector<PoolId> ids = releasable_.keys();
+  std::erase_if(ids, [&](PoolId id) { return find(id)->use_count != 0; });
+  return ids;
+}
+
+// The reference destroys a pool when its count of driver allocations is 0, which growths and
+// unmappings of expandable segments leave out of step (U4): here it goes when it owns nothing.
+void PrivatePools::destroy_if_empty(PoolId id) {
+  const PrivatePool& pool = *find(id);
+  const bool reference_destroys = pool.driver_allocations == 0;
+  if (reference_destroys && !pool.is_empty()) {
+    shared_.differ("U4", "kept a pool whose blocks are still in use");
+  }
+  if (!pool.is_empty()) return;
+  if (pool.requests_under_way > 0) {
+    if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
+    return;
+  }
+  if (!reference_destroys && shared_.tells_differences()) remember_outlived(id);
+  pools_.erase(id);
+  releasable_.erase(id, id.hash());
+}
+
+// For a remark only, so that some may be forgotten: ids that the library gives ascend.
+void PrivatePools::remember_outlived(PoolId id) {
+  constexpr size_t kMost = 10000;
+  outlived_.insert(id);
+  if (outlived_.size() > kMost) outlived_.erase(outlived_.begin());
+}
+
+void PrivatePools::remark_if_outlived(PoolId id) {
+  if (outlived_.erase(id) != 0) shared_.differ("U4", "the pool was destroyed when it was empty");
+}
+
+// ---- Routing
+
+bool PrivatePools::is_routed(PoolId id) const {
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const PoolRoute& route) { return route.id == id; });
+}
+
+const PoolId* PrivatePools::route_of(Stream stream) const {
+  const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
+                                  [&](const PoolRoute& r) { return r.takes(stream); });
+  return route == routes_.rend() ? nullptr : &route->id;
+}
+
+void PrivatePools::begin_routing(PoolId id, PoolFilter filter) {
+  reserve_one_more(routes_);  // before the count is raised
+  create_or_join(id, nullptr);
+  if (is_routed(id)) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
+  routes_.push_back({id, std::move(filter)});
+  flags_.put(kRouting, true);
+}
+
+PoolRoute PrivatePools::end_routing(PoolId id) {
+  const auto route =
+      std::find_if(routes_.begin(), routes_.end(), [&](const PoolRoute& r) { return r.id == id; });
+  if (route == routes_.end())
+    throw_invalid_state("endAllocatePool: not currently recording to mempool_id");
+  PoolRoute ended = std::move(*route);
+  routes_.erase(route);
+  flags_.put(kRouting, !routes_.empty());
+  return ended;
+}
+
+// ---- Fallback
+
+void PrivatePools::set_use_on_oom(PoolId id, bool use) {
+  if (use) {
+    use_on_oom_.insert(id, id.hash());
+  } else {
+    use_on_oom_.erase(id, id.hash());
+  }
+}
+
+bool PrivatePools::is_used_on_oom(PoolId id) const {
+  const std::vector<PoolId> ids = use_on_oom_.keys();
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace cachalot

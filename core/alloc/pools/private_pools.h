@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The private pools of one device, and which requests go to them (17). pre: the whole device, unless a
+// function says that the device's lock is enough.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "alloc/hash_order.h"
+#include "alloc/private_pool.h"
+#include "alloc/rules.h"
+#include "alloc/shared_state.h"
+#include "alloc/sync/slow_path_flags.h"
+
+namespace cachalot {
+
+class PrivatePools : private SlowPath {
+ public:
+  PrivatePools(const SharedState& shared, SlowPathFlags& flags)
+      : shared_(shared), rules_(shared.rules), flags_(flags) {}
+
+  // ---- Pools. The device's lock is enough for those that only look.
+  PrivatePool* find(PoolId id) const;  // null: there is none
+  const std::map<PoolId, std::unique_ptr<PrivatePool>>& all() const { return pools_; }
+  // Throws where the pool was released, or exists and a source is given (17.2).
+  void create_or_join(PoolId id, std::shared_ptr<PoolSource> source);
+  void create(PoolId id, PoolOptions options);
+  // Ends one use. Throws where there is none.
+  void release(PoolId id);
+  int use_count(PoolId id);
+  void set_no_split(PoolId id);
+  // Pools whose memory may be given back, in the reference's order.
+  std::vector<PoolId> releasable() const;
+  // Destroys a pool that has no memory and no request under way. pre: nobody uses it.
+  void destroy_if_empty(PoolId id);
+  // U4: the reference still has a pool that is gone here, so from now on the two differ.
+  void remark_if_outlived(PoolId id);
+
+  // ---- Routing (17.3)
+  bool is_routed(PoolId id) const;
+  // The pool of the newest route that takes the stream; null: there is none.
+  const PoolId* route_of(Stream stream) const;
+  // Joins the pool, or creates it, and routes to it.
+  void begin_routing(PoolId id, PoolFilter filter);
+  // Throws where there is no such route. The caller destroys the filter when no lock is held.
+  PoolRoute end_routing(PoolId id);
+
+  // ---- Fallback (17.7)
+  void set_use_on_oom(PoolId id, bool use);
+  std::vector<PoolId> used_on_oom() const { return use_on_oom_.keys(); }
+  bool is_used_on_oom(PoolId id) const;
+
+ private:
+  void remember_outlived(PoolId id);
+
+  const SharedState& shared_;
+  const Rules& rules_;
+  SlowPathFlags& flags_;
+  std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
+  std::vector<PoolRoute> routes_;
+  HashOrder<PoolId> use_on_oom_;
+  HashOrder<PoolId> releasable_;  // use count 0 or less
+  std::set<PoolId> no_split_;
+  std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
+};
+
+}  // namespace cachalot

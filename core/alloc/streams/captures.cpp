@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/streams/captures.h"
+
+#include "base/error.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+
+void Captures::begin() {
+  if (!rules_.captures_are_marked) return;
+  marked_++;
+  flags_.put(kMarkedCapture, true);
+}
+
+void Captures::end() {
+  if (!rules_.captures_are_marked) return;
+  if (marked_ == 0) throw_invalid_state("the end of a capture was marked without a begin");
+  marked_--;
+  flags_.put(kMarkedCapture, marked_ > 0);
+}
+
+CaptureInfo Captures::info(Stream stream) const {
+  CaptureInfo info;
+  require_success(driver_, driver_.capture_info(device_, stream, &info));
+  return info;
+}
+
+bool Captures::is_capturing(Stream stream) const { return info(stream).capturing; }
+
+bool Captures::is_capture_context(std::optional<Stream> current_stream) const {
+  if (!rules_.captures_are_marked) return flags_.has(kRouting);
+  return flags_.has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
+}
+
+}  // namespace cachalot

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Whether streams of one device are being captured into graphs (R10).
+#pragma once
+
+#include <optional>
+
+#include "alloc/rules.h"
+#include "alloc/sync/slow_path_flags.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+class Captures : private SlowPath {
+ public:
+  Captures(Driver& driver, const Rules& rules, int device, SlowPathFlags& flags)
+      : driver_(driver), rules_(rules), device_(device), flags_(flags) {}
+
+  // Under 2.11 marks change nothing: only the flag that R10 reads stays unset. pre: the whole device.
+  void begin();
+  void end();
+
+  // Asks the driver.
+  bool is_capturing(Stream stream) const;
+  CaptureInfo info(Stream stream) const;
+  // Whether a call counts as made during a capture. No stream: one that is not captured. Before R10 any
+  // routing counted as a capture, that of a user's pool too.
+  bool is_capture_context(std::optional<Stream> current_stream) const;
+  // Whether a call may count as made during a capture, without asking the driver. Any thread.
+  bool may_be_under_way() const {
+    return flags_.has(rules_.captures_are_marked ? kMarkedCapture : kRouting);
+  }
+
+ private:
+  Driver& driver_;
+  const Rules& rules_;
+  const int device_;
+  SlowPathFlags& flags_;
+  int marked_ = 0;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Frees of blocks that other streams use: events outside of captures, deferral inside, recovery
+// (12, 18).
+//
+// Note [Pending frees]
+// Approach: record_stream() notes the streams that use a block. The free of such a block waits: an event
+// is recorded on each of these streams, and the block is free when all of them have come. Within a
+// capture no event can be recorded, so the free is deferred until the capture is over.
+// Invariants: a block that waits is in the queue of an event or deferred; kPendingFrees is set exactly
+// while one waits. A free is never lost: where the driver refuses an event the free is deferred, and a
+// later call goes on with it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/hash_order.h"
+#include "alloc/shared_state.h"
+#include "alloc/streams/captures.h"
+#include "alloc/streams/stream_uses.h"
+#include "alloc/sync/slow_path_flags.h"
+
+namespace cachalot {
+
+struct PrivatePool;
+
+// What a free does once nothing is left to wait for.
+class FreeCompletion {
+ public:
+  // pre: the block is neither used nor waiting.
+  virtual void complete_free(Block* block, ContextId context) = 0;
+
+ protected:
+  ~FreeCompletion() = default;
+};
+
+// pre: the whole device, unless a function says otherwise.
+class PendingFrees : private SlowPath {
+ public:
+  PendingFrees(SharedState& shared, int device, const Captures& captures, SlowPathFlags& flags,
+               FreeCompletion& completion);
+
+  // ---- Uses
+  // Another stream uses the block from now on. pre: the device's lock and the block's shard; the block
+  // is used. current_stream: of the call, where it is known.
+  void record_use(Block* block, Stream stream, std::optional<Stream> current_stream);
+  void forget_uses(Block* block);
+  // The block's object is about to stand for another block.
+  void forget_stale_uses(const Block* block);
+
+  // ---- Frees that wait
+  // So that the next free can be put off whatever happens. Throws std::bad_alloc.
+  void reserve();
+  // The free of a block that others use begins to wait. tracks_nodes: deferred frees are to be recovered
+  // within their capture. pre: reserve(); the block is marked as waiting.
+  void wait(Block* block, Stream current_stream, bool tracks_nodes);
+  // Completes what has no work left (12.5).
+  void process_events(ContextId context);
+  // Waits for the work of the blocks of a pool; null: of all (12.6).
+  void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
+                                   const PrivatePool* pool);
+  // Ends the deferral of a pool's blocks (R20); nothing: of all.
+  void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
+
+  // ---- Recovery within a capture (18.4)
+  // Completes deferred frees of the stream's blocks that the capture has ordered. route_of: the pool that
+  // a stream's requests go to; null: none.
+  using RouteOf = std::function<const PoolId*(Stream)>;
+  void recover_deferred_frees(Stream stream, const RouteOf& route_of, ContextId context);
+  // R21: a stream that was recovered for must not be captured any more when its pool's routing ends.
+  void forget_captures_of(PoolId pool);
+
+  // ---- The end and the auditor
+  bool has_deferred() const { return !deferred_.empty(); }
+  // Waits for all events, whatever the driver says, and destroys them.
+  void destroy_events();
+  std::map<const Block*, uint32_t> queued_events() const;  // by block
+  std::set<const Block*> deferred_blocks() const;
+
+ private:
+  using Queue = std::deque<PendingEvent>;
+
+  void update_flags();
+  void put_off(Block* block);
+  bool is_put_off(Block* block, Stream current_stream);
+  void insert_events(Block* block);
+  void record_event(Block* block, const StreamUse& use);
+  void finish_event(const PendingEvent& pending, ContextId context);
+  template <class Look>
+  void look_at_queues(Look look);
+  void order_as_reference(std::vector<StreamUse>& uses) const;
+  uint64_t hash_of(Stream stream) const;
+  void defer_free(Block* block, bool tracks_nodes);
+  void settle_deferred_free(Block* block, ContextId context);
+  void complete(Block* block, ContextId context);
+  void visit_nodes_before(const std::vector<uint64_t>& nodes, std::set<uint64_t>* visited);
+
+  SharedState& shared_;
+  Driver& driver_;
+  const int device_;
+  const Captures& captures_;
+  SlowPathFlags& flags_;
+  FreeCompletion& completion_;
+  std::map<Stream, Queue> events_;
+  HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
+  std::vector<uint64_t> event_cache_;  // last in, first out
+  std::vector<DeferredFree> deferred_;
+  std::map<uint64_t, CaptureState> capture_states_;  // by the capture's id
+  std::vector<std::unique_ptr<StreamUses>> spare_uses_;
+  // What the reference wrongly remembers (U2).
+  std::unordered_map<const Block*, std::set<Stream>> stale_uses_;
+};
+
+}  // namespace cachalot

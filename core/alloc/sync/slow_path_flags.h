@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reasons why a call is more than a search in the cache; none is the usual case.
+//
+// Each flag belongs to the class that sets and clears it, named behind it. A call reads the flags under
+// the lock of its shard. So a thread that sets one, and then has held the lock of each shard once, knows
+// that every later call sees it (Note [Shards] in shard.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/pause.h"
+
+namespace cachalot {
+
+// To be inherited by a class that uses the names.
+struct SlowPath {
+  enum : uint32_t {
+    kPendingFrees = 1,   // events or deferred frees are waiting (PendingFrees)
+    kRouting = 2,        // pools are being routed to (PrivatePools)
+    kMarkedCapture = 4,  // R10 (Captures)
+    kTracing = 8,        // history is recorded or observed (TraceRecorder)
+    kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
+    kRounding = 32,      // sizes are rounded by divisions
+    kLabels = 64,        // blocks count for labels
+    kContexts = 128,     // blocks may keep contexts; stays once they did
+    kMarks = 256,        // free blocks have to be marked with their age; stays once ages counted
+    kWatched = 512,      // see Note [Memory watch]; stays
+    kStaleUses = 1024,   // the reference wrongly remembers uses (U2) (PendingFrees)
+    kTenants = 2048,     // there has been a tenant; stays
+
+    kHeld = 1 << 28,       // a call has the whole device
+    kScarce = 1 << 29,     // see Note [Peaks]
+    kReading = 1 << 30,    // see Note [Pictures]
+    kPicturing = 1 << 27,  // see Note [Block pictures]
+
+    // With one of these no shard is used by itself: the device's own lock is enough.
+    kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
+                   kWatched | kStaleUses | kTenants | kHeld,
+  };
+};
+
+class SlowPathFlags : private SlowPath {
+ public:
+  bool has(uint32_t flags) const { return (load() & flags) != 0; }
+  bool none() const { return load() == 0; }
+  uint32_t load() const { return bits_.load(std::memory_order_acquire); }
+  void add(uint32_t flags) { bits_.fetch_or(flags); }
+  void drop(uint32_t flags) {
+    bits_.fetch_and(~flags);
+    if (flags & kHeld) bits_.notify_all();
+  }
+  // pre: the whole device.
+  void put(uint32_t flag, bool is_set) {
+    if (has(flag) != is_set) is_set ? add(flag) : drop(flag);
+  }
+  // False: the device is held for as long as a lasting flag is set. True: it was held for a moment,
+  // which is over. A call that waited for the device's lock instead could be kept from it by others
+  // that take the lock again and again.
+  bool wait_while_held() const {
+    uint32_t bits = load();
+    for (int spins = 0; (bits & kWholeDevice) == kHeld; bits = load()) {
+      if (spins++ < kSpins) {
+        pause_briefly(4);
+      } else {
+        bits_.wait(bits);
+      }
+    }
+    return (bits & kWholeDevice) == 0;
+  }
+
+ private:
+  static constexpr int kSpins = 256;
+
+  alignas(64) std::atomic<uint32_t> bits_{0};
+};
+
+}  // namespace cachalot

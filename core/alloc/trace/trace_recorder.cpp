@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/trace/trace_recorder.h"
+
+#include <chrono>
+#include <utility>
+
+namespace cachalot {
+namespace {
+
+int64_t microseconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+}  // namespace
+
+// Blocks that have kept contexts may keep them for ever, so kContexts stays.
+void TraceRecorder::update_flags() {
+  flags_.put(kTracing, recording_ || observers_);
+  if (level() != ContextLevel::kNever) flags_.put(kContexts, true);
+}
+
+ContextId TraceRecorder::capture_context(ContextLevel of_call) const {
+  if (level() < of_call) [[likely]]
+    return kNoContext;
+  return contexts_.capture ? contexts_.capture() : kNoContext;
+}
+
+void TraceRecorder::set_options(const HistoryOptions& options, uint32_t skipped_actions) {
+  recording_ = options.enabled;
+  ring_.set_limit(options.max_entries, mend_order_);
+  skipped_actions_ = skipped_actions;
+  level_.store(options.enabled ? options.context : ContextLevel::kNever, std::memory_order_relaxed);
+  if (!options.enabled || options.clear) ring_.clear();
+  update_flags();
+}
+
+void TraceRecorder::skip_actions(bool recording, uint32_t skipped_actions) {
+  recording_ = recording;
+  skipped_actions_ = skipped_actions;
+  update_flags();
+}
+
+void TraceRecorder::set_observers(std::shared_ptr<const ObserverSet> observers) {
+  observers_ = observers->trace.empty() ? nullptr : std::move(observers);
+  update_flags();
+}
+
+void TraceRecorder::make_entry(Action action, Address address, uint64_t size, Stream stream,
+                               PoolId pool, ContextId context) {
+  add({action, device_, address, size, stream, pool, kept(context), microseconds_since_1970(),
+       current_metadata(), internal_tag_});
+}
+
+void TraceRecorder::record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
+                                      ContextId context, const std::string& text) {
+  if (!flags_.has(kTracing)) return;
+  add({Action::kAnnotate, device_, address, size, stream, pool, kept(context),
+       microseconds_since_1970(), std::make_shared<const std::string>(text), ""});
+}
+
+// An entry that there is no memory for is lost, and so is what an observer throws: the call that it is
+// about goes on, because it has changed something already.
+void TraceRecorder::add(TraceEntry entry) try {
+  if (observers_) {
+    for (const auto& [id, observer] : observers_->trace) observer(entry);
+  }
+  const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
+  if (recording_ && !is_skipped) ring_.add(std::move(entry));
+} catch (...) {
+}
+
+}  // namespace cachalot

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The history of one device: which entries are made, who is told of them, which are kept (22).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/contexts.h"
+#include "alloc/history.h"
+#include "alloc/observers.h"
+#include "alloc/rules.h"
+#include "alloc/sync/slow_path_flags.h"
+
+namespace cachalot {
+
+struct HistoryOptions {
+  bool enabled = false;
+  ContextLevel context = ContextLevel::kNever;
+  uint64_t max_entries = 1;
+  bool clear = false;
+  std::vector<std::string> skip_actions;
+};
+
+// pre of what is not const: the whole device.
+class TraceRecorder : private SlowPath {
+ public:
+  TraceRecorder(const ContextSource& contexts, const Rules& rules, int device, SlowPathFlags& flags)
+      : contexts_(contexts),
+        mend_order_(rules.mend_history_order),
+        device_(device),
+        flags_(flags) {}
+
+  // The context of a call, where the level asks for one. Called before a lock is taken, because it may
+  // be slow and may run the caller's code. Any thread.
+  ContextId capture_context(ContextLevel level) const;
+
+  // Another limit keeps the entries that are there, and with it the order of the reference (22.1, U11).
+  void set_options(const HistoryOptions& options, uint32_t skipped_actions);
+  // What is left of a request to record that names an unknown action (22.3).
+  void skip_actions(bool recording, uint32_t skipped_actions);
+  // They are told of each entry.
+  void set_observers(std::shared_ptr<const ObserverSet> observers);
+
+  void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+              ContextId context) {
+    if (flags_.has(kTracing)) [[unlikely]]
+      make_entry(action, address, size, stream, pool, context);
+  }
+  void record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
+                         ContextId context, const std::string& text);
+  // Of the entries that are made from now on (R48); "": none.
+  void set_internal_tag(const char* tag) { internal_tag_ = tag; }
+  std::vector<TraceEntry> entries() const { return ring_.entries(); }
+
+ private:
+  ContextLevel level() const { return level_.load(std::memory_order_relaxed); }
+  ContextId kept(ContextId context) const {
+    return level() >= ContextLevel::kAlloc ? context : kNoContext;
+  }
+  void update_flags();
+  void make_entry(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+                  ContextId context);
+  void add(TraceEntry entry);
+
+  const ContextSource& contexts_;
+  const bool mend_order_;
+  const int device_;
+  SlowPathFlags& flags_;
+  std::atomic<ContextLevel> level_{ContextLevel::kNever};
+  bool recording_ = false;
+  uint32_t skipped_actions_ = 0;  // a bit for each
+  const char* internal_tag_ = "";
+  HistoryRing ring_;
+  std::shared_ptr<const ObserverSet> observers_;  // null: there are none
+};
+
+}  // namespace cachalot
