@@ -24,7 +24,7 @@ inline void DeviceAllocator::recycle(Shard& shard, Block* block) {
     forget_contexts(block);
 }
 
-// See Note [No object on a hit's stack].
+// See Note [Registers of a hit] (hot_path.h).
 [[gnu::noinline]] inline void DeviceAllocator::forget_contexts(Block* block) {
   block->detail().context = block->detail().segment_context = kNoContext;
   block->detail().mark = 0;
@@ -67,7 +67,7 @@ inline void DeviceAllocator::take_from_its_set(Block* block) {
   }
 }
 
-// See Note [No object on a hit's stack].
+// See Note [Registers of a hit] (hot_path.h).
 [[gnu::noinline]] inline void DeviceAllocator::take_from_unmapped_set(Block* block) {
   shelf_of(block).pool->unmapped.erase(block);
 }

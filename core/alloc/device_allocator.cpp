@@ -17,7 +17,6 @@ namespace {
 // That a shard gets at a time.
 constexpr uint32_t kFewBlocks = 64;
 constexpr uint32_t kManyBlocks = 1024;
-constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
 
 }  // namespace
 

@@ -2,6 +2,14 @@
 // The hit: what a request or a free is while no duty is set. The same decisions as in
 // device_allocator.cpp, with all that can not apply left out; the golden files are compared on both
 // roads. Decide, count, apply: nothing has changed where the counters refuse.
+//
+// Note [Registers of a hit]
+// Rationale: a hit has more values at hand than a processor has registers. Each that has to be kept
+// aside costs two instructions, and an object on the stack costs seven more where a compiler protects
+// stacks (CACHALOT_HARDENING), because it then checks the frame of each call.
+// Approach: a hit is inline from the C function on. What the general path alone needs of the arguments
+// waits on the stack (volatile), instead of in registers. Everything that is rare, or takes the address
+// of an object, has a function of its own that is not inlined and gets its arguments in registers.
 #pragma once
 
 #include <utility>
