@@ -176,37 +176,28 @@ inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::
 
 Address DeviceAllocator::allocate(const Request& request) {
   const ContextId context = recorder_.capture_context(ContextLevel::kState);
-  while (request.at == 0 && flags_.wait_while_held()) {
-    const uint64_t collection = peaks_.collection();
-    StreamEntry* const entry = streams_.find(request.stream);
-    if (!entry) break;
-    {
-      const std::lock_guard guard(entry->shard->lock);
-      if (entry->stream.load(std::memory_order_relaxed) != request.stream) break;
-      if (has(kWholeDevice)) continue;
-      begin_at(*entry->shard);
-      bool is_refused = false;
-      const Address address = allocate_from_cache(*entry, request, context, &is_refused);
-      if (address != 0) return address;
-      if (!is_refused) break;
-    }
-    collect(collection);
-  }
+  StreamEntry* const entry = request.at == 0 ? streams_.find(request.stream) : nullptr;
+  Address address = 0;
+  const auto step = [&] { return allocate_from_cache(*entry, request, context, &address); };
+  if (entry && with_headroom(*entry->shard, step)) return address;
   return allocate_on_device(request, context);
 }
 
-// 0: not found, or refused by the counters. pre: the shard.
-Address DeviceAllocator::allocate_from_cache(StreamEntry& entry, const Request& request,
-                                             ContextId context, bool* is_refused) {
+// pre: the shard.
+DeviceAllocator::Step DeviceAllocator::allocate_from_cache(StreamEntry& entry,
+                                                           const Request& request,
+                                                           ContextId context, Address* address) {
+  if (entry.stream.load(std::memory_order_relaxed) != request.stream) return Step::kNeedsDevice;
   reserve_blocks(*entry.shard, 1);
   AllocParams params = make_params(&entry, request, context);
   Block* const found = get_free_block(params);
-  if (!found) return 0;
-  if (const Block* block = alloc_found_block(found, params, should_split(params, found)))
-    return block->address;
+  if (!found) return Step::kNeedsDevice;
+  if (const Block* block = alloc_found_block(found, params, should_split(params, found))) {
+    *address = block->address;
+    return Step::kDone;
+  }
   params.shelf()->free.insert(found);
-  *is_refused = true;
-  return 0;
+  return Step::kRefused;
 }
 
 // What the shard alone could not do: routed requests, misses.
@@ -225,23 +216,12 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
-  const Block* used = alloc_found_block(block, params, should_split(params, block));
-  if (!used) used = count_again(block, params);
+  const Block* used = nullptr;
+  with_headroom_of_held(params.shard(), [&] {
+    used = alloc_found_block(block, params, should_split(params, block));
+    return used ? Step::kDone : Step::kRefused;
+  });
   return used->address;
-}
-
-// The shard is kept, so that nobody sees a block that is in no set; as one that is away it is not
-// waited for by who collects. (Not the whole device is taken: hits would have to wait for it.)
-Block* DeviceAllocator::count_again(Block* block, const AllocParams& params) {
-  for (;;) {
-    {
-      const uint64_t collection = peaks_.collection();
-      const Away away(*this, &params.shard());
-      collect(collection);
-    }
-    Block* const used = alloc_found_block(block, params, should_split(params, block));
-    if (used) return used;
-  }
 }
 
 void DeviceAllocator::settle_before_allocation(const Request& request, ContextId context) {
@@ -336,20 +316,17 @@ void DeviceAllocator::require_live(const Block* block, Address address) const {
 bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
                            std::optional<Stream> current_stream) {
   const ContextId context = recorder_.capture_context(ContextLevel::kAll);
-  while (flags_.wait_while_held()) {
-    const uint64_t collection = peaks_.collection();
-    {
-      const std::lock_guard guard(shard.lock);
-      if (has(kWholeDevice)) continue;
-      if (block->address != address || !block->is(Block::kUsed)) return false;
-      if (block->is(Block::kRecorded)) break;
-      begin_at(shard);
-      if (free_to_cache(shard, block)) return true;
-    }
-    collect(collection);
-  }
+  const auto is_live = [&] { return block->address == address && block->is(Block::kUsed); };
+  bool was_live = true;
+  const auto step = [&] {
+    was_live = is_live();
+    if (!was_live) return Step::kDone;
+    if (block->is(Block::kRecorded)) return Step::kNeedsDevice;
+    return free_to_cache(shard, block) ? Step::kDone : Step::kRefused;
+  };
+  if (with_headroom(shard, step)) return was_live;
   const Hold hold(*this);
-  if (block->address != address || !block->is(Block::kUsed)) return false;
+  if (!is_live()) return false;
   free_locked(block, current_stream.value_or(block->segment()->stream), context);
   return true;
 }

@@ -62,7 +62,7 @@
 
 namespace cachalot {
 
-class DeviceAllocator : private FreeCompletion, private SlowPath {
+class DeviceAllocator final : private FreeCompletion, private SlowPath {
  public:
   DeviceAllocator(SharedState& shared, int device);
   ~DeviceAllocator();
@@ -213,13 +213,18 @@ class DeviceAllocator : private FreeCompletion, private SlowPath {
   StreamEntry& entry_for(Stream stream);
   Shard* add_shard();
   Shard* next_shard();
+  // What became of a step whose counters may have to collect headroom first.
+  enum class Step { kDone, kRefused, kNeedsDevice };
+  template <class TakeStep>
+  bool with_headroom(Shard& shard, TakeStep step);
+  template <class TakeStep>
+  void with_headroom_of_held(Shard& shard, TakeStep step);
   template <class Look>
   auto look_at(Shard& shard, Look look);
 
   // device_allocator.cpp
-  Address allocate_from_cache(StreamEntry& entry, const Request& request, ContextId context,
-                              bool* is_refused);
-  Block* count_again(Block* block, const AllocParams& params);
+  Step allocate_from_cache(StreamEntry& entry, const Request& request, ContextId context,
+                           Address* address);
   Address allocate_on_device(const Request& request, ContextId context);
   bool free_to_cache(Shard& shard, Block* block);
   uint64_t round_size(uint64_t n) const;

@@ -82,6 +82,34 @@ class DeviceAllocator::Away {
   Shard* const shard_;
 };
 
+// Takes a step at a shard, again and again until the counters agree. False: the step needs the device.
+template <class TakeStep>
+bool DeviceAllocator::with_headroom(Shard& shard, TakeStep step) {
+  while (flags_.wait_while_held()) {
+    const uint64_t collection = peaks_.collection();
+    {
+      const std::lock_guard guard(shard.lock);
+      if (has(kWholeDevice)) continue;
+      begin_at(shard);
+      const Step taken = step();
+      if (taken != Step::kRefused) return taken == Step::kDone;
+    }
+    collect(collection);
+  }
+  return false;
+}
+
+// The same for a step that is taken while the shard is held with the device: its lock is kept, so that
+// nobody sees a block that is in no set. Marked as away, so the collection passes the shard over.
+template <class TakeStep>
+void DeviceAllocator::with_headroom_of_held(Shard& shard, TakeStep step) {
+  while (step() == Step::kRefused) {
+    const uint64_t collection = peaks_.collection();
+    const Away away(*this, &shard);
+    collect(collection);
+  }
+}
+
 // One block is looked at, under its shard's lock where that is enough.
 template <class Look>
 auto DeviceAllocator::look_at(Shard& shard, Look look) {
