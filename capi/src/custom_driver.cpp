@@ -68,15 +68,15 @@ CustomDriver::CustomDriver(const cachalot_device_ops& ops, int device_count, Use
 // ---- Memory
 
 DriverCode CustomDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
-  return ops_.memory_info(user_data_.get(), device, free_bytes, total_bytes);
+  return call(ops_.memory_info, kDriverNotSupported, device, free_bytes, total_bytes);
 }
 
 DriverCode CustomDriver::allocate(int device, uint64_t size, Address* address) {
-  return ops_.allocate(user_data_.get(), device, size, address);
+  return call(ops_.allocate, kDriverNotSupported, device, size, address);
 }
 
 DriverCode CustomDriver::free(int device, Address address) {
-  return ops_.free(user_data_.get(), device, address);
+  return call(ops_.free, kDriverNotSupported, device, address);
 }
 
 // ---- Virtual memory

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "cachalot/driver.h"
 #include "device/device.h"
 #include "guard.h"
@@ -93,9 +94,10 @@ class CustomDriver final : public Driver {
  private:
   // What the function returns, or `missing` where the caller has none.
   template <class... Parameters, class... Arguments>
-  DriverCode call(int32_t (*function)(void*, Parameters...), DriverCode missing,
-                  Arguments... arguments) {
-    return function == nullptr ? missing : function(user_data_.get(), arguments...);
+  DriverCode call(int32_t (*function)(void*, int32_t, Parameters...), DriverCode missing,
+                  int device, Arguments... arguments) {
+    CACHALOT_ASSERT(1, device >= 0 && device < device_count_);
+    return function == nullptr ? missing : function(user_data_.get(), device, arguments...);
   }
 
   const UserData user_data_;

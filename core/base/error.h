@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 // The numbers are those of cachalot_status.
@@ -46,9 +48,14 @@ struct OutOfMemory {
 
 class Error : public std::exception {
  public:
-  Error(Status status, std::string message) : status_(status), message_(std::move(message)) {}
+  Error(Status status, std::string message) : status_(status), message_(std::move(message)) {
+    CACHALOT_ASSERT(1, status != Status::kOk);
+  }
+  // pre: the driver's call has failed.
   Error(int32_t driver_code, std::string message)
-      : status_(Status::kDriver), driver_code_(driver_code), message_(std::move(message)) {}
+      : status_(Status::kDriver), driver_code_(driver_code), message_(std::move(message)) {
+    CACHALOT_ASSERT(1, driver_code != 0);
+  }
   Error(const OutOfMemory& numbers, std::string message)
       : status_(Status::kOutOfMemory), message_(std::move(message)), numbers_(numbers) {}
 

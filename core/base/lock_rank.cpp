@@ -45,13 +45,14 @@ class HeldLocks {
     return nullptr;
   }
 
+  bool has_none_of_scope() const { return count_ == first_; }
   size_t begin_scope() {
     const size_t outer = first_;
     first_ = count_;
     return outer;
   }
   void end_scope(size_t outer) {
-    CACHALOT_ASSERT(1, count_ == first_);  // a call gives back what it takes
+    CACHALOT_ASSERT(1, has_none_of_scope());  // a call gives back what it takes
     first_ = outer;
   }
 
@@ -112,6 +113,8 @@ void RankedLock::before_unlock() const {
   assert_held();
   held_locks.remove(this);
 }
+
+bool holds_no_lock() { return held_locks.has_none_of_scope(); }
 
 size_t LockScope::begin() { return held_locks.begin_scope(); }
 

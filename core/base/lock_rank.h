@@ -79,6 +79,9 @@ class RankedLock {
   const LockRank rank_;
 };
 
+// Whether the thread holds no lock of the present call; for assertions only.
+bool holds_no_lock();
+
 // A call of the library: its locks are compared with each other.
 class LockScope {
  public:
@@ -113,6 +116,8 @@ class RankedLock {
   void taken() const {}
   void before_unlock() const {}
 };
+
+inline bool holds_no_lock() { return true; }
 
 class LockScope {};
 

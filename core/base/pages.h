@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <new>
 
+#include "base/units.h"
+
 namespace cachalot {
 
 inline void* map_zero_pages(size_t bytes) {
@@ -20,10 +22,12 @@ inline void* map_zero_pages(size_t bytes) {
 
 // size: a power of two, and what the memory is aligned to.
 inline void* map_aligned_zero_pages(size_t size) {
+  CACHALOT_ASSERT(1, is_power_of_two(size));
   char* const memory = static_cast<char*>(map_zero_pages(2 * size));
   const size_t before = -reinterpret_cast<uintptr_t>(memory) & (size - 1);
   if (before != 0) munmap(memory, before);
   munmap(memory + before + size, size - before);
+  CACHALOT_ASSERT(1, reinterpret_cast<uintptr_t>(memory + before) % size == 0);
   return memory + before;
 }
 

@@ -9,6 +9,7 @@
 // Invariants: `partial_` has each slab with a free object once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/pages.h"
 
 namespace cachalot {
@@ -37,6 +39,7 @@ class StablePool {
   T* take() {
     if (partial_.empty()) add_slab();
     Slab* const slab = partial_.back();
+    CACHALOT_ASSERT(1, slab->header.used < kObjects);
     uint64_t* word = slab->header.free.data();
     while (*word == 0) word++;
     const auto bit = static_cast<size_t>(std::countr_zero(*word));
@@ -46,12 +49,17 @@ class StablePool {
     return &slab->objects[static_cast<size_t>(word - slab->header.free.data()) * 64 + bit];
   }
 
+  // pre: take() gave it, and it was not given back since.
   void give(T* object) {
-    const auto place = reinterpret_cast<uintptr_t>(object);
-    auto* const slab = reinterpret_cast<Slab*>(place & ~(kSlabBytes - 1));
+    Slab* const slab = slab_of(object);
+    CACHALOT_ASSERT(2, std::find(slabs_.begin(), slabs_.end(), slab) != slabs_.end());
     const auto index = static_cast<size_t>(object - slab->objects);
+    CACHALOT_ASSERT(1, index >= kFirst && index < kFirst + kObjects);
+    CACHALOT_ASSERT(1, !is_free(*slab, index));
     slab->header.free[index / 64] |= uint64_t{1} << (index % 64);
-    if (slab->header.used-- == kObjects) partial_.push_back(slab);  // its capacity is reserved
+    if (slab->header.used-- < kObjects) return;
+    partial_.push_back(slab);  // its capacity is reserved
+    CACHALOT_ASSERT(2, is_sound());
   }
 
   // Gives the system the pages of empty slabs, but of one.
@@ -84,6 +92,20 @@ class StablePool {
   static constexpr size_t kFirst = (sizeof(Header) + sizeof(T) - 1) / sizeof(T);
   static constexpr uint32_t kObjects = kSlabBytes / sizeof(T) - kFirst;
   static_assert(sizeof(Slab) <= kSlabBytes && kFirst * sizeof(T) <= kPage);
+
+  static Slab* slab_of(const T* object) {
+    return reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(object) & ~(kSlabBytes - 1));
+  }
+  static bool is_free(const Slab& slab, size_t index) {
+    return (slab.header.free[index / 64] >> (index % 64) & 1) != 0;
+  }
+  // The invariants.
+  bool is_sound() const {
+    const auto has_free_object = [](const Slab* slab) { return slab->header.used < kObjects; };
+    const auto all = std::count_if(slabs_.begin(), slabs_.end(), has_free_object);
+    return std::all_of(partial_.begin(), partial_.end(), has_free_object) &&
+           static_cast<size_t>(all) == partial_.size() && partial_.capacity() >= slabs_.size();
+  }
 
   void add_slab() {
     if (slabs_.size() == slabs_.capacity()) {

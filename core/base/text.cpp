@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "base/assert.h"
 #include "base/units.h"
 
 namespace cachalot {
@@ -16,6 +17,7 @@ std::string format(const char* pattern, ...) {
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
   va_end(arguments);
+  CACHALOT_ASSERT(1, length >= 0);  // the pattern is one of ours
   std::string text(static_cast<size_t>(length < 0 ? 0 : length), '\0');
   std::vsnprintf(text.data(), text.size() + 1, pattern, again);
   va_end(again);

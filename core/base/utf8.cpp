@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -24,6 +25,7 @@ constexpr CharacterRange kCharacters[] = {
 
 // Bytes of the character that the text begins with; 0: it begins with none.
 size_t character_length(std::string_view text) {
+  CACHALOT_ASSERT(1, !text.empty());
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   for (const CharacterRange& range : kCharacters) {
     if (byte(0) < range.first_lead || byte(0) > range.last_lead) continue;

@@ -2,6 +2,9 @@
 #include "device/address_space.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "base/assert.h"
 
 namespace cachalot {
 namespace {
@@ -13,6 +16,7 @@ Address saturating_add(Address address, uint64_t size) {
 }  // namespace
 
 AddressSpace::AddressSpace(Address begin, Address end) : begin_(begin), end_(end) {
+  CACHALOT_ASSERT(1, begin < end);
   open_gap(begin, end);
 }
 
@@ -49,6 +53,7 @@ void AddressSpace::put_back(Address address) {
 }
 
 std::optional<Address> AddressSpace::choose(uint64_t size) const {
+  CACHALOT_ASSERT(1, size > 0 && size % kUnit == 0);
   for (const auto& [gap_begin, gap_end] : gaps_) {
     const Address begin = round_up(gap_begin, kUnit);
     if (begin < gap_end && gap_end - begin >= size) return begin;
@@ -65,6 +70,7 @@ AddressSpace::Gaps::node_type AddressSpace::new_gap() {
 // What is left of a gap in front keeps its node. Only one gap can leave something behind, for which
 // there is the spare.
 void AddressSpace::close_gaps(Address begin, Address end, Gaps::node_type spare) {
+  CACHALOT_ASSERT(1, begin < end && !spare.empty());
   auto gap = gaps_.upper_bound(begin);
   if (gap != gaps_.begin() && std::prev(gap)->second > begin) --gap;
   while (gap != gaps_.end() && gap->first < end) {
@@ -78,7 +84,8 @@ void AddressSpace::close_gaps(Address begin, Address end, Gaps::node_type spare)
     if (gap_end > end) {
       spare.key() = end;
       spare.mapped() = gap_end;
-      gaps_.insert(gap, std::move(spare));
+      const auto rest = gaps_.insert(gap, std::move(spare));
+      CACHALOT_ASSERT(1, is_apart(rest));
       return;
     }
   }
@@ -96,7 +103,14 @@ void AddressSpace::open_gap(Address begin, Address end) {
   }
   opened.key() = begin;
   opened.mapped() = end;
-  gaps_.insert(gap, std::move(opened));
+  const auto place = gaps_.insert(gap, std::move(opened));
+  CACHALOT_ASSERT(1, is_apart(place));
+}
+
+bool AddressSpace::is_apart(Gaps::const_iterator gap) const {
+  if (gap->first >= gap->second || gap->first < begin_ || gap->second > end_) return false;
+  if (gap != gaps_.begin() && std::prev(gap)->second >= gap->first) return false;
+  return std::next(gap) == gaps_.end() || gap->second < std::next(gap)->first;
 }
 
 }  // namespace cachalot

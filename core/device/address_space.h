@@ -36,6 +36,8 @@ class AddressSpace {
   static Gaps::node_type new_gap();
   void close_gaps(Address begin, Address end, Gaps::node_type spare);
   void open_gap(Address begin, Address end);
+  // A gap lies in the range, has addresses, and touches no other.
+  bool is_apart(Gaps::const_iterator gap) const;
 
   const Address begin_;
   const Address end_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "device/cuda_contexts.h"
 
+#include "base/assert.h"
+
 namespace cachalot::cuda {
 
 Contexts::Contexts(const Library& library, int device_count)
@@ -16,6 +18,7 @@ Contexts::~Contexts() {
 
 Result Contexts::get(int device, Context* context) {
   if (is_in_forked_child()) return kNotInitialized;
+  CACHALOT_ASSERT(1, device >= 0 && device < device_count());
   const std::lock_guard guard(lock_);
   Primary& primary = primaries_[static_cast<size_t>(device)];
   if (primary.context == nullptr) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "device/cuda_contexts.h"
 #include "device/cuda_library.h"
 #include "device/device.h"
@@ -101,7 +102,19 @@ class CudaDriver final : public Driver {
   void add_device(int index, uint64_t capacity);
   bool has_attribute(cuda::DeviceOrdinal ordinal, int attribute) const;
   bool all_have(int attribute) const;
-  Device& at(int device) { return *devices_[static_cast<size_t>(device)]; }
+  Device& at(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && device < device_count());
+    return *devices_[static_cast<size_t>(device)];
+  }
+  // The calls of a group. pre: the driver supports it.
+  const cuda::VirtualMemoryFunctions& virtual_memory() const {
+    CACHALOT_ASSERT(1, supports_virtual_memory_);
+    return *library_.virtual_memory;
+  }
+  const cuda::MemoryPoolFunctions& memory_pools() const {
+    CACHALOT_ASSERT(1, supports_memory_pools_);
+    return *library_.memory_pools;
+  }
   DriverCode capture_of(Stream stream, CaptureInfo* info);
   DriverCode dependencies_of(cuda::GraphNode node, cuda::GraphNode* nodes, size_t* count);
   template <class Call>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/units.h"
 #include "device/device.h"
 
@@ -71,7 +72,10 @@ class HostDriver final : public Driver {
   std::string error_text(DriverCode code) override;
 
  private:
-  HostMemory& at(int device) const { return *devices_[static_cast<size_t>(device)]; }
+  HostMemory& at(int device) const {
+    CACHALOT_ASSERT(1, device >= 0 && device < device_count());
+    return *devices_[static_cast<size_t>(device)];
+  }
 
   std::vector<std::unique_ptr<HostMemory>> devices_;
 };

@@ -5,6 +5,8 @@
 
 #include <iterator>
 
+#include "base/assert.h"
+
 namespace cachalot {
 namespace {
 
@@ -50,7 +52,9 @@ uint64_t HostMemory::used_bytes() const {
 }
 
 DriverCode HostMemory::allocate(uint64_t size, Address* address) {
+  CACHALOT_ASSERT(1, size > 0);
   const std::lock_guard lock(mutex_);
+  CACHALOT_ASSERT(1, used_ <= capacity_);
   if (size > capacity_ - used_) return kDriverOutOfMemory;
   const Address memory = map_anywhere(size, kReadWrite);
   if (memory == 0) return kDriverOutOfMemory;
@@ -65,6 +69,7 @@ DriverCode HostMemory::free(Address address) {
   const auto allocation = allocations_.find(address);
   if (allocation == allocations_.end()) return kInvalidValue;
   ::munmap(as_pointer(address), allocation->second);
+  CACHALOT_ASSERT(1, allocation->second <= used_);
   used_ -= allocation->second;
   allocations_.erase(allocation);
   return kSuccess;
@@ -117,6 +122,7 @@ DriverCode HostMemory::map(Address address, uint64_t size, uint64_t handle) {
       is_touched_by_pages(address, size)) {
     return kInvalidValue;
   }
+  CACHALOT_ASSERT(1, !mapped_.contains(address));
   mapped_[address] = handle;
   page->second.address = address;
   return kSuccess;
@@ -171,8 +177,11 @@ bool HostMemory::is_covered_by_pages(Address address, uint64_t size) const {
 }
 
 void HostMemory::drop_if_unused(uint64_t handle) {
+  mutex_.assert_held();
   const auto page = pages_.find(handle);
+  CACHALOT_ASSERT(1, page != pages_.end());
   if (!page->second.released || page->second.address != 0) return;
+  CACHALOT_ASSERT(1, page->second.size <= used_);
   used_ -= page->second.size;
   pages_.erase(page);
 }

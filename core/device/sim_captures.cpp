@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace cachalot {
 namespace {
 
@@ -11,7 +13,10 @@ constexpr uint64_t kNodeStep = 0x10;
 
 }  // namespace
 
-void SimCaptures::begin(Stream stream, uint64_t capture_id) { streams_[stream] = {capture_id, {}}; }
+void SimCaptures::begin(Stream stream, uint64_t capture_id) {
+  CACHALOT_ASSERT(1, capture_id > 0);
+  streams_[stream] = {capture_id, {}};
+}
 
 void SimCaptures::end(uint64_t capture_id) {
   for (auto& [stream, captured] : streams_) {

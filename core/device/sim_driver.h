@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "base/units.h"
 #include "device/device.h"
@@ -133,7 +134,10 @@ class SimDriver : public Driver {
   // A call takes its time before it has the lock, so that devices do not wait for each other.
   [[nodiscard]] Lock enter(SimCall call);
   [[nodiscard]] Lock enter() { return Lock(mutex_); }
-  Device& at(int device) { return devices_[static_cast<size_t>(device)]; }
+  Device& at(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && device < device_count());
+    return devices_[static_cast<size_t>(device)];
+  }
   Device& checked(int device);  // throws
   DriverCode create(Device& device, uint64_t size, HandleType type, uint64_t* handle);
 

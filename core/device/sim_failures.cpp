@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "device/sim_failures.h"
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 void SimFailures::order(const SimFailure& failure) {
+  CACHALOT_ASSERT(1, failure.calls != 0 && failure.count > 0 && failure.code != kSuccess);
   auto& failures = failure.code == kDriverOutOfMemory ? out_of_memory_ : errors_;
   for (SimFailure& other : failures) {
     if (other.calls != failure.calls || other.code != failure.code) continue;
@@ -25,6 +28,7 @@ DriverCode SimFailures::count(std::vector<SimFailure>* failures, SimCall call) {
       failure->after--;
       continue;
     }
+    CACHALOT_ASSERT(1, failure->count > 0);
     const DriverCode code = failure->code;
     if (--failure->count == 0) failures->erase(failure);
     return code;

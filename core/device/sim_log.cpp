@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace cachalot {
 namespace {
 
@@ -28,11 +30,13 @@ void SimLog::append(Outcome part) {
 }
 
 size_t SimLog::take(char* buffer, size_t capacity) {
+  CACHALOT_ASSERT(1, taken_ <= text_.size());
   const std::string_view waiting = std::string_view(text_).substr(taken_);
   const size_t waiting_length = waiting.size();
   if (capacity == 0) return waiting_length;
   const std::string_view fitting = waiting.substr(0, capacity - 1);
   const size_t length = fitting.rfind('\n') + 1;  // npos + 1 is 0
+  CACHALOT_ASSERT(1, length < capacity);
   std::memcpy(buffer, fitting.data(), length);
   buffer[length] = '\0';
   taken_ += length;

@@ -42,6 +42,7 @@ DriverCode SimMemory::free(Address address) {
   const auto allocation = allocations_.find(address);
   if (allocation == allocations_.end()) return kInvalidValue;
   addresses_.put_back(address);
+  CACHALOT_ASSERT(1, allocation->second <= used_);
   used_ -= allocation->second;
   allocations_.erase(allocation);
   return kSuccess;
@@ -61,15 +62,22 @@ DriverCode SimMemory::unreserve(Address address, uint64_t size) {
 }
 
 DriverCode SimMemory::create(uint64_t size, uint64_t handle) {
+  CACHALOT_ASSERT(1, !has_handle(handle));
   if (size > free_bytes()) return kDriverOutOfMemory;
   handles_[handle] = size;
   used_ += size;
   return kSuccess;
 }
 
+void SimMemory::import(uint64_t handle) {
+  CACHALOT_ASSERT(1, !has_handle(handle));
+  handles_[handle] = 0;
+}
+
 DriverCode SimMemory::release(uint64_t handle) {
   const auto size = handles_.find(handle);
   if (size == handles_.end()) return kInvalidValue;
+  CACHALOT_ASSERT(1, size->second <= used_);
   used_ -= size->second;
   handles_.erase(size);
   return kSuccess;

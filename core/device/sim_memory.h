@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/assert.h"
 #include "device/address_space.h"
 #include "device/device.h"
 
@@ -18,15 +19,19 @@ class SimMemory {
 
   AddressSpace& addresses() { return addresses_; }
   uint64_t total_bytes() const { return capacity_; }
-  uint64_t free_bytes() const { return capacity_ - used_; }
+  uint64_t free_bytes() const {
+    CACHALOT_ASSERT(1, used_ <= capacity_);
+    return capacity_ - used_;
+  }
 
   DriverCode allocate(uint64_t size, Address* address);
   DriverCode free(Address address);
 
   DriverCode reserve(uint64_t size, Address* address);
   DriverCode unreserve(Address address, uint64_t size);
+  // handle: a new one.
   DriverCode create(uint64_t size, uint64_t handle);
-  void import(uint64_t handle) { handles_[handle] = 0; }  // its memory counts where it was made
+  void import(uint64_t handle);  // its memory counts where it was made
   bool has_handle(uint64_t handle) const { return handles_.count(handle) != 0; }
   DriverCode release(uint64_t handle);
   DriverCode map(Address address, uint64_t size, uint64_t handle);

@@ -3,16 +3,19 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "device/pool_attributes.h"
 
 namespace cachalot {
 
 void Watermark::set(uint64_t bytes) {
+  CACHALOT_ASSERT(1, current_ <= high_);
   current_ = bytes;
   high_ = std::max(high_, current_);
 }
 
 void SimPool::change_use(int64_t bytes) {
+  CACHALOT_ASSERT(1, bytes >= 0 || used_.current() >= static_cast<uint64_t>(-bytes));
   used_.set(used_.current() + static_cast<uint64_t>(bytes));
   reserved_.set(std::max(reserved_.current(), used_.current()));
 }
@@ -39,6 +42,7 @@ DriverCode SimPool::free(SimMemory& memory, Address address) {
 }
 
 void SimPool::trim(uint64_t keep_bytes) {
+  CACHALOT_ASSERT(1, used_.current() <= reserved_.current());
   reserved_.set(std::min(reserved_.current(), std::max(keep_bytes, used_.current())));
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 void SimStreams::finish_oldest(Stream stream) {
@@ -43,6 +45,7 @@ bool SimStreams::is_event_done(uint64_t event) const {
   const auto found = events_.find(event);
   if (found == events_.end()) return false;
   const auto work = work_.find(found->second.stream);
+  CACHALOT_ASSERT(1, work == work_.end() || found->second.mark <= work->second.queued);
   return work == work_.end() || work->second.done >= found->second.mark;
 }
 
@@ -51,6 +54,7 @@ void SimStreams::finish_event(uint64_t event) {
   if (found == events_.end()) return;
   Work& work = work_[found->second.stream];
   work.done = std::max(work.done, found->second.mark);
+  CACHALOT_ASSERT(1, work.done <= work.queued);
 }
 
 }  // namespace cachalot
