@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "replay/stream_choice.h"
 
@@ -10,6 +11,7 @@ namespace cachalot {
 void BlockLinker::link(TraceEvent* event, uint32_t index) {
   event->block = kNoBlock;
   if (!flaw_.empty()) return;
+  CACHALOT_ASSERT(1, event->device < kMaxTraceDevices);
   DeviceState& state = devices_[event->device];
   const Action action = event->action();
   const bool completes = action == Action::kFreeCompleted;
@@ -59,6 +61,7 @@ void BlockLinker::complete_free(TraceEvent* event, uint32_t index) {
   if (block == nullptr || !block->is_freed)
     return note_flaw(*event, index, "completes a free that was not requested");
   if (block->late_free != kNever) {
+    CACHALOT_ASSERT(1, block->late_free < late_frees_.size());
     bool& is_after_late_free = devices_[event->device].is_after_late_free;
     late_frees_[block->late_free].completed = index;
     late_frees_[block->late_free].is_with_previous = is_after_late_free;
@@ -70,8 +73,9 @@ void BlockLinker::complete_free(TraceEvent* event, uint32_t index) {
 }
 
 void BlockLinker::mark_late(DeviceState* state, uint8_t device) {
-  live_.find(state->requested_address, device)->late_free =
-      static_cast<uint32_t>(late_frees_.size());
+  LiveBlock* const block = live_.find(state->requested_address, device);
+  CACHALOT_ASSERT(1, block != nullptr && block->is_freed);
+  block->late_free = static_cast<uint32_t>(late_frees_.size());
   late_frees_.push_back({.requested = state->requested, .device = device});
 }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -33,6 +34,7 @@ EventComparison::EventComparison(const Trace& trace) : trace_(trace) {
 
 void EventComparison::see(const TraceEntry& entry) {
   if (!is_decision(entry.action)) return;
+  CACHALOT_ASSERT(1, entry.device >= 0 && entry.device < trace_.device_count);
   size_t& next = next_[static_cast<size_t>(entry.device)];
   if (next < trace_.events.size() && is_same(trace_.events[next], entry)) [[likely]] {
     next = next_of(next + 1, entry.device);

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -132,6 +133,9 @@ void append_event_line(std::string* out, const EventLine& line) {
   *out += text + '\n';
 }
 
-char action_letter(Action action) { return kLetters[static_cast<size_t>(action)]; }
+char action_letter(Action action) {
+  CACHALOT_ASSERT(1, static_cast<size_t>(action) < kLetters.size());
+  return kLetters[static_cast<size_t>(action)];
+}
 
 }  // namespace cachalot

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr int kDeepest = 64;  // Brackets inside brackets; keeps hostile input off the stack.
 
 void append_utf8(std::string* text, uint32_t code) {
+  CACHALOT_ASSERT(1, code < 0x110000);
   const auto add = [text](uint32_t byte) { text->push_back(static_cast<char>(byte)); };
   if (code < 0x80) return add(code);
   if (code < 0x800) {
@@ -117,6 +119,7 @@ void JsonReader::enter(char bracket) {
 }
 
 std::string_view JsonReader::number() {
+  CACHALOT_ASSERT(1, at_ < text_.size() && is_number_part(text_[at_]));
   const size_t begin = at_;
   while (at_ < text_.size() && is_number_part(text_[at_])) at_++;
   const std::string_view found = text_.substr(begin, at_ - begin);
@@ -146,8 +149,9 @@ void JsonReader::array() {
   leave();
 }
 
-// pre: at the four digits behind \u.
+// Of the four digits behind \u.
 uint32_t JsonReader::escaped_unit() {
+  CACHALOT_ASSERT(1, at_ >= 2 && text_.substr(at_ - 2, 2) == "\\u");
   const std::string_view digits = text_.substr(at_, 4);
   uint32_t unit = 0;
   const char* const end = digits.data() + digits.size();
@@ -170,6 +174,7 @@ uint32_t JsonReader::surrogate_pair(uint32_t high) {
 void JsonReader::append_escape(std::string* text) {
   constexpr std::string_view kEscapes = "\"\\/bfnrt";
   constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+  CACHALOT_ASSERT(1, text_[at_] == '\\');
   const char letter = ++at_ < text_.size() ? text_[at_++] : '\0';
   if (const size_t known = kEscapes.find(letter); known != std::string_view::npos)
     return text->push_back(kMeanings[known]);

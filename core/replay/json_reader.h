@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 // What is not well formed throws Error(kIo) with the column. Each value must be read or skipped
@@ -32,7 +34,7 @@ class JsonReader {
   // What the next value begins with: '{', '[', '"', a digit or '-', or a letter; 0 at the end.
   char next();
   std::string string();
-  // pre: the number is a whole one (throws otherwise).
+  // A whole number; anything else throws.
   int64_t integer();
   // A number that is a whole one of 64 bits; anything else is skipped, and false.
   bool take_integer(int64_t* value);
@@ -45,7 +47,10 @@ class JsonReader {
   bool take(char wanted);
   void expect(char wanted);
   void enter(char bracket);
-  void leave() { depth_--; }
+  void leave() {
+    CACHALOT_ASSERT(1, depth_ > 0);
+    depth_--;
+  }
   std::string_view number();
   void literal();
   void array();

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 // Where the system lays memory differs from run to run.
@@ -20,12 +22,16 @@ LiveBlock* LiveBlocks::find(Address address, uint8_t device) {
 }
 
 void LiveBlocks::insert(const LiveBlock& block) {
+  CACHALOT_ASSERT(1, block.address != 0);
+  CACHALOT_ASSERT(2, find(block.address, block.device) == nullptr);
   if (++count_ > places_.size() / 2) grow();
   *first_empty_place(block.address) = block;
 }
 
 // Moves later entries of the run back, so that no search meets a hole before what it looks for.
 void LiveBlocks::erase(LiveBlock* block) {
+  CACHALOT_ASSERT(1, block >= places_.data() && block < places_.data() + places_.size());
+  CACHALOT_ASSERT(1, block->address != 0 && count_ > 0);
   count_--;
   auto hole = static_cast<size_t>(block - places_.data());
   for (size_t i = (hole + 1) & mask_; places_[i].address != 0; i = (i + 1) & mask_) {
@@ -45,6 +51,7 @@ size_t LiveBlocks::home_of(Address address) const {
 }
 
 LiveBlock* LiveBlocks::first_empty_place(Address address) {
+  CACHALOT_ASSERT(1, count_ <= places_.size() / 2);  // so the search ends
   size_t i = home_of(address);
   while (places_[i].address != 0) i = (i + 1) & mask_;
   return &places_[i];

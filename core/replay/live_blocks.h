@@ -29,7 +29,7 @@ class LiveBlocks {
   LiveBlock* find(Address address, uint8_t device);
   // pre: there is none.
   void insert(const LiveBlock& block);
-  void erase(LiveBlock* block);
+  void erase(LiveBlock* block);  // pre: find() gave it, and nothing has changed since
 
  private:
   size_t home_of(Address address) const;

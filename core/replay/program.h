@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "replay/trace.h"
 
 namespace cachalot {
@@ -44,10 +45,13 @@ class Program {
         target_(*target),
         stream_of_slot_(trace.late_frees.empty() ? 0 : trace.block_slots),
         gives_up_itself_(gives_up_itself),
-        pools_defer_frees_(trace.header.release() == Release::k2_11) {}
+        pools_defer_frees_(trace.header.release() == Release::k2_11) {
+    CACHALOT_ASSERT(1, trace.flaw.empty());
+  }
 
   // Ranges follow each other, from 0 on.
   void run(size_t begin, size_t end) {
+    CACHALOT_ASSERT(1, begin == at_ && begin <= end && end <= trace_.events.size());
     for (at_ = begin; at_ < end; at_++) step(at_);
   }
   // The event at which a Target threw.
@@ -92,6 +96,7 @@ class Program {
     if (next_late_ == trace_.late_frees.size() || trace_.late_frees[next_late_].requested != i)
       return target_.free(event);
     const Stream stream = trace_.late_frees[next_late_++].stream;
+    CACHALOT_ASSERT(1, stream != 0 && event.block < stream_of_slot_.size());
     stream_of_slot_[event.block] = stream;
     target_.free_late(event, stream);
   }
@@ -160,6 +165,7 @@ class Program {
 
   // The emptying of one pool touches no other.
   static bool is_whole_cache(const std::vector<const TraceEvent*>& pools, int completed_pool) {
+    CACHALOT_ASSERT(1, !pools.empty());
     const uint16_t pool = pools.front()->pool;
     return pools.size() > 1 || pool == 0 || (completed_pool != kNone && completed_pool != pool);
   }
@@ -179,6 +185,7 @@ class Program {
   }
 
   void walk_run(size_t i, DeviceState* state) const {
+    CACHALOT_ASSERT(1, i >= state->run_end);  // each event is walked over once
     state->last_release = kNoRelease;
     for (; i < trace_.events.size(); i = next_of_device(i)) {
       const Action action = trace_.events[i].action();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/program.h"
@@ -34,7 +35,10 @@ class Performer {
       device_.offer_mapping(event.device, event.address);
   }
 
-  void allocate(const TraceEvent& event) { addresses_[event.block] = request(event); }
+  void allocate(const TraceEvent& event) {
+    CACHALOT_ASSERT(1, address_of(event) == 0);
+    address_of(event) = request(event);
+  }
 
   // With other options a failure tells nothing; with the same it leaves its marks on the
   // statistics.
@@ -44,12 +48,12 @@ class Performer {
   }
 
   void free(const TraceEvent& event) {
-    if (const Address address = addresses_[event.block]) allocator_.free(address);
+    if (const Address address = std::exchange(address_of(event), 0)) allocator_.free(address);
   }
 
   void free_late(const TraceEvent& event, Stream stream) {
     device_.queue_work(event.device, stream);
-    const Address address = addresses_[event.block];
+    const Address address = std::exchange(address_of(event), 0);
     if (address == 0) return;
     allocator_.record_stream(address, stream);
     allocator_.free(address);
@@ -70,6 +74,11 @@ class Performer {
   uint64_t out_of_memory() const { return out_of_memory_; }
 
  private:
+  Address& address_of(const TraceEvent& event) {
+    CACHALOT_ASSERT(1, event.block < addresses_.size());
+    return addresses_[event.block];
+  }
+
   // 0: out of memory.
   Address request(const TraceEvent& event) {
     requests_++;
@@ -122,7 +131,7 @@ class Performer {
   const bool expect_;
   Allocator& allocator_;
   ReplayDevice& device_;
-  std::vector<Address> addresses_;  // by slot; 0: the request failed
+  std::vector<Address> addresses_;  // by slot; 0: not live, or the request failed
   std::vector<bool> held_pools_;    // by device and pool: the program needs the pool
   uint64_t requests_ = 0;
   uint64_t out_of_memory_ = 0;
@@ -205,15 +214,18 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (options.capacity == 0) options.capacity = trace.header.device_total;
   if (options.capacity == 0) options.capacity = kDefaultCapacity;
   checked_sim_capacity(options.capacity);
+  CACHALOT_ASSERT(1, options.is_resolved());
   return options;
 }
 
 SimOptions replay_device_options(const Trace& trace, const ReplayOptions& options) {
+  CACHALOT_ASSERT(1, options.is_resolved());
   return {.capacity = options.capacity, .device_count = trace.device_count};
 }
 
 AllocatorOptions replay_allocator_options(const ReplayOptions& options,
                                           std::shared_ptr<Driver> device) {
+  CACHALOT_ASSERT(1, options.is_resolved());
   AllocatorOptions result;
   result.driver = std::move(device);
   result.config = *options.config;
@@ -224,6 +236,10 @@ AllocatorOptions replay_allocator_options(const ReplayOptions& options,
 
 ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator* allocator,
                     ReplayDevice* device) {
+  CACHALOT_ASSERT(1, options.is_resolved() && trace.flaw.empty());
+  CACHALOT_ASSERT(1, &allocator->driver() == device);
+  CACHALOT_ASSERT(1, trace.device_count <= allocator->device_count());
+  CACHALOT_ASSERT(2, allocator->live_blocks() == 0);
   if (options.fraction != 0)
     for (int i = 0; i < trace.device_count; i++)
       allocator->set_memory_fraction(i, options.fraction);

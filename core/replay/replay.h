@@ -30,6 +30,8 @@ struct ReplayOptions {
   double fraction = 0;    // 0: no limit
   // Called now and then with the events done and all; false stops the replay. May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
+
+  bool is_resolved() const { return config && release && capacity != 0; }
 };
 
 struct ReplayResult {
@@ -47,7 +49,7 @@ struct ReplayResult {
 // Error(kInvalidArgument) for wishes that do not fit each other or the trace.
 ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_release);
 
-// pre, for these: resolved options.
+// pre, for these: options.is_resolved().
 SimOptions replay_device_options(const Trace& trace, const ReplayOptions& options);
 AllocatorOptions replay_allocator_options(const ReplayOptions& options,
                                           std::shared_ptr<Driver> device);

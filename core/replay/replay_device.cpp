@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alloc/constants.h"
+#include "base/assert.h"
 #include "device/address_range.h"
 
 namespace cachalot {
@@ -99,6 +100,7 @@ DriverCode ReplayDevice::release(int device, uint64_t handle) {
 // Also asked for places that the simulated device chose: devices do not know each other's given
 // ones. A recorded address can be anything.
 bool ReplayDevice::is_free(Address address, uint64_t size) const {
+  mutex_.assert_held();
   if (!is_range(address, size, kMinBlockSize)) return false;
   const auto above = ranges_.lower_bound(address);
   if (above != ranges_.end() && above->first - address < size) return false;
@@ -106,6 +108,7 @@ bool ReplayDevice::is_free(Address address, uint64_t size) const {
 }
 
 bool ReplayDevice::is_in_use(Address address) const {
+  mutex_.assert_held();
   const auto above = ranges_.upper_bound(address);
   if (above == ranges_.begin()) return false;
   const auto& [begin, size] = *std::prev(above);
@@ -120,11 +123,17 @@ void ReplayDevice::place_next(int device, std::deque<Address>* offers, uint64_t 
 }
 
 void ReplayDevice::add_range(Address address, uint64_t size) {
+  CACHALOT_ASSERT(1, is_free(address, size));
   ranges_[address] = size;
   calls_.segments++;
   calls_.segments_peak = std::max(calls_.segments_peak, calls_.segments);
+  CACHALOT_ASSERT(1, calls_.segments == ranges_.size());
 }
 
-void ReplayDevice::remove_range(Address address) { calls_.segments -= ranges_.erase(address); }
+void ReplayDevice::remove_range(Address address) {
+  mutex_.assert_held();
+  calls_.segments -= ranges_.erase(address);
+  CACHALOT_ASSERT(1, calls_.segments == ranges_.size());
+}
 
 }  // namespace cachalot

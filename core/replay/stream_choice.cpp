@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/assert.h"
+
 namespace cachalot {
 namespace {
 
@@ -17,6 +19,7 @@ class Streams {
  public:
   // The first stream that does not hold a later request.
   Stream choose(const LateFree& late) {
+    CACHALOT_ASSERT(1, !late.is_with_previous || previous_ < last_requested_.size());
     size_t number = late.is_with_previous ? previous_ : 0;
     while (number < last_requested_.size() && last_requested_[number] > late.requested) number++;
     if (number == last_requested_.size()) last_requested_.push_back(0);

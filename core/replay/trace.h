@@ -13,6 +13,7 @@
 #include "alloc/history.h"
 #include "alloc/pool_id.h"
 #include "alloc/rules.h"
+#include "base/assert.h"
 #include "device/device.h"
 
 namespace cachalot {
@@ -83,7 +84,10 @@ struct Trace {
   // The first event that can not have happened, as text; "" if all can.
   std::string flaw;
 
-  PoolId pool_of(const TraceEvent& event) const { return pools[event.pool]; }
+  PoolId pool_of(const TraceEvent& event) const {
+    CACHALOT_ASSERT(1, event.pool < pools.size());
+    return pools[event.pool];
+  }
 };
 
 // The line of the file that holds an event: the header is the first.

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -47,6 +48,7 @@ class WholeLines {
  private:
   void read_more() {
     const size_t count = read_(buffer_.data() + held_, kBufferSize - held_);
+    CACHALOT_ASSERT(1, count <= kBufferSize - held_);
     held_ += count;
     if (count > 0) {
       given_ = end_of_last_line(count);
@@ -65,6 +67,7 @@ class WholeLines {
 
   // What stands behind the last line break gets one.
   void end_last_line() {
+    CACHALOT_ASSERT(1, held_ < buffer_.size());
     if (held_ > 0) buffer_[held_++] = '\n';
     given_ = held_;
   }
@@ -108,6 +111,7 @@ class TraceReader {
 
   // pre: whole lines.
   void read_events(std::string_view text) {
+    CACHALOT_ASSERT(1, text.empty() || text.back() == '\n');
     has_header_ = true;
     const char* const end = text.data() + text.size();
     EventLine line;
