@@ -26,6 +26,7 @@ AddressTable::~AddressTable() {
 }
 
 void AddressTable::prepare(Address address, uint64_t size, bool small) {
+  CACHALOT_ASSERT(1, size > 0 && address <= UINT64_MAX - (size - 1));
   const Address last = address + (size - 1);
   const std::lock_guard guard(growing_);
   for (uint64_t gib = address / GiB; gib <= last / GiB; gib++) ensure_leaf(gib * GiB);
@@ -39,6 +40,7 @@ void AddressTable::prepare(Address address, uint64_t size, bool small) {
 
 // What segments may share at the ends stays.
 void AddressTable::release(Address address, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && is_prepared(address) && is_prepared(address + (size - 1)));
   const Address last = address + (size - 1);
   const uint64_t first = address / MiB + (address % MiB != 0 ? 1 : 0);
   const uint64_t end = last / MiB + (last % MiB == MiB - 1 ? 1 : 0);
@@ -51,6 +53,7 @@ void AddressTable::release(Address address, uint64_t size) {
 
 // A reader may still look at them, so they lead to parts at any time.
 void AddressTable::give_parts(Parts* parts) {
+  growing_.assert_held();
   if (parts == &no_parts) return;
   for (auto& place : parts->parts) {
     Part* const part = place.exchange(&no_part, std::memory_order_acq_rel);
@@ -68,6 +71,7 @@ void AddressTable::shrink() {
 
 template <class T>
 T* AddressTable::take_from(StablePool<T>& pool) {
+  growing_.assert_held();
   const uint64_t before = pool.bytes();
   T* const taken = pool.take();
   bytes_ += pool.bytes() - before;
@@ -90,6 +94,7 @@ void AddressTable::make_room(Address address) {
   // A stream that has used one part may soon use the next ones.
   for (int more = 0; more < kMoreParts && ++place != end && part_pool_.has_free(); more++)
     add_part(*place);
+  CACHALOT_ASSERT(1, this->place(address).has_room());
 }
 
 void AddressTable::add_part(std::atomic<Part*>& place) {
@@ -103,6 +108,7 @@ void AddressTable::mark(Entry& entry) {
 }
 
 void AddressTable::ensure_leaf(Address address) {
+  growing_.assert_held();
   if (leaf(address)) return;
   // Of which half is touched where a segment of pages lies alone.
   const auto make = [] { return static_cast<Leaf*>(map_zero_pages(sizeof(Leaf))); };

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "base/stable_pool.h"
 #include "base/units.h"
@@ -64,6 +65,7 @@ class AddressTable {
 
   // pre (here and below): prepare() was called for a range that holds address.
   Place place(Address address) const {
+    CACHALOT_ASSERT(1, is_prepared(address));
     Entry& in_leaf = entry(address);
     const uint64_t value = in_leaf.load(std::memory_order_acquire);
     if (!(value & kHasParts)) return Place(reinterpret_cast<uintptr_t>(&in_leaf));
@@ -73,6 +75,7 @@ class AddressTable {
   }
   // pre: the place of this address, which has room.
   static void set(Place place, uint32_t number) {
+    CACHALOT_ASSERT(1, place.has_room());
     if (place.place_ & Place::kInPart) {
       reinterpret_cast<std::atomic<uint32_t>*>(place.place_ - Place::kInPart)
           ->store(number, std::memory_order_release);
@@ -130,11 +133,15 @@ class AddressTable {
       return high_leaf(address);
     return directory_[address / GiB].load(std::memory_order_acquire);
   }
+  bool is_prepared(Address address) const { return leaf(address) != nullptr; }
   Leaf* high_leaf(Address address) const;
   Entry& entry(Address address) const {
     return leaf(address)->entries[(address / MiB) % kLeafEntries];
   }
-  static Parts* parts_of(uint64_t value) { return reinterpret_cast<Parts*>(value - kHasParts); }
+  static Parts* parts_of(uint64_t value) {
+    CACHALOT_ASSERT(1, (value & kHasParts) != 0);
+    return reinterpret_cast<Parts*>(value - kHasParts);
+  }
   static std::atomic<Part*>& part(uint64_t value, Address address) {
     return parts_of(value)->parts[(address / kPartSize) % (MiB / kPartSize)];
   }

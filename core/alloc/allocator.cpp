@@ -11,6 +11,7 @@
 #include "alloc/hot_path.h"
 #include "alloc/tenants.h"
 #include "alloc/uncached_blocks.h"
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -82,7 +83,10 @@ Allocator::Allocator(const AllocatorOptions& options)
   apply_options(options.config, OptionMoment::kCreation, rules_, &shared_->settings,
                 [this](const std::string& text) { shared_->warn_of_options(text); });
   require_virtual_memory(shared_->settings);
-  shared_->advise_of(shared_->settings);
+  {
+    const std::lock_guard guard(shared_->settings_lock);
+    shared_->advise_of(shared_->settings);
+  }
   for (int i = 0; i < driver_->device_count(); i++) {
     devices_.push_back(std::make_unique<DeviceAllocator>(*shared_, i));
   }
@@ -98,8 +102,8 @@ void Allocator::require_device(int index) const {
   }
 }
 
-// pre: the native backend.
 DeviceAllocator& Allocator::device(int index) const {
+  CACHALOT_ASSERT(1, !async_);
   require_device(index);
   return *devices_[static_cast<size_t>(index)];
 }
@@ -287,8 +291,9 @@ void Allocator::read_unread_options(OptionPart part, UnreadOptions* unread, Sett
   unread->erase(found);
 }
 
-// All or nothing: what can fail comes first. pre: settings_lock is held.
+// All or nothing: what can fail comes first.
 void Allocator::commit(Settings changed, UnreadOptions unread) {
+  shared_->settings_lock.assert_held();
   std::vector<Settings> copies(devices_.size(), changed);
   shared_->advise_of(changed);
   shared_->settings = std::move(changed);

@@ -32,6 +32,7 @@ AsyncAllocator::AsyncAllocator(SharedState& shared)
     : shared_(shared),
       driver_(shared.driver),
       devices_(static_cast<size_t>(shared.driver.device_count())) {
+  CACHALOT_ASSERT(1, driver_.supports_memory_pools());
   blocks_.reserve(16);  // an empty table has room for none, whatever reserve_row() is told
 }
 
@@ -79,6 +80,7 @@ uint64_t AsyncAllocator::graph_attribute(int device, int32_t attribute) {
 
 // The stream is made last, so that a failure before it leaves nothing behind.
 void AsyncAllocator::prepare(int device) {
+  lock_.assert_held();
   Device& target = at(device);
   if (target.is_prepared) return;
   constexpr std::pair<int32_t, uint64_t> kSettings[] = {
@@ -141,6 +143,7 @@ void AsyncAllocator::throw_handed_out_twice(Address address, const Block& block)
 }
 
 DriverCode AsyncAllocator::ask_driver(const Request& request, Address* address) {
+  lock_.assert_held();
   const auto ask = [&] {
     const DriverCode code =
         driver_.pool_allocate(request.device, request.size, request.stream, address);
@@ -182,6 +185,7 @@ void AsyncAllocator::throw_out_of_memory(const Request& request) {
 // ---- Free
 
 AsyncAllocator::Blocks::iterator AsyncAllocator::find_live(Address address) {
+  lock_.assert_held();
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || found->second.is_deferred) throw invalid_pointer(address);
   return found;
@@ -203,6 +207,7 @@ void AsyncAllocator::free(Address address) {
 
 // 3.5.
 void AsyncAllocator::defer_free(Address address, Block& block) {
+  CACHALOT_ASSERT(1, is_capturing_ && !block.was_captured && !block.is_deferred);
   shared_.warn_once(
       "cudaMallocAsync uncaptured",
       "freeAsync() was called on an uncaptured allocation during graph capture (address = " +
@@ -218,16 +223,23 @@ void AsyncAllocator::defer_free(Address address, Block& block) {
 
 // One that fails stays first in the line.
 void AsyncAllocator::issue_deferred_frees() {
-  for (; !deferred_.empty(); deferred_.pop_front()) issue_free(blocks_.find(deferred_.front()));
+  CACHALOT_ASSERT(1, !is_capturing_);
+  for (; !deferred_.empty(); deferred_.pop_front()) {
+    const auto found = blocks_.find(deferred_.front());
+    CACHALOT_ASSERT(1, found != blocks_.end() && found->second.is_deferred);
+    issue_free(found);
+  }
 }
 
 void AsyncAllocator::issue_free(Blocks::iterator found) {
+  lock_.assert_held();
   const Block& block = found->second;
   const Stream stream = wait_for_uses(block);
   const bool is_first = is_capturing_ && freed_on_.insert({block.device, stream}).second;
   const DriverCode code = driver_.pool_free(block.device, found->first, stream);
   if (code != kSuccess && is_first) freed_on_.erase({block.device, stream});
   require_success(code);
+  CACHALOT_ASSERT(1, block.size <= at(block.device).used);
   at(block.device).used -= block.size;
   blocks_.erase(found);
 }
@@ -235,6 +247,7 @@ void AsyncAllocator::issue_free(Blocks::iterator found) {
 // The stream on which the block can be freed: its own, or one that waits for all that used it
 // (3.3).
 Stream AsyncAllocator::wait_for_uses(const Block& block) {
+  CACHALOT_ASSERT(1, at(block.device).is_prepared);
   const std::vector<Stream> uses = block.uses.keys();
   if (uses.empty()) return block.stream;
   const Stream unifying = at(block.device).unifying_stream;
@@ -427,6 +440,7 @@ DeviceTotals AsyncAllocator::totals(int device) {
 void AsyncAllocator::capture_begin() {
   std::lock_guard guard(lock_);
   if (is_capturing_) throw_invalid_state("Only one capture at a time is allowed in a process.");
+  CACHALOT_ASSERT(1, freed_on_.empty());
   is_capturing_ = true;
   capture_stream_.reset();
 }

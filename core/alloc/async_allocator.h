@@ -17,11 +17,13 @@
 #include "alloc/allocator.h"
 #include "alloc/hash_order.h"
 #include "alloc/shared_state.h"
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace cachalot {
 
-// Throws Error; any thread; one lock for all devices (1.3). pre of every device: it exists.
+// Throws Error; any thread; one lock for all devices (1.3). pre: the driver supports memory pools,
+// and every device exists. Private functions but free_quietly need the lock.
 class AsyncAllocator {
  public:
   explicit AsyncAllocator(SharedState& shared);
@@ -100,7 +102,10 @@ class AsyncAllocator {
     Address address;
   };
 
-  Device& at(int device) { return devices_[static_cast<size_t>(device)]; }
+  Device& at(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < devices_.size());
+    return devices_[static_cast<size_t>(device)];
+  }
   void require_success(DriverCode code);
   void raise_pending_error(int device);
   DeviceMemory device_memory(int device);

@@ -29,6 +29,7 @@
 #include <memory>
 
 #include "alloc/history.h"
+#include "base/assert.h"
 #include "device/device.h"
 
 namespace cachalot {
@@ -83,7 +84,11 @@ struct alignas(64) Block {
   BlockDetail& detail();
   const BlockDetail& detail() const { return const_cast<Block*>(this)->detail(); }
 
-  Segment* segment() const { return reinterpret_cast<Segment*>(home & ~uint64_t{kAllFlags}); }
+  // pre: it is in a segment.
+  Segment* segment() const {
+    CACHALOT_ASSERT(1, home > kAllFlags);
+    return reinterpret_cast<Segment*>(home & ~uint64_t{kAllFlags});
+  }
   uint64_t flags() const { return home & kAllFlags; }
   bool is(uint64_t flag) const { return (home & flag) != 0; }
   bool is_free() const { return !is(kUsed | kWaiting); }
@@ -91,9 +96,14 @@ struct alignas(64) Block {
   bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`
 
   void set_home(Segment* segment, uint64_t flags) {
+    CACHALOT_ASSERT(1, (reinterpret_cast<uint64_t>(segment) & kAllFlags) == 0);
+    CACHALOT_ASSERT(1, flags <= kAllFlags);
     home = reinterpret_cast<uint64_t>(segment) | flags;
   }
-  void set_flags(uint64_t flags) { home = (home & ~uint64_t{kAllFlags}) | flags; }
+  void set_flags(uint64_t flags) {
+    CACHALOT_ASSERT(1, flags <= kAllFlags);
+    home = (home & ~uint64_t{kAllFlags}) | flags;
+  }
   void set(Flag flag) { home |= flag; }
   void clear(Flag flag) { home &= ~uint64_t{flag}; }
 };
@@ -105,6 +115,8 @@ constexpr uint32_t kChunkBits = 12;
 constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
 
 inline BlockDetail& Block::detail() {
+  CACHALOT_ASSERT(1, reinterpret_cast<uintptr_t>(this) % (2 * kChunkBlocks * sizeof(Block)) <
+                         kChunkBlocks * sizeof(Block));
   return *reinterpret_cast<BlockDetail*>(reinterpret_cast<uintptr_t>(this) +
                                          kChunkBlocks * sizeof(Block));
 }

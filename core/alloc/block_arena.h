@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "alloc/block.h"
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace cachalot {
@@ -32,14 +33,17 @@ class BlockArena {
   };
   // pre: number is that of a block. Any thread, no lock. No block has the number 0.
   Located locate(uint32_t number) const {
+    CACHALOT_ASSERT(1, is_given(number));
     Chunk* const home = chunk(number);
     const uint32_t place = number % kChunkBlocks;
     return {home->header.owners[place / kRun], &home->blocks[place]};
   }
-  // Chunks are aligned to their size, so a block finds the header of its own.
+  // Chunks are aligned to their size, so a block finds the header of its own. pre: a block of an
+  // arena.
   static uint32_t number_of(const Block* block) {
     const auto place = reinterpret_cast<uintptr_t>(block);
     const auto* home = reinterpret_cast<const Chunk*>(place & ~(sizeof(Chunk) - 1));
+    CACHALOT_ASSERT(1, is_of(*home, block));
     return home->header.first_number +
            static_cast<uint32_t>((place % sizeof(Chunk)) / sizeof(Block));
   }
@@ -65,7 +69,16 @@ class BlockArena {
       (sizeof(Header) + kRun * sizeof(Block) - 1) / (kRun * sizeof(Block));
 
   void add_chunk();
+  static bool is_of(const Chunk& chunk, const Block* block) {
+    return block >= &chunk.blocks[kFirstRun * kRun] && block < &chunk.blocks[kChunkBlocks];
+  }
+  // Whether it is in a run that some shard has.
+  bool is_given(uint32_t number) const {
+    const Chunk* const found = chunk(number);
+    return found && found->header.owners[(number % kChunkBlocks) / kRun] != nullptr;
+  }
   Chunk* chunk(uint32_t number) const {
+    CACHALOT_ASSERT(1, number >> kChunkBits < kMaxChunks);
     return chunks_[number >> kChunkBits].load(std::memory_order_acquire);
   }
 

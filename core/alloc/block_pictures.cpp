@@ -21,6 +21,7 @@ PictureRow row_of(const Block& block) {
 }  // namespace
 
 void SegmentPicture::keep(const Block* block) noexcept try {
+  CACHALOT_ASSERT(1, block->segment() == segment);
   if (block->address >= copied_to) rows.push_back(row_of(*block));
 } catch (const std::bad_alloc&) {
   is_lost = true;
@@ -30,6 +31,7 @@ bool SegmentPicture::copy(int blocks, uint32_t number) noexcept {
   if (!cursor) cursor = segment->first();
   const Block* const end = &segment->ends;
   for (; blocks > 0 && cursor != end; blocks--, cursor = cursor->next) {
+    CACHALOT_ASSERT(1, cursor->segment() == segment);
     const bool was_kept = number != 0 && cursor->detail().pictured == number;
     if (!was_kept) keep(cursor);
     copied_to = std::max(copied_to, cursor->address + cursor->size);

@@ -19,6 +19,7 @@
 
 #include "alloc/block.h"
 #include "alloc/snapshot.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -29,7 +30,7 @@ struct PictureRow {
 };
 
 struct SegmentPicture {
-  explicit SegmentPicture(const Segment* of) : segment(of) {}
+  explicit SegmentPicture(const Segment* of) : segment(of) { CACHALOT_ASSERT(1, of); }
 
   const Segment* segment;
   const Block* cursor = nullptr;  // the next to be copied; null: not begun
@@ -44,6 +45,7 @@ struct SegmentPicture {
   bool copy(int blocks, uint32_t number) noexcept;
   // The first neighbour is taken in by the second.
   void absorbed(const Block* gone, const Block* by) {
+    CACHALOT_ASSERT(1, gone != by && by->segment() == segment);
     if (cursor == gone) cursor = by;
   }
 };

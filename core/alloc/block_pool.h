@@ -11,6 +11,7 @@
 #include "alloc/free_blocks.h"
 #include "alloc/pool_id.h"
 #include "alloc/stream_table.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -64,8 +65,10 @@ struct BlockPool {
     return one.extract(one.begin());
   }
   void insert_unmapped(Unmapped::node_type place, Block* block) {
+    CACHALOT_ASSERT(1, !place.empty() && block->is(Block::kUnmapped) && block->is_free());
     place.value() = block;
-    unmapped.insert(std::move(place));
+    const bool is_new = unmapped.insert(std::move(place)).inserted;
+    CACHALOT_ASSERT(1, is_new);
   }
 
   // The shelf of a stream; null: nothing was ever obtained for it.

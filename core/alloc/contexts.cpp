@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/text.h"
@@ -77,6 +78,8 @@ class Interned {
     const bool is_full = values_.size() >= most_ && !ids_.contains(value);
     const auto [place, is_new] = ids_.try_emplace(is_full ? other_ : value, values_.size() + 1);
     if (is_new) values_.push_back(&place->first);
+    CACHALOT_ASSERT(1, values_.size() == ids_.size() && values_.size() <= most_ + 1);
+    CACHALOT_ASSERT(1, place->second != kNoContext);
     return place->second;
   }
 

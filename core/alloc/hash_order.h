@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 template <class Key>
@@ -25,9 +27,11 @@ class HashOrder {
   // hash: the same for a key each time. Throws std::bad_alloc; nothing has changed then.
   void insert(Key key, uint64_t hash) {
     if (find(key, hash)) return;
+    CACHALOT_ASSERT(2, !has_with_another_hash(key));
     HashOrder changed(*this);
     changed.place(key, hash);
     *this = std::move(changed);
+    CACHALOT_ASSERT(2, is_sound());
   }
 
   void erase(Key key, uint64_t hash) {
@@ -85,7 +89,27 @@ class HashOrder {
       slots_[at].distance--;
     }
     slots_[at] = {};
+    CACHALOT_ASSERT(1, count_ > 0);
     count_--;
+    CACHALOT_ASSERT(2, is_sound());
+  }
+
+  bool has_with_another_hash(Key key) const {
+    return std::any_of(slots_.begin(), slots_.end(),
+                       [&](const Slot& slot) { return slot.distance >= 0 && slot.key == key; });
+  }
+  // The invariants, as far as one look at each slot tells them.
+  bool is_sound() const {
+    size_t count = 0;
+    for (size_t at = 0; at < slots_.size(); at++) {
+      const Slot& slot = slots_[at];
+      if (slot.distance < 0) continue;
+      count++;
+      if (slot.distance >= longest_ || at != home(slot.hash) + static_cast<size_t>(slot.distance))
+        return false;
+      if (slot.distance > 0 && slots_[at - 1].distance < slot.distance - 1) return false;
+    }
+    return count == count_ && (bits_ == 0 || count * 2 <= size_t{1} << bits_);
   }
 
   // Whoever is farther from home gets the slot, and the other one moves on.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 namespace {
@@ -23,11 +25,13 @@ const char* action_name(Action action) {
 void HistoryRing::set_limit(uint64_t max_entries, bool keep_order) {
   limit_ = std::max<uint64_t>(max_entries, 1);
   if (!keep_order) return;
+  CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
   std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(next_),
               entries_.end());
   next_ = 0;
   if (entries_.size() > limit_)
     entries_.erase(entries_.begin(), entries_.end() - static_cast<std::ptrdiff_t>(limit_));
+  CACHALOT_ASSERT(1, entries_.size() <= limit_);
 }
 
 void HistoryRing::add(TraceEntry entry) {
@@ -35,6 +39,7 @@ void HistoryRing::add(TraceEntry entry) {
     entries_.push_back(std::move(entry));
     return;
   }
+  CACHALOT_ASSERT(1, next_ < entries_.size());
   entries_[next_++] = std::move(entry);
   // After a lower limit the position can be past it: the reference then writes on until behind its
   // buffer.
@@ -47,6 +52,7 @@ void HistoryRing::clear() {
 }
 
 std::vector<TraceEntry> HistoryRing::entries() const {
+  CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
   const auto oldest = entries_.begin() + static_cast<std::ptrdiff_t>(next_);
   std::vector<TraceEntry> ordered(oldest, entries_.end());
   ordered.insert(ordered.end(), entries_.begin(), oldest);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/reserve.h"
 #include "base/sums.h"
 
@@ -32,6 +33,7 @@ Labels::Slot Labels::pin(const LabelText& text) {
 
 void Labels::pin_again(Slot slot) {
   if (slot <= kOther) return;
+  CACHALOT_ASSERT(1, is_pinned(slot));
   const LabelGuard guard(lock_);
   entries_[slot].pins++;
 }
@@ -39,13 +41,26 @@ void Labels::pin_again(Slot slot) {
 void Labels::unpin(Slot slot) {
   if (slot <= kOther) return;
   const LabelGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot < entries_.size() && entries_[slot].pins > 0);
   Entry& entry = entries_[slot];
   if (--entry.pins == 0) idle_.splice(idle_.end(), busy_, entry.at);
 }
 
 Labels::Label Labels::label(Slot slot) const {
   const LabelGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot < entries_.size());
   return entries_[slot].label;
+}
+
+bool Labels::is_pinned(Slot slot) const {
+  const LabelGuard guard(lock_);
+  return slot == kOther || (slot < entries_.size() && entries_[slot].pins > 0);
+}
+
+// Each slot but the first two is idle or busy, and is found by its text.
+bool Labels::is_sound() const {
+  lock_.assert_held();
+  return idle_.size() + busy_.size() == entries_.size() - 2 && slots_.size() <= entries_.size() - 2;
 }
 
 std::string Labels::text(Slot slot) const {
@@ -54,6 +69,7 @@ std::string Labels::text(Slot slot) const {
 }
 
 Labels::Slot Labels::slot_for(const LabelText& text) {
+  CACHALOT_ASSERT(1, is_sound());
   const auto known = slots_.find(*text);
   if (known != slots_.end()) return known->second;
   if (entries_.size() < kMost + 2) {
@@ -76,6 +92,7 @@ Labels::Slot Labels::new_slot() {
 }
 
 void Labels::name(Slot slot, const LabelText& text) {
+  CACHALOT_ASSERT(1, entries_[slot].pins == 0 && !slots_.contains(*text));
   slots_.emplace(*text, slot);
   Label& label = entries_[slot].label;
   if (label.text) slots_.erase(*label.text);
@@ -99,6 +116,8 @@ void LabelRows::reserve(Labels::Slot slot) {
 }
 
 void LabelRows::count(Labels::Slot slot, int64_t bytes) {
+  CACHALOT_ASSERT(1, slot < rows_.size() && bytes > 0);
+  CACHALOT_ASSERT(1, labels_.is_pinned(slot));
   const Labels::Label label = labels_.label(slot);
   Row& row = rows_[slot];
   if (row.number != label.number) end(row);
@@ -109,6 +128,9 @@ void LabelRows::count(Labels::Slot slot, int64_t bytes) {
 }
 
 void LabelRows::uncount(Labels::Slot slot, int64_t bytes) {
+  CACHALOT_ASSERT(1, slot < rows_.size() && rows_[slot].number == labels_.label(slot).number);
+  CACHALOT_ASSERT(1, rows_[slot].stats.allocation.current > 0);
+  CACHALOT_ASSERT(1, bytes <= rows_[slot].stats.allocated_bytes.current);
   rows_[slot].stats.allocation.decrease(1);
   rows_[slot].stats.allocated_bytes.decrease(bytes);
 }
@@ -116,6 +138,7 @@ void LabelRows::uncount(Labels::Slot slot, int64_t bytes) {
 // Its label has no block any more, so that there are sums only.
 void LabelRows::end(Row& row) {
   if (row.number == 0) return;
+  CACHALOT_ASSERT(1, row.stats.allocation.current == 0 && row.stats.allocated_bytes.current == 0);
   const Labels::Label label = labels_.label(Labels::kOther);
   Row& other = rows_[Labels::kOther];
   const auto add = [](Stat& sum, const Stat& gone) {

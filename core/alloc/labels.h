@@ -42,10 +42,11 @@ class Labels {
   Labels();
 
   Slot pin(const LabelText& text);  // kNone for null
-  void pin_again(Slot slot);
-  void unpin(Slot slot);
+  void pin_again(Slot slot);        // pre: it is pinned
+  void unpin(Slot slot);            // likewise
   Label label(Slot slot) const;
   std::string text(Slot slot) const;  // "" for kNone
+  bool is_pinned(Slot slot) const;    // for assertions only
 
  private:
   struct Entry {
@@ -54,6 +55,8 @@ class Labels {
     std::list<Slot>::iterator at;  // in idle_ or busy_
   };
 
+  // pre of all: lock_.
+  bool is_sound() const;
   Slot slot_for(const LabelText& text);
   Slot new_slot();
   void name(Slot slot, const LabelText& text);
@@ -103,7 +106,7 @@ class LabelRows {
   explicit LabelRows(const Labels& labels) : labels_(labels) {}
 
   void reserve(Labels::Slot slot);  // so that count() cannot fail
-  // pre: the slot is pinned.
+  // pre: the slot is pinned, and reserve() was called for it.
   void count(Labels::Slot slot, int64_t bytes);
   void uncount(Labels::Slot slot, int64_t bytes);
   // In the order of the labels' first uses; kOther is last. There are never fewer than before.

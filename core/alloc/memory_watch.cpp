@@ -40,6 +40,7 @@ MemoryWatch::MemoryWatch(SharedState& shared, int device)
 }
 
 void MemoryWatch::came(Address address, uint64_t size, uint64_t piece) noexcept {
+  CACHALOT_ASSERT(1, piece > 0 && size % piece == 0);
   if (!nvtx_) return;
   watched([&] {
     for (uint64_t offset = 0; offset < size; offset += piece)
@@ -52,6 +53,7 @@ void MemoryWatch::goes(Address address, uint64_t size) noexcept {
 }
 
 void MemoryWatch::handed_out(Block* block) noexcept {
+  CACHALOT_ASSERT(1, block->is(Block::kUsed) && asked(block) <= block->size);
   BlockDetail& detail = block->detail();
   detail.red_zone = 0;
   set_region(block, 0, asked(block));
@@ -65,6 +67,7 @@ void MemoryWatch::handed_out(Block* block) noexcept {
 }
 
 void MemoryWatch::freed(Block* block) noexcept {
+  CACHALOT_ASSERT(1, block->is_free());
   set_region(block, asked(block), block->size);
   watched([&] {
     if (const std::string found = look(block); !found.empty()) shared_.report_damage(found);
@@ -75,6 +78,7 @@ void MemoryWatch::freed(Block* block) noexcept {
 }
 
 std::string MemoryWatch::damage(const Block* block) noexcept {
+  CACHALOT_ASSERT(1, block->is(Block::kUsed));
   std::string found;
   set_region(block, asked(block), block->size);
   watched([&] { found = look(block); });
@@ -89,6 +93,7 @@ bool MemoryWatch::may_touch(Stream stream) const {
 }
 
 bool MemoryWatch::fill(const Block* block, uint64_t from, uint8_t byte) const {
+  CACHALOT_ASSERT(1, driver_.can_touch_memory() && from <= block->size);
   bool filled = false;
   watched([&] {
     const Stream stream = block->segment()->stream;
@@ -107,6 +112,7 @@ std::string MemoryWatch::look(const Block* block) {
   const uint64_t begin = block->detail().red_zone;
   const Stream stream = block->segment()->stream;
   if (begin == 0 || !may_touch(stream)) return "";
+  CACHALOT_ASSERT(1, options_.red_zones && begin <= block->size);
   const RelaxedCaptureMode relaxed(driver_, device_,
                                    true);  // reading waits, and others may capture
   for (uint64_t offset = begin; offset < block->size; offset += kSeenAtOnce) {

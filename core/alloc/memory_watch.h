@@ -19,6 +19,7 @@
 #include "alloc/block.h"
 #include "alloc/nvtx_memory.h"
 #include "alloc/shared_state.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -51,6 +52,7 @@ class MemoryWatch {
   static constexpr uint8_t kPoisonByte = 0xFF;  // a NaN in every format of floating-point numbers
 
   uint64_t asked(const Block* block) const {
+    CACHALOT_ASSERT(1, !options_.red_zones || block->requested >= kRedZone);
     return block->requested - (options_.red_zones ? kRedZone : 0);
   }
   bool may_touch(Stream stream) const;

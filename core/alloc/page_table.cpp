@@ -17,7 +17,28 @@ PageTable::PageTable(SharedState& shared, int device, Address address, uint64_t 
       device_(device),
       address_(address),
       page_size_(page_size),
-      pages_(pages) {}
+      pages_(pages) {
+  CACHALOT_ASSERT(1, driver_.supports_virtual_memory());
+  CACHALOT_ASSERT(1, address > 0 && page_size > 0 && pages > 0);
+}
+
+bool PageTable::is_whole_pages(Address address, uint64_t size) const {
+  if (address < address_ || (address - address_) % page_size_ != 0) return false;
+  return size % page_size_ == 0 && address - address_ + size <= reserved_bytes();
+}
+
+uint64_t PageTable::mapped_between(uint64_t first, uint64_t end) const {
+  uint64_t count = 0;
+  for_each_mapped([&](uint64_t index, const Group&) { count += index >= first && index < end; });
+  return count;
+}
+
+// Groups without a mapped page are not kept.
+bool PageTable::is_sound() const {
+  return mapped_between(0, pages_) == mapped_pages_ &&
+         std::all_of(groups_.begin(), groups_.end(),
+                     [](const auto& group) { return group.second.mapped != 0; });
+}
 
 // Visits the indexes of mapped pages in their order.
 template <class Visit>
@@ -118,8 +139,10 @@ void PageTable::release_pages(uint64_t first, uint64_t end) {
 }
 
 bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peers) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
   const uint64_t first = index_of(address);
   const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(2, mapped_between(first, end) == 0);
   if (shared_.handle_types.are_by_trial() && !type_) {
     type_ = shared_.handle_types.for_device(device_);
   }
@@ -136,14 +159,17 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
   }
   for (uint64_t i = first; i < end; i++) groups_[i / kGroup].mapped |= uint64_t{1} << (i % kGroup);
   mapped_pages_ += end - first;
+  CACHALOT_ASSERT(2, is_sound());
   return true;
 }
 
 void PageTable::unmap(Address address, uint64_t size, Stream stream) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
   const DriverCode code = driver_.stream_synchronize(device_, stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
   const uint64_t first = index_of(address);
   const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
   for (uint64_t i = first; i < end; i++) {
     driver_.unmap(device_, address_ + i * page_size_, page_size_);
     driver_.release(device_, handle(i));
@@ -151,9 +177,11 @@ void PageTable::unmap(Address address, uint64_t size, Stream stream) {
   }
   drop_unused(first, end);
   mapped_pages_ -= end - first;
+  CACHALOT_ASSERT(2, is_sound());
 }
 
 std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t size) const {
+  CACHALOT_ASSERT(1, address >= address_ && address - address_ + size <= reserved_bytes());
   const Address begin = address_ + round_up(address - address_, page_size_);
   const Address end = address_ + round_down(address + size - address_, page_size_);
   return {begin, std::max(begin, end)};

@@ -13,13 +13,18 @@
 #include <vector>
 
 #include "alloc/shared_state.h"
+#include "base/assert.h"
 #include "device/driver_error.h"
 
 namespace cachalot {
 
 class PageTable {
  public:
+  // pre: the driver supports virtual memory.
   PageTable(SharedState& shared, int device, Address address, uint64_t page_size, uint64_t pages);
+  ~PageTable() { CACHALOT_ASSERT(1, mapped_pages_ == 0); }
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
 
   uint64_t page_size() const { return page_size_; }
   uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
@@ -32,7 +37,8 @@ class PageTable {
   // other failure, likewise.
   bool map(Address address, uint64_t size, const std::vector<int>& peers);
 
-  // Gives the pages of [address, address + size) back, after waiting for the stream.
+  // Gives the pages of [address, address + size) back, after waiting for the stream. All of them
+  // are mapped.
   void unmap(Address address, uint64_t size, Stream stream);
 
   // Gives all pages back, at the end.
@@ -49,8 +55,18 @@ class PageTable {
     std::array<uint64_t, kGroup> handles;  // valid for mapped pages
   };
 
-  uint64_t index_of(Address address) const { return (address - address_) / page_size_; }
-  uint64_t& handle(uint64_t index) { return groups_[index / kGroup].handles[index % kGroup]; }
+  uint64_t index_of(Address address) const {
+    CACHALOT_ASSERT(1, is_whole_pages(address, 0));
+    return (address - address_) / page_size_;
+  }
+  uint64_t& handle(uint64_t index) {
+    CACHALOT_ASSERT(1, index < pages_);
+    return groups_[index / kGroup].handles[index % kGroup];
+  }
+  // Whether a range begins and ends at pages of the segment.
+  bool is_whole_pages(Address address, uint64_t size) const;
+  uint64_t mapped_between(uint64_t first, uint64_t end) const;
+  bool is_sound() const;
   void drop_unused(uint64_t first, uint64_t end);
   template <class Visit>
   void for_each_mapped(Visit visit) const;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 PressureOrder::Member::Member() : note_{this}, noted_at_(note_.begin()) {
@@ -27,10 +29,14 @@ const PressureOrder::Places& PressureOrder::settled() {
 
 void PressureOrder::settle(Member& member) {
   member.note_.splice(member.note_.begin(), noted_, member.noted_at_);
+  CACHALOT_ASSERT(1, !member.note_.empty());
   if (member.node_.empty()) member.node_ = places_.extract(member.at_);
+  CACHALOT_ASSERT(1, !member.node_.empty());
   if (member.wanted_) {
     member.node_.value() = *member.wanted_;
-    member.at_ = places_.insert(std::move(member.node_)).position;
+    const auto inserted = places_.insert(std::move(member.node_));
+    CACHALOT_ASSERT(1, inserted.inserted);  // each has an id of its own
+    member.at_ = inserted.position;
   }
   version_++;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -17,6 +18,7 @@ constexpr size_t kMostWarnings = 1000;  // different ones; callers name some of 
 
 // A double as a number of bytes, cut at what 64 bits hold.
 uint64_t saturated(double bytes) {
+  CACHALOT_ASSERT(1, bytes >= 0);
   constexpr double kTooMany = 18446744073709551616.0;
   return bytes >= kTooMany ? UINT64_MAX : static_cast<uint64_t>(bytes);
 }
@@ -37,6 +39,7 @@ HandleType HandleTypes::for_device(int device) {
 }
 
 bool HandleTypes::is_part_of_fabric(int device) {
+  lock_.assert_held();
   int32_t state = 0;
   const DriverCode code = driver_.fabric_state(device, &state);
   if (code == kSuccess) return state != 0;
@@ -68,6 +71,7 @@ HandleTypes::Probed HandleTypes::probed() {
 }
 
 void HandleTypes::settle(Probed type) {
+  CACHALOT_ASSERT(1, type != Probed::kUndecided);
   std::lock_guard guard(lock_);
   probed_ = type;
 }
@@ -106,6 +110,7 @@ void SharedState::warn_of_options(const std::string& text) {
 }
 
 void SharedState::advise_of(const Settings& changed) {
+  settings_lock.assert_held();
   const bool is_trap = changed.expandable_segments && changed.max_split_size != kUnlimited;
   if (!is_trap || rules.mend_split_limit || changed.is_backend_async || has_advised_ || !log_)
     return;

@@ -38,7 +38,7 @@ class HandleTypes {
   HandleType for_device(int device);
   // 7.2: the first answer of a page creation decides for all.
   Probed probed();
-  void settle(Probed type);
+  void settle(Probed type);  // pre: it is decided
 
  private:
   bool is_part_of_fabric(int device);
@@ -62,8 +62,7 @@ class SharedState {
   void warn_once(const std::string& key, const std::string& text);
   // R33 is said once, R34 each time.
   void warn_of_options(const std::string& text);
-  // The options in force together do what nobody wants (U22): said once. pre: settings_lock is held,
-  // or the allocator is being made.
+  // The options in force together do what nobody wants (U22): said once. pre: settings_lock.
   void advise_of(const Settings& changed);
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, std::string_view text) const;

@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -144,6 +145,7 @@ std::span<const StatName> stat_names(bool with_rejections) {
 }
 
 int64_t stat_value(const Stats& stats, const StatName& row) {
+  CACHALOT_ASSERT(1, row.offset % sizeof(int64_t) == 0 && row.offset < sizeof(Stats));
   int64_t value = 0;
   std::memcpy(&value, reinterpret_cast<const char*>(&stats) + row.offset, sizeof value);
   return value;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/assert.h"
 #include "base/sums.h"
 
 namespace cachalot {
@@ -21,11 +22,13 @@ struct Stat {
   int64_t freed = 0;
 
   void increase(int64_t n) {
+    CACHALOT_ASSERT(1, n >= 0);
     current += n;
     if (current > peak) peak = current;
     allocated = add_to_sum(allocated, n);
   }
   void decrease(int64_t n) {
+    CACHALOT_ASSERT(1, n >= 0);
     current -= n;
     freed = add_to_sum(freed, n);
   }
@@ -43,7 +46,9 @@ struct StatArray {
     all.increase(n);
     of_kind(is_small).increase(n);
   }
+  // pre: it was increased by as much.
   void decrease(bool is_small, int64_t n) {
+    CACHALOT_ASSERT(1, n <= of_kind(is_small).current && n <= all.current);
     all.decrease(n);
     of_kind(is_small).decrease(n);
   }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/stream_table.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
+
+#include "alloc/shard.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -20,17 +24,21 @@ StreamEntry* StreamTable::find_vacant() {
     StreamEntry* const entry = vacant_.back();
     vacant_.pop_back();
     entry->is_listed = false;
-    if (entry->is_vacant()) return entry;
+    if (!entry->is_vacant()) continue;
+    CACHALOT_ASSERT(1, !entry->default_shelves[false] && !entry->default_shelves[true]);
+    return entry;
   }
   return nullptr;
 }
 
 void StreamTable::note_vacancy(StreamEntry* entry) noexcept {
   if (!entry->is_vacant() || std::exchange(entry->is_listed, true)) return;
+  CACHALOT_ASSERT(1, vacant_.size() < vacant_.capacity());
   vacant_.push_back(entry);
 }
 
 StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
+  CACHALOT_ASSERT(1, !find(stream));
   reserve_slot();
   if (entries_.capacity() == entries_.size()) {
     vacant_.reserve(2 * entries_.size() + 1);
@@ -43,6 +51,8 @@ StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
 }
 
 void StreamTable::give(StreamEntry* vacant, Stream stream) {
+  vacant->shard->lock.assert_held();
+  CACHALOT_ASSERT(1, vacant->is_vacant() && !vacant->is_listed && !find(stream));
   vacant->stream.store(stream);
   enter(*present_, vacant);
 }
@@ -64,9 +74,16 @@ void StreamTable::reserve_slot() {
   for (StreamEntry* entry : entries_) enter(*other_, entry);
   slots_.store(other_.get(), std::memory_order_release);
   std::swap(present_, other_);
+  CACHALOT_ASSERT(2, knows_all_entries());
+}
+
+bool StreamTable::knows_all_entries() const {
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [&](const StreamEntry* entry) { return find(entry->stream) == entry; });
 }
 
 void StreamTable::enter(Slots& slots, StreamEntry* entry) {
+  CACHALOT_ASSERT(1, 2 * (entered_ + 1) <= slots.size());  // so that searches end
   uint64_t at = hash(entry->stream);
   while (slots[at].load(std::memory_order_relaxed)) at++;
   slots[at].store(entry, std::memory_order_release);

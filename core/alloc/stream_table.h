@@ -91,6 +91,7 @@ class StreamTable {
   static uint64_t hash(Stream stream) { return (stream * 0x9E3779B97F4A7C15u) >> 32; }
   void reserve_slot();
   void enter(Slots& slots, StreamEntry* entry);
+  bool knows_all_entries() const;
 
   std::atomic<Slots*> slots_;
   uint64_t entered_ = 0;  // slots in use

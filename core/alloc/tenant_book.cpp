@@ -37,9 +37,24 @@ void TenantBook::Sums::add(const Row& row) {
 }
 
 void TenantBook::Sums::subtract(const Row& row) {
+  CACHALOT_ASSERT(1, row.terms.guaranteed <= guaranteed && row.has() <= has && row.owed() <= owed);
   guaranteed -= row.terms.guaranteed;
   has -= row.has();
   owed -= row.owed();
+}
+
+bool TenantBook::is_taken(Slot slot) const {
+  lock_.assert_held();
+  return slot < rows_.size() && rows_[slot];
+}
+
+bool TenantBook::is_sound() const {
+  lock_.assert_held();
+  Sums sums;
+  for (const auto& row : rows_) {
+    if (row) sums.add(*row);
+  }
+  return sums == sums_ && open_ < rows_.size();
 }
 
 template <class Change>
@@ -68,6 +83,8 @@ void TenantBook::reserve(Slot slot) {
 
 void TenantBook::open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked) {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot != 0 && id != 0 && row(slot).id == 0);
+  CACHALOT_ASSERT(1, terms.guaranteed <= terms.limit);
   row(slot).id = id;
   row(slot).can_be_asked = can_be_asked;
   change(slot, [&](Row& row) { row.terms = terms; });
@@ -76,6 +93,7 @@ void TenantBook::open(Slot slot, uint64_t id, const TenantTerms& terms, bool can
 
 void TenantBook::close(Slot slot) {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot != 0 && open_ > 0 && row(slot).has_with_booked() == 0);
   sums_.subtract(row(slot));
   order_.leave(row(slot).in_order);
   rows_[slot].reset();
@@ -116,6 +134,7 @@ std::string TenantBook::objection(Slot slot, const TenantTerms& terms) const {
 
 void TenantBook::set_terms(Slot slot, const TenantTerms& terms) {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, terms.guaranteed <= terms.limit);
   change(slot, [&](Row& row) { row.terms = terms; });
 }
 
@@ -152,6 +171,7 @@ std::optional<TenantRefusal> TenantBook::book(Slot slot, uint64_t bytes) {
 
 void TenantBook::unbook(Slot slot, uint64_t bytes) {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, bytes <= row(slot).booked);
   change(slot, [&](Row& row) { row.booked -= bytes; });
 }
 
@@ -166,6 +186,7 @@ void TenantBook::count(Slot slot, uint64_t bytes, uint64_t requested) {
 
 void TenantBook::uncount(Slot slot, uint64_t bytes, uint64_t requested) {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, row(slot).use.allocation.current > 0 && bytes <= row(slot).has());
   change(slot, [&](Row& row) {
     row.use.allocation.decrease(1);
     row.use.allocated_bytes.decrease(static_cast<int64_t>(bytes));
@@ -201,6 +222,7 @@ TenantUse TenantBook::use(Slot slot) const {
 
 std::vector<std::pair<TenantBook::Slot, TenantUse>> TenantBook::uses() const {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(2, is_sound());
   std::vector<std::pair<Slot, TenantUse>> uses;
   for (Slot slot = 0; slot < rows_.size(); slot++) {
     if (rows_[slot]) uses.emplace_back(slot, rows_[slot]->use);
@@ -215,6 +237,7 @@ bool TenantBook::is_unused(Slot slot) const {
 
 void TenantBook::reset_peaks() {
   const BookGuard guard(lock_);
+  CACHALOT_ASSERT(2, is_sound());
   for (const auto& row : rows_) {
     if (row) row->use.reset_peaks();
   }
@@ -229,6 +252,7 @@ void TenantBook::reset_accumulated() {
 
 // The first of the others that may be asked at all and was not yet; null: none is left.
 const PressureOrder::Place* TenantBook::next_other(Slot requester, Search& search) {
+  lock_.assert_held();
   const PressureOrder::Places& places = order_.settled();
   const bool goes_on = search.passed && search.version == order_.version();
   auto at = goes_on ? places.upper_bound(*search.passed) : places.begin();
@@ -254,6 +278,8 @@ std::optional<TenantBook::Candidate> TenantBook::next_to_ask(Slot requester, boo
   if (!asks_itself && !other) return {};
   const Slot slot = asks_itself ? requester : other->slot;
   const Row& next = row(slot);
+  CACHALOT_ASSERT(1, next.can_be_asked && !search.done.contains(next.id));
+  CACHALOT_ASSERT(1, asks_itself || (next.id == other->id && next.has() > next.terms.guaranteed));
   return Candidate{next.id, slot, next.has(), next.terms.guaranteed, own.is_within_guarantee()};
 }
 

@@ -23,6 +23,7 @@
 #include "alloc/pressure_order.h"
 #include "alloc/settings.h"
 #include "alloc/stats.h"
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace cachalot {
@@ -65,8 +66,9 @@ class TenantBook {
   // Starts with what the device has handed out so far, all of it the default tenant's.
   void begin(const TenantUse& so_far);
   void reserve(Slot slot);  // so that open() can not fail
+  // pre: the slot is reserved and free; there is no objection() to the terms.
   void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
-  void close(Slot slot);
+  void close(Slot slot);  // pre: is_unused()
 
   // What the device can give: the memory limit, and what the driver said.
   void set_limit(uint64_t bytes);
@@ -120,7 +122,10 @@ class TenantBook {
     uint64_t booked = 0;
     PressureOrder::Member in_order;
 
-    uint64_t has() const { return static_cast<uint64_t>(use.allocated_bytes.current); }
+    uint64_t has() const {
+      CACHALOT_ASSERT(1, use.allocated_bytes.current >= 0);
+      return static_cast<uint64_t>(use.allocated_bytes.current);
+    }
     uint64_t has_with_booked() const { return has() + booked; }
     uint64_t owed() const;
     bool is_within_guarantee() const { return has_with_booked() <= terms.guaranteed; }
@@ -133,11 +138,21 @@ class TenantBook {
 
     void add(const Row& row);
     void subtract(const Row& row);
+    bool operator==(const Sums&) const = default;
   };
 
-  Row& row(Slot slot) { return *rows_[slot]; }
-  const Row& row(Slot slot) const { return *rows_[slot]; }
-  // All that changes what is summed up or who is asked when. pre: the lock.
+  // pre of all: lock_.
+  bool is_taken(Slot slot) const;
+  bool is_sound() const;
+  Row& row(Slot slot) {
+    CACHALOT_ASSERT(1, is_taken(slot));
+    return *rows_[slot];
+  }
+  const Row& row(Slot slot) const {
+    CACHALOT_ASSERT(1, is_taken(slot));
+    return *rows_[slot];
+  }
+  // All that changes what is summed up or who is asked when.
   template <class Change>
   void change(Slot slot, Change change);
   const PressureOrder::Place* next_other(Slot requester, Search& search);
@@ -156,7 +171,9 @@ class TenantBooking {
  public:
   TenantBooking() = default;
   TenantBooking(TenantBook* book, TenantBook::Slot slot, uint64_t bytes)
-      : book_(book), slot_(slot), bytes_(bytes) {}
+      : book_(book), slot_(slot), bytes_(bytes) {
+    CACHALOT_ASSERT(1, book && bytes > 0);
+  }
   TenantBooking(TenantBooking&& other) noexcept
       : book_(std::exchange(other.book_, nullptr)), slot_(other.slot_), bytes_(other.bytes_) {}
   ~TenantBooking() {

@@ -8,13 +8,18 @@
 #include <memory>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace cachalot {
 
 struct Tenant;
 
 class TenantList {
  public:
-  size_t size() const { return entries_.size() - gone_; }
+  size_t size() const {
+    CACHALOT_ASSERT(1, gone_ <= entries_.size());
+    return entries_.size() - gone_;
+  }
   std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
   // By its place among those that are there. pre: index < size().
   const Tenant& at(size_t index);
@@ -25,8 +30,8 @@ class TenantList {
     }
   }
 
-  void reserve_one();  // so that add() cannot fail
-  void add(std::shared_ptr<Tenant> tenant);
+  void reserve_one();                           // so that add() cannot fail
+  void add(std::shared_ptr<Tenant> tenant);     // pre: ids ascend
   std::shared_ptr<Tenant> remove(uint64_t id);  // pre: it is there
 
  private:

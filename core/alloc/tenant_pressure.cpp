@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/tenant_scope.h"
+#include "base/lock_rank.h"
 
 namespace cachalot {
 
@@ -24,6 +25,7 @@ uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
 }  // namespace
 
 bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
+  CACHALOT_ASSERT(1, holds_no_lock() && missing > 0);
   if (is_asking_a_tenant()) return false;
   TenantBook& book = tenants_.book(device_);
   const bool only_itself = reason == PressureReason::kLimit;
@@ -35,6 +37,7 @@ bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
 
 bool TenantPressure::ask(const TenantBook::Candidate& candidate, PressureReason reason,
                          uint64_t missing) {
+  CACHALOT_ASSERT(1, candidate.id != 0 && !search_.done.contains(candidate.id));
   search_.done.insert(candidate.id);  // until it is seen to give
   const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
   if (!tenant) return false;

@@ -14,7 +14,7 @@ class TenantPressure {
       : tenants_(tenants), device_(device), requester_(requester) {}
 
   // True: one says that it has freed something, so that the request is worth another try. False:
-  // none is left. pre: no lock is held.
+  // none is left. pre: the thread holds no lock.
   bool ask_next(PressureReason reason, uint64_t missing);
 
  private:

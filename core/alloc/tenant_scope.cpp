@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 namespace cachalot {
@@ -31,6 +32,7 @@ struct EndOfTenants {
 }  // namespace
 
 void begin_tenant(const std::shared_ptr<Tenant>& tenant) {
+  CACHALOT_ASSERT(1, tenant);
   if (has_no_tenants_any_more) throw_invalid_state("this thread is about to end");
   if (!begun_tenants) {
     thread_local EndOfTenants end;
@@ -43,6 +45,7 @@ void begin_tenant(const std::shared_ptr<Tenant>& tenant) {
 bool end_tenant(const Tenant& tenant) {
   if (!begun_tenants || begun_tenants->empty() || begun_tenants->back().get() != &tenant)
     return false;
+  CACHALOT_ASSERT(1, tenant.scopes.load() > 0);
   begun_tenants->back()->scopes--;
   begun_tenants->pop_back();
   return true;
@@ -55,7 +58,10 @@ TenantBook::Slot current_tenant(const Tenants& allocators) {
   return found == begun_tenants->rend() ? 0 : (*found)->slot;
 }
 
-AskingTenant::AskingTenant(const Tenant& tenant) { asked = &tenant; }
+AskingTenant::AskingTenant(const Tenant& tenant) {
+  CACHALOT_ASSERT(1, !asked);
+  asked = &tenant;
+}
 AskingTenant::~AskingTenant() { asked = nullptr; }
 
 bool is_asking_a_tenant() { return asked != nullptr; }

@@ -26,12 +26,14 @@ void Tenants::require_device(int device) const {
 
 // The slot that is taken next. Its free_slot() cannot fail.
 TenantBook::Slot Tenants::reserve_slot() {
+  lock_.assert_held();
   if (!free_slots_.empty()) return free_slots_.back();
   reserve_for(free_slots_, last_slot_ + 1);
   return last_slot_ + 1;
 }
 
 void Tenants::take_slot(TenantBook::Slot slot) {
+  CACHALOT_ASSERT(1, slot == reserve_slot());
   if (slot > last_slot_) {
     last_slot_ = slot;
   } else {
@@ -41,6 +43,8 @@ void Tenants::take_slot(TenantBook::Slot slot) {
 
 // With the last tenant all slots go.
 void Tenants::free_slot(TenantBook::Slot slot) {
+  CACHALOT_ASSERT(1, slot > 0 && slot <= last_slot_);
+  CACHALOT_ASSERT(1, free_slots_.size() < free_slots_.capacity());
   free_slots_.push_back(slot);
   if (tenants_.size() > 0) return;
   free_slots_ = {};
@@ -70,6 +74,7 @@ std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
 }
 
 void Tenants::destroy(const Tenant& tenant) {
+  CACHALOT_ASSERT(1, tenant.owner == this);
   const std::string name = shown_name(tenant.name);
   if (is_being_asked(tenant)) throw_invalid_state(name + " is being asked for memory");
   std::shared_ptr<Tenant> gone;  // what it holds may call back when it goes
@@ -92,6 +97,7 @@ void Tenants::destroy(const Tenant& tenant) {
 }
 
 void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit) {
+  CACHALOT_ASSERT(1, tenant.owner == this);
   if (device != kAllDevices) require_device(device);
   const std::lock_guard guard(lock_);
   const auto change = [&](auto apply) {
@@ -111,6 +117,7 @@ void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, u
 }
 
 void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
+  CACHALOT_ASSERT(1, tenant.owner == this);
   const std::lock_guard guard(lock_);
   for (TenantBook& book : books_) {
     TenantTerms terms = book.terms(tenant.slot);
@@ -125,6 +132,7 @@ size_t Tenants::count() const {
 }
 
 TenantRow Tenants::row(const Tenant& tenant, int device) const {
+  CACHALOT_ASSERT(1, tenant.owner == this);
   require_device(device);
   const TenantBook& book = books_[static_cast<size_t>(device)];
   return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};

@@ -14,6 +14,7 @@
 
 #include "alloc/tenant_book.h"
 #include "alloc/tenant_list.h"
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace cachalot {
@@ -68,9 +69,13 @@ class Tenants {
   explicit Tenants(int device_count);
 
   void require_device(int device) const;
-  TenantBook& book(int device) { return books_[static_cast<size_t>(device)]; }
+  TenantBook& book(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < books_.size());
+    return books_[static_cast<size_t>(device)];
+  }
 
-  // pre: all devices count. Throws where the terms do not fit.
+  // pre of all that gets a tenant: it is one of these.
+  // pre: all devices count (TenantBook::begin). Throws where the terms do not fit.
   std::shared_ptr<Tenant> create(TenantOptions options);
   // Throws while it is in use. It lives on until its last holder lets go.
   void destroy(const Tenant& tenant);
@@ -90,7 +95,10 @@ class Tenants {
                            const TenantRefusal& refusal) const;
 
  private:
-  size_t row_count() const { return last_id_ == 0 ? 0 : tenants_.size() + 1; }
+  size_t row_count() const {
+    lock_.assert_held();
+    return last_id_ == 0 ? 0 : tenants_.size() + 1;
+  }
   TenantRow default_row(int device) const;
   TenantBook::Slot reserve_slot();
   void take_slot(TenantBook::Slot slot);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Streams : public testing::Test {
   StreamEntry* enter(Stream stream) {
     StreamEntry* entry = table_.find_vacant();
     if (entry) {
+      const std::lock_guard guard(entry->shard->lock);
       table_.give(entry, stream);
     } else {
       entry = table_.add(&shard_, stream);
