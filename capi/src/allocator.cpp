@@ -248,6 +248,7 @@ inline Allocator* live_core_or_null(cachalot_allocator* allocator) {
 cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
                                   cachalot_stream stream, cachalot_address* out_address,
                                   cachalot_error* error) {
+  [[maybe_unused]] const LockScope scope{};
   // See Note [Registers of a hit].
   cachalot_allocator* const volatile kept_allocator = allocator;
   const volatile int32_t kept_device = device;
@@ -277,6 +278,7 @@ cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
 
 cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address address,
                               cachalot_error* error) {
+  [[maybe_unused]] const LockScope scope{};
   cachalot_allocator* const volatile kept_allocator = allocator;
   const volatile cachalot_address kept_address = address;
   cachalot_error* const volatile kept_error = error;

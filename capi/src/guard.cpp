@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace cachalot::capi {
@@ -49,6 +50,7 @@ void copy_numbers(cachalot_error* record, const OutOfMemory& numbers) {
 // Writes no more than the caller's struct_size says, and needs no memory: there may be none.
 cachalot_status report(cachalot_error* error, const cachalot_error& record,
                        std::string_view message) {
+  CACHALOT_ASSERT(1, record.status != CACHALOT_OK);
   if (error != nullptr) {
     constexpr size_t kHead = offsetof(cachalot_error, message);
     const size_t known = std::min(error->struct_size, sizeof(cachalot_error));
@@ -81,6 +83,7 @@ cachalot_status report_no_memory(cachalot_error* error) {
 }  // namespace
 
 cachalot_status report_current_exception(cachalot_error* error) noexcept {
+  CACHALOT_ASSERT(1, std::current_exception());
   try {
     throw;
   } catch (const Error& reason) {

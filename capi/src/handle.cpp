@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -28,6 +29,7 @@ void clear_marks_on_fork() {
 void give_process_a_mark() {
   clear_marks_on_fork();
   const uint64_t generation = last_generation.fetch_add(1) + 1;
+  CACHALOT_ASSERT(1, reinterpret_cast<uint64_t>(&mark_page) >> kGenerationShift == 0);
   const uint64_t mark = reinterpret_cast<uint64_t>(&mark_page) + (generation << kGenerationShift);
   uint64_t none = 0;
   mark_page.mark.compare_exchange_strong(none, mark);
@@ -68,12 +70,14 @@ HandleBase::HandleBase(HandleKind kind)
     : mark_(new_mark(kind)), kind_(kAnyKind + static_cast<uint64_t>(kind)) {}
 
 HandleBase::~HandleBase() {
+  CACHALOT_ASSERT(1, name_of(static_cast<HandleKind>(kind_ - kAnyKind)));  // not destroyed before
   // Of an object that is about to go: an ordinary store would be left out.
   *const_cast<volatile uint64_t*>(&mark_) = 0;
   *const_cast<volatile uint64_t*>(&kind_) = 0;
 }
 
 void HandleBase::refuse(HandleKind expected, const char* name) const {
+  CACHALOT_ASSERT(1, mark_ != mark_of(expected));
   const char* const wanted = name_of(expected);
   const auto kind = static_cast<HandleKind>(kind_ - kAnyKind);
   const char* const found = name_of(kind);

@@ -10,6 +10,7 @@
 #include "alloc/allocator.h"
 #include "alloc/report.h"
 #include "alloc/snapshot.h"
+#include "base/assert.h"
 #include "cachalot/allocator.h"
 #include "cachalot/driver.h"
 #include "cachalot/report.h"
@@ -19,7 +20,12 @@
 
 struct cachalot_driver : cachalot::capi::Handle<cachalot::capi::HandleKind::kDriver> {
   explicit cachalot_driver(std::shared_ptr<cachalot::Driver> core_driver)
-      : core(std::move(core_driver)) {}
+      : core(std::move(core_driver)) {
+    CACHALOT_ASSERT(1, core);
+  }
+  ~cachalot_driver() { CACHALOT_ASSERT(1, references.load() == 0); }
+  cachalot_driver(const cachalot_driver&) = delete;
+  cachalot_driver& operator=(const cachalot_driver&) = delete;
 
   const std::shared_ptr<cachalot::Driver> core;
   std::atomic<int64_t> references{1};
@@ -30,7 +36,9 @@ namespace cachalot::capi {
 
 struct DropReference {
   void operator()(cachalot_driver* driver) const noexcept {
-    if (driver->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete driver;
+    const int64_t before = driver->references.fetch_sub(1, std::memory_order_acq_rel);
+    CACHALOT_ASSERT(1, before > 0);
+    if (before == 1) delete driver;
   }
 };
 
@@ -43,7 +51,8 @@ inline DriverReference new_driver(std::shared_ptr<Driver> core) {
 
 // One reference more to a driver that somebody holds.
 inline DriverReference share(cachalot_driver& driver) {
-  driver.references.fetch_add(1, std::memory_order_relaxed);
+  const int64_t before = driver.references.fetch_add(1, std::memory_order_relaxed);
+  CACHALOT_ASSERT(1, before > 0);
   return DriverReference(&driver);
 }
 
@@ -66,7 +75,9 @@ DriverReference open_driver(const char* name);
 struct cachalot_allocator : cachalot::capi::Handle<cachalot::capi::HandleKind::kAllocator> {
   cachalot_allocator(cachalot::capi::DriverReference driver_reference,
                      const cachalot::AllocatorOptions& options)
-      : driver(std::move(driver_reference)), core(options) {}
+      : driver(std::move(driver_reference)), core(options) {
+    CACHALOT_ASSERT(1, driver && driver->core.get() == &core.driver());
+  }
 
   const cachalot::capi::DriverReference driver;  // the same as core.driver()
   cachalot::Allocator core;

@@ -9,6 +9,7 @@
 
 #include "alloc/tenant_scope.h"
 #include "alloc/tenants.h"
+#include "base/assert.h"
 #include "core_of.h"
 #include "values.h"
 
@@ -81,6 +82,7 @@ cachalot_tenant_stats write_tenant_stats(const TenantRow& tenant, int32_t device
                                .num_ooms = use.num_ooms,
                                .num_pressure_calls = use.num_pressure_calls,
                                .pressure_freed_bytes = use.pressure_freed_bytes};
+  CACHALOT_ASSERT(1, tenant.name.size() < sizeof out.name);
   std::memcpy(out.name, tenant.name.c_str(), tenant.name.size() + 1);
   return out;
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/assert.h"
 #include "environment.h"
 
 namespace cachalot::capi {
@@ -103,6 +104,7 @@ cachalot_settings write_settings(const Settings& settings) {
 }
 
 cachalot_trace_entry write_trace_entry(const TraceEntry& entry) {
+  CACHALOT_ASSERT(1, entry.internal_metadata);
   return {
       .struct_size = sizeof(cachalot_trace_entry),
       .action = static_cast<int32_t>(entry.action),
