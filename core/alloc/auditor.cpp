@@ -89,7 +89,7 @@ std::string DeviceAllocator::check_free_sets() {
     uint64_t count, bytes, segments;
   };
   std::map<const Shelf*, Expected> expected;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     Expected& of_shelf = expected[segment->shelf];
     of_shelf.segments++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
@@ -117,7 +117,7 @@ std::string DeviceAllocator::check_free_sets() {
 std::string DeviceAllocator::check_counters() {
   Sums expected;
   uint64_t obtained = 0;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     const int kind = segment->pool->is_small ? 0 : 1;
     if (!segment->is_expandable()) expected.segments[kind]++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next)
@@ -159,7 +159,7 @@ std::string DeviceAllocator::check_counters() {
 std::string DeviceAllocator::check_pending() {
   std::map<const Block*, uint32_t> events = pending_.queued_events();
   const std::set<const Block*> deferred = pending_.deferred_blocks();
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       const bool waits = events.contains(b) || deferred.contains(b);
       if (b->is(Block::kWaiting) != waits)
@@ -174,7 +174,7 @@ std::string DeviceAllocator::check_pending() {
 
 std::string DeviceAllocator::check() {
   const Hold hold(*this);
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
   for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
@@ -186,7 +186,7 @@ std::string DeviceAllocator::check() {
 
 std::string DeviceAllocator::check_red_zones() {
   const Hold hold(*this);
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     MemoryWatch* const watch = watch_of(*segment->pool);
     if (!watch) continue;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {

@@ -16,15 +16,17 @@
 namespace cachalot {
 
 struct BlockPool;
+class BlockSupply;
 struct PrivatePool;
 struct Shard;
 
 // The part of a pool that belongs to one stream.
 struct Shelf {
-  Shelf(BlockPool* owner, StreamEntry* of_stream, Counters::Row* of_shard, bool small,
-        bool ties_by_segment_number)
+  Shelf(BlockPool* owner, StreamEntry* of_stream, Counters::Row* of_shard, BlockSupply* of_objects,
+        bool small, bool ties_by_segment_number)
       : pool(owner),
         counters(of_shard),
+        supply(of_objects),
         shard(of_stream->shard),
         entry(of_stream),
         stream(of_stream->stream),
@@ -33,6 +35,7 @@ struct Shelf {
 
   BlockPool* pool;
   Counters::Row* counters;  // its shard's for this size class, where the shard counts for itself
+  BlockSupply* supply;      // likewise
   Shard* shard;             // of its stream
   StreamEntry* entry;       // likewise
   Stream stream;

@@ -12,13 +12,7 @@
 
 namespace cachalot {
 
-namespace {
-
-// That a shard gets at a time.
-constexpr uint32_t kFewBlocks = 64;
-constexpr uint32_t kManyBlocks = 1024;
-
-}  // namespace
+namespace {}  // namespace
 
 DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
     : shared_(shared),
@@ -26,6 +20,8 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       rules_(shared.rules),
       device_(device),
       settings_(shared.settings),
+      heap_(shared.arena, flags_,
+            [this](const Block* block) { pending_.forget_stale_uses(block); }),
       pools_(shared, flags_),
       captures_(shared.driver, shared.rules, device, flags_),
       pending_(shared, device, captures_, flags_, *this),
@@ -60,25 +56,7 @@ void DeviceAllocator::settings_changed() {
                                     least_remainder(true, settings_.expandable_segments)}};
 }
 
-// ---- Block objects
-
-// pre: the shard.
-void DeviceAllocator::reserve_blocks(Shard& shard, uint32_t count) {
-  uint32_t spare = 0;
-  Block* last = nullptr;
-  for (Block* b = shard.spare_blocks; b && spare < count; b = b->right, spare++) last = b;
-  if (spare < count) add_blocks(shard, last);
-}
-
-// Behind the last spare one, if there is one. A shard that has used its first blocks gets many at a
-// time: blocks of different shards that lie side by side cost their threads misses of the caches.
-void DeviceAllocator::add_blocks(Shard& shard, Block* last) {
-  const uint32_t count =
-      shard.blocks == 0 ? BlockArena::kRun : std::clamp(shard.blocks, kFewBlocks, kManyBlocks);
-  Block* const added = shared_.arena.add(&shard, count);
-  shard.blocks += count;
-  (last ? last->right : shard.spare_blocks) = added;
-}
+// ---- Free lists of streams
 
 // pre: the device's lock, and the shard of the stream.
 Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
@@ -88,7 +66,7 @@ Shelf& DeviceAllocator::shelf_for(BlockPool& pool, Stream stream) {
   Shelf& shelf =
       pool.shelves
           .try_emplace(stream, &pool, &entry, &counters.row(Counters::kind_of(pool.is_small)),
-                       pool.is_small, rules_.ties_by_segment_number)
+                       &entry.shard->supply, pool.is_small, rules_.ties_by_segment_number)
           .first->second;
   entry.shelves++;
   if (!pool.owner) entry.default_shelves[pool.is_small] = &shelf;
@@ -141,7 +119,7 @@ inline BlockPool& DeviceAllocator::pool_for(uint64_t size, Stream stream) {
       return pool->of_kind(is_small);
     }
   }
-  return default_pools_[is_small];
+  return heap_.default_pool(is_small);
 }
 
 // pre: the shard of the stream.
@@ -188,7 +166,7 @@ DeviceAllocator::Step DeviceAllocator::allocate_from_cache(StreamEntry& entry,
                                                            const Request& request,
                                                            ContextId context, Address* address) {
   if (entry.stream.load(std::memory_order_relaxed) != request.stream) return Step::kNeedsDevice;
-  reserve_blocks(*entry.shard, 1);
+  heap_.reserve(entry.shard->supply, 1);
   AllocParams params = make_params(&entry, request, context);
   Block* const found = get_free_block(params);
   if (!found) return Step::kNeedsDevice;
@@ -212,7 +190,7 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   const LabelPin label = pin_label();
   params.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
-  reserve_blocks(params.shard(), 1);
+  heap_.reserve(params.shard().supply, 1);
   Block* block = get_free_block(params);
   if (!block) [[unlikely]]
     block = obtain_block(params, hold);
@@ -261,11 +239,7 @@ bool DeviceAllocator::is_oversize_mismatch(const AllocParams& params, const Bloc
   return block->size >= params.size + settings_.max_non_split_rounding_size;
 }
 
-// 7.2. What is left of a block is split off from this size on.
-uint64_t DeviceAllocator::least_remainder(bool is_small, bool is_expandable) {
-  return is_small || is_expandable ? kMinBlockSize : kSmallSize + kMinBlockSize;
-}
-
+// 7.2.
 inline bool DeviceAllocator::should_split(const AllocParams& params, const Block* block) const {
   const bool is_small = params.pool->is_small;
   const uint64_t remainder = block->size - params.size;
@@ -286,10 +260,10 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
     keep(shard, block);
   if (split) {
     Block* remainder = block;
-    block = split_front(shard, block, size);
+    block = SegmentHeap::split_front(shard.supply, block, size);
     if (shard.keeps_for != 0) [[unlikely]]
       block->detail().pictured = shard.keeps_for;
-    put_into_free_set(remainder);
+    heap_.insert_free(remainder);
   }
   block->set(Block::kUsed);
   block->requested = params.requested;
@@ -348,8 +322,8 @@ bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
   block->clear(Block::kUsed);
   block->clear(Block::kIdle);
   if (has(kContexts)) block->detail().context = kNoContext;
-  merge_with(shard, block, free);
-  put_into_free_set(block);
+  heap_.merge(block, free);
+  heap_.insert_free(block);
   return true;
 }
 
@@ -386,8 +360,8 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
   if (has(kContexts)) block->detail().context = kNoContext;
   const Neighbours free = free_neighbours(block);
   count(*shelf.shard, shelf.is_small, Counters::completing(change_of_any_free(block, free)));
-  merge_with(*shelf.shard, block, free);
-  put_into_free_set(block);
+  heap_.merge(block, free);
+  heap_.insert_free(block);
 }
 
 // ---- Other calls on blocks
@@ -448,7 +422,7 @@ uint64_t DeviceAllocator::live_blocks() {
 void DeviceAllocator::free_all() {
   const Hold hold(*this);
   std::vector<Block*> live;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kUsed)) live.push_back(b);
     }
@@ -464,8 +438,8 @@ void DeviceAllocator::free_all() {
 // ---- At an address (R50, R51)
 
 Block* DeviceAllocator::free_block_around(const AllocParams& params, Address address) {
-  auto after = segments_.upper_bound(address);
-  if (after == segments_.begin()) return nullptr;
+  auto after = heap_.segments().upper_bound(address);
+  if (after == heap_.segments().begin()) return nullptr;
   const Segment& segment = *std::prev(after)->second;
   if (segment.pool != params.pool || segment.stream != params.stream) return nullptr;
   for (Block* b = segment.first(); b != &segment.ends; b = b->next) {
@@ -483,7 +457,7 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context, 
   const LabelPin label = pin_label();
   params.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
-  reserve_blocks(params.shard(), 2);
+  heap_.reserve(params.shard().supply, 2);
   Block* block = free_block_around(params, request.at);
   if (!block) {
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
@@ -491,13 +465,13 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context, 
   }
   for (const Address address : {block->address, request.at}) shared_.addresses.make_room(address);
   recorder_.set_internal_tag("mallocWithAddress");
-  take_from_free_set(block);
+  SegmentHeap::remove_free(block);
   Block* front = nullptr;
   if (block->address < request.at) {
     AllocParams front_params = params;
     front_params.requested = front_params.size = request.at - block->address;
     front = alloc_found_block(block, front_params, true);
-    take_from_free_set(block);
+    SegmentHeap::remove_free(block);
   }
   block = alloc_found_block(block, params, should_split(params, block));
   if (front) free_locked(front, request.current_stream, kNoContext);

@@ -42,6 +42,7 @@
 #include "alloc/block_pool.h"
 #include "alloc/constants.h"
 #include "alloc/hash_order.h"
+#include "alloc/heap/segment_heap.h"
 #include "alloc/memory_watch.h"
 #include "alloc/page_table.h"
 #include "alloc/peaks.h"
@@ -167,12 +168,6 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
     TenantBook::Slot tenant = 0;
   };
 
-  // Which of a block's neighbours it can take in.
-  struct Neighbours {
-    bool before;
-    bool after;
-  };
-
   // What the settings in force say of hits. Changes under the whole device.
   struct HitRules {
     uint64_t oversize = kUnlimited;  // hand-outs and frees of so large a block are no hits (6.6)
@@ -237,26 +232,12 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   Block* skip_expandable(const Shelf& shelf, Block* block) const;
   bool is_oversize_mismatch(const AllocParams& params, const Block* block) const;
   bool should_split(const AllocParams& params, const Block* block) const;
-  static uint64_t least_remainder(bool is_small, bool is_expandable);
   Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
-  static Block* split_front(Shard& shard, Block* block, uint64_t size);
   void free_locked(Block* block, Stream current_stream, ContextId context);
   void complete_free(Block* block, ContextId context) override;
   bool count(Shard& shard, bool is_small, const Counters::Move& move);
   int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
-  static Neighbours free_neighbours(const Block* block);
-  static Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
-                                             bool splits);
-  static Counters::Change change_of_free(const Block* block, Neighbours free);
   Counters::Change change_of_any_free(const Block* block, Neighbours free) const;
-  void merge_with(Shard& shard, Block* block, Neighbours free);
-  static bool can_absorb(const Block* block, const Block* neighbour);
-  void take_from_its_set(Block* block);
-  void take_from_unmapped_set(Block* block);
-  void absorb_previous(Shard& shard, Block* block);
-  void absorb_next(Shard& shard, Block* block);
-  void put_into_free_set(Block* block);
-  void take_from_free_set(Block* block) { shelf_of(block).free.remove(block); }
   Address allocate_at(const Request& request, ContextId context, Hold& hold);
   std::pair<Address, uint64_t> base_allocation_locked(const Block* block, Address address);
   Block* free_block_around(const AllocParams& params, Address address);
@@ -276,12 +257,6 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   void uncount_tenant(Block* block);
   std::string check_tenants();
 
-  static Block* new_block(Shard& shard);
-  void recycle(Shard& shard, Block* block);
-  void forget_contexts(Block* block);
-  void reserve_blocks(Shard& shard, uint32_t count);
-  void add_blocks(Shard& shard, Block* last);
-  static Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
   static Shard& shard_of(const Block* block) { return *shelf_of(block).shard; }
   Shelf& shelf_for(BlockPool& pool, Stream stream);
   void drop_empty_shelves(BlockPool& pool);
@@ -343,9 +318,6 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   void require_apart(const BlockPool& pool, Address address, uint64_t size) const;
   [[noreturn]] static void throw_refusing(const BlockPool& pool, Address address, uint64_t size,
                                           const std::string& why);
-  const Segment* segment_in(Address address, uint64_t size) const;
-  Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
-  void remove_segment(Block* only_block);
   void give_everything_back();
 
   // expandable_memory.cpp
@@ -356,7 +328,6 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   uint64_t expandable_reserve(Stream stream, uint64_t total);
   bool map_block(Block* block, uint64_t size, ContextId context);
   void unmap_block(Block* block, ContextId context);
-  Block* cut_back(Block* block, uint64_t size);
 
   // pools.cpp
   PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
@@ -403,11 +374,10 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   std::vector<std::unique_ptr<Shard>> shards_;
   uint32_t next_shard_ = 0;  // when all are there
   Peaks peaks_{flags_};
-  BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
-  uint64_t limit_ = kUnlimited;                                       // L
+  uint64_t limit_ = kUnlimited;  // L
   Settings settings_;
 
-  std::map<Address, std::unique_ptr<Segment>> segments_;
+  SegmentHeap heap_;
   std::vector<Segment*> expandable_segments_;  // in the order of their creation
   std::vector<int> peers_;                     // that have access to expandable pages
 
@@ -429,7 +399,7 @@ void DeviceAllocator::for_each_shelf(Visit visit) {
   const auto visit_pool = [&](BlockPool& pool) {
     for (auto& [stream, shelf] : pool.shelves) visit(shelf);
   };
-  for (BlockPool& pool : default_pools_) visit_pool(pool);
+  for (const bool is_small : {false, true}) visit_pool(heap_.default_pool(is_small));
   for (auto& [id, pool] : pools_.all()) visit_pool(pool->small), visit_pool(pool->large);
 }
 

@@ -69,7 +69,8 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
     }
     return;
   }
-  for (SegmentPicture& picture : pictures) segments_[picture.segment->address]->picture = &picture;
+  for (SegmentPicture& picture : pictures)
+    heap_.segments().at(picture.segment->address)->picture = &picture;
   picture_number_++;
   flags_.add(kPicturing);
   for (SegmentPicture& picture : pictures) {
@@ -85,7 +86,8 @@ void DeviceAllocator::take_pictures(std::deque<SegmentPicture>& pictures) {
     const std::lock_guard guard(shard->lock);
     shard->keeps_for = 0;
   }
-  for (SegmentPicture& picture : pictures) segments_[picture.segment->address]->picture = nullptr;
+  for (SegmentPicture& picture : pictures)
+    heap_.segments().at(picture.segment->address)->picture = nullptr;
 }
 
 // One row for each range that is mapped without a gap. The reference finds a private pool's segments
@@ -135,7 +137,7 @@ void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
   const bool is_of_pool = !pool.is_default();
   if (is_of_pool) pools_.remark_if_outlived(pool);
   std::deque<SegmentPicture> pictures;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     if (!is_of_pool || pool_id_of(*segment->pool) == pool) pictures.emplace_back(segment.get());
   }
   take_pictures(pictures);

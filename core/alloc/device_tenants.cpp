@@ -24,7 +24,7 @@ void DeviceAllocator::start_tenants() {
   if (has(kTenants)) return;
   update_capacity();
   TenantUse so_far;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kUsed)) so_far += *b;
     }
@@ -83,7 +83,7 @@ void DeviceAllocator::uncount_tenant(Block* block) {
 std::string DeviceAllocator::check_tenants() {
   if (!has(kTenants)) return "";
   std::map<TenantBook::Slot, TenantUse> sums;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kUsed)) sums[b->detail().tenant] += *b;
     }

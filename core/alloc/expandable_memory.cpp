@@ -66,7 +66,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   const uint64_t page = pool.is_small ? kSmallSegment : settings_.large_segment_size;
   const uint64_t pages = pages_to_reserve(params, page);
   const uint64_t size = pages * page;
-  reserve_blocks(params.shard(), 4);
+  heap_.reserve(params.shard().supply, 4);
   Shelf& shelf = shelf_for(pool, params.stream);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
@@ -85,7 +85,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   Block* block = nullptr;
   try {
     segment->pages = std::make_unique<PageTable>(shared_, device_, address, page, pages);
-    block = add_segment(std::move(segment), shelf);
+    block = heap_.add_segment(std::move(segment), shelf);
   } catch (const std::bad_alloc&) {
     give_back();
     throw;
@@ -101,7 +101,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
 Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   Block* block = find_expandable_block(params);
   if (!block) return nullptr;
-  reserve_blocks(params.shard(), 4);
+  heap_.reserve(params.shard().supply, 4);
   if (!block->is(Block::kUnmapped)) shared_.addresses.make_room(block->address);
   if (block->is(Block::kUnmapped) &&
       !map_block(block, std::min(params.size, block->size), params.context)) {
@@ -110,12 +110,12 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   while (block->size < params.size) {
     Block* hole = block->next;
     if (!hole->is(Block::kUnmapped)) return nullptr;  // the range itself is too small
-    reserve_blocks(params.shard(), 4);
+    heap_.reserve(params.shard().supply, 4);
     if (!map_block(hole, std::min(params.size - block->size, hole->size), params.context))
       return nullptr;
     block = hole;
   }
-  take_from_free_set(block);
+  SegmentHeap::remove_free(block);
   if (params.pool->owner) params.pool->owner->driver_allocations++;
   return block;
 }
@@ -133,29 +133,15 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
   BlockPool::Unmapped::node_type place = pool.unmapped.extract(block);
   if (mapped < block->size)
-    pool.insert_unmapped(std::move(place), cut_back(block, block->size - mapped));
+    pool.insert_unmapped(std::move(place), SegmentHeap::split_back(block, block->size - mapped));
   block->set_flags(Block::kExpandable);
-  merge_with(shard_of(block), block, free_neighbours(block));
-  put_into_free_set(block);
+  heap_.merge(block, free_neighbours(block));
+  heap_.insert_free(block);
   stats_.pages_mapped(pool_id_of(pool), pool.is_small, mapped);
   trace(Action::kSegmentMap, begin, mapped, segment.stream, pool, context);
   if (block->prev == &segment.ends && block->detail().segment_context == kNoContext)
     block->detail().segment_context = context;
   return true;
-}
-
-// A new block of the same state takes the last bytes of a block.
-Block* DeviceAllocator::cut_back(Block* block, uint64_t size) {
-  Block* back = new_block(shard_of(block));
-  block->size -= size;
-  back->address = block->address + block->size;
-  back->size = size;
-  back->home = block->home;
-  back->prev = block;
-  back->next = block->next;
-  block->next->prev = back;
-  block->next = back;
-  return back;
 }
 
 // exp. 6: gives the whole pages of a free block back.
@@ -165,18 +151,19 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
   if (begin == end) return;
   Shard& shard = shard_of(block);
-  reserve_blocks(shard, 2);
+  heap_.reserve(shard.supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
   if (pool.is_small) shared_.addresses.release(begin, end - begin);
-  take_from_free_set(block);
+  SegmentHeap::remove_free(block);
   block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
-  if (begin > block->address) put_into_free_set(split_front(shard, block, begin - block->address));
+  if (begin > block->address)
+    heap_.insert_free(SegmentHeap::split_front(shard.supply, block, begin - block->address));
   if (end < block->address + block->size)
-    put_into_free_set(cut_back(block, block->address + block->size - end));
+    heap_.insert_free(SegmentHeap::split_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
-  merge_with(shard, block, free_neighbours(block));
+  heap_.merge(block, free_neighbours(block));
   pool.insert_unmapped(std::move(place), block);
   stats_.pages_unmapped(pool_id_of(pool), pool.is_small, end - begin);
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
@@ -189,7 +176,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   driver_.unreserve(device_, segment.address, segment.pages->reserved_bytes());
   pool.unmapped.erase(block);
   std::erase(expandable_segments_, &segment);
-  remove_segment(block);
+  heap_.remove_segment(block);
 }
 
 // ---- Calls

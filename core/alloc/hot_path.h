@@ -57,11 +57,11 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   block->clear(Block::kUsed);
   if (free.before) {
     shelf.free.remove(previous);
-    absorb_previous(shard, block);
+    heap_.absorb_previous(shard.supply, block);
   }
   if (free.after) {
     shelf.free.remove(next);
-    absorb_next(shard, block);
+    heap_.absorb_next(shard.supply, block);
   }
   shelf.free.insert(block);
   return true;
@@ -134,7 +134,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
                             Counters::freeing(change_of_free(block, free))))
     return false;
   block->clear(Block::kUsed);
-  merge_with(shard, block, free);
+  heap_.merge(block, free);
   shelf_of(block).free.insert(block);
   return true;
 }
@@ -174,7 +174,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   if (!place.has_room()) [[unlikely]]
     return 0;
   const bool splits = block->size - size >= hit_rules_.least_remainder[is_small];
-  if (splits && !shard.spare_blocks) [[unlikely]]
+  if (splits && shard.supply.is_empty()) [[unlikely]]
     return 0;
   const uint64_t taken = splits ? size : block->size;
   bool is_counted = false;
@@ -193,7 +193,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   shelf->free.remove(block);
   if (splits) {
     Block* const remainder = block;
-    block = split_front(shard, block, size);
+    block = SegmentHeap::split_front(shard.supply, block, size);
     shelf->free.insert(remainder);
   }
   kept.handed_out = shares_account ? nullptr : block;

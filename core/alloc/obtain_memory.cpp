@@ -40,7 +40,7 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
 Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, hold)) return block;
-  reserve_blocks(params.shard(), 2);
+  heap_.reserve(params.shard().supply, 2);
   if (has(kAging)) garbage_collect_cached_blocks(params.context);
   if (Block* block = alloc_block(params, Obtain::kFirst, hold)) return block;
   if (Block* block = take_all_and_search(params, hold)) return block;
@@ -72,7 +72,7 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
       freed = pressure.ask_next(PressureReason::kDevice, params.size);
     }
     if (!freed) break;
-    reserve_blocks(params.shard(), 1);
+    heap_.reserve(params.shard().supply, 1);
     params.rejected = false;
     if (Block* block = get_free_block(params)) return block;
     if (Block* block = climb_ladder(params, hold)) return block;
@@ -85,14 +85,14 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
 Block* DeviceAllocator::take_all_and_search(AllocParams& params, Hold& hold) {
   if (hold.is_whole()) return nullptr;
   hold.take_all();
-  reserve_blocks(params.shard(), 1);
+  heap_.reserve(params.shard().supply, 1);
   return get_free_block(params);
 }
 
 // U9: what has just been released for others may have made room in the cache.
 bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   if (!rules_.mend_search_after_release) return false;
-  reserve_blocks(params.shard(), 1);
+  heap_.reserve(params.shard().supply, 1);
   *block = get_free_block(params);
   return *block != nullptr;
 }
@@ -118,7 +118,7 @@ Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hol
     observers.reset();  // maybe the last reference: what the caller destroys may call back
   }
   if (!freed) return nullptr;
-  reserve_blocks(params.shard(), 1);
+  heap_.reserve(params.shard().supply, 1);
   return get_free_block(params);
 }
 
@@ -191,8 +191,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   require_new_range(pool, address, params.segment_size, give_back);
   Block* block = nullptr;
   try {
-    reserve_blocks(params.shard(),
-                   2);  // others may have taken those that were there while the lock was away
+    heap_.reserve(params.shard().supply,
+                  2);  // others may have taken those that were there while the lock was away
     Shelf& shelf = shelf_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
     shared_.addresses.make_room(address);
@@ -202,7 +202,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     segment->size = params.segment_size;
     segment->stream = params.stream;
     segment->source_stream = params.current_stream;
-    block = add_segment(std::move(segment), shelf);
+    block = heap_.add_segment(std::move(segment), shelf);
   } catch (const std::bad_alloc&) {
     give_back();
     throw;
@@ -222,7 +222,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
 // taken as the reference takes them, with their effects on use counts and errors (U5, U6).
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
-  reserve_blocks(params.shard(), 1);
+  heap_.reserve(params.shard().supply, 1);
   for (const PoolId id : pools_.used_on_oom()) {
     const PrivatePool* known = pools_.find(id);
     const bool is_routed = pools_.is_routed(id);
@@ -250,13 +250,13 @@ void DeviceAllocator::end_fallback(PoolId id, AllocParams& fallback, Block** fou
   Block* const block = *found;
   const Address address = block ? block->address : 0;
   const uint64_t size = block ? block->size : 0;
-  if (block) put_into_free_set(block);
+  if (block) heap_.insert_free(block);
   if (rules_.settles_frees_at_routing_end && settings_.graph_capture_record_stream_reuse)
     pending_.flush_deferred_frees(fallback.context, id);
   pools_.release(id);
   if (!block) return;
   if (block->address == address && block->size == size) {
-    take_from_free_set(block);
+    SegmentHeap::remove_free(block);
   } else {
     shared_.differ("U20", "searched again, since the block that was found has merged");
     *found = get_free_block(fallback);

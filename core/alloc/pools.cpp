@@ -53,7 +53,7 @@ bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addre
   const PrivatePool* pool = pools_.find(id);
   if (!pool) throw_invalid_argument("Could not find pool of id");
   std::set<Address> live;
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, segment] : heap_.segments()) {
     if (segment->pool->owner != pool) continue;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kUsed)) live.insert(b->address);

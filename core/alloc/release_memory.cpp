@@ -11,10 +11,9 @@ namespace cachalot {
 
 // ---- Segments come and go
 
-// One block that covers the segment, in no set. pre: a spare block.
 // What lies over another segment is not given back: that segment would go with it.
 void DeviceAllocator::require_apart(const BlockPool& pool, Address address, uint64_t size) const {
-  const Segment* const other = segment_in(address, size);
+  const Segment* const other = heap_.segment_in(address, size);
   if (!other) return;
   throw_refusing(pool, address, size,
                  ", where " + range_text(other->address, other->size) + " are in use");
@@ -24,40 +23,6 @@ void DeviceAllocator::throw_refusing(const BlockPool& pool, Address address, uin
                                      const std::string& why) {
   throw_invalid_state((has_source(pool) ? "the pool's source gave " : "the driver gave ") +
                       range_text(address, size) + why);
-}
-
-// A segment that has a byte of the range; null: there is none.
-const Segment* DeviceAllocator::segment_in(Address address, uint64_t size) const {
-  const auto next = segments_.lower_bound(address);
-  if (next != segments_.end() && next->first - address < size) return next->second.get();
-  if (next == segments_.begin()) return nullptr;
-  const Segment& before = *std::prev(next)->second;
-  return address - before.address < before.size ? &before : nullptr;
-}
-
-// pre: the range is a new one.
-Block* DeviceAllocator::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
-  Segment* segment = owned.get();
-  segment->pool = shelf.pool;
-  segment->shelf = &shelf;
-  segments_.emplace(segment->address, std::move(owned));
-  Block* block = new_block(*shelf.shard);
-  block->address = segment->address;
-  block->size = segment->size;
-  block->set_home(segment, 0);
-  block->prev = block->next = &segment->ends;
-  segment->ends.set_home(segment, Block::kUsed);
-  segment->ends.prev = segment->ends.next = block;
-  shelf.segments++;
-  return block;
-}
-
-void DeviceAllocator::remove_segment(Block* only_block) {
-  Shelf& shelf = shelf_of(only_block);
-  shelf.segments--;
-  const Address address = only_block->segment()->address;
-  recycle(*shelf.shard, only_block);
-  segments_.erase(address);
 }
 
 DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address address, uint64_t size,
@@ -73,7 +38,7 @@ void DeviceAllocator::release_block(Block* block, ContextId context) {
   announce_release(block, context);
   const DriverCode code = give_segment_to_driver(block);
   if (code != kSuccess) throw runtime_error(driver_, code);
-  take_from_free_set(block);
+  SegmentHeap::remove_free(block);
   forget_segment(block);
 }
 
@@ -112,7 +77,7 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   const uint64_t size = only_block->size;
   if (pool.owner) pool.owner->driver_allocations--;
   stats_.segment_released(pool_id_of(pool), pool.is_small, size, size >= settings_.max_split_size);
-  remove_segment(only_block);
+  heap_.remove_segment(only_block);
 }
 
 // ---- Garbage collection (13)
@@ -122,7 +87,7 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
       static_cast<uint64_t>(settings_.garbage_collection_threshold * static_cast<double>(limit_));
   if (stats_.reserved() <= goal) return;
   const uint64_t target = stats_.reserved() - goal;
-  const BlockPool& large = default_pools_[false];
+  const BlockPool& large = heap_.default_pool(false);
   const auto age_of = [&](const Block* b) {
     return static_cast<int32_t>(large.search_count - b->detail().mark);
   };
@@ -197,8 +162,8 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
   if (!captures_.is_capture_context(current_stream)) {
     stats_.count_sync_of_all_streams();
     pending_.synchronize_and_free_events(context, current_stream, nullptr);
-    release_blocks(default_pools_[false], context);
-    release_blocks(default_pools_[true], context);
+    release_blocks(heap_.default_pool(false), context);
+    release_blocks(heap_.default_pool(true), context);
   }
   for (const PoolId id : pools_.releasable()) release_private_pool(id, context);
 }
@@ -259,7 +224,7 @@ void DeviceAllocator::give_everything_back() {
   if (pending_.has_deferred()) driver_.device_synchronize(device_);
   pending_.destroy_events();
   watch_.reset();
-  for (auto& [address, segment] : segments_) {
+  for (auto& [address, segment] : heap_.segments()) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (b->is(Block::kRecorded)) delete b->detail().uses;
     }

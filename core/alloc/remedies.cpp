@@ -66,7 +66,8 @@ bool DeviceAllocator::Remedies::would_reserve_be_too_small() const {
 // What a release of the whole cache gives back at least: frees that wait are not counted.
 uint64_t DeviceAllocator::Remedies::releasable_bytes() const {
   uint64_t bytes = 0;
-  for (const BlockPool& pool : device_.default_pools_) bytes += releasable_bytes(pool);
+  for (const bool is_small : {false, true})
+    bytes += releasable_bytes(device_.heap_.default_pool(is_small));
   for (const auto& [id, pool] : device_.pools_.all()) {
     if (pool->use_count == 0)
       bytes += releasable_bytes(pool->small) + releasable_bytes(pool->large);
@@ -139,7 +140,7 @@ std::string DeviceAllocator::Remedies::without_rounding() {
   if (exact.size >= params_.size) return "";
   const bool is_small = exact.size <= kSmallSize;
   exact.pool = params_.pool->owner ? &params_.pool->owner->of_kind(is_small)
-                                   : &device_.default_pools_[is_small];
+                                   : &device_.heap_.default_pool(is_small);
   exact.segment_size = device_.segment_size_for(exact.size);
   const Block* block = device_.first_fit(exact);
   const bool is_cached = block && !device_.is_oversize_mismatch(exact, block);
@@ -177,7 +178,7 @@ std::string DeviceAllocator::Remedies::with_expandable_segments() const {
   if (has_own_source() || settings_.throw_on_cudamalloc_oom || device_.captures_.may_be_under_way())
     return "";
   int64_t gain = 0;
-  for (const auto& [address, segment] : device_.segments_) gain += gain_from_pages(*segment);
+  for (const auto& [address, segment] : device_.heap_.segments()) gain += gain_from_pages(*segment);
   if (gain <= 0) return "";
   const auto gained = static_cast<uint64_t>(gain);
   const uint64_t wanted =

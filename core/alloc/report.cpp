@@ -55,7 +55,7 @@ DeviceAllocator::ReportTaker::ReportTaker(DeviceAllocator& device)
 Report DeviceAllocator::ReportTaker::take(const Request& request) {
   if (request.size != 0) set_request(request);
   set_totals();
-  for (const auto& [address, segment] : device_.segments_) {
+  for (const auto& [address, segment] : device_.heap_.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is(Block::kUnmapped)) add(b);
     }

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "alloc/block_pool.h"
+#include "alloc/heap/block_supply.h"
 #include "alloc/kept_free.h"
 #include "alloc/peaks.h"
 #include "base/lock.h"
@@ -26,12 +27,11 @@ namespace cachalot {
 class DeviceAllocator;
 
 struct alignas(64) Shard {
-  explicit Shard(DeviceAllocator* owner) : device(owner) {}
+  explicit Shard(DeviceAllocator* owner) : device(owner), supply(this) {}
 
   Lock lock{LockRank::kShard};
   DeviceAllocator* const device;
-  Block* spare_blocks = nullptr;
-  uint32_t blocks = 0;  // that were asked for it: how many to ask for next
+  BlockSupply supply;
   KeptFree last;
   Account account;
   uint32_t keeps_for = 0;    // the picture that the present call keeps blocks for; 0: none

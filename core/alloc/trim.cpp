@@ -61,7 +61,8 @@ void DeviceAllocator::Trim::run(uint64_t* released) {
 
 // Graphs rely on the addresses of their pools, so a pool in use keeps its memory.
 std::vector<BlockPool*> DeviceAllocator::Trim::pools() {
-  std::vector<BlockPool*> found{&device_.default_pools_[false], &device_.default_pools_[true]};
+  std::vector<BlockPool*> found{&device_.heap_.default_pool(false),
+                                &device_.heap_.default_pool(true)};
   for (const PoolId id : device_.pools_.releasable()) {
     PrivatePool& pool = *device_.pools_.find(id);
     found.push_back(&pool.small);
@@ -137,7 +138,7 @@ void DeviceAllocator::Trim::release_pages(Block* block) {
 
 // As one that waits it is neither found nor merged.
 void DeviceAllocator::Trim::take_out(Block* block) {
-  device_.take_from_free_set(block);
+  SegmentHeap::remove_free(block);
   block->set(Block::kWaiting);
 }
 

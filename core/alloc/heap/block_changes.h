@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What hand-outs and frees decide and change, as functions of what they find. Hits and general paths
+// share them, so each decision is written once.
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/block.h"
+#include "alloc/constants.h"
+#include "alloc/counters.h"
+
+namespace cachalot {
+
+// Which of a block's neighbours it takes in when it becomes free.
+struct Neighbours {
+  bool before;
+  bool after;
+
+  int64_t count() const { return int64_t{before} + int64_t{after}; }
+};
+
+// 7.2. What is left of a block is split off from this size on.
+constexpr uint64_t least_remainder(bool is_small, bool is_expandable) {
+  return is_small || is_expandable ? kMinBlockSize : kSmallSize + kMinBlockSize;
+}
+
+// Whether a block can take a neighbour in: the neighbour is free, and mapped as the block is.
+inline bool can_absorb(const Block* block, const Block* neighbour) {
+  constexpr uint64_t kState = Block::kUsed | Block::kWaiting | Block::kUnmapped;
+  return (neighbour->home & kState) == (block->home & Block::kUnmapped);
+}
+
+inline Neighbours free_neighbours(const Block* block) {
+  return {can_absorb(block, block->prev), can_absorb(block, block->next)};
+}
+
+// The neighbours of what a block merges to.
+inline const Block* before_merged(const Block* block, Neighbours free) {
+  return free.before ? block->prev->prev : block->prev;
+}
+inline const Block* after_merged(const Block* block, Neighbours free) {
+  return free.after ? block->next->next : block->next;
+}
+
+// What a hand-out changes. 5.1: only plain segments have split free blocks. size: what is taken.
+inline Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
+                                           bool splits) {
+  const auto bytes = static_cast<int64_t>(size);
+  const auto asked = static_cast<int64_t>(requested);
+  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  if (block->is_split()) [[likely]]
+    return {bytes, asked, int64_t{splits} - 1, 0};
+  return {bytes, asked, int64_t{splits}, static_cast<int64_t>(block->size)};
+}
+
+// What a free changes when the block merges with these.
+inline Counters::Change change_of_free(const Block* block, Neighbours free) {
+  const auto bytes = static_cast<int64_t>(block->size);
+  const auto asked = static_cast<int64_t>(block->requested);
+  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  if (before_merged(block, free) != after_merged(block, free)) [[likely]]
+    return {bytes, asked, 1 - free.count(), 0};
+  return {bytes, asked, -free.count(), static_cast<int64_t>(block->segment()->size)};
+}
+
+}  // namespace cachalot

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/heap/block_supply.h"
+
+#include <algorithm>
+
+namespace cachalot {
+namespace {
+
+// That a shard gets at a time.
+constexpr uint32_t kFewBlocks = 64;
+constexpr uint32_t kManyBlocks = 1024;
+
+}  // namespace
+
+void BlockSupply::reserve(uint32_t count, BlockArena& arena) {
+  uint32_t found = 0;
+  Block* last = nullptr;
+  for (Block* b = first_; b && found < count; b = b->right, found++) last = b;
+  if (found < count) add(last, arena);
+}
+
+// Behind the last one, if there is one. A shard that has used its first blocks gets many at a time:
+// blocks of different shards that lie side by side cost their threads misses of the caches.
+void BlockSupply::add(Block* last, BlockArena& arena) {
+  const uint32_t count =
+      asked_ == 0 ? BlockArena::kRun : std::clamp(asked_, kFewBlocks, kManyBlocks);
+  Block* const added = arena.add(owner_, count);
+  asked_ += count;
+  (last ? last->right : first_) = added;
+}
+
+}  // namespace cachalot

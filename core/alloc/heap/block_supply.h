@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The block objects of one shard that stand for no block at present.
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/block_arena.h"
+#include "base/assert.h"
+
+namespace cachalot {
+
+// pre: the shard's lock, or the whole device.
+class BlockSupply {
+ public:
+  explicit BlockSupply(Shard* owner) : owner_(owner) {}
+
+  bool is_empty() const { return !first_; }
+  // An object without contexts, mark and uses; nothing was requested of it. pre: there is one.
+  Block* take() {
+    CACHALOT_ASSERT(1, first_ != nullptr);
+    Block* const block = first_;
+    first_ = block->right;
+    block->requested = 0;
+    return block;
+  }
+  // pre: the object has no contexts, mark and uses.
+  void give(Block* block) {
+    block->address = 0;
+    block->home = 0;
+    block->right = first_;
+    first_ = block;
+  }
+  // So that take() can be called so often. Throws std::bad_alloc.
+  void reserve(uint32_t count, BlockArena& arena);
+
+ private:
+  void add(Block* last, BlockArena& arena);
+
+  Shard* const owner_;
+  Block* first_ = nullptr;
+  uint32_t asked_ = 0;  // of the arena so far: how many to ask for next
+};
+
+}  // namespace cachalot

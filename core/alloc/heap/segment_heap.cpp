@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/heap/segment_heap.h"
+
+#include <iterator>
+#include <utility>
+
+namespace cachalot {
+
+// ---- Segments
+
+const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
+  const auto next = segments_.lower_bound(address);
+  if (next != segments_.end() && next->first - address < size) return next->second.get();
+  if (next == segments_.begin()) return nullptr;
+  const Segment& before = *std::prev(next)->second;
+  return address - before.address < before.size ? &before : nullptr;
+}
+
+Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
+  Segment* segment = owned.get();
+  segment->pool = shelf.pool;
+  segment->shelf = &shelf;
+  segments_.emplace(segment->address, std::move(owned));
+  Block* block = shelf.supply->take();
+  block->address = segment->address;
+  block->size = segment->size;
+  block->set_home(segment, 0);
+  block->prev = block->next = &segment->ends;
+  segment->ends.set_home(segment, Block::kUsed);
+  segment->ends.prev = segment->ends.next = block;
+  shelf.segments++;
+  return block;
+}
+
+void SegmentHeap::remove_segment(Block* only_block) {
+  Shelf& shelf = shelf_of(only_block);
+  shelf.segments--;
+  const Address address = only_block->segment()->address;
+  recycle(*shelf.supply, only_block);
+  segments_.erase(address);
+}
+
+// ---- Steps on blocks
+
+Block* SegmentHeap::split_back(Block* block, uint64_t size) {
+  Block* back = shelf_of(block).supply->take();
+  block->size -= size;
+  back->address = block->address + block->size;
+  back->size = size;
+  back->home = block->home;
+  back->prev = block;
+  back->next = block->next;
+  block->next->prev = back;
+  block->next = back;
+  return back;
+}
+
+void SegmentHeap::merge(Block* block, Neighbours free) {
+  BlockSupply& supply = *shelf_of(block).supply;
+  if (free.before) {
+    remove_from_its_set(block->prev);
+    absorb_previous(supply, block);
+  }
+  if (free.after) {
+    remove_from_its_set(block->next);
+    absorb_next(supply, block);
+  }
+}
+
+void SegmentHeap::remove_from_its_set(Block* block) {
+  if (block->is(Block::kUnmapped)) {
+    shelf_of(block).pool->unmapped.erase(block);
+  } else {
+    remove_free(block);
+  }
+}
+
+// See Note [Registers of a hit] (hot_path.h).
+[[gnu::noinline]] void SegmentHeap::forget_details(Block* block) {
+  block->detail().context = block->detail().segment_context = kNoContext;
+  block->detail().mark = 0;
+  if (has(kStaleUses)) recycled_(block);
+}
+
+}  // namespace cachalot

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The segments of one device, with the blocks that they are divided into: how segments come and go, how
+// blocks split and merge, which of them are free.
+//
+// The steps on blocks are inline, because a hit is made of them. pre: of a step on a block the lock of
+// its shard, of all else the whole device.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "alloc/block_arena.h"
+#include "alloc/block_pool.h"
+#include "alloc/heap/block_changes.h"
+#include "alloc/heap/block_supply.h"
+#include "alloc/page_table.h"
+#include "alloc/sync/slow_path_flags.h"
+
+namespace cachalot {
+
+// The free blocks of the block's pool and stream.
+inline Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
+
+class SegmentHeap : private SlowPath {
+ public:
+  using Segments = std::map<Address, std::unique_ptr<Segment>>;
+  using Recycled = std::function<void(const Block*)>;
+
+  // recycled: is told of each object that stands for no block any more, while kStaleUses is set.
+  SegmentHeap(BlockArena& arena, const SlowPathFlags& flags, Recycled recycled)
+      : arena_(arena), flags_(flags), recycled_(std::move(recycled)) {}
+
+  // ---- Segments
+  const Segments& segments() const { return segments_; }
+  BlockPool& default_pool(bool is_small) { return default_pools_[is_small]; }
+  // A segment that has a byte of the range; null: there is none.
+  const Segment* segment_in(Address address, uint64_t size) const;
+  // The segment gets one block, which covers it and is in no set. pre: reserve(); the range is new.
+  Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
+  // The block that is left covers its segment, and is in no set.
+  void remove_segment(Block* only_block);
+  template <class Visit>
+  void for_each_block(Visit visit) const;
+
+  // ---- Block objects. So that so many more blocks can come to be. Throws std::bad_alloc.
+  void reserve(BlockSupply& supply, uint32_t count) { supply.reserve(count, arena_); }
+
+  // ---- Steps on blocks
+  // The front becomes a new block; the block itself stays as the remainder (9.2).
+  static Block* split_front(BlockSupply& supply, Block* block, uint64_t size);
+  // A new block of the same state takes the last bytes of a block.
+  static Block* split_back(Block* block, uint64_t size);
+  // 11: the block takes free neighbours in, and keeps its identity.
+  void merge(Block* block, Neighbours free);
+  // The neighbour is in no set.
+  void absorb_previous(BlockSupply& supply, Block* block);
+  void absorb_next(BlockSupply& supply, Block* block);
+  void insert_free(Block* block);
+  static void remove_free(Block* block) { shelf_of(block).free.remove(block); }
+
+ private:
+  bool has(uint32_t flags) const { return flags_.has(flags); }
+  static void remove_from_its_set(Block* block);
+  void recycle(BlockSupply& supply, Block* block);
+  void forget_details(Block* block);
+
+  BlockArena& arena_;
+  const SlowPathFlags& flags_;
+  const Recycled recycled_;
+  BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
+  Segments segments_;
+};
+
+template <class Visit>
+void SegmentHeap::for_each_block(Visit visit) const {
+  for (const auto& [address, segment] : segments_) {
+    for (Block* b = segment->first(); b != &segment->ends; b = b->next) visit(b);
+  }
+}
+
+inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64_t size) {
+  Block* front = supply.take();
+  front->address = block->address;
+  front->size = size;
+  front->home = block->home;
+  front->prev = block->prev;
+  front->next = block;
+  block->prev->next = front;
+  block->prev = front;
+  block->address += size;
+  block->size -= size;
+  return front;
+}
+
+[[gnu::always_inline]] inline void SegmentHeap::absorb_previous(BlockSupply& supply, Block* block) {
+  Block* const previous = block->prev;
+  block->address = previous->address;
+  block->prev = previous->prev;
+  block->prev->next = block;
+  if (has(kContexts)) [[unlikely]]
+    block->detail().segment_context = previous->detail().segment_context;
+  block->size += previous->size;
+  recycle(supply, previous);
+}
+
+[[gnu::always_inline]] inline void SegmentHeap::absorb_next(BlockSupply& supply, Block* block) {
+  Block* const next = block->next;
+  block->next = next->next;
+  block->next->prev = block;
+  block->size += next->size;
+  recycle(supply, next);
+}
+
+inline void SegmentHeap::recycle(BlockSupply& supply, Block* block) {
+  supply.give(block);
+  if (has(kContexts | kMarks | kStaleUses)) [[unlikely]]
+    forget_details(block);
+}
+
+inline void SegmentHeap::insert_free(Block* block) {
+  Shelf& shelf = shelf_of(block);
+  if (has(kMarks)) [[unlikely]]
+    block->detail().mark = shelf.pool->search_count;
+  shelf.free.insert(block);
+}
+
+}  // namespace cachalot
