@@ -46,8 +46,7 @@ void Counters::raise_limits(Row& kind) {
   return true;
 }
 
-bool Counters::move(bool is_small, const Move& move, bool may_raise) {
-  Row& kind = rows_[kind_of(is_small)];
+bool Counters::move(Row& kind, const Move& move, bool may_raise) {
   Row& all = rows_[kAll];
   int64_t signs = 0;
   for (size_t counter = 0; counter < kCounters; counter++) {

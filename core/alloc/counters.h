@@ -76,18 +76,23 @@ class Counters {
   static Move completing(const Change& change);   // such a block is active no longer
   static Move freeing(const Change& change);      // both at once
 
-  // The quick forms, without `oversize`, for what is neither a whole plain segment nor becomes one: a
-  // piece of a plain segment, or a block of an expandable one. kind: a row of these counters. False: a
-  // limit would be passed; nothing has changed.
+  // The quick forms, without `oversize`. kind: a row of these counters. False: a limit would be passed;
+  // nothing has changed.
+  //   piece       of a plain segment of which something else stays or is in use
+  //   whole       a plain segment, of `size` bytes, that becomes occupied or empty
+  //   expandable  a block of an expandable segment
   //   leaves_rest: a part of the free block stays free. merged: the number of free neighbours.
   bool hand_out_piece(Row& kind, int64_t bytes, int64_t requested, bool leaves_rest);
-  bool free_piece(Row& kind, int64_t bytes, int64_t requested, int64_t merged);
+  bool hand_out_whole(Row& kind, int64_t bytes, int64_t requested, int64_t size);
   bool hand_out_expandable(Row& kind, int64_t bytes, int64_t requested);
+  bool free_piece(Row& kind, int64_t bytes, int64_t requested, int64_t merged);
+  void free_whole(Row& kind, int64_t bytes, int64_t requested, int64_t merged, int64_t size);
   void free_expandable(Row& kind, int64_t bytes, int64_t requested);
   // The general form.
-  bool move(bool is_small, const Move& move) { return this->move(is_small, move, alone_); }
+  bool move(Row& kind, const Move& move) { return this->move(kind, move, alone_); }
+  bool move(bool is_small, const Move& move) { return this->move(rows_[kind_of(is_small)], move); }
   // may_raise: limits that would be passed are raised.
-  bool move(bool is_small, const Move& move, bool may_raise);
+  bool move(Row& kind, const Move& move, bool may_raise);
 
   // So many rounds of a free and a hand-out of the same: only the sums move.
   void add_rounds(bool is_small, const Change& change, int64_t rounds);
@@ -180,6 +185,36 @@ class Counters {
   }
   give(kind, bytes, requested);
   return true;
+}
+
+[[gnu::always_inline]] inline bool Counters::hand_out_whole(Row& kind, int64_t bytes,
+                                                            int64_t requested, int64_t size) {
+  Row& all = rows_[kAll];
+  const int64_t rest = size - bytes;
+  const int64_t split = rest != 0 ? 1 : 0;
+  const auto has_room = [&](const Row& row) {
+    return row.head[kSplit] >= split && row.headroom(kSplitBytes) >= rest;
+  };
+  if (!has_room(kind) || !has_room(all)) [[unlikely]]
+    return move(kind, handing_out({bytes, requested, split, size}));
+  if (!take(kind, bytes, requested)) [[unlikely]]
+    return false;
+  for (Row* row : {&kind, &all}) {
+    row->head[kSplit] -= split;
+    row->head[kSplitBytes] -= size;
+  }
+  return true;
+}
+
+[[gnu::always_inline]] inline void Counters::free_whole(Row& kind, int64_t bytes, int64_t requested,
+                                                        int64_t merged, int64_t size) {
+  give(kind, bytes, requested);
+  for (Row* row : {&kind, &rows_[kAll]}) {
+    row->head[kSplit] += merged;
+    row->head[kSplitBytes] += size;
+  }
+  add_to_freed(kind, kSplit, merged);
+  add_to_freed(kind, kSplitBytes, size - bytes);
 }
 
 // Expandable segments have no split bytes, so the span moves with the head of the bytes.

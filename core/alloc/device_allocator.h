@@ -193,10 +193,7 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   // Before anything that walks, releases, counts or changes what a hit does not.
   void settle(Shard& shard);
   static void count_rounds(Shard& shard, Block* block, int64_t rounds);
-  bool put_back(Shard& shard, Block* block);
-  static bool count_free_of_other(Shard& shard, Block* block, Neighbours free);
-  static bool count_hand_out_of_other(Shard& shard, Block* block, uint64_t size, uint64_t requested,
-                                      bool splits);
+  bool put_back(Shard& shard, Block* block, bool shares_account);
 
   // hold.cpp
   void collect(uint64_t last);

@@ -23,7 +23,7 @@ namespace cachalot {
   const KeptFree last = std::exchange(shard.last, {});
   if (last.rounds() != 0) count_rounds(shard, last.handed_out, last.rounds());
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  if (last.is_kept()) put_back(shard, last.handed_out);
+  if (last.is_kept()) put_back(shard, last.handed_out, false);
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
@@ -35,23 +35,41 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   shard.account.counters.add_rounds(shelf_of(block).is_small, change, rounds);
 }
 
-// False (here and below): refused by the counters. pre: a mapped block that the caller freed, of a size
-// that is not oversize.
-[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
+// ---- Counting. False (here and below): refused by the counters. kind: a row of theirs.
+
+[[gnu::always_inline]] inline bool count_hand_out(Counters& counters, Counters::Row& kind,
+                                                  const Block* block, uint64_t size,
+                                                  uint64_t requested, bool splits) {
+  if (!block->is_split() || block->is(Block::kExpandable)) [[unlikely]]
+    return count_hand_out_of_other(counters, kind, block, size, requested);
+  return counters.hand_out_piece(kind, static_cast<int64_t>(size), static_cast<int64_t>(requested),
+                                 splits);
+}
+
+[[gnu::always_inline]] inline bool count_free(Counters& counters, Counters::Row& kind,
+                                              const Block* block, Neighbours free) {
+  const bool is_whole = before_merged(block, free) == after_merged(block, free);
+  if (is_whole || block->is(Block::kExpandable)) [[unlikely]] {
+    count_free_of_other(counters, kind, block, free);
+    return true;
+  }
+  return counters.free_piece(kind, static_cast<int64_t>(block->size),
+                             static_cast<int64_t>(block->requested), free.count());
+}
+
+// pre: a mapped block that the caller freed, of a size that is not oversize.
+[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block,
+                                                             bool shares_account) {
   Shelf& shelf = shelf_of(block);
   Block* const previous = block->prev;
   Block* const next = block->next;
   const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
-  const Block* const first = free.before ? previous->prev : previous;
-  const Block* const last = free.after ? next->next : next;
-  bool is_counted = false;
-  if (first != last && !block->is(Block::kExpandable)) [[likely]] {
-    is_counted = shard.account.counters.free_piece(
-        *shelf.counters, static_cast<int64_t>(block->size), static_cast<int64_t>(block->requested),
-        int64_t{free.before} + int64_t{free.after});
-  } else {
-    is_counted = count_free_of_other(shard, block, free);
-  }
+  const bool is_counted =
+      shares_account ? peaks_.count_shared(shard.account, shelf.is_small,
+                                           [&](Counters& counters, Counters::Row& kind) {
+                                             return count_free(counters, kind, block, free);
+                                           })
+                     : count_free(shard.account.counters, *shelf.counters, block, free);
   if (!is_counted) [[unlikely]]
     return false;
   block->clear(Block::kUsed);
@@ -65,31 +83,6 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   }
   shelf.free.insert(block);
   return true;
-}
-
-// A block that is alone in its segment, or of an expandable one.
-[[gnu::noinline]] inline bool DeviceAllocator::count_free_of_other(Shard& shard, Block* block,
-                                                                   Neighbours free) {
-  const Shelf& shelf = shelf_of(block);
-  Counters& counters = shard.account.counters;
-  if (!block->is(Block::kExpandable))
-    return counters.move(shelf.is_small, Counters::freeing(change_of_free(block, free)));
-  counters.free_expandable(*shelf.counters, static_cast<int64_t>(block->size),
-                           static_cast<int64_t>(block->requested));
-  return true;
-}
-
-[[gnu::noinline]] inline bool DeviceAllocator::count_hand_out_of_other(Shard& shard, Block* block,
-                                                                       uint64_t size,
-                                                                       uint64_t requested,
-                                                                       bool splits) {
-  const Shelf& shelf = shelf_of(block);
-  Counters& counters = shard.account.counters;
-  if (block->is(Block::kExpandable))
-    return counters.hand_out_expandable(*shelf.counters, static_cast<int64_t>(size),
-                                        static_cast<int64_t>(requested));
-  return counters.move(shelf.is_small,
-                       Counters::handing_out(change_of_hand_out(block, size, requested, splits)));
 }
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
@@ -128,15 +121,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   return allocate_usual(entry, requested, stream, true);
 }
 [[gnu::noinline]] inline bool DeviceAllocator::free_sharing(Shard& shard, Block* block) {
-  const Shelf& shelf = shelf_of(block);
-  const Neighbours free = free_neighbours(block);
-  if (!peaks_.move_on_a_hit(shard.account, shelf.is_small,
-                            Counters::freeing(change_of_free(block, free))))
-    return false;
-  block->clear(Block::kUsed);
-  heap_.merge(block, free);
-  shelf_of(block).free.insert(block);
-  return true;
+  return put_back(shard, block, true);
 }
 
 // 0: a miss. pre: requested is not 0.
@@ -177,17 +162,14 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   if (splits && shard.supply.is_empty()) [[unlikely]]
     return 0;
   const uint64_t taken = splits ? size : block->size;
-  bool is_counted = false;
-  if (shares_account) {
-    is_counted = peaks_.move_on_a_hit(
-        shard.account, is_small,
-        Counters::handing_out(change_of_hand_out(block, taken, requested, splits)));
-  } else if (block->is_split() && !block->is(Block::kExpandable)) [[likely]] {
-    is_counted = shard.account.counters.hand_out_piece(
-        *shelf->counters, static_cast<int64_t>(taken), static_cast<int64_t>(requested), splits);
-  } else {
-    is_counted = count_hand_out_of_other(shard, block, taken, requested, splits);
-  }
+  const bool is_counted =
+      shares_account ? peaks_.count_shared(shard.account, is_small,
+                                           [&](Counters& counters, Counters::Row& kind) {
+                                             return count_hand_out(counters, kind, block, taken,
+                                                                   requested, splits);
+                                           })
+                     : count_hand_out(shard.account.counters, *shelf->counters, block, taken,
+                                      requested, splits);
   if (!is_counted) [[unlikely]]
     return 0;
   shelf->free.remove(block);
@@ -219,7 +201,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   if (!kept.is_settled()) [[unlikely]]
     settle(shard);
   kept.handed_out = nullptr;
-  return put_back(shard, block);
+  return put_back(shard, block, false);
 }
 
 // ---- The same, of the device or the block that a call names

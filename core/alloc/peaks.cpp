@@ -28,21 +28,6 @@ void Peaks::open_next_to_others(Account& account) {
   enter(account);
 }
 
-bool Peaks::lock_order() {
-  if (order_.try_lock()) [[likely]]
-    return true;
-  order_.lock();
-  return false;
-}
-
-// See Note [Accounts]. pre: order_.
-inline void Peaks::note_use_of_shared(Account& account, bool met_others) {
-  run_ = last_user_ == &account ? run_ + 1 : 0;
-  last_user_ = &account;
-  if (met_others || run_ >= kOwnAccountRun) [[unlikely]]
-    give_own_account(account);
-}
-
 void Peaks::give_own_account(Account& account) {
   account.is_shared = false;
   account.met_others = false;
@@ -66,15 +51,6 @@ void Peaks::take_own_account(Account& account) {
 }
 
 // ---- Moving
-
-// A hit saw no duty, but one may have been set before it had the lock: see Note [Pictures].
-bool Peaks::move_on_a_hit(Account& account, bool is_small, const Counters::Move& move) {
-  const bool met_others = !lock_order();
-  const bool has_moved = flags_.none() && shared_.move(is_small, move);
-  if (has_moved) note_use_of_shared(account, met_others);
-  order_.unlock();
-  return has_moved;
-}
 
 bool Peaks::move(Account& account, bool is_small, const Counters::Move& move) {
   if (!move_account(account, is_small, move)) return false;
@@ -150,7 +126,7 @@ bool Peaks::move_shared(bool is_small, const Counters::Move& move) {
     return true;
   }
   if (!collected_) return false;
-  shared_.move(is_small, move, true);
+  shared_.move(shared_.row(Counters::kind_of(is_small)), move, true);
   settle_down(true);
   return true;
 }

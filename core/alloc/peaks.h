@@ -86,7 +86,9 @@ class Peaks : private SlowPath {
   // Moves what the shard cannot by itself. False: nothing has changed; collect first.
   bool move(Account& account, bool is_small, const Counters::Move& move);
   // Hits of a shard that uses the shared account. False: nothing has changed.
-  bool move_on_a_hit(Account& account, bool is_small, const Counters::Move& move);
+  // count(counters, row of the kind): whether the counters agreed.
+  template <class Count>
+  bool count_shared(Account& account, bool is_small, Count count);
   // Whether a freed block is still active. Before the first one, begin_waiting(): pre: the whole device.
   bool has_waiting() const { return active_counts_.are_apart(); }
   struct Sums;
@@ -181,5 +183,32 @@ class Peaks : private SlowPath {
   ActiveCounts active_counts_;
   Amounts base_{};  // current at the last reset of the sums
 };
+
+// False: another thread had it.
+inline bool Peaks::lock_order() {
+  if (order_.try_lock()) [[likely]]
+    return true;
+  order_.lock();
+  return false;
+}
+
+// See Note [Accounts]. pre: order_.
+inline void Peaks::note_use_of_shared(Account& account, bool met_others) {
+  run_ = last_user_ == &account ? run_ + 1 : 0;
+  last_user_ = &account;
+  if (met_others || run_ >= kOwnAccountRun) [[unlikely]]
+    give_own_account(account);
+}
+
+// A hit saw no flag, but one may have been set before it had the lock: see Note [Pictures].
+template <class Count>
+[[gnu::always_inline]] inline bool Peaks::count_shared(Account& account, bool is_small,
+                                                       Count count) {
+  const bool met_others = !lock_order();
+  const bool has_moved = flags_.none() && count(shared_, shared_.row(Counters::kind_of(is_small)));
+  if (has_moved) note_use_of_shared(account, met_others);
+  order_.unlock();
+  return has_moved;
+}
 
 }  // namespace cachalot

@@ -144,8 +144,10 @@ class PeaksRun {
     const bool can_be_piece = current(plain_.stats.inactive_split) > 0 &&
                               current(plain_.stats.inactive_split_bytes) >= block.bytes;
     switch (random_.below(4)) {
-      case 0:  // a whole segment
-        return change_of(block, up_to(1), block.bytes + up_to(static_cast<int64_t>(MiB)));
+      case 0: {  // a whole segment
+        const int64_t rest = up_to(1) * (1 + up_to(static_cast<int64_t>(MiB)));
+        return change_of(block, rest != 0 ? 1 : 0, block.bytes + rest);
+      }
       case 1:  // of an expandable segment
         return change_of(block, 0, block.bytes);
       default:
@@ -178,15 +180,17 @@ class PeaksRun {
       return counters.hand_out_piece(kind, change.bytes, change.requested, change.split == 0);
     if (change.split == 0 && change.occupied == change.bytes)
       return counters.hand_out_expandable(kind, change.bytes, change.requested);
-    return counters.move(is_small, Counters::handing_out(change));
+    return counters.hand_out_whole(kind, change.bytes, change.requested, change.occupied);
   }
   static bool free_quickly(Counters& counters, bool is_small, const Counters::Change& change) {
     Counters::Row& kind = counters.row(Counters::kind_of(is_small));
     if (change.occupied == 0)
       return counters.free_piece(kind, change.bytes, change.requested, 1 - change.split);
-    if (change.split != 0 || change.occupied != change.bytes)
-      return counters.move(is_small, Counters::freeing(change));
-    counters.free_expandable(kind, change.bytes, change.requested);
+    if (change.split != 0 || change.occupied != change.bytes) {
+      counters.free_whole(kind, change.bytes, change.requested, -change.split, change.occupied);
+    } else {
+      counters.free_expandable(kind, change.bytes, change.requested);
+    }
     return true;
   }
   // While a block waits each move goes where all are counted.
@@ -230,7 +234,10 @@ class PeaksRun {
     const bool is_done =
         is_hit(block) &&
         (account.is_shared
-             ? peaks_.move_on_a_hit(account, block.is_small, Counters::handing_out(change))
+             ? peaks_.count_shared(account, block.is_small,
+                                   [&](Counters& counters, Counters::Row&) {
+                                     return hand_out_quickly(counters, block.is_small, change);
+                                   })
              : hand_out_quickly(account.counters, block.is_small, change));
     if (!is_done) move(block, Counters::handing_out(change));
     plain_.hand_out(block.is_small, change);
@@ -260,7 +267,10 @@ class PeaksRun {
     const bool is_done =
         is_hit(block) &&
         (account.is_shared
-             ? peaks_.move_on_a_hit(account, block.is_small, Counters::freeing(change))
+             ? peaks_.count_shared(account, block.is_small,
+                                   [&](Counters& counters, Counters::Row&) {
+                                     return free_quickly(counters, block.is_small, change);
+                                   })
              : free_quickly(account.counters, block.is_small, change));
     if (!is_done) move(block, Counters::freeing(change));
     plain_.give_back(block.is_small, change);

@@ -63,4 +63,11 @@ inline Counters::Change change_of_free(const Block* block, Neighbours free) {
   return {bytes, asked, -free.count(), static_cast<int64_t>(block->segment()->size)};
 }
 
+// Counts a hand-out or a free of a block that is alone in its segment, or of an expandable segment.
+// False: refused by the counters.
+bool count_hand_out_of_other(Counters& counters, Counters::Row& kind, const Block* block,
+                             uint64_t size, uint64_t requested);
+void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* block,
+                         Neighbours free);
+
 }  // namespace cachalot
