@@ -7,7 +7,7 @@
 // Approach: the moment is when kPicturing is set. From then on whoever changes a block first keeps
 // its row as it was, once (`pictured`), and the snapshot walks through each segment, a few blocks at
 // a time under their shard's lock, and copies those that nobody changed. Misses wait, since the
-// snapshot has the device's lock. When all are copied the duty is dropped, and each shard is visited
+// snapshot has the device's lock. When all are copied the flag is dropped, and each shard is visited
 // once more, so that nobody is left who saw it.
 // Invariants: of a block that was there at the moment, and whose address is not before `copied_to`,
 // either the row has been kept, and all blocks that lie there now are `pictured`, or it is unchanged.

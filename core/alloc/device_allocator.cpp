@@ -311,7 +311,7 @@ Counters::Change DeviceAllocator::change_of_any_free(const Block* block, Neighbo
   return change;
 }
 
-// False: refused by the counters. pre: the shard; no duty of the whole device; a block in use that
+// False: refused by the counters. pre: the shard; no flag of the whole device; a block in use that
 // no other stream uses.
 bool DeviceAllocator::free_to_cache(Shard& shard, Block* block) {
   const Neighbours free = free_neighbours(block);

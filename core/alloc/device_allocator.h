@@ -3,21 +3,24 @@
 // reference's verbs.
 //
 // Where to find what:
-//   hot_path.h             a hit and a usual free, all inline; block_steps.h has the steps they are
-//                          made of
-//   hold.h, hold.cpp       who has what of the device; shard.h and peaks.h say why
-//   device_allocator.cpp   allocate, free, record_stream: the search, the split, the merge;
-//                          settings, statistics
+//   hot_path.h             a hit and a usual free, all inline
+//   heap/                  segments and blocks: split, merge, free sets; block_changes.h has the decisions
+//   stats/, counters.h     what slow paths count, what hits count; peaks.h says how the counts of all
+//                          shards give exact peaks
+//   sync/, shard.h, hold.h which part of the device a call has
+//   streams/               frees that wait for other streams; captures
+//   pools/                 private pools and routing
+//   trace/                 the history
+//   device_allocator.cpp   allocate, free, record_stream; settings, statistics
 //   obtain_memory.cpp      the ladder of a miss
 //   out_of_memory.cpp      its last rung; remedies.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
 //   trim.cpp               giving back what has been idle; trim.h says how that is known
 //   report.cpp             who holds what, and what is in the way of a request
 //   expandable_memory.cpp  growing and unmapping expandable segments
-//   pending_frees.cpp      events, frees that wait for a capture, recovery
-//   pools.cpp              private pools and routing
+//   pools.cpp              calls on private pools
 //   device_tenants.cpp     tenants: what a request is granted, and whose a block is
-//   device_snapshot.cpp    snapshots, history
+//   device_snapshot.cpp    snapshots, calls on the history
 //   auditor.cpp            check()
 //
 // Every public function takes what it needs of the device: a shard, or a Hold (Note [Shards] in

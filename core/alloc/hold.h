@@ -15,7 +15,7 @@ class DeviceAllocator::Hold {
     device_.lock_.lock();
     take_all();
   }
-  // The device's lock, and of its shards that of one stream; the whole device where a duty asks for
+  // The device's lock, and of its shards that of one stream; the whole device where a flag asks for
   // it. Throws std::bad_alloc.
   Hold(DeviceAllocator& device, Stream stream);
   ~Hold() { let_go(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The hit: what a request or a free is while no duty is set. The same decisions as in
+// The hit: what a request or a free is while no flag of the slow path is set. The same decisions as in
 // device_allocator.cpp, with all that can not apply left out; the golden files are compared on both
-// roads. Decide, count, apply: nothing has changed where the counters refuse.
+// paths. Decide, count, apply: nothing has changed where the counters refuse.
 //
 // Note [Registers of a hit]
 // Rationale: a hit has more values at hand than a processor has registers. Each that has to be kept
@@ -185,7 +185,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   return block->address;
 }
 
-// False: refused by the counters, or oversize. pre: no duty is set; a block that is used, and by no
+// False: refused by the counters, or oversize. pre: no flag is set; a block that is used, and by no
 // other stream.
 [[gnu::always_inline]] inline bool DeviceAllocator::free_usual(Shard& shard, Block* block) {
   if (block->size >= hit_rules_.oversize) [[unlikely]]

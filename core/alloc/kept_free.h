@@ -12,7 +12,7 @@
 // carried out (DeviceAllocator::settle). A round moves no peak.
 //   A shard that uses the shared account keeps none: another shard would have to settle it first.
 // Invariants: a kept block is `handed_out`, neither used nor in a free set; once settled, and while
-// a duty is set, there is neither a kept block nor a round.
+// a flag of the slow path is set, there is neither a kept block nor a round.
 #pragma once
 
 #include <cstdint>

@@ -71,7 +71,7 @@ struct Account {
 
 class Peaks : private SlowPath {
  public:
-  explicit Peaks(SlowPathFlags& duties) : flags_(duties) {}
+  explicit Peaks(SlowPathFlags& flags) : flags_(flags) {}
 
   // What a shard is lent at a time; less of it, and calls come here more often. Only tests set it.
   inline static int64_t largest_share = INT64_MAX;

@@ -9,8 +9,8 @@
 // later streams to these in turn. All blocks of a segment belong to the shard of its stream for life. A
 // hit or a usual free takes that shard's lock only. A call that needs more takes the device's lock
 // first; with it, one shard more (a miss: the others go on), or the whole device: it sets kHeld, and
-// visits every shard once under its lock, after which each call that comes sees the duty and waits for
-// the device's lock. While a duty of kWholeDevice is set, that lock alone is enough.
+// visits every shard once under its lock, after which each call that comes sees the flag and waits for
+// the device's lock. While a flag of kWholeDevice is set, that lock alone is enough.
 // The order of the locks is that of base/lock_rank.h.
 #pragma once
 
