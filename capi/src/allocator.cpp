@@ -217,8 +217,7 @@ int32_t cachalot_allocator_release(const cachalot_allocator* allocator) {
 }
 
 const char* cachalot_allocator_backend(const cachalot_allocator* allocator) {
-  if (!live_or_null(allocator)) return "";
-  return allocator->core.is_backend_async() ? "cudaMallocAsync" : "native";
+  return live_or_null(allocator) ? allocator->core.backend_name() : "";
 }
 
 namespace {
@@ -257,7 +256,7 @@ cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, 
   cachalot_error* const volatile kept_error = error;
   Allocator* const core = live_core_or_null(allocator);
   if (core && out_address) [[likely]] {
-    if (const Address hit = core->try_allocate(size, device, stream)) [[likely]] {
+    if (const Address hit = core->hits().try_allocate(size, device, stream)) [[likely]] {
       *kept_out_address = hit;
       return CACHALOT_OK;
     }
@@ -283,7 +282,7 @@ cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address ad
   const volatile cachalot_address kept_address = address;
   cachalot_error* const volatile kept_error = error;
   Allocator* const core = live_core_or_null(allocator);
-  if (core && core->try_free(address)) [[likely]]
+  if (core && core->hits().try_free(address)) [[likely]]
     return CACHALOT_OK;
   return free_in_general(kept_allocator, kept_address, kept_error);
 }

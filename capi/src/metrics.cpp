@@ -13,7 +13,7 @@ Metrics metrics_of(Allocator& core) {
   Metrics metrics;
   metrics.version = cachalot_version();
   metrics.release = core.rules().release == Release::k2_11 ? "2.11" : "2.15";
-  metrics.backend = core.is_backend_async() ? "cudaMallocAsync" : "native";
+  metrics.backend = core.backend_name();
   for (int device = 0; device < core.device_count(); device++) {
     metrics.devices.push_back({device, core.memory_limit(device), core.stats(device),
                                core.stats_of_existing_pools(device), core.label_stats(device),

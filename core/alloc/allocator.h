@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The allocator over all devices of a driver: what the C interface is a thin layer over.
 //
-// It finds the device of a request or the block of an address and forwards to that device's
-// allocator (device_allocator.h), which holds the decisions; under backend:cudaMallocAsync there is
-// one for all devices instead (async_allocator.h). What the reference keeps once a
-// process (segment numbers, the fabric trial, reserve classes, warnings given) is kept here.
+// It checks arguments, resolves streams, runs the auditor where options ask for it, and calls the
+// backend that the option string chose (backend.h), which holds the decisions. What the reference
+// keeps once a process (segment numbers, the fabric trial, reserve classes, warnings given) belongs
+// to an allocator (shared_state.h).
 #pragma once
 
 #include <atomic>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "alloc/allocator_options.h"
-#include "alloc/block_arena.h"
 #include "alloc/contexts.h"
 #include "alloc/device_totals.h"
 #include "alloc/history.h"
+#include "alloc/hit_path.h"
 #include "alloc/labels.h"
 #include "alloc/observers.h"
-#include "alloc/options.h"
 #include "alloc/pool_route.h"
 #include "alloc/report.h"
 #include "alloc/request.h"
@@ -32,17 +31,15 @@
 #include "alloc/stats.h"
 #include "alloc/trace/trace_recorder.h"
 #include "alloc/trim.h"
-#include "base/mutex.h"
 #include "device/device.h"
 
 namespace cachalot {
 
-class AsyncAllocator;
-class DeviceAllocator;
+class Backend;
+class Configuration;
+class DeviceBackend;
 class SharedState;
 class Tenants;
-class UncachedBlocks;
-struct Block;
 struct Tenant;
 struct TenantOptions;
 
@@ -58,16 +55,13 @@ class Allocator {
   Driver& driver() const { return *driver_; }
   const Rules& rules() const { return rules_; }
   int device_count() const { return driver_->device_count(); }
-  bool is_backend_async() const { return async_ != nullptr; }
+  const char* backend_name() const;  // "native" or "cudaMallocAsync"
 
   Address allocate(const Request& request);
   Address allocate(uint64_t size, int device, Stream stream);
   void free(Address address);
   void free(Address address, std::optional<Stream> current_stream);
-  // The usual case of both, all inline (hot_path.h). 0, false: it is not the usual case, and nothing has
-  // changed.
-  Address try_allocate(uint64_t size, int device, Stream stream);
-  bool try_free(Address address);
+  const HitPath& hits() const { return hits_; }  // tried first where speed matters
   void record_stream(Address address, Stream stream, std::optional<Stream> current_stream = {});
   BlockInfo block(Address address);
   std::pair<Address, uint64_t> base_allocation(Address address);
@@ -149,44 +143,19 @@ class Allocator {
  private:
   class Audit;
 
-  DeviceAllocator& device(int index) const;
-  DeviceTotals memory_totals(int index);
-  void require_device(int index) const;
-  // For calls that backend:cudaMallocAsync does not have, by their names in the reference.
-  void require_native(const char* call) const;
-  BlockArena::Located find(Address address) const;
-  bool is_caching() const {
-    return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
-  }
+  DeviceBackend& device(int index) const;  // throws for one that does not exist
+  void require_reserves() const;
   Stream resolved(Stream stream) const;
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
-  void require_exact_address(const Request& request) const;
-  using UnreadOptions = std::map<OptionPart, std::string>;
-  void read_unread_options(OptionPart part, UnreadOptions* unread, Settings* settings);
-  void commit(Settings changed, UnreadOptions unread);
-  template <typename Change>
-  void change_observers(Change change);
-  void require_virtual_memory(const Settings& settings) const;
-  void require_reserves() const;
-  static void require_pool_id(PoolId id);
 
+  HitPath hits_;
+  const bool audits_;
   std::shared_ptr<Driver> driver_;
   Rules rules_;
   ContextSource contexts_;
   std::unique_ptr<SharedState> shared_;
-  std::unique_ptr<UncachedBlocks> uncached_;
-  std::unique_ptr<AsyncAllocator> async_;  // then there are no devices_, so that no hit is tried
-  // The string that an allocator was made with, by the part that nothing has asked for yet: the
-  // backend does not (4.16).
-  UnreadOptions unread_options_;
-  std::vector<std::unique_ptr<DeviceAllocator>> devices_;
-  std::atomic<uint32_t> devices_with_hits_{0};  // 0: each call takes the general path
-  const bool caching_from_start_;
-  const bool audits_;
-  std::atomic<bool> caching_switch_{true};
-  Mutex observers_lock_{LockRank::kObservers};
-  std::shared_ptr<const ObserverSet> observers_;
-  std::atomic<uint64_t> last_observer_{0};
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Configuration> configuration_;
   std::atomic<uint64_t> last_user_pool_{0};
   std::atomic<uint64_t> last_graph_pool_{0};
 };

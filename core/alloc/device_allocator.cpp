@@ -519,7 +519,7 @@ uint64_t DeviceAllocator::memory_limit() {
   return limit_;
 }
 
-void DeviceAllocator::set_settings(Settings settings) {
+void DeviceAllocator::set_settings(Settings&& settings) {
   const Hold hold(*this);
   std::swap(settings_, settings);  // the old ones go when the lock is free
   settings_changed();

@@ -40,7 +40,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "alloc/allocator.h"
+#include "alloc/backend.h"
 #include "alloc/block_pictures.h"
 #include "alloc/block_pool.h"
 #include "alloc/constants.h"
@@ -66,12 +66,10 @@
 
 namespace cachalot {
 
-class DeviceAllocator final : private FreeCompletion, private SlowPath {
+class DeviceAllocator final : public DeviceBackend, private FreeCompletion, private SlowPath {
  public:
   DeviceAllocator(SharedState& shared, int device);
   ~DeviceAllocator();
-  DeviceAllocator(const DeviceAllocator&) = delete;
-  DeviceAllocator& operator=(const DeviceAllocator&) = delete;
 
   // ---- Hits (hot_path.h), tried first
   Address try_allocate(uint64_t requested, Stream stream);
@@ -91,28 +89,27 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
   void free_all();
 
   // ---- The cache (release_memory.cpp)
-  void empty_cache(PoolId pool, std::optional<Stream> current_stream);
-  uint64_t largest_block(uint64_t at_least);
-  // trim.cpp. Adds to *released as it goes, also before it throws.
-  void trim(const TrimGoal& goal, uint64_t* released);
+  void empty_cache(PoolId pool, std::optional<Stream> current_stream) override;
+  uint64_t largest_block(uint64_t at_least, Stream current_stream) override;
+  void trim(const TrimGoal& goal, uint64_t* released) override;  // trim.cpp
 
   // ---- What is in the way (report.cpp)
   Report report(const Request& request);
 
   // ---- Limits, settings, statistics
-  void set_memory_fraction(double fraction);
-  double memory_fraction();
-  void set_memory_limit(uint64_t bytes);
-  uint64_t memory_limit();
-  void set_settings(Settings settings);  // can not fail
+  void set_memory_fraction(double fraction) override;
+  double memory_fraction() override;
+  void set_memory_limit(uint64_t bytes) override;
+  uint64_t memory_limit() override;
+  void set_settings(Settings&& settings) override;
   void set_observers(std::shared_ptr<const ObserverSet> observers);
-  Stats stats();
-  void reset_peak_stats();
-  void reset_accumulated_stats();
-  std::vector<std::pair<PoolId, StatArray>> pool_stats();
-  std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools();
-  std::vector<LabelStats> label_stats();
-  DeviceTotals totals();
+  Stats stats() override;
+  void reset_peak_stats() override;
+  void reset_accumulated_stats() override;
+  std::vector<std::pair<PoolId, StatArray>> pool_stats() override;
+  std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools() override;
+  std::vector<LabelStats> label_stats() override;
+  DeviceTotals totals() override;
 
   // ---- History and snapshots (device_snapshot.cpp)
   void record_history(const HistoryOptions& options, uint32_t skipped_actions);
@@ -122,23 +119,23 @@ class DeviceAllocator final : private FreeCompletion, private SlowPath {
 
   // ---- Pools (pools.cpp)
   void pool_create(PoolId id, PoolOptions options);
-  void pool_begin(PoolId id, PoolFilter filter);
-  void pool_end(PoolId id);
-  void pool_release(PoolId id);
+  void pool_begin(PoolId id, PoolFilter filter) override;
+  void pool_end(PoolId id, std::optional<Stream> current_stream) override;
+  void pool_release(PoolId id) override;
   void pool_set_use_on_oom(PoolId id, bool use);
   void pool_set_no_split(PoolId id);
   int pool_use_count(PoolId id);
   bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
-  void capture_begin();
-  void capture_end();
+  void capture_begin() override;
+  void capture_end() override;
 
   // ---- Tenants (device_tenants.cpp). From now on they count.
   void start_tenants();
 
   // ---- Expandable segments (expandable_memory.cpp)
-  void give_peer_access(int peer);
+  void give_peer_access(int peer) override;
   std::vector<ExpandableSegmentRow> expandable_segments();
-  std::pair<uint64_t, uint64_t> expandable_totals();
+  std::pair<uint64_t, uint64_t> expandable_totals() override;
 
   // The auditor (auditor.cpp): empty, or the first thing that is wrong.
   std::string check();

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "alloc/block_steps.h"
+#include "alloc/hit_path.h"
 
 namespace cachalot {
 
@@ -206,28 +207,19 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 
 // ---- The same, of the device or the block that a call names
 
-// What the address table names for an address; the device checks the guess.
-[[gnu::always_inline]] inline BlockArena::Located Allocator::find(Address address) const {
-  const SharedState& shared = *shared_;
-  const uint32_t number = shared.addresses.find(address);
-  if (number == 0) [[unlikely]]
-    return {nullptr, nullptr};
-  return shared.arena.locate(number);
-}
-
 // No stream has an entry under the per-thread handle, which means another stream on each thread.
-[[gnu::always_inline]] inline Address Allocator::try_allocate(uint64_t size, int device,
-                                                              Stream stream) {
+[[gnu::always_inline]] inline Address HitPath::try_allocate(uint64_t size, int device,
+                                                            Stream stream) const {
   const auto index = static_cast<uint32_t>(device);
   const bool is_usual =
-      index < devices_with_hits_.load(std::memory_order_relaxed) && size - 1 < kTooLarge - 1;
+      index < device_count_.load(std::memory_order_relaxed) && size - 1 < kTooLarge - 1;
   return is_usual ? devices_[index]->try_allocate(size, stream) : 0;
 }
 
-[[gnu::always_inline]] inline bool Allocator::try_free(Address address) {
-  if (devices_with_hits_.load(std::memory_order_relaxed) == 0) [[unlikely]]
+[[gnu::always_inline]] inline bool HitPath::try_free(Address address) const {
+  if (device_count_.load(std::memory_order_relaxed) == 0) [[unlikely]]
     return false;
-  const auto [shard, block] = find(address);
+  const auto [shard, block] = shared_->find(address);
   return block && shard->device->try_free(*shard, block, address);
 }
 

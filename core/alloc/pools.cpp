@@ -15,7 +15,7 @@ void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
   pools_.begin_routing(id, std::move(filter));
 }
 
-void DeviceAllocator::pool_end(PoolId id) {
+void DeviceAllocator::pool_end(PoolId id, std::optional<Stream>) {
   const ContextId context = recorder_.capture_context(ContextLevel::kAll);
   Hold hold(*this);
   // The reference does this before it looks whether there is a routing to end.

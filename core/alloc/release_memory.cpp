@@ -201,7 +201,7 @@ void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_str
   shared_.addresses.shrink();
 }
 
-uint64_t DeviceAllocator::largest_block(uint64_t at_least) {
+uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
   const Hold hold(*this);
   uint64_t largest = at_least;
   if (largest == 0) {

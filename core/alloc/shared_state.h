@@ -16,6 +16,7 @@
 #include "alloc/allocator_options.h"
 #include "alloc/block_arena.h"
 #include "alloc/labels.h"
+#include "alloc/options.h"
 #include "alloc/rules.h"
 #include "alloc/settings.h"
 #include "alloc/tenants.h"
@@ -62,6 +63,9 @@ class SharedState {
   void warn_once(const std::string& key, const std::string& text);
   // R33 is said once, R34 each time.
   void warn_of_options(const std::string& text);
+  WarningSink option_warnings() {
+    return [this](const std::string& text) { warn_of_options(text); };
+  }
   // The options in force together do what nobody wants (U22): said once. pre: settings_lock.
   void advise_of(const Settings& changed);
   // A mended defect of the reference has just changed a decision.
@@ -69,6 +73,15 @@ class SharedState {
   bool tells_differences() const { return log_ != nullptr; }
   // Memory was written where it must not be.
   void report_damage(const std::string& text) const;
+
+  // What the address table names for an address; its device checks the guess. Null: no block was
+  // ever there.
+  [[gnu::always_inline]] BlockArena::Located find(Address address) const {
+    const uint32_t number = addresses.find(address);
+    if (number == 0) [[unlikely]]
+      return {nullptr, nullptr};
+    return arena.locate(number);
+  }
 
   std::string reserve_class(Stream stream);
   void set_reserve_class(Stream stream, const std::string& name);

@@ -18,12 +18,6 @@ std::string shown_name(const std::string& name) { return "tenant '" + name + "'"
 
 Tenants::Tenants(int device_count) : books_(static_cast<size_t>(device_count)) {}
 
-void Tenants::require_device(int device) const {
-  if (device >= 0 && static_cast<size_t>(device) < books_.size()) return;
-  throw_invalid_argument(
-      format("device %d does not exist; the driver has %zu", device, books_.size()));
-}
-
 // The slot that is taken next. Its free_slot() cannot fail.
 TenantBook::Slot Tenants::reserve_slot() {
   lock_.assert_held();

@@ -16,6 +16,7 @@
 #include "alloc/tenant_list.h"
 #include "base/assert.h"
 #include "base/mutex.h"
+#include "device/device_count.h"
 
 namespace cachalot {
 
@@ -68,7 +69,9 @@ class Tenants {
 
   explicit Tenants(int device_count);
 
-  void require_device(int device) const;
+  void require_device(int device) const {
+    cachalot::require_device(device, static_cast<int>(books_.size()));
+  }
   TenantBook& book(int device) {
     CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < books_.size());
     return books_[static_cast<size_t>(device)];

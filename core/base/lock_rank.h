@@ -26,7 +26,7 @@ namespace cachalot {
 #define CACHALOT_LOCK_RANKS(RANK)                                                              \
   RANK(kSettings, "settings")              /* of an allocator: options that are changed */     \
   RANK(kObservers, "observers")            /* of an allocator: what callers have attached */   \
-  RANK(kAsyncAllocator, "async allocator") /* all of backend:cudaMallocAsync */                \
+  RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                \
   RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */       \
   RANK(kDevice, "device")                  /* what its shards do not guard (alloc/shard.h) */  \
   RANK(kCollector, "collector")            /* of headroom; the device's list of shards */      \

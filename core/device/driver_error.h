@@ -12,6 +12,7 @@ Error driver_error(Driver& driver, DriverCode code);
 // Of the runtime's: "CUDA error: invalid argument".
 Error runtime_error(Driver& driver, DriverCode code);
 
+// Throws the error of a call of the runtime that failed.
 inline void require_success(Driver& driver, DriverCode code) {
   if (code != kSuccess) [[unlikely]]
     throw runtime_error(driver, code);

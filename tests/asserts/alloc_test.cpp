@@ -6,18 +6,18 @@
 #include <mutex>
 
 #include "alloc/address_table.h"
-#include "alloc/async_allocator.h"
+#include "alloc/async/async_backend.h"
 #include "alloc/block_arena.h"
 #include "alloc/block_pictures.h"
 #include "alloc/block_pool.h"
 #include "alloc/hash_order.h"
 #include "alloc/labels.h"
 #include "alloc/memory_watch.h"
+#include "alloc/native_backend.h"
 #include "alloc/page_table.h"
 #include "alloc/shard.h"
 #include "alloc/stats.h"
 #include "alloc/stream_table.h"
-#include "device/host_driver.h"
 #include "device/sim_driver.h"
 
 namespace cachalot {
@@ -223,12 +223,24 @@ TEST_F(AllocDeathTest, FindsAWatchedBlockThatIsNotInUse) {
   EXPECT_DEATH(watch.freed(&block), "is_free");
 }
 
-TEST_F(AllocDeathTest, FindsAPoolThatTheDriverHasNot) {
-  const auto host = std::make_shared<HostDriver>();
-  SharedState shared(options_over(host));
-  EXPECT_DEATH(AsyncAllocator{shared}, "supports_memory_pools");
-  AsyncAllocator async(shared_);
-  EXPECT_DEATH(async.memory_limit(1), "devices_.size");
+TEST_F(AllocDeathTest, FindsADriversPoolThatIsUsedWithoutItsLock) {
+  Mutex lock(LockRank::kAsyncBackend);
+  AsyncCapture capture(*driver_);
+  AsyncDevice device(shared_, 0, lock, capture);
+  EXPECT_DEATH(device.prepare(), "lock .async backend. is not held");
+  const std::lock_guard guard(lock);
+  EXPECT_DEATH(device.allocate({.size = 512}), "is_prepared_");
+  device.prepare();
+  EXPECT_DEATH(device.allocate({.size = 512, .device = 1}), "request.device == device_");
+  EXPECT_DEATH(device.uncount(1), "size <= used_");
+}
+
+TEST_F(AllocDeathTest, FindsARequestForADeviceThatABackendHasNot) {
+  AsyncBackend async(shared_);
+  EXPECT_DEATH(async.allocate({.size = 512, .device = 1}), "devices_.size");
+  HitPath hits;
+  NativeBackend native(shared_, options_over(driver_), &hits);
+  EXPECT_DEATH(native.allocate({.size = 512, .device = 1}), "devices_.size");
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The capture of backend:cudaMallocAsync: pool routing is the capture, and there is one at a time.
+//
+// Frees that are issued during a capture become nodes of its graph. A stream that got one and is not
+// joined before the end would leave the graph with a loose branch, so the end joins them all
+// (docs/behaviour/cuda-malloc-async.md, async 3.7).
+#pragma once
+
+#include <optional>
+#include <unordered_set>
+
+#include "device/device.h"
+
+namespace cachalot {
+
+// Throws Error. Its user's lock guards it.
+class AsyncCapture {
+ public:
+  explicit AsyncCapture(Driver& driver) : driver_(driver) {}
+
+  bool is_under_way() const { return is_under_way_; }
+  void begin();
+  // current_stream: the captured one; without it, that of the capture's first request.
+  void end(std::optional<Stream> current_stream);
+  void abandon();  // the streams stay as they are
+
+  // Outside of a capture these change nothing.
+  void note_request(Stream current_stream);
+  // Before the free is issued; forget_free takes it back where the driver refuses. False: the stream
+  // was noted before.
+  bool note_free(int device, Stream stream);
+  void forget_free(int device, Stream stream);
+
+  // The auditor: streams that wait to be joined by the end of a capture.
+  bool is_consistent() const { return is_under_way_ || freed_on_.empty(); }
+
+ private:
+  struct DeviceStream {
+    int device;
+    Stream stream;
+    bool operator==(const DeviceStream&) const = default;
+  };
+  // The reference's, so that the standard table lists streams in its order.
+  struct StreamHash {
+    size_t operator()(const DeviceStream& s) const {
+      return static_cast<size_t>(s.stream) + static_cast<size_t>(s.device);
+    }
+  };
+
+  Driver& driver_;
+  bool is_under_way_ = false;
+  std::optional<Stream> stream_;  // of its first request
+  std::unordered_set<DeviceStream, StreamHash> freed_on_;
+};
+
+// What is queued on `waiting` from now on runs after what is queued on `awaited` by now.
+void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited);
+
+}  // namespace cachalot

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/configuration.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "alloc/backend.h"
+#include "alloc/shared_state.h"
+#include "base/error.h"
+
+namespace cachalot {
+namespace {
+
+constexpr OptionPart kParts[] = {OptionPart::kGeneric, OptionPart::kCuda};
+
+}  // namespace
+
+Configuration::Unread Configuration::unread(const std::string& config) {
+  Unread unread;
+  for (const OptionPart part : kParts) unread[part] = config;
+  return unread;
+}
+
+// A faulty string stays unread, so each call that needs it fails.
+void Configuration::read(OptionPart part, Unread* unread, Settings* settings) {
+  const auto found = unread->find(part);
+  if (found == unread->end()) return;
+  apply_option_part(found->second, part, shared_.rules, settings, shared_.option_warnings());
+  unread->erase(found);
+}
+
+// All or nothing: what can fail comes first.
+void Configuration::commit(Settings changed, Unread unread) {
+  shared_.settings_lock.assert_held();
+  const int devices = shared_.driver.device_count();
+  std::vector<Settings> copies(static_cast<size_t>(devices), changed);
+  shared_.advise_of(changed);
+  shared_.settings = std::move(changed);
+  unread_ = std::move(unread);
+  for (int i = 0; i < devices; i++)
+    backend_.device(i).set_settings(std::move(copies[static_cast<size_t>(i)]));
+}
+
+// What stands before an error has been applied, as in the reference (options 1.10).
+void Configuration::configure(const std::string& config) {
+  std::lock_guard guard(shared_.settings_lock);
+  Settings changed = shared_.settings;
+  Unread unread = unread_;
+  try {
+    for (const OptionPart part : kParts) {
+      read(part, &unread, &changed);
+      apply_option_part(config, part, shared_.rules, &changed, shared_.option_warnings());
+    }
+    backend_.require_possible(changed);
+  } catch (const Error&) {
+    if (!shared_.driver.supports_virtual_memory())
+      changed.expandable_segments = shared_.settings.expandable_segments;
+    commit(std::move(changed), std::move(unread));
+    throw;
+  }
+  commit(std::move(changed), std::move(unread));
+}
+
+Settings Configuration::settings() {
+  std::lock_guard guard(shared_.settings_lock);
+  for (const OptionPart part : kParts) read(part, &unread_, &shared_.settings);
+  return shared_.settings;
+}
+
+void Configuration::change(const std::function<void(Settings&)>& change) {
+  std::lock_guard guard(shared_.settings_lock);
+  Settings changed = shared_.settings;
+  Unread unread = unread_;
+  for (const OptionPart part : kParts) read(part, &unread, &changed);
+  change(changed);
+  check_settings(changed, shared_.rules);
+  backend_.require_possible(changed);
+  commit(std::move(changed), std::move(unread));
+}
+
+// R67: an option that says something of the class, or of all, goes before a default.
+void Configuration::set_default_reserve(const std::string& name, double fraction) {
+  std::lock_guard guard(shared_.settings_lock);
+  Settings changed = shared_.settings;
+  Unread unread = unread_;
+  read(OptionPart::kCuda, &unread, &changed);
+  if (!changed.expandable_segments_reserve)
+    changed.expandable_segments_reserve_by_class.try_emplace(name, Reserve{true, fraction});
+  commit(std::move(changed), std::move(unread));
+}
+
+}  // namespace cachalot

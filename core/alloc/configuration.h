@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The options of an allocator while it runs: the calls that read and change them (docs/config.md).
+//
+// The settings in force are shared (SharedState::settings). A change is made to a copy, which then
+// takes their place for all devices at once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "alloc/options.h"
+#include "alloc/settings.h"
+
+namespace cachalot {
+
+class Backend;
+class SharedState;
+
+// Every function throws Error and may be called from any thread at any time.
+class Configuration {
+ public:
+  // Option strings that nothing has asked for yet, by the part that is still to be read.
+  using Unread = std::map<OptionPart, std::string>;
+
+  // A string of which neither part was read.
+  static Unread unread(const std::string& config);
+
+  Configuration(SharedState& shared, Backend& backend, Unread unread)
+      : shared_(shared), backend_(backend), unread_(std::move(unread)) {}
+
+  void configure(const std::string& config);
+  Settings settings();
+  // All or nothing; nobody else changes settings meanwhile. `change` must not call back.
+  void change(const std::function<void(Settings&)>& change);
+  void set_default_reserve(const std::string& name, double fraction);
+
+ private:
+  void read(OptionPart part, Unread* unread, Settings* settings);
+  void commit(Settings changed, Unread unread);
+
+  SharedState& shared_;
+  Backend& backend_;
+  // AsyncBackend needs no setting, so (options 4.16) the string that an allocator was made with waits
+  // here for the first call that does.
+  Unread unread_;
+};
+
+}  // namespace cachalot
