@@ -115,7 +115,7 @@ constexpr uint32_t kChunkBits = 12;
 constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
 
 inline BlockDetail& Block::detail() {
-  CACHALOT_ASSERT(1, reinterpret_cast<uintptr_t>(this) % (2 * kChunkBlocks * sizeof(Block)) <
+  CACHALOT_ASSERT(1, reinterpret_cast<uintptr_t>(this) % (2 * sizeof(Block) * kChunkBlocks) <
                          kChunkBlocks * sizeof(Block));
   return *reinterpret_cast<BlockDetail*>(reinterpret_cast<uintptr_t>(this) +
                                          kChunkBlocks * sizeof(Block));

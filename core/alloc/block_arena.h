@@ -70,7 +70,7 @@ class BlockArena {
 
   void add_chunk();
   static bool is_of(const Chunk& chunk, const Block* block) {
-    return block >= &chunk.blocks[kFirstRun * kRun] && block < &chunk.blocks[kChunkBlocks];
+    return block >= &chunk.blocks[size_t{kFirstRun} * kRun] && block < &chunk.blocks[kChunkBlocks];
   }
   // Whether it is in a run that some shard has.
   bool is_given(uint32_t number) const {

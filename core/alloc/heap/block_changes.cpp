@@ -6,17 +6,18 @@ namespace cachalot {
 bool count_hand_out_of_other(Counters& counters, Counters::Row& kind, const Block* block,
                              uint64_t size, uint64_t requested) {
   const auto bytes = static_cast<int64_t>(size);
-  const auto asked = static_cast<int64_t>(requested);
-  if (block->is(Block::kExpandable)) return counters.hand_out_expandable(kind, bytes, asked);
-  return counters.hand_out_whole(kind, bytes, asked, static_cast<int64_t>(block->size));
+  const auto requested_bytes = static_cast<int64_t>(requested);
+  if (block->is(Block::kExpandable))
+    return counters.hand_out_expandable(kind, bytes, requested_bytes);
+  return counters.hand_out_whole(kind, bytes, requested_bytes, static_cast<int64_t>(block->size));
 }
 
 void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* block,
                          Neighbours free) {
   const auto bytes = static_cast<int64_t>(block->size);
-  const auto asked = static_cast<int64_t>(block->requested);
-  if (block->is(Block::kExpandable)) return counters.free_expandable(kind, bytes, asked);
-  counters.free_whole(kind, bytes, asked, free.count(),
+  const auto requested_bytes = static_cast<int64_t>(block->requested);
+  if (block->is(Block::kExpandable)) return counters.free_expandable(kind, bytes, requested_bytes);
+  counters.free_whole(kind, bytes, requested_bytes, free.count(),
                       static_cast<int64_t>(block->segment()->size));
 }
 

@@ -46,21 +46,21 @@ inline const Block* after_merged(const Block* block, Neighbours free) {
 inline Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
                                            bool splits) {
   const auto bytes = static_cast<int64_t>(size);
-  const auto asked = static_cast<int64_t>(requested);
-  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  const auto requested_bytes = static_cast<int64_t>(requested);
+  if (block->is(Block::kExpandable)) return {bytes, requested_bytes, 0, bytes};
   if (block->is_split()) [[likely]]
-    return {bytes, asked, int64_t{splits} - 1, 0};
-  return {bytes, asked, int64_t{splits}, static_cast<int64_t>(block->size)};
+    return {bytes, requested_bytes, int64_t{splits} - 1, 0};
+  return {bytes, requested_bytes, int64_t{splits}, static_cast<int64_t>(block->size)};
 }
 
 // What a free changes when the block merges with these.
 inline Counters::Change change_of_free(const Block* block, Neighbours free) {
   const auto bytes = static_cast<int64_t>(block->size);
-  const auto asked = static_cast<int64_t>(block->requested);
-  if (block->is(Block::kExpandable)) return {bytes, asked, 0, bytes};
+  const auto requested_bytes = static_cast<int64_t>(block->requested);
+  if (block->is(Block::kExpandable)) return {bytes, requested_bytes, 0, bytes};
   if (before_merged(block, free) != after_merged(block, free)) [[likely]]
-    return {bytes, asked, 1 - free.count(), 0};
-  return {bytes, asked, -free.count(), static_cast<int64_t>(block->segment()->size)};
+    return {bytes, requested_bytes, 1 - free.count(), 0};
+  return {bytes, requested_bytes, -free.count(), static_cast<int64_t>(block->segment()->size)};
 }
 
 // Counts a hand-out or a free of a block that is alone in its segment, or of an expandable segment.
