@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/address_table.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/pages.h"
 
 namespace cachalot {
 
-constinit AddressTable::Part AddressTable::no_part{};
-constinit AddressTable::Parts AddressTable::no_parts{
-    {&no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part,
-     &no_part, &no_part, &no_part, &no_part, &no_part, &no_part, &no_part}};
-
 AddressTable::AddressTable()
     : directory_(
           static_cast<std::atomic<Leaf*>*>(map_zero_pages(kDirectoryEntries * sizeof(Leaf*)))) {}
 
 AddressTable::~AddressTable() {
-  const auto unmap = [](Leaf* leaf) {
-    if (leaf) unmap_pages(leaf, sizeof(Leaf));
-  };
-  for (uint64_t i = 0; i < kDirectoryEntries && bytes_ != 0; i++) unmap(directory_[i].load());
-  for (const auto& [gib, found] : high_) unmap(found);
+  visit_leaves([](Leaf& leaf) { unmap_pages(&leaf, sizeof(Leaf)); });
   unmap_pages(directory_, kDirectoryEntries * sizeof(Leaf*));
+}
+
+template <class Visit>
+void AddressTable::visit_leaves(Visit visit) {
+  for (uint64_t i = 0; has_leaves_ && i < kDirectoryEntries; i++) {
+    if (Leaf* const leaf = directory_[i].load(std::memory_order_relaxed)) visit(*leaf);
+  }
+  for (const auto& [gib, leaf] : high_) visit(*leaf);
 }
 
 void AddressTable::prepare(Address address, uint64_t size, bool small) {
@@ -30,11 +31,15 @@ void AddressTable::prepare(Address address, uint64_t size, bool small) {
   const Address last = address + (size - 1);
   const std::lock_guard guard(growing_);
   for (uint64_t gib = address / GiB; gib <= last / GiB; gib++) ensure_leaf(gib * GiB);
+  const auto mark = [this](uint64_t mib) {
+    Number& entry = leaf(mib * MiB)->entry(mib * MiB);
+    if (!(entry & kSmall)) entry.store(kSmall, std::memory_order_release);
+  };
   if (small) {
-    for (uint64_t mib = address / MiB; mib <= last / MiB; mib++) mark(entry(mib * MiB));
+    for (uint64_t mib = address / MiB; mib <= last / MiB; mib++) mark(mib);
   } else {
-    if (address % MiB != 0) mark(entry(address));
-    if (last % MiB != MiB - 1) mark(entry(last));
+    if (address % MiB != 0) mark(address / MiB);
+    if (last % MiB != MiB - 1) mark(last / MiB);
   }
 }
 
@@ -46,85 +51,123 @@ void AddressTable::release(Address address, uint64_t size) {
   const uint64_t end = last / MiB + (last % MiB == MiB - 1 ? 1 : 0);
   const std::lock_guard guard(growing_);
   for (uint64_t mib = first; mib < end; mib++) {
-    const uint64_t value = entry(mib * MiB).exchange(0, std::memory_order_acq_rel);
-    if (value & kHasParts) give_parts(parts_of(value));
+    const Address begin = mib * MiB;
+    Leaf& found = *leaf(begin);
+    const uint32_t value = found.entry(begin).exchange(0, std::memory_order_acq_rel);
+    if (value & kDense) {
+      drop_pages(&found.granule(begin), MiB / kGranule * sizeof(Number));
+      found.dense_count--;
+    } else if (value & kSmall) {
+      for (uint64_t i = 0; i < kPartsOfMiB; i++) {
+        auto& index = found.part_index(begin + i * kPartSize);
+        if (index != kNoPart) found.give_part(index.exchange(kNoPart, std::memory_order_acq_rel));
+      }
+    }
   }
-}
-
-// A reader may still look at them, so they lead to parts at any time.
-void AddressTable::give_parts(Parts* parts) {
-  growing_.assert_held();
-  if (parts == &no_parts) return;
-  for (auto& place : parts->parts) {
-    Part* const part = place.exchange(&no_part, std::memory_order_acq_rel);
-    if (part == &no_part) continue;
-    for (auto& number : part->numbers) number.store(0, std::memory_order_relaxed);
-    part_pool_.give(part);
-  }
-  parts_pool_.give(parts);
 }
 
 void AddressTable::shrink() {
   const std::lock_guard guard(growing_);
-  part_pool_.shrink();
-}
-
-template <class T>
-T* AddressTable::take_from(StablePool<T>& pool) {
-  growing_.assert_held();
-  const uint64_t before = pool.bytes();
-  T* const taken = pool.take();
-  bytes_ += pool.bytes() - before;
-  return taken;
+  bool keeps_some = true;
+  visit_leaves([&](Leaf& leaf) { leaf.give_unused_parts(&keeps_some); });
 }
 
 void AddressTable::make_room(Address address) {
   if (place(address).has_room()) return;
   const std::lock_guard guard(growing_);
-  Entry& present = entry(address);
-  if (parts_of(present) == &no_parts) {
-    Parts* const made = take_from(parts_pool_);
-    for (auto& place : made->parts) place.store(&no_part, std::memory_order_relaxed);
-    present.store(reinterpret_cast<uint64_t>(made) | kHasParts, std::memory_order_release);
-  }
-  std::atomic<Part*>* place = &part(present, address);
-  std::atomic<Part*>* const first = parts_of(present)->parts;
-  std::atomic<Part*>* const end = place == first ? first + 1 : first + MiB / kPartSize;
-  add_part(*place);
+  Leaf& found = *leaf(address);
+  const uint64_t mib = (address / MiB) % (GiB / MiB);
+  if (found.part_count(mib) == 0 && (found.is_busy(mib - 1) || found.is_busy(mib + 1)))
+    return make_dense(found, found.entry(address));
+  add_part(found, address);
+  if (address % MiB < kPartSize) return;
   // A stream that has used one part may soon use the next ones.
-  for (int more = 0; more < kMoreParts && ++place != end && part_pool_.has_free(); more++)
-    add_part(*place);
-  CACHALOT_ASSERT(1, this->place(address).has_room());
+  for (uint64_t i = 1; i <= kMoreParts; i++) {
+    const Address next = address + i * kPartSize;
+    if (next / MiB == address / MiB) add_part(found, next);
+  }
+  CACHALOT_ASSERT(1, place(address).has_room());
 }
 
-void AddressTable::add_part(std::atomic<Part*>& place) {
-  if (place == &no_part) place.store(take_from(part_pool_), std::memory_order_release);
+void AddressTable::add_part(Leaf& leaf, Address address) {
+  auto& index = leaf.part_index(address);
+  if (index == kNoPart) index.store(leaf.take_part(), std::memory_order_release);
 }
 
-// Many blocks may begin in this MiB.
-void AddressTable::mark(Entry& entry) {
-  if (entry & kHasParts) return;
-  entry.store(reinterpret_cast<uint64_t>(&no_parts) | kHasParts, std::memory_order_release);
+void AddressTable::make_dense(Leaf& leaf, Number& entry) {
+  CACHALOT_ASSERT(1, entry == kSmall);
+  if (++leaf.dense_count == kManyDense) prefer_huge_pages(leaf.granules, sizeof(leaf.granules));
+  entry.store(kSmall | kDense, std::memory_order_release);
 }
 
 void AddressTable::ensure_leaf(Address address) {
   growing_.assert_held();
   if (leaf(address)) return;
-  // Of which half is touched where a segment of pages lies alone.
-  const auto make = [] { return static_cast<Leaf*>(map_zero_pages(sizeof(Leaf))); };
+  const auto make = [] {
+    auto* const made = static_cast<Leaf*>(map_zero_pages(sizeof(Leaf)));
+    prefer_small_pages(made, sizeof(Leaf));
+    made->used_parts[0] = 1;  // kNoPart
+    return made;
+  };
   if (address >> kDirectoryEnd) {
     const std::lock_guard guard(high_lock_);
     high_.try_emplace(address / GiB).first->second = make();
   } else {
     directory_[address / GiB].store(make(), std::memory_order_release);
+    has_leaves_ = true;
   }
-  bytes_ += sizeof(Leaf);
 }
 
 AddressTable::Leaf* AddressTable::high_leaf(Address address) const {
   const std::lock_guard guard(high_lock_);
   const auto found = high_.find(address / GiB);
   return found == high_.end() ? nullptr : found->second;
+}
+
+// ---- Parts. pre: growing_ is held.
+
+uint64_t AddressTable::Leaf::part_count(uint64_t mib) const {
+  const auto* const first = &part_indexes[mib * kPartsOfMiB];
+  return static_cast<uint64_t>(std::count_if(first, first + kPartsOfMiB,
+                                             [](const auto& index) { return index != kNoPart; }));
+}
+
+// Any number; false beyond the leaf.
+bool AddressTable::Leaf::is_busy(uint64_t mib) const {
+  if (mib >= GiB / MiB) return false;
+  const uint32_t value = entries[mib];
+  return (value & kSmall) && ((value & kDense) || part_count(mib) >= kManyParts);
+}
+
+uint16_t AddressTable::Leaf::take_part() {
+  uint32_t word = first_unused_part / 64;
+  while (used_parts[word] == ~uint64_t{0}) word++;
+  const uint32_t index = word * 64 + static_cast<uint32_t>(std::countr_one(used_parts[word]));
+  used_parts[word] |= uint64_t{1} << (index % 64);
+  touched_parts[word / 64] |= uint64_t{1} << (word % 64);
+  first_unused_part = index + 1;
+  return static_cast<uint16_t>(index);
+}
+
+// A reader may still look at it.
+void AddressTable::Leaf::give_part(uint16_t index) {
+  CACHALOT_ASSERT(1, used_parts[index / 64] >> (index % 64) & 1);
+  for (Number& number : parts[index].numbers) number.store(0, std::memory_order_relaxed);
+  used_parts[index / 64] &= ~(uint64_t{1} << (index % 64));
+  first_unused_part = std::min<uint32_t>(first_unused_part, index);
+}
+
+// 64 of them side by side at a time. keeps_some: the first ones found stay, so that a caller that
+// comes again and again does not give and take the same pages.
+void AddressTable::Leaf::give_unused_parts(bool* keeps_some) {
+  for (uint32_t word = 0; word < std::size(used_parts); word++) {
+    const uint64_t bit = uint64_t{1} << (word % 64);
+    const bool is_unused = used_parts[word] == (word == 0 ? 1 : 0);
+    if (!(touched_parts[word / 64] & bit) || !is_unused) continue;
+    if (std::exchange(*keeps_some, false)) continue;
+    drop_pages(&parts[size_t{word} * 64], 64 * sizeof(Part));
+    touched_parts[word / 64] &= ~bit;
+  }
 }
 
 }  // namespace cachalot

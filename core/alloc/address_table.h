@@ -3,18 +3,23 @@
 //
 // Note [Address table]
 // Rationale: a free knows an address only, and must find its block without a lock.
-// Approach: two levels. A directory has an entry for each GiB of a 47-bit address space; a leaf has an
-// entry for each MiB. Blocks of large pools are larger than 1 MiB, so at most one begins in a MiB, and
-// its entry names it. In small pools, and where a MiB is not all of one segment, many blocks may begin
-// in a MiB: its entry leads to 16 parts of 64 KiB, each a table of 128 granules of 512 bytes. Both are
-// made when a block is to begin in it (make_room), so a segment that is hardly used takes hardly any
-// memory. The leaves of addresses above 47 bits are in a map.
-//   A reader needs no lock. Entries are not cleared when a block is freed: a reader takes the number
+// Approach: a directory has a leaf for each GiB of a 47-bit address space; the leaves of addresses above
+// are in a map. A leaf has an entry for each MiB. Blocks of large pools are larger than 1 MiB, so at most
+// one begins in a MiB, and its entry is the number. In small pools, and where a MiB is not all of one
+// segment, many blocks may begin in a MiB; it is of one of two kinds:
+//   sparse  each 64 KiB where a block begins get a part, a table of 128 granules of 512 bytes, when that
+//           block is to begin (make_room). The parts of a leaf lie side by side in the order in which they
+//           are made, so a segment that is hardly used takes hardly any memory;
+//   dense   the MiB has a place of its own among the granules of the GiB, so nothing is looked up before
+//           the number itself: with many live blocks each look is a miss of the caches. Its pages serve
+//           512 KiB each, so a MiB becomes dense only where one beside it has many parts.
+//   A reader needs no lock. Numbers are not cleared when a block is freed: a reader takes the number
 // that it finds as a guess, and checks under the lock of the block's shard that this block is used
 // and has exactly this address. The check also finds double frees. So parts may be used again for
 // other addresses, but are never unmapped before the end.
 // Invariants: only the shard of a segment writes to the entry of a MiB that is all of this segment. A
-// MiB that segments share has parts from the beginning.
+// MiB that segments share is sparse or dense from the beginning. A sparse MiB stays sparse while its
+// segment is there.
 #pragma once
 
 #include <atomic>
@@ -23,14 +28,13 @@
 
 #include "base/assert.h"
 #include "base/mutex.h"
-#include "base/stable_pool.h"
 #include "base/units.h"
 #include "device/device.h"
 
 namespace cachalot {
 
 class AddressTable {
-  struct Part;
+  using Number = std::atomic<uint32_t>;
 
  public:
   static constexpr uint64_t kGranule = 512;
@@ -40,14 +44,13 @@ class AddressTable {
   class Place {
    public:
     // False: make_room() comes first.
-    bool has_room() const { return place_ != 0; }
+    bool has_room() const { return number_ != nullptr; }
 
    private:
     friend class AddressTable;
-    static constexpr uintptr_t kInPart = 1;
-    explicit Place(uintptr_t place) : place_(place) {}
+    explicit Place(Number* number) : number_(number) {}
 
-    uintptr_t place_;  // of an entry, or of a number in a part with the lowest bit set; 0: no room
+    Number* number_;
   };
 
   AddressTable();
@@ -58,31 +61,26 @@ class AddressTable {
   // For a new segment or a newly mapped range. small: blocks may begin at any granule. Throws
   // std::bad_alloc.
   void prepare(Address address, uint64_t size, bool small);
-  // A range of a small pool is given back: its parts serve other addresses.
+  // A range of a small pool is given back: its memory serves other addresses.
   void release(Address address, uint64_t size);
-  // Gives the system what release() has left unused.
+  // Gives the system the pages of parts that release() has left unused.
   void shrink();
 
   // pre (here and below): prepare() was called for a range that holds address.
-  Place place(Address address) const {
+  [[gnu::always_inline]] Place place(Address address) const {
     CACHALOT_ASSERT(1, is_prepared(address));
-    Entry& in_leaf = entry(address);
-    const uint64_t value = in_leaf.load(std::memory_order_acquire);
-    if (!(value & kHasParts)) return Place(reinterpret_cast<uintptr_t>(&in_leaf));
-    Part* const found = part(value, address).load(std::memory_order_acquire);
-    if (found == &no_part) return Place(0);
-    return Place(reinterpret_cast<uintptr_t>(&found->number(address)) | Place::kInPart);
+    Leaf& found = *leaf(address);
+    Number& entry = found.entry(address);
+    const uint32_t value = entry.load(std::memory_order_acquire);
+    if (!(value & kSmall)) return Place(&entry);
+    if (value & kDense) return Place(&found.granule(address));
+    const uint32_t part = found.part_index(address).load(std::memory_order_acquire);
+    return Place(part == kNoPart ? nullptr : &found.parts[part].number(address));
   }
   // pre: the place of this address, which has room.
   static void set(Place place, uint32_t number) {
-    CACHALOT_ASSERT(1, place.has_room());
-    if (place.place_ & Place::kInPart) {
-      reinterpret_cast<std::atomic<uint32_t>*>(place.place_ - Place::kInPart)
-          ->store(number, std::memory_order_release);
-    } else {
-      reinterpret_cast<Entry*>(place.place_)
-          ->store(uint64_t{number} << 1, std::memory_order_release);
-    }
+    CACHALOT_ASSERT(1, place.has_room() && number < kDense);
+    place.number_->store(number, std::memory_order_release);
   }
   void set(Address address, uint32_t number) { set(place(address), number); }
   // Throws std::bad_alloc.
@@ -90,79 +88,77 @@ class AddressTable {
 
   // A guess; 0: no block begins there. Any thread.
   [[gnu::always_inline]] uint32_t find(Address address) const {
-    const Leaf* found = leaf(address);
+    Leaf* const found = leaf(address);
     if (!found) return 0;
-    const uint64_t value =
-        found->entries[(address / MiB) % kLeafEntries].load(std::memory_order_acquire);
-    if (value & kHasParts) {
-      return part(value, address)
-          .load(std::memory_order_acquire)
-          ->number(address)
-          .load(std::memory_order_acquire);
-    }
-    return static_cast<uint32_t>(value >> 1);
+    const uint32_t value = found->entry(address).load(std::memory_order_acquire);
+    if (!(value & kSmall)) return value;
+    if (value & kDense) return found->granule(address).load(std::memory_order_acquire);
+    const uint32_t part = found->part_index(address).load(std::memory_order_acquire);
+    return found->parts[part].number(address).load(std::memory_order_acquire);
   }
 
-  // Bytes taken from the system.
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-
  private:
-  using Entry = std::atomic<uint64_t>;  // block number * 2, or a Parts* with the lowest bit set
+  // An entry is the number of a block, below 2^30, or has kSmall.
+  static constexpr uint32_t kSmall = uint32_t{1} << 31;
+  static constexpr uint32_t kDense = uint32_t{1} << 30;
+  static constexpr uint32_t kNoPart = 0;  // a part that stays empty
   static constexpr unsigned kDirectoryEnd = 47;
   static constexpr uint64_t kDirectoryEntries = uint64_t{1} << (kDirectoryEnd - 30);
-  static constexpr uint64_t kLeafEntries = GiB / MiB;
-  static constexpr uint64_t kHasParts = 1;
-  static constexpr int kMoreParts = 3;
+  static constexpr uint64_t kPartsOfMiB = MiB / kPartSize;
+  static constexpr uint64_t kPartsOfLeaf = GiB / kPartSize;
+  static constexpr uint64_t kManyParts = kPartsOfMiB / 2;
+  static constexpr uint32_t kManyDense = 256;  // MiBs of a leaf
+  static constexpr uint64_t kMoreParts = 3;
 
   struct Part {
-    std::atomic<uint32_t> numbers[kPartSize / kGranule];
+    Number numbers[kPartSize / kGranule];
 
-    std::atomic<uint32_t>& number(Address address) {
+    Number& number(Address address) {
       return numbers[(address / kGranule) % (kPartSize / kGranule)];
     }
   };
-  struct Parts {
-    std::atomic<Part*> parts[MiB / kPartSize];
-  };
+  // Of a GiB. Pages that are not needed are never touched.
   struct Leaf {
-    Entry entries[kLeafEntries];
+    Number entries[GiB / MiB];
+    std::atomic<uint16_t> part_indexes[kPartsOfLeaf];
+    // The rest of this page is guarded by growing_.
+    uint64_t used_parts[kPartsOfLeaf / 64 + 1];          // bits
+    uint64_t touched_parts[kPartsOfLeaf / 64 / 64 + 1];  // bits; each stands for 64 parts
+    uint32_t first_unused_part;                          // or one before it
+    uint32_t dense_count;
+    alignas(4096) Part parts[kPartsOfLeaf + 1];
+    alignas(4096) Number granules[GiB / kGranule];  // of dense MiBs
+
+    Number& entry(Address address) { return entries[(address / MiB) % (GiB / MiB)]; }
+    Number& granule(Address address) { return granules[(address % GiB) / kGranule]; }
+    std::atomic<uint16_t>& part_index(Address address) {
+      return part_indexes[(address / kPartSize) % kPartsOfLeaf];
+    }
+    uint64_t part_count(uint64_t mib) const;
+    bool is_busy(uint64_t mib) const;
+    uint16_t take_part();
+    void give_part(uint16_t index);
+    void give_unused_parts(bool* keeps_some);
   };
 
-  Leaf* leaf(Address address) const {
+  [[gnu::always_inline]] Leaf* leaf(Address address) const {
     if (address >> kDirectoryEnd) [[unlikely]]
       return high_leaf(address);
     return directory_[address / GiB].load(std::memory_order_acquire);
   }
   bool is_prepared(Address address) const { return leaf(address) != nullptr; }
   Leaf* high_leaf(Address address) const;
-  Entry& entry(Address address) const {
-    return leaf(address)->entries[(address / MiB) % kLeafEntries];
-  }
-  static Parts* parts_of(uint64_t value) {
-    CACHALOT_ASSERT(1, (value & kHasParts) != 0);
-    return reinterpret_cast<Parts*>(value - kHasParts);
-  }
-  static std::atomic<Part*>& part(uint64_t value, Address address) {
-    return parts_of(value)->parts[(address / kPartSize) % (MiB / kPartSize)];
-  }
   void ensure_leaf(Address address);
-  static void mark(Entry& entry);
-  void add_part(std::atomic<Part*>& place);
-  void give_parts(Parts* parts);
-  template <class T>
-  T* take_from(StablePool<T>& pool);
-
-  // Stand where no block has begun yet: no number is in them.
-  static Part no_part;
-  static Parts no_parts;
+  template <class Visit>
+  void visit_leaves(Visit visit);
+  static void make_dense(Leaf& leaf, Number& entry);
+  static void add_part(Leaf& leaf, Address address);
 
   std::atomic<Leaf*>* directory_;
   Mutex growing_{LockRank::kAddressTable};
   mutable Mutex high_lock_{LockRank::kHighAddresses};
   std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
-  StablePool<Part> part_pool_;                // guarded by growing_
-  StablePool<Parts> parts_pool_;              // likewise
-  std::atomic<uint64_t> bytes_{0};
+  bool has_leaves_ = false;                   // in the directory
 };
 
 }  // namespace cachalot

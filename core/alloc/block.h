@@ -42,10 +42,9 @@ struct Shelf;
 struct StreamUses;
 class PageTable;
 
-// What a hit does without, but in trees. Kept apart from the blocks (block_arena.h), so that hits
+// What a hit does without. Kept apart from the blocks (block_arena.h), so that hits
 // share the caches with nothing else, and where no call needs it its pages stay untouched.
 struct alignas(64) BlockDetail {
-  Block* parent;              // in the tree of a long bin (free_blocks.h); null: the root
   ContextId context;          // of the hand-out
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
                               // (P32)
@@ -76,7 +75,7 @@ struct alignas(64) Block {
   uint64_t requested;  // what was last asked of it; not cleared by a free (9.6)
   Block* prev;         // neighbours in the segment
   Block* next;
-  Block* left;  // neighbours in the free set, or children in a tree of it
+  Block* left;  // neighbours in a list of the free set
   Block* right;
   uint64_t home;  // where its segment is, with the flags in the low bits
 
@@ -111,7 +110,7 @@ static_assert(sizeof(Block) == 64);
 
 // Blocks lie in chunks (block_arena.h); the details of a chunk lie behind its blocks, in their
 // order.
-constexpr uint32_t kChunkBits = 12;
+constexpr uint32_t kChunkBits = 17;
 constexpr uint32_t kChunkBlocks = uint32_t{1} << kChunkBits;
 
 inline BlockDetail& Block::detail() {

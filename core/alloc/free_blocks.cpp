@@ -4,67 +4,25 @@
 #include <new>
 #include <utility>
 
+#include "alloc/block_arena.h"
 #include "base/pages.h"
 #include "base/units.h"
 
 namespace cachalot {
+
+struct FreeBlocks::ManyBins {
+  Bin bins[kBins];
+  BlockTree::Nodes nodes;
+};
+
 namespace {
 
-// The treap's priority: a scrambled address, so that no order of inserts makes a chain.
-uint32_t priority(const Block* block) {
-  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block) / sizeof(Block)) * 2654435761u;
-}
+constexpr unsigned kNumberBits = 32;  // of a segment, in a key; as many for a place in it
 
-// One tree of two, all of `left` before all of `right`.
-Block* join(Block* left, Block* right, Block* parent) {
-  Block* root = nullptr;
-  Block** place = &root;
-  while (left && right) {
-    const bool is_left = priority(left) > priority(right);
-    Block*& top = is_left ? left : right;
-    *place = top;
-    top->detail().parent = parent;
-    parent = top;
-    place = is_left ? &top->right : &top->left;
-    top = *place;
-  }
-  *place = left ? left : right;
-  if (*place) (*place)->detail().parent = parent;
-  return root;
-}
-
-// Of a tree; rightmost goes to the end of a list too.
-Block* leftmost(Block* block) {
-  while (block->left) block = block->left;
-  return block;
-}
-Block* rightmost(Block* block) {
-  while (block->right) block = block->right;
-  return block;
-}
-
-// null: the block is the last of its tree.
-Block* successor(const Block* block) {
-  if (block->right) return leftmost(block->right);
-  Block* parent = block->detail().parent;
-  for (; parent && parent->right == block; parent = parent->detail().parent) block = parent;
-  return parent;
-}
-
-// null: the block is the first of its tree.
-Block* predecessor(const Block* block) {
-  if (block->left) return rightmost(block->left);
-  Block* parent = block->detail().parent;
-  for (; parent && parent->left == block; parent = parent->detail().parent) block = parent;
-  return parent;
-}
-
-bool is_tree_sound(const Block* root) {
-  if (!root) return true;
-  for (const Block* child : {root->left, root->right}) {
-    if (child && (child->detail().parent != root || priority(child) > priority(root))) return false;
-  }
-  return is_tree_sound(root->left) && is_tree_sound(root->right);
+// The key of a block that comes before all others of this size and those that are larger, or with a
+// tie-break that of a block. What is above the smallest size of the bin is in the low bits of the size.
+uint64_t make_key(uint64_t size, unsigned shift, uint64_t tie) {
+  return size / 512 << (63 - shift) << 1 | tie >> shift;
 }
 
 }  // namespace
@@ -73,42 +31,41 @@ FreeBlocks::FreeBlocks(bool ties_by_segment_number)
     : ties_by_segment_number_(ties_by_segment_number) {}
 
 FreeBlocks::~FreeBlocks() {
-  if (!has_one_bin()) unmap_pages(bins_, kBins * sizeof(Bin));
+  if (has_one_bin()) return;
+  nodes().unmap();
+  unmap_pages(bins_, sizeof(ManyBins));
 }
 
+// ---- Walks
+
 Block* FreeBlocks::next(const Block* block) const {
-  const unsigned bin = place_of(block->size);
-  Block* const next = bins_[bin].root ? successor(block) : block->right;
-  return next ? next : first_from_bin(bin + 1);
+  const unsigned number = place_of(block->size);
+  Block* const next = next_in_bin(bins_[number], block);
+  return next ? next : first_from_bin(number + 1);
 }
 
 Block* FreeBlocks::previous(const Block* block) const {
-  const unsigned bin = place_of(block->size);
-  Block* const previous = bins_[bin].root ? predecessor(block) : block->left;
-  return previous ? previous : last_before_bin(bin);
+  const unsigned number = place_of(block->size);
+  Block* const previous = previous_in_bin(bins_[number], block);
+  return previous ? previous : last_before_bin(number);
 }
 
-// So many steps were taken through a bin.
-[[gnu::noinline]] void FreeBlocks::walked(Bin& bin, int steps) {
-  const bool had_one_bin = has_one_bin();
-  if (had_one_bin) make_bins();
-  if (steps >= kLongWalk && has_one_bin() == had_one_bin) grow_tree(bin);
+Block* FreeBlocks::next_in_bin(const Bin& bin, const Block* block) const {
+  if (bin.tree.empty()) return block->right;
+  return BlockArena::block_beside(block, bin.tree.first_at_least(*key_of(block) + 1));
 }
 
-void FreeBlocks::make_bins() {
-  Block* block = only_bin_.first;
-  if (only_bin_.root) return;
-  try {
-    bins_ = static_cast<Bin*>(map_zero_pages(kBins * sizeof(Bin)));
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-  mask_ = ~0u;
-  summary_ = words_[0] = 0;
-  while (block) insert(std::exchange(block, block->right));
+Block* FreeBlocks::previous_in_bin(const Bin& bin, const Block* block) const {
+  if (bin.tree.empty()) return block->left;
+  return BlockArena::block_beside(block, bin.tree.last_before(*key_of(block)));
 }
 
-Block* FreeBlocks::last_of(const Bin& bin) { return rightmost(bin.root ? bin.root : bin.first); }
+Block* FreeBlocks::last_of(const Bin& bin) {
+  if (!bin.tree.empty()) return BlockArena::block_beside(bin.first, bin.tree.last());
+  Block* block = bin.first;
+  while (block->right) block = block->right;
+  return block;
+}
 
 Block* FreeBlocks::last_before_bin(unsigned bin) const {
   const unsigned word = bin / 64;
@@ -120,81 +77,113 @@ Block* FreeBlocks::last_before_bin(unsigned bin) const {
   return last_of(bins_[last * 64 + log2_floor(words_[last])]);
 }
 
+// ---- Many bins
+
+// So many steps were taken through a bin.
+[[gnu::noinline]] void FreeBlocks::walked(Bin& bin, int steps) {
+  if (has_one_bin()) {
+    make_bins();
+  } else if (steps >= kLongWalk) {
+    make_tree(bin);
+  }
+}
+
+void FreeBlocks::make_bins() {
+  Block* block = only_bin_.first;
+  try {
+    bins_ = static_cast<Bin*>(map_zero_pages(sizeof(ManyBins)));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  mask_ = ~0u;
+  summary_ = words_[0] = 0;
+  while (block) insert(std::exchange(block, block->right));
+}
+
+BlockTree::Nodes& FreeBlocks::nodes() { return reinterpret_cast<ManyBins*>(bins_)->nodes; }
+
+// ---- Trees. pre: there are many bins.
+
+// Empty: its numbers are too large.
+std::optional<uint64_t> FreeBlocks::key_of(const Block* block) const {
+  const unsigned shift = shift_of(block->size);
+  if (!ties_by_segment_number_) return make_key(block->size, shift, block->address / 512);
+  const Segment& segment = *block->segment();
+  const auto number = static_cast<uint64_t>(segment.number);
+  if ((number | segment.size / 512) >> kNumberBits) [[unlikely]]
+    return std::nullopt;
+  const uint64_t place = (block->address - segment.address) / 512;
+  return make_key(block->size, shift, number << kNumberBits | place);
+}
+
 Block* FreeBlocks::first_in_tree(const Bin& bin, uint64_t size) {
-  Block* found = nullptr;
-  for (Block* b = bin.root; b;) {
-    const bool fits = b->size >= size;
-    if (fits) found = b;
-    b = fits ? b->left : b->right;
-  }
-  return found;
+  const uint64_t key = make_key(size, shift_of(size), 0);
+  return BlockArena::block_beside(bin.first, bin.tree.first_at_least(key));
 }
 
-void FreeBlocks::grow_tree(Bin& bin) {
-  for (Block *b = bin.first, *next = nullptr; b; b = next) {
-    next = b->right;
-    b->left = b->right = nullptr;
-    bin.root =
-        join(bin.root, b, nullptr);  // the list is in order, so each goes behind those before
-  }
-}
-
-// One way down: to where its priority puts the block, and on along the cut between what comes
-// before it and what comes after.
 void FreeBlocks::insert_into_tree(Bin& bin, Block* block) {
-  const uint32_t own = priority(block);
-  bool is_first = true;
-  Block* parent = nullptr;
-  Block** place = &bin.root;
-  while (*place && priority(*place) > own) {
-    parent = *place;
-    const bool is_after = before(parent, block);
-    if (is_after) is_first = false;
-    place = is_after ? &parent->right : &parent->left;
-  }
-  Block* rest = std::exchange(*place, block);
-  block->detail().parent = parent;
-  Block** open[2] = {&block->left, &block->right};  // where the next of each side goes
-  Block* above[2] = {block, block};
-  while (rest) {
-    const bool is_after = before(rest, block);
-    if (is_after) is_first = false;
-    const int side = is_after ? 0 : 1;
-    *open[side] = rest;
-    rest->detail().parent = std::exchange(above[side], rest);
-    open[side] = is_after ? &rest->right : &rest->left;
-    rest = *open[side];
-  }
-  *open[0] = *open[1] = nullptr;
-  if (is_first) bin.first = block;
+  using Insertion = BlockTree::Insertion;
+  const auto key = key_of(block);
+  const Insertion done = key ? bin.tree.insert(*key, block, nodes()) : Insertion::kNoMemory;
+  if (done == Insertion::kFirst) bin.first = block;
+  if (done != Insertion::kNoMemory) return;
+  make_list(bin);
+  insert_into_list(bin, block);
 }
 
 void FreeBlocks::remove_from_tree(Bin& bin, Block* block) {
-  if (bin.first == block) bin.first = successor(block);
-  Block* const parent = block->detail().parent;
-  Block*& place = !parent ? bin.root : parent->right == block ? parent->right : parent->left;
-  place = join(block->left, block->right, parent);
+  bin.tree.remove(*key_of(block), nodes());
+  if (bin.first != block) return;
+  bin.first = bin.tree.empty() ? nullptr : BlockArena::block_beside(block, bin.tree.first());
 }
+
+// Where this is not possible the list stays.
+void FreeBlocks::make_tree(Bin& bin) {
+  for (Block* block = bin.first; block; block = block->right) {
+    const auto key = key_of(block);
+    if (key && bin.tree.insert(*key, block, nodes()) != BlockTree::Insertion::kNoMemory) continue;
+    bin.tree.clear(nodes());
+    return;
+  }
+}
+
+void FreeBlocks::make_list(Bin& bin) {
+  Block* left = nullptr;
+  for (Block* block = bin.first; block; left = block, block = block->right) {
+    block->left = left;
+    block->right = next_in_bin(bin, block);
+  }
+  bin.tree.clear(nodes());
+}
+
+// ---- The auditor
 
 bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
   const unsigned bins = has_one_bin() ? 1 : kBins;
   for (unsigned number = 0; number < bins; number++) {
-    const Bin& bin = bins_[number];
     const bool bit = (words_[number / 64] >> (number % 64) & 1) != 0;
-    if (bit != (bin.first != nullptr)) return false;
-    if (bin.root && (bin.root->detail().parent || !is_tree_sound(bin.root))) return false;
-    if (bin.root && bin.first != leftmost(bin.root)) return false;
-    const Block* left = nullptr;
-    for (const Block* b = bin.first; b; left = b, b = bin.root ? successor(b) : b->right) {
-      if (!bin.root && b->left != left) return false;
-      if (place_of(b->size) != number || !b->is_free()) return false;
-      if (left && !before(left, b)) return false;
-      *bytes += b->size;
-      ++*count;
-    }
+    if (bit != (bins_[number].first != nullptr)) return false;
+    if (bit && !is_bin_consistent(number, count, bytes)) return false;
   }
   for (unsigned word = 0; word < (bins + 63) / 64; word++) {
     if (((summary_ >> word & 1) != 0) != (words_[word] != 0)) return false;
+  }
+  return true;
+}
+
+bool FreeBlocks::is_bin_consistent(unsigned number, uint64_t* count, uint64_t* bytes) const {
+  const Bin& bin = bins_[number];
+  const bool is_list = bin.tree.empty();
+  if (!is_list && !bin.tree.is_sound()) return false;
+  if (!is_list && BlockArena::number_of(bin.first) != bin.tree.first()) return false;
+  const Block* left = nullptr;
+  for (const Block* b = bin.first; b; left = b, b = next_in_bin(bin, b)) {
+    if (is_list && b->left != left) return false;
+    if (!is_list && bin.tree.first_at_least(*key_of(b)) != BlockArena::number_of(b)) return false;
+    if (place_of(b->size) != number || !b->is_free()) return false;
+    if (left && !before(left, b)) return false;
+    *bytes += b->size;
+    ++*count;
   }
   return true;
 }

@@ -8,20 +8,26 @@
 // Note [Bins]
 // Approach: 64 bins for each doubling of the size, a bit for each bin that holds something, in each
 // bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
-// next non-empty bin is the best fit. A list that was walked far becomes a tree (a treap; `left` and
-// `right` are the children, the parent is among the block's details) until the bin is empty.
+// next non-empty bin is the best fit. A list that was walked far becomes a tree of keys
+// (block_tree.h) until the bin is empty.
 //   A set that never held many blocks has one bin for all sizes, so that the set of a stream that is
 // hardly used takes few bytes. The first walk of more than a few steps makes the others. Where there is
-// no memory for them, one bin goes on to serve.
+// no memory for them, or for a tree, lists go on to serve.
+//   A key has the order of a bin in 64 bits: from the top down what the size is above the smallest of
+// the bin, then the tie-break, without the low bits in which blocks of one size cannot differ, because
+// each is larger. Segment numbers and places in segments have 32 bits each; beyond that (2^32 segments
+// were obtained, or one is larger than 2 TiB) a bin stays a list.
 // Invariants: a block is in the bin of its size; `first` is the first block of list or tree; a bit
-// is set exactly for a bin with blocks.
+// is set exactly for a bin with blocks; `left` and `right` lead through lists only.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "alloc/block.h"
+#include "alloc/block_tree.h"
 
 namespace cachalot {
 
@@ -59,8 +65,11 @@ class FreeBlocks {
 
   struct Bin {
     Block* first;
-    Block* root;  // of the tree; null: a list
+    BlockTree tree;  // empty: a list
   };
+  struct ManyBins;
+
+  static unsigned shift_of(uint64_t size);
   bool has_one_bin() const { return mask_ == 0; }
   unsigned place_of(uint64_t size) const { return bin_of(size) & mask_; }
   void walked(Bin& bin, int steps);
@@ -68,11 +77,20 @@ class FreeBlocks {
 
   Block* first_from_bin(unsigned bin) const;
   Block* last_before_bin(unsigned bin) const;
-  static Block* last_of(const Bin& bin);
-  static void grow_tree(Bin& bin);
-  void insert_into_tree(Bin& bin, Block* block);
-  static void remove_from_tree(Bin& bin, Block* block);
   static Block* first_in_tree(const Bin& bin, uint64_t size);
+  static Block* last_of(const Bin& bin);
+  Block* next_in_bin(const Bin& bin, const Block* block) const;
+  Block* previous_in_bin(const Bin& bin, const Block* block) const;
+  bool is_bin_consistent(unsigned number, uint64_t* count, uint64_t* bytes) const;
+
+  // Returns how many blocks it went past.
+  int insert_into_list(Bin& bin, Block* block);
+  void insert_into_tree(Bin& bin, Block* block);
+  void remove_from_tree(Bin& bin, Block* block);
+  void make_tree(Bin& bin);
+  void make_list(Bin& bin);
+  std::optional<uint64_t> key_of(const Block* block) const;
+  BlockTree::Nodes& nodes();
 
   Bin* bins_ = &only_bin_;
   unsigned mask_ = 0;  // of a bin's number; 0: there is one bin
@@ -82,13 +100,18 @@ class FreeBlocks {
   std::array<uint64_t, kWords> words_{};
 };
 
-// Larger sizes never have a smaller bin; at most 1/64 of the size is lost within one.
-inline unsigned FreeBlocks::bin_of(uint64_t size) {
+// By how many bits sizes differ, in granules of 512 bytes, that are of one bin.
+inline unsigned FreeBlocks::shift_of(uint64_t size) {
   const uint64_t granules = size / 512;
   const unsigned octave =
       63u - static_cast<unsigned>(__builtin_clzll(granules | (1u << kStepBits)));
-  const unsigned shift = octave - kStepBits;
-  return (shift << kStepBits) + static_cast<unsigned>(granules >> shift);
+  return octave - kStepBits;
+}
+
+// Larger sizes never have a smaller bin; at most 1/64 of the size is lost within one.
+inline unsigned FreeBlocks::bin_of(uint64_t size) {
+  const unsigned shift = shift_of(size);
+  return (shift << kStepBits) + static_cast<unsigned>(size / 512 >> shift);
 }
 
 [[gnu::always_inline]] inline Block* FreeBlocks::first_from_bin(unsigned bin) const {
@@ -110,11 +133,7 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   return a->address < b->address;
 }
 
-[[gnu::always_inline]] inline void FreeBlocks::insert(Block* block) {
-  const unsigned number = place_of(block->size);
-  Bin& bin = bins_[number];
-  if (bin.root) [[unlikely]]
-    return insert_into_tree(bin, block);
+[[gnu::always_inline]] inline int FreeBlocks::insert_into_list(Bin& bin, Block* block) {
   Block* left = nullptr;
   Block** place = &bin.first;
   int steps = 0;
@@ -127,6 +146,15 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   block->left = left;
   block->right = right;
   if (right) right->left = block;
+  return steps;
+}
+
+[[gnu::always_inline]] inline void FreeBlocks::insert(Block* block) {
+  const unsigned number = place_of(block->size);
+  Bin& bin = bins_[number];
+  if (!bin.tree.empty()) [[unlikely]]
+    return insert_into_tree(bin, block);
+  const int steps = insert_into_list(bin, block);
   words_[number / 64] |= uint64_t{1} << (number % 64);
   summary_ |= uint64_t{1} << (number / 64);
   if (steps >= kShortWalk) [[unlikely]]
@@ -136,7 +164,7 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
 [[gnu::always_inline]] inline void FreeBlocks::remove(Block* block) {
   const unsigned number = place_of(block->size);
   Bin& bin = bins_[number];
-  if (bin.root) [[unlikely]] {
+  if (!bin.tree.empty()) [[unlikely]] {
     remove_from_tree(bin, block);
   } else {
     if (block->right) block->right->left = block->left;
@@ -157,7 +185,7 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
   Bin& bin = bins_[number];
   Block* block = bin.first;
   if (block && block->size < size) [[unlikely]] {
-    if (bin.root) {
+    if (!bin.tree.empty()) {
       block = first_in_tree(bin, size);
     } else {
       int steps = 0;

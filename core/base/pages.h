@@ -41,6 +41,19 @@ inline void drop_pages(void* memory, size_t bytes) {
   madvise(begin + before, (bytes - before) & ~(page - 1), MADV_DONTNEED);
 }
 
+// Advice: small pages where little of a range may ever be touched, huge ones (2 MiB) where all of it
+// is, so that the processor finds them faster.
+inline void prefer_small_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_NOHUGEPAGE
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+#endif
+}
+inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+}
+
 inline void unmap_pages(void* memory, size_t bytes) { munmap(memory, bytes); }
 
 }  // namespace cachalot

@@ -5,10 +5,13 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
+#include "process_memory.h"
 
 namespace cachalot {
 namespace {
@@ -24,7 +27,6 @@ void set(AddressTable& table, Address address, uint32_t number) {
 
 TEST(AddressTable, KnowsNothingAtFirst) {
   const AddressTable table;
-  EXPECT_EQ(table.bytes(), 0u);
   for (const Address address : {Address{0}, Address{512}, kBase, kDirectoryEnd, UINT64_MAX}) {
     EXPECT_EQ(table.find(address), 0u);
   }
@@ -100,30 +102,110 @@ TEST(AddressTable, TakesAddressesAbove47Bits) {
   EXPECT_EQ(table.find(kDirectoryEnd + 1024), 0u);
 }
 
-TEST(AddressTable, TakesMemoryForWhatIsUsedOnly) {
-  AddressTable table;
-  table.prepare(kBase, GiB, false);
-  const uint64_t one_leaf = table.bytes();
-  EXPECT_LE(one_leaf, 16 * KiB);
-  for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) table.prepare(at, 2 * MiB, true);
-  EXPECT_LE(table.bytes() - one_leaf, 192 * KiB) << "256 bytes a segment";
-  for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) set(table, at, 1);
-  EXPECT_LE(table.bytes() - one_leaf, 512 * KiB) << "768 bytes a segment";
+// A block begins in each 64 KiB, up to the end of a range that is prepared.
+void use_all(AddressTable& table, Address begin, uint64_t size) {
+  for (Address at = begin; at < begin + size; at += 64 * KiB) set(table, at, 7);
 }
 
-TEST(AddressTable, UsesTheMemoryOfReleasedRangesAgain) {
-  AddressTable table;
-  uint64_t bytes = 0;
-  for (int round = 0; round < 100; round++) {
-    const Address begin = kBase + static_cast<Address>(round) * 2 * MiB;
-    table.prepare(begin, 2 * MiB, true);
-    for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) set(table, at, 7);
-    table.release(begin, 2 * MiB);
-    for (Address at = begin; at < begin + 2 * MiB; at += 32 * KiB) ASSERT_EQ(table.find(at), 0u);
-    if (round == 0) bytes = table.bytes();
-    ASSERT_EQ(table.bytes(), bytes);
-    table.shrink();
+// What a step takes of the system's memory.
+template <class Step>
+int64_t bytes_taken(Step step) {
+  const uint64_t before = anonymous_bytes();
+  step();
+  return static_cast<int64_t>(anonymous_bytes() - before);
+}
+
+class MemoryOfAddressTable : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (CACHALOT_HEAP_IS_SANITIZED) GTEST_SKIP() << "a sanitizer has memory of its own";
+    table_ = std::make_unique<AddressTable>();
+    table_->prepare(kBase - GiB, 2 * MiB, true);  // what the first call takes once
+    set(*table_, kBase - GiB, 1);
+    anonymous_bytes();
   }
+
+  static constexpr int64_t kNoise = 32 * KiB;
+  std::unique_ptr<AddressTable> table_;
+};
+
+TEST_F(MemoryOfAddressTable, IsLittleForBlocksThatAreLarge) {
+  const auto use = [&] {
+    table_->prepare(kBase, GiB, false);
+    for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) set(*table_, at, 1);
+  };
+  EXPECT_LE(bytes_taken(use), 8 * KiB + kNoise) << "8 bytes a MiB";
+}
+
+TEST_F(MemoryOfAddressTable, IsLittleForSegmentsThatAreHardlyUsed) {
+  const auto prepare = [&] {
+    for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) table_->prepare(at, 2 * MiB, true);
+  };
+  EXPECT_LE(bytes_taken(prepare), 8 * KiB + kNoise) << "16 bytes a segment";
+  const auto use = [&] {
+    for (Address at = kBase; at < kBase + GiB; at += 2 * MiB) set(*table_, at, 1);
+  };
+  EXPECT_LE(bytes_taken(use), 512 * (512 + 64) + kNoise) << "576 bytes a segment";
+}
+
+TEST_F(MemoryOfAddressTable, IsTheGranulesOfSegmentsThatAreFull) {
+  table_->prepare(kBase, GiB, true);
+  const int64_t taken = bytes_taken([&] { use_all(*table_, kBase, GiB); });
+  EXPECT_GE(taken, int64_t{GiB} / 512 * 4);
+  EXPECT_LE(taken, int64_t{GiB} / 512 * 4 + kNoise);
+}
+
+// Where its neighbour is full, each half of a MiB has a page.
+TEST_F(MemoryOfAddressTable, IsAPageOfASegmentThatIsHardlyUsedBesideAFullOne) {
+  for (Address at = kBase; at < kBase + GiB; at += 4 * MiB) {
+    table_->prepare(at, 4 * MiB, true);
+    use_all(*table_, at, MiB);
+  }
+  const auto use = [&] {
+    for (Address at = kBase; at < kBase + GiB; at += 4 * MiB) set(*table_, at + MiB, 1);
+  };
+  EXPECT_LE(bytes_taken(use), 256 * 4096 + kNoise);
+}
+
+TEST_F(MemoryOfAddressTable, ServesOtherAddressesWhenARangeIsReleased) {
+  int64_t taken = 0;
+  for (int round = 0; round < 100; round++) {
+    const Address begin = kBase + static_cast<Address>(round) * 4 * MiB;
+    taken += bytes_taken([&] {
+      table_->prepare(begin, 4 * MiB, true);
+      use_all(*table_, begin, 4 * MiB);
+      table_->release(begin, 4 * MiB);
+      if (round % 2 == 0) table_->shrink();
+    });
+    for (Address at = begin; at < begin + 4 * MiB; at += 32 * KiB) ASSERT_EQ(table_->find(at), 0u);
+  }
+  EXPECT_LE(taken, 64 * KiB + kNoise);
+}
+
+TEST_F(MemoryOfAddressTable, GoesBackToTheSystem) {
+  const auto use = [&] {
+    for (uint64_t i = 0; i < 256; i++) {
+      table_->prepare(kBase + i * 4 * MiB, 2 * MiB, true);
+      use_all(*table_, kBase + i * 4 * MiB, 2 * MiB);
+    }
+  };
+  const auto give_back = [&] {
+    for (uint64_t i = 0; i < 256; i++) table_->release(kBase + i * 4 * MiB, 2 * MiB);
+    table_->shrink();
+  };
+  EXPECT_GE(bytes_taken(use), int64_t{512 * MiB} / 512 * 4);
+  EXPECT_LE(bytes_taken(give_back), -(int64_t{512 * MiB} / 512 * 4) + 64 * KiB + kNoise);
+}
+
+TEST(AddressTable, KnowsNothingOfWhatWasInAPartBefore) {
+  AddressTable table;
+  table.prepare(kBase, 2 * MiB, true);
+  for (Address at = kBase; at < kBase + 64 * KiB; at += 512) set(table, at, 7);
+  table.release(kBase, 2 * MiB);
+  const Address other = kBase + 8 * MiB;
+  table.prepare(other, 2 * MiB, true);
+  set(table, other, 8);
+  for (Address at = other + 512; at < other + 64 * KiB; at += 512) ASSERT_EQ(table.find(at), 0u);
 }
 
 TEST(AddressTable, KeepsWhatNeighboursOfAReleasedRangeHave) {
@@ -135,6 +217,26 @@ TEST(AddressTable, KeepsWhatNeighboursOfAReleasedRangeHave) {
   set(table, middle, 2);
   table.release(kBase, middle - kBase);
   EXPECT_EQ(table.find(middle), 2u);
+}
+
+// A MiB beside one with many parts has all of its numbers side by side.
+TEST(AddressTable, FindsBlocksInAllOfARangeThatIsFull) {
+  AddressTable table;
+  constexpr uint64_t kSize = 5 * MiB;
+  for (const Address begin : {kBase, kBase + GiB - 2 * MiB}) {  // and over the border of a GiB
+    table.prepare(begin, kSize, true);
+    uint32_t number = 0;
+    for (Address at = begin; at < begin + kSize; at += 8 * KiB) set(table, at, ++number);
+    for (Address at = begin + kSize; at > begin; at -= 8 * KiB)
+      ASSERT_EQ(table.find(at - 8 * KiB), number--);
+    EXPECT_EQ(table.find(begin + 3 * MiB + 512), 0u);
+    EXPECT_TRUE(table.place(begin + 3 * MiB + 512).has_room());
+    table.release(begin, kSize);
+    for (Address at = begin; at < begin + kSize; at += 8 * KiB) ASSERT_EQ(table.find(at), 0u);
+    table.prepare(begin, kSize, false);
+    set(table, begin + 3 * MiB, 9);
+    EXPECT_EQ(table.find(begin + 3 * MiB), 9u) << "now of a large segment";
+  }
 }
 
 // A place for the number, in a slot where nothing began yet, is asked for before it is needed.
@@ -184,17 +286,17 @@ TEST(AddressTable, IsLikeAMapForSegmentsOfAnyKindAndPlace) {
   for (const auto& [address, block] : expected) ASSERT_EQ(table.find(address), block);
 }
 
-TEST(AddressTable, IsReadByThreadsWhileItGrows) {
-  AddressTable table;
+// Threads look for what the calling one enters.
+template <class AddressOf, class Prepare>
+void expect_found_by_threads(AddressTable& table, uint64_t count, AddressOf address_of,
+                             Prepare prepare) {
   std::atomic<uint64_t> published{0};
-  constexpr uint64_t kSegments = 200;
-  const auto address_of = [](uint64_t i) { return kBase + i * (37 * MiB + 512); };
   std::vector<std::thread> readers;
   std::atomic<uint64_t> wrong{0};
   for (int i = 0; i < 3; i++) {
     readers.emplace_back([&] {
       uint64_t seen = 0;
-      while (seen < kSegments) {
+      while (seen < count) {
         seen = published.load(std::memory_order_acquire);
         for (uint64_t n = 0; n < seen; n++) {
           if (table.find(address_of(n)) != n + 1) wrong++;
@@ -205,13 +307,27 @@ TEST(AddressTable, IsReadByThreadsWhileItGrows) {
       }
     });
   }
-  for (uint64_t n = 0; n < kSegments; n++) {
-    table.prepare(address_of(n), 2 * MiB, n % 2 == 0);
+  for (uint64_t n = 0; n < count; n++) {
+    prepare(n);
     set(table, address_of(n), static_cast<uint32_t>(n + 1));
     published.store(n + 1, std::memory_order_release);
   }
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong, 0u);
+}
+
+TEST(AddressTable, IsReadByThreadsWhileItGrows) {
+  AddressTable table;
+  const auto address_of = [](uint64_t i) { return kBase + i * (37 * MiB + 512); };
+  expect_found_by_threads(table, 200, address_of,
+                          [&](uint64_t n) { table.prepare(address_of(n), 2 * MiB, n % 2 == 0); });
+}
+
+TEST(AddressTable, IsReadByThreadsWhileARangeFills) {
+  AddressTable table;
+  const auto address_of = [](uint64_t i) { return kBase + i * 12 * KiB; };
+  table.prepare(kBase, 8 * MiB, true);
+  expect_found_by_threads(table, 8 * MiB / (12 * KiB), address_of, [](uint64_t) {});
 }
 
 }  // namespace

@@ -2,16 +2,14 @@
 // How much ordinary memory the allocator keeps for each live block.
 //
 // Counted is what the process takes from the system between an empty allocator and one with a
-// million live blocks: its private pages, as the kernel counts them. That is all there is: block
+// million live blocks: its anonymous pages, as the kernel counts them. That is all there is: block
 // objects, address tables, segments, free sets, what the heap adds to them, and the pages of tables
 // that are touched only in part. The driver keeps nothing of a segment, and the addresses are held
 // in memory that was touched before.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <functional>
 #include <iomanip>
 #include <memory>
@@ -22,6 +20,7 @@
 #include "../test_seed.h"
 #include "alloc/allocator.h"
 #include "device/sim_driver.h"
+#include "process_memory.h"
 
 namespace cachalot {
 namespace {
@@ -42,18 +41,6 @@ class ForgetfulDriver final : public SimDriver {
   Address next_ = 0x700000000000;
 };
 
-// Bytes of private memory that are really there.
-uint64_t private_bytes() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  uint64_t kilobytes = 0;
-  for (std::string line; std::getline(rollup, line);) {
-    if (line.rfind("Private_", 0) == 0) {
-      kilobytes += std::stoull(line.substr(line.find(':') + 1));
-    }
-  }
-  return kilobytes * KiB;
-}
-
 struct Load {
   const char* name;
   size_t blocks;
@@ -73,10 +60,10 @@ Cost measure(const Load& load) {
   std::vector<uint64_t> sizes(load.blocks);
   for (uint64_t& size : sizes) size = load.size(random);
   malloc_trim(0);
-  const uint64_t before = private_bytes();
+  const uint64_t before = anonymous_bytes();
   Allocator allocator(options);
   for (const uint64_t size : sizes) allocator.allocate(size, 0, 0);
-  const uint64_t taken = private_bytes() - before;
+  const uint64_t taken = anonymous_bytes() - before;
   const auto allocated = static_cast<double>(allocator.stats(0).allocated_bytes.all.current);
   EXPECT_EQ(allocator.live_blocks(), load.blocks);
   EXPECT_EQ(allocator.check(), "");
@@ -138,9 +125,9 @@ TEST(Bookkeeping, TakesNothingForStreamsWhoseRequestsTheDriverRefused) {
       EXPECT_THROW(allocator.allocate(512, 0, stream), Error);
   };
   refuse(0, 1000);
-  const uint64_t before = private_bytes();
+  const uint64_t before = anonymous_bytes();
   refuse(1000, 50000);
-  EXPECT_LE(private_bytes(), before + MiB);
+  EXPECT_LE(anonymous_bytes(), before + MiB);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,36 +14,57 @@
 #include <utility>
 #include <vector>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
 #include "alloc/block_arena.h"
 #include "alloc/page_table.h"
 #include "base/units.h"
+#include "process_memory.h"
 
 namespace cachalot {
 namespace {
 
-// Free blocks that belong to a few segments, whose numbers do not grow with their addresses.
+// Free blocks that belong to a few segments, whose numbers do not grow with their addresses. As in an
+// allocator, blocks of one size do not overlap, where that is possible.
 class Blocks {
  public:
   Blocks() {
-    for (int i = 0; i < 8; i++) segments_[i].number = i * 5 % 8;
+    for (size_t i = 0; i < std::size(segments_); i++) {
+      segments_[i].number = static_cast<int64_t>(i * 5 % 8);
+      segments_[i].address = (i + 1) * kSegmentSize;
+      segments_[i].size = kSegmentSize;
+    }
+    huge_.number = 20;
+    huge_.size = uint64_t{1} << 63;
   }
 
-  // Each has an address of its own.
   Block* make(uint64_t size, Random& random) {
+    return make_in(size <= kSegmentSize / 256 ? random.pick(segments_) : huge_, size, random);
+  }
+  Block* make_in(Segment& segment, uint64_t size, Random& random) {
     if (!spare_) spare_ = arena_.add(reinterpret_cast<Shard*>(64), 1000);  // never looked at
     Block* block = std::exchange(spare_, spare_->right);
-    block->address = (random.bits() >> 17) * 512 * 4096 + made_++ % 4096 * 512;
     block->size = size;
-    block->set_home(&segments_[random.below(8)], 0);
+    do {
+      block->address =
+          segment.address + (&segment == &huge_
+                                 ? taken_.size() * 512
+                                 : random.below(std::min(kSegmentSize / size, kPlaces)) * size);
+    } while (!taken_.insert({size, block->address}).second);
+    block->set_home(&segment, 0);
     return block;
   }
+  Segment& segment(size_t number) { return segments_[number]; }
 
  private:
+  static constexpr uint64_t kSegmentSize = uint64_t{1} << 40;
+  static constexpr uint64_t kPlaces = 2000;  // for each size, so that they are close together
+
   Segment segments_[8];
+  Segment huge_;
+  std::set<std::pair<uint64_t, Address>> taken_;
   BlockArena arena_;
   Block* spare_ = nullptr;
-  uint64_t made_ = 0;
 };
 
 struct Order {
@@ -68,6 +91,16 @@ class Sets {
     blocks_.remove(block);
     expected_.erase(block);
     bytes_ -= block->size;
+  }
+  void insert_without_memory(const std::vector<Block*>& blocks) {
+    {
+      const NoNewMemory none;
+      for (Block* block : blocks) blocks_.insert(block);
+    }
+    for (Block* block : blocks) {
+      expected_.insert(block);
+      bytes_ += block->size;
+    }
   }
   bool contains(Block* block) const { return expected_.count(block) != 0; }
   size_t size() const { return expected_.size(); }
@@ -253,11 +286,79 @@ TEST(FreeBlocks, CanBeRemovedOnAWalkInEitherDirection) {
   }
 }
 
+// Where keys cannot say which block comes first, or no memory can be had.
+class ListInPlaceOfATree : public testing::Test {
+ protected:
+  std::vector<Block*> make(size_t count, Segment* segment = nullptr) {
+    std::vector<Block*> blocks;
+    for (size_t i = 0; i < count; i++) {
+      const uint64_t size = GiB + 512 * random_.below(8);
+      blocks.push_back(segment ? source_.make_in(*segment, size, random_)
+                               : source_.make(size, random_));
+    }
+    return blocks;
+  }
+  void expect_equal() {
+    sets_.expect_equal_ends();
+    sets_.expect_consistent();
+    sets_.expect_equal_walk();
+    for (int i = 0; i < 100; i++) sets_.expect_equal_lookup(GiB + 512 * random_.below(16));
+  }
+  // To blocks in a tree come others that it cannot take, and all go.
+  void expect_serves_when_these_come(const std::vector<Block*>& others) {
+    const std::vector<Block*> usual = make(300);
+    for (Block* block : usual) sets_.insert(block);
+    expect_equal();
+    for (Block* block : others) sets_.insert(block);
+    expect_equal();
+    for (Block* block : usual) sets_.remove(block);
+    expect_equal();
+    for (Block* block : others) sets_.remove(block);
+    expect_equal();
+  }
+
+  Random random_{test_seed()};
+  Blocks source_;
+  Sets sets_{true};
+};
+
+TEST_F(ListInPlaceOfATree, ServesBlocksOfASegmentWhoseNumberHasMoreThan32Bits) {
+  Segment late;
+  late.number = (int64_t{1} << 32) + 1;  // its low bits are those of another one
+  late.address = source_.segment(0).address;
+  late.size = source_.segment(0).size;
+  expect_serves_when_these_come(make(200, &late));
+}
+
+TEST_F(ListInPlaceOfATree, ServesBlocksOfASegmentOfMoreThan2TiB) {
+  Segment large;
+  large.number = 1;
+  large.address = Address{1} << 50;
+  large.size = uint64_t{4} << 40;
+  std::vector<Block*> blocks = make(200, &large);
+  for (Block* block : blocks) block->address += random_.one_in(2) ? uint64_t{2} << 40 : 0;
+  expect_serves_when_these_come(blocks);
+}
+
+TEST_F(ListInPlaceOfATree, ServesWhereThereIsNoMemory) {
+  if (CACHALOT_HEAP_IS_SANITIZED) GTEST_SKIP() << "a sanitizer has memory of its own";
+  sets_.insert_without_memory(make(100));  // not for bins
+  expect_equal();
+  for (Block* block : make(20)) sets_.insert(block);  // bins are made, and a tree
+  expect_equal();
+  sets_.insert_without_memory(make(4000));  // more than the tree has nodes for
+  expect_equal();
+  for (Block* block : make(20)) sets_.insert(block);  // a tree again
+  expect_equal();
+}
+
 // ---- is_consistent notices what is broken
+
+constexpr size_t kInAList = 6;
+constexpr size_t kInATree = 100;
 
 class BrokenFreeBlocks : public testing::TestWithParam<size_t> {
  protected:
-  // From the second parameter on the bin has a tree.
   void SetUp() override {
     Random random(1);
     for (size_t i = 0; i < GetParam(); i++) {
@@ -276,6 +377,9 @@ class BrokenFreeBlocks : public testing::TestWithParam<size_t> {
   FreeBlocks set_{false};
   std::vector<Block*> blocks_;
 };
+
+class BrokenList : public BrokenFreeBlocks {};
+class BrokenTree : public BrokenFreeBlocks {};
 
 TEST_P(BrokenFreeBlocks, AreNoticedWhereASizeIsOfAnotherBin) {
   blocks_[1]->size = 2 * GiB;
@@ -296,7 +400,12 @@ TEST_P(BrokenFreeBlocks, AreNoticedWhereABlockIsInUse) {
   EXPECT_TRUE(is_consistent());
 }
 
-TEST_P(BrokenFreeBlocks, AreNoticedWhereALinkLeadsElsewhere) {
+TEST_P(BrokenTree, IsNoticedWhereAnAddressIsNotThatOfTheKey) {
+  blocks_[1]->address += blocks_[1]->size;
+  EXPECT_FALSE(is_consistent());
+}
+
+TEST_P(BrokenList, IsNoticedWhereALinkLeadsElsewhere) {
   for (Block* Block::*const link : {&Block::left, &Block::right}) {
     for (Block* block : blocks_) {
       Block* const elsewhere = block->*link ? nullptr : blocks_[0];
@@ -308,7 +417,9 @@ TEST_P(BrokenFreeBlocks, AreNoticedWhereALinkLeadsElsewhere) {
   EXPECT_TRUE(is_consistent());
 }
 
-INSTANTIATE_TEST_SUITE_P(ListAndTree, BrokenFreeBlocks, testing::Values(size_t{6}, size_t{100}));
+INSTANTIATE_TEST_SUITE_P(FreeBlocks, BrokenList, testing::Values(kInAList));
+INSTANTIATE_TEST_SUITE_P(FreeBlocks, BrokenTree, testing::Values(kInATree));
+INSTANTIATE_TEST_SUITE_P(ListAndTree, BrokenFreeBlocks, testing::Values(kInAList, kInATree));
 
 }  // namespace
 }  // namespace cachalot

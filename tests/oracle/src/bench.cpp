@@ -4,7 +4,8 @@
 // Usage: bench LIBRARY:ALLOC:FREE [LIBRARY:ALLOC:FREE ...]      (name the reference first)
 // Each figure is the median of rounds taken in turn (A B A B ...), in ns an alloc+free pair, or
 // million pairs a second for threads; the ratio is reference over candidate (for threads, candidate
-// over reference): above 1 the candidate is ahead. ROUNDS (7) sets the number of rounds.
+// over reference): above 1 the candidate is ahead. ROUNDS (7) sets the number of rounds, ROWS takes
+// only the rows whose names contain it.
 #include <dlfcn.h>
 #include <sys/types.h>
 
@@ -79,6 +80,8 @@ size_t server_size(Random& random) {
   return (size_t{1} << 20) * (8 + random() % 56);
 }
 
+size_t size_to_100_kib(Random& random) { return 1 + random() % (100u << 10); }
+
 double nanoseconds_each(Clock::time_point start, double count) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count() / count;
 }
@@ -121,6 +124,28 @@ double window(const Plugin& plugin, uint32_t live, int pairs) {
   const auto start = Clock::now();
   run_window(plugin, nullptr, live, pairs, 7);
   return nanoseconds_each(start, pairs);
+}
+
+// As `window`, but with so many blocks that the processor's caches do not hold the bookkeeping; the
+// clock starts when all of them are there and half of them have been replaced.
+double many_live(const Plugin& plugin, uint32_t live, int pairs) {
+  Random random(11);
+  std::vector<Block> blocks;
+  for (uint32_t i = 0; i < live; i++)
+    blocks.push_back(plugin.allocate(size_to_100_kib(random), nullptr));
+  const auto replace = [&](int count) {
+    for (int i = 0; i < count; i++) {
+      Block& block = blocks[random() % live];
+      plugin.free(block, nullptr);
+      block = plugin.allocate(size_to_100_kib(random), nullptr);
+    }
+  };
+  replace(static_cast<int>(live / 2));
+  const auto start = Clock::now();
+  replace(pairs);
+  const double figure = nanoseconds_each(start, pairs);
+  for (const Block& block : blocks) plugin.free(block, nullptr);
+  return figure;
 }
 
 double threads(const Plugin& plugin, int count, int pairs) {
@@ -238,6 +263,8 @@ std::vector<Load> make_loads() {
   add("window 64", false, [](const Plugin& p) { return window(p, 64, 200000); });
   add("window 1024", false, [](const Plugin& p) { return window(p, 1024, 200000); });
   add("window 8192", false, [](const Plugin& p) { return window(p, 8192, 100000); });
+  add("30,000 live", false, [](const Plugin& p) { return many_live(p, 30000, 200000); });
+  add("300,000 live", false, [](const Plugin& p) { return many_live(p, 300000, 300000); });
   add_threads(" threads, plenty");
   const int most = thread_counts().back();
   add(std::to_string(most) + " threads, growth", true,
@@ -307,5 +334,9 @@ int main(int argc, char** argv) {
   printf("%-20s", "");
   for (const Plugin& plugin : plugins) printf("%26s", plugin.name().c_str());
   printf("   ratio\n");
-  for (const Load& load : make_loads()) print_row(load, measure(load, plugins, rounds));
+  const char* rows = getenv("ROWS");
+  for (const Load& load : make_loads()) {
+    if (!rows || load.name.find(rows) != std::string::npos)
+      print_row(load, measure(load, plugins, rounds));
+  }
 }
