@@ -77,6 +77,7 @@ struct BlockPool {
   // The shelf of a stream; null: nothing was ever obtained for it.
   Shelf* find(Stream stream) {
     const auto found = shelves.find(stream);
+    CACHALOT_ASSERT(1, found == shelves.end() || found->second.pool == this);
     return found == shelves.end() ? nullptr : &found->second;
   }
 

@@ -155,6 +155,7 @@ CodeRange own_code() {
   const auto count = static_cast<size_t>(backtrace(frames.data(), static_cast<int>(frames.size())));
   size_t first = count > 0 ? 1 : 0;  // this function
   while (first < count && own.contains(reinterpret_cast<uintptr_t>(frames[first]))) ++first;
+  CACHALOT_ASSERT(1, first <= count && count <= frames.size());
   return Stack(frames.begin() + first, frames.begin() + count);
 }
 

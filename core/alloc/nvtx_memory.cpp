@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/assert.h"
+
 namespace cachalot {
 namespace {
 
@@ -30,6 +32,7 @@ class Announcements final : public NvtxMemory {
   }
 
   void add_heap(Address address, uint64_t size) override {
+    CACHALOT_ASSERT(1, size > 0 && !is_in_heap(address));
     if (!domain_) domain_ = nvtxDomainCreateA("cachalot");
     const auto heap = heaps_.insert_or_assign(address, Heap{size, nullptr}).first;
     const nvtxMemVirtualRangeDesc_t range = {size, pointer(address)};

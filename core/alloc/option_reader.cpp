@@ -10,6 +10,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -46,10 +47,13 @@ std::vector<std::string> split_options(std::string_view text) {
     }
   }
   end_word();
+  CACHALOT_ASSERT(2, std::none_of(tokens.begin(), tokens.end(),
+                                  [](const std::string& token) { return token.empty(); }));
   return tokens;
 }
 
 uint64_t parse_integer(const std::string& token) {
+  CACHALOT_ASSERT(1, !token.empty());
   const bool has_sign = token[0] == '-' || token[0] == '+';
   uint64_t number = 0;
   const char* end = token.data() + token.size();
@@ -66,6 +70,7 @@ double parse_fraction(const std::string& token) {
   errno = 0;
   const double number = strtod_l(token.c_str(), &end, locale.get());
   if (end == token.c_str() || errno == ERANGE) throw_invalid_argument("stod");
+  CACHALOT_ASSERT(1, end <= token.c_str() + token.size());
   return number;
 }
 

@@ -15,6 +15,7 @@ namespace cachalot {
 // everything else accumulates into words.
 std::vector<std::string> split_options(std::string_view text);
 
+// pre: a token of split_options().
 // Digits at the front of a token; what follows them is ignored, a minus negates modulo 2^64. Throws
 // Error(kInvalidArgument).
 uint64_t parse_integer(const std::string& token);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "alloc/option_checks.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -78,6 +79,7 @@ class RoundupList {
  private:
   void set(uint64_t begin_mb, uint64_t divisions) {
     check_interval(begin_mb);
+    CACHALOT_ASSERT(1, last_ < slots_.size());
     last_ = std::min<size_t>(log2_floor(begin_mb), slots_.size() - 1);
     slots_[last_] = divisions;
     // The first interval of a list serves all smaller sizes too.
@@ -114,6 +116,7 @@ void read_roundup_power2_divisions(OptionReader& reader, const OptionTarget& tar
 
 // "0.5" is a fraction, "40G" are GiB. Nothing but a number may stand there (R34).
 std::optional<Reserve> parse_reserve(std::string text) {
+  CACHALOT_ASSERT(1, !text.empty());
   Reserve reserve;
   reserve.is_fraction = text.back() != 'G' && text.back() != 'g';
   if (!reserve.is_fraction) text.pop_back();
@@ -228,6 +231,11 @@ constexpr Option kOptions[] = {
 };
 
 }  // namespace
+
+static_assert(std::all_of(std::begin(kOptions), std::end(kOptions), [](const Option& option) {
+  const auto has_same_key = [&](const Option& other) { return other.key == option.key; };
+  return std::count_if(std::begin(kOptions), std::end(kOptions), has_same_key) == 1;
+}));
 
 std::span<const Option> option_table() { return kOptions; }
 

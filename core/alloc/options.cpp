@@ -14,6 +14,7 @@
 
 #include "alloc/option_checks.h"
 #include "alloc/option_table.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -68,6 +69,8 @@ void OptionPass::apply_generic() {
   if (!keeps_unnamed_) reset();
   apply_large_segment_size();
   apply(OptionPart::kGeneric);
+  CACHALOT_ASSERT(1, target_.settings.large_segment_size > kMinLargeAlloc &&
+                         target_.settings.large_segment_size % MiB == 0);
   warn_of_pinned_limits();
 }
 

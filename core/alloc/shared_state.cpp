@@ -31,6 +31,7 @@ uint64_t bytes_of(const Reserve& reserve, uint64_t total) {
 }  // namespace
 
 HandleType HandleTypes::for_device(int device) {
+  CACHALOT_ASSERT(1, device >= 0 && device < driver_.device_count());
   if (!shareable_) return HandleType::kNone;
   std::lock_guard guard(lock_);
   auto found = has_fabric_.find(device);

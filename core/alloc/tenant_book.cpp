@@ -144,6 +144,7 @@ TenantTerms TenantBook::terms(Slot slot) const {
 }
 
 std::optional<TenantRefusal> TenantBook::book(Slot slot, uint64_t bytes) {
+  CACHALOT_ASSERT(1, bytes > 0);
   const BookGuard guard(lock_);
   const Row& own = row(slot);
   const uint64_t had = own.has_with_booked();
@@ -176,6 +177,7 @@ void TenantBook::unbook(Slot slot, uint64_t bytes) {
 }
 
 void TenantBook::count(Slot slot, uint64_t bytes, uint64_t requested) {
+  CACHALOT_ASSERT(1, requested <= bytes);
   const BookGuard guard(lock_);
   change(slot, [&](Row& row) {
     row.use.allocation.increase(1);

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "device/address_range.h"
 #include "device/driver_error.h"
@@ -40,6 +41,11 @@ void UncachedBlocks::keep(Address address, const Request& request) {
     throw;
   }
   if (!is_new) refuse("another live block begins there");
+  set_count();
+}
+
+void UncachedBlocks::set_count() {
+  lock_.assert_held();
   count_ = blocks_.size();
 }
 
@@ -51,12 +57,13 @@ bool UncachedBlocks::free(Address address) {
     std::lock_guard guard(lock_);
     row = blocks_.extract(address);
     if (!row) return false;
-    count_ = blocks_.size();
+    set_count();
   }
   const auto put_back = [&] {
     std::lock_guard guard(lock_);
-    blocks_.insert(std::move(row));
-    count_ = blocks_.size();
+    const bool is_new = blocks_.insert(std::move(row)).inserted;
+    CACHALOT_ASSERT(1, is_new);
+    set_count();
   };
   DriverCode code = kSuccess;
   try {
@@ -75,7 +82,7 @@ void UncachedBlocks::free_all() {
   {
     std::lock_guard guard(lock_);
     blocks.swap(blocks_);
-    count_ = 0;
+    set_count();
   }
   // A device that is lost has no work to wait for, so its errors are passed over.
   std::set<int> devices;

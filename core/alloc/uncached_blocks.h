@@ -27,6 +27,7 @@ class UncachedBlocks {
   using Rows = std::unordered_map<Address, Request>;
 
   void keep(Address address, const Request& request);
+  void set_count();
 
   Driver& driver_;
   Mutex lock_{LockRank::kUncachedBlocks};

@@ -148,6 +148,7 @@ DriverCode HostMemory::set_access(Address address, uint64_t size) {
 }
 
 bool HostMemory::is_reserved(Address address, uint64_t size) const {
+  mutex_.assert_held();
   auto range = reservations_.upper_bound(address);
   if (range == reservations_.begin()) return false;
   --range;
@@ -157,6 +158,7 @@ bool HostMemory::is_reserved(Address address, uint64_t size) const {
 
 // Whether a page lies in the range or reaches into it.
 bool HostMemory::is_touched_by_pages(Address address, uint64_t size) const {
+  mutex_.assert_held();
   auto next = mapped_.lower_bound(address);
   if (next != mapped_.end() && next->first - address < size) return true;
   if (next == mapped_.begin()) return false;
@@ -166,6 +168,7 @@ bool HostMemory::is_touched_by_pages(Address address, uint64_t size) const {
 
 // Whether pages lie one behind the other from the first byte of the range to its last.
 bool HostMemory::is_covered_by_pages(Address address, uint64_t size) const {
+  mutex_.assert_held();
   for (auto page = mapped_.find(address); page != mapped_.end(); ++page) {
     const uint64_t page_size = pages_.at(page->second).size;
     if (page->first != address || page_size > size) return false;

@@ -135,6 +135,7 @@ class SimDriver : public Driver {
   [[nodiscard]] Lock enter(SimCall call);
   [[nodiscard]] Lock enter() { return Lock(mutex_); }
   Device& at(int device) {
+    mutex_.assert_held();
     CACHALOT_ASSERT(1, device >= 0 && device < device_count());
     return devices_[static_cast<size_t>(device)];
   }

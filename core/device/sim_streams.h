@@ -33,7 +33,7 @@ class SimStreams {
   };
   struct Event {
     Stream stream = 0;
-    uint64_t mark = 0;
+    uint64_t mark = 0;  // what was queued there
   };
 
   std::unordered_map<Stream, Work> work_;

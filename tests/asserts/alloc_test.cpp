@@ -14,6 +14,7 @@
 #include "alloc/labels.h"
 #include "alloc/memory_watch.h"
 #include "alloc/native_backend.h"
+#include "alloc/option_reader.h"
 #include "alloc/page_table.h"
 #include "alloc/shard.h"
 #include "alloc/stats.h"
@@ -204,7 +205,13 @@ TEST_F(AllocDeathTest, FindsABlockThatCountsForALabelThatItDoesNotPin) {
   EXPECT_DEATH(rows.count(slot, 512), "is_pinned");
 }
 
-// ---- The state of all devices, and the other backends
+// ---- Options
+
+TEST_F(AllocDeathTest, FindsATokenWithoutCharacters) {
+  EXPECT_DEATH(parse_integer(""), "!token.empty");
+}
+
+// ---- The state of all devices, and the other backend
 
 TEST_F(AllocDeathTest, FindsSettingsThatAreLookedAtWithoutTheirLock) {
   EXPECT_DEATH(shared_.advise_of({}), "lock .settings. is not held");
@@ -212,6 +219,7 @@ TEST_F(AllocDeathTest, FindsSettingsThatAreLookedAtWithoutTheirLock) {
 
 TEST_F(AllocDeathTest, FindsAHandleTypeThatIsNotDecided) {
   EXPECT_DEATH(shared_.handle_types.settle(HandleTypes::Probed::kUndecided), "kUndecided");
+  EXPECT_DEATH(shared_.handle_types.for_device(1), "device < driver_.device_count");
 }
 
 TEST_F(AllocDeathTest, FindsAWatchedBlockThatIsNotInUse) {

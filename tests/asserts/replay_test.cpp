@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 #include "replay/block_linker.h"
 #include "replay/event_comparison.h"
 #include "replay/event_line.h"
 #include "replay/live_blocks.h"
 #include "replay/program.h"
+#include "replay/stream_choice.h"
+#include "replay/trace_file.h"
 
 namespace cachalot {
 namespace {
@@ -70,6 +73,16 @@ TEST(ReplayDeathTest, FindsOptionsThatWereNotResolved) {
   const Trace trace;
   EXPECT_DEATH(replay_device_options(trace, {}), "options.is_resolved");
   EXPECT_DEATH(replay_allocator_options({}, nullptr), "options.is_resolved");
+}
+
+TEST(ReplayDeathTest, FindsAReaderThatGivesMoreThanThereIsRoomFor) {
+  const auto read = [](char*, size_t capacity) { return capacity + 1; };
+  EXPECT_DEATH(read_trace(read), "count <= kBufferSize - held_");
+}
+
+TEST(ReplayDeathTest, FindsAFreeThatIsCompletedWithNoneBeforeIt) {
+  std::vector<LateFree> frees{{.requested = 1, .completed = 2, .is_with_previous = true}};
+  EXPECT_DEATH(choose_streams(&frees), "!late.is_with_previous");
 }
 
 TEST(ReplayDeathTest, FindsAnAllocatorOverAnotherDevice) {

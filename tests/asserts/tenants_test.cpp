@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "alloc/pressure_order.h"
 #include "alloc/tenant_book.h"
 #include "alloc/tenant_list.h"
 #include "alloc/tenant_pressure.h"
@@ -57,12 +58,23 @@ TEST_F(TenantsDeathTest, FindsMoreThanWasBookedOrCounted) {
   ASSERT_FALSE(book_.book(1, 512));
   EXPECT_DEATH(book_.unbook(1, 1024), "bytes <= row.slot..booked");
   book_.unbook(1, 512);
+  EXPECT_DEATH(book_.count(1, 512, 513), "requested <= bytes");
   book_.count(1, 512, 512);
   EXPECT_DEATH(book_.uncount(1, 1024, 512), "bytes <= row.slot..has");
 }
 
 TEST_F(TenantsDeathTest, FindsABookingOfNothing) {
   EXPECT_DEATH(TenantBooking(&book_, 1, 0), "bytes > 0");
+}
+
+TEST_F(TenantsDeathTest, FindsTwoTenantsAtOnePlace) {
+  PressureOrder order;
+  PressureOrder::Member first;
+  PressureOrder::Member second;
+  const PressureOrder::Place place{.priority = 0, .below = -512, .id = 1, .slot = 1};
+  order.note(first, place);
+  order.note(second, place);
+  EXPECT_DEATH(order.settled(), "inserted.inserted");
 }
 
 TEST_F(TenantsDeathTest, FindsIdsThatDoNotAscend) {
