@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/pages.h"
+#include "base/reserve.h"
 
 namespace cachalot {
 
@@ -14,16 +15,8 @@ AddressTable::AddressTable()
           static_cast<std::atomic<Leaf*>*>(map_zero_pages(kDirectoryEntries * sizeof(Leaf*)))) {}
 
 AddressTable::~AddressTable() {
-  visit_leaves([](Leaf& leaf) { unmap_pages(&leaf, sizeof(Leaf)); });
+  for (Leaf* leaf : leaves_) unmap_pages(leaf, sizeof(Leaf));
   unmap_pages(directory_, kDirectoryEntries * sizeof(Leaf*));
-}
-
-template <class Visit>
-void AddressTable::visit_leaves(Visit visit) {
-  for (uint64_t i = 0; has_leaves_ && i < kDirectoryEntries; i++) {
-    if (Leaf* const leaf = directory_[i].load(std::memory_order_relaxed)) visit(*leaf);
-  }
-  for (const auto& [gib, leaf] : high_) visit(*leaf);
 }
 
 void AddressTable::prepare(Address address, uint64_t size, bool small) {
@@ -69,7 +62,7 @@ void AddressTable::release(Address address, uint64_t size) {
 void AddressTable::shrink() {
   const std::lock_guard guard(growing_);
   bool keeps_some = true;
-  visit_leaves([&](Leaf& leaf) { leaf.give_unused_parts(&keeps_some); });
+  for (Leaf* leaf : leaves_) leaf->give_unused_parts(&keeps_some);
 }
 
 void AddressTable::make_room(Address address) {
@@ -103,18 +96,16 @@ void AddressTable::make_dense(Leaf& leaf, Number& entry) {
 void AddressTable::ensure_leaf(Address address) {
   growing_.assert_held();
   if (leaf(address)) return;
-  const auto make = [] {
-    auto* const made = static_cast<Leaf*>(map_zero_pages(sizeof(Leaf)));
-    prefer_small_pages(made, sizeof(Leaf));
-    made->used_parts[0] = 1;  // kNoPart
-    return made;
-  };
+  reserve_one_more(leaves_);
+  auto* const made = static_cast<Leaf*>(map_zero_pages(sizeof(Leaf)));
+  prefer_small_pages(made, sizeof(Leaf));
+  made->used_parts[0] = 1;  // kNoPart
+  leaves_.push_back(made);
   if (address >> kDirectoryEnd) {
     const std::lock_guard guard(high_lock_);
-    high_.try_emplace(address / GiB).first->second = make();
+    high_.emplace(address / GiB, made);
   } else {
-    directory_[address / GiB].store(make(), std::memory_order_release);
-    has_leaves_ = true;
+    directory_[address / GiB].store(made, std::memory_order_release);
   }
 }
 

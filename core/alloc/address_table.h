@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "base/assert.h"
 #include "base/mutex.h"
@@ -149,8 +150,6 @@ class AddressTable {
   bool is_prepared(Address address) const { return leaf(address) != nullptr; }
   Leaf* high_leaf(Address address) const;
   void ensure_leaf(Address address);
-  template <class Visit>
-  void visit_leaves(Visit visit);
   static void make_dense(Leaf& leaf, Number& entry);
   static void add_part(Leaf& leaf, Address address);
 
@@ -158,7 +157,7 @@ class AddressTable {
   Mutex growing_{LockRank::kAddressTable};
   mutable Mutex high_lock_{LockRank::kHighAddresses};
   std::unordered_map<uint64_t, Leaf*> high_;  // by address / GiB
-  bool has_leaves_ = false;                   // in the directory
+  std::vector<Leaf*> leaves_;                 // all, as they were made
 };
 
 }  // namespace cachalot
