@@ -15,6 +15,12 @@ constexpr int kSpins = 256;  // then whoever has the shard's lock may need this 
 
 // ---- Holds
 
+DeviceAllocator::Hold::Hold(DeviceAllocator& device) : device_(device) {
+  device_.flags_.let_starved_go_first();
+  device_.lock_.lock();
+  take_all();
+}
+
 DeviceAllocator::Hold::Hold(DeviceAllocator& device, Stream stream) : device_(device) {
   device_.lock_.lock();
   try {

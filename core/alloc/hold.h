@@ -11,10 +11,7 @@ namespace cachalot {
 class DeviceAllocator::Hold {
  public:
   // The whole device.
-  explicit Hold(DeviceAllocator& device) : device_(device) {
-    device_.lock_.lock();
-    take_all();
-  }
+  explicit Hold(DeviceAllocator& device);
   // The device's lock, and of its shards that of one stream; the whole device where a flag asks for
   // it. Throws std::bad_alloc.
   Hold(DeviceAllocator& device, Stream stream);

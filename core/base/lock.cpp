@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "base/lock.h"
 
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <chrono>
+
+#include "base/futex.h"
 #include "base/pause.h"
 
 namespace cachalot {
@@ -16,7 +17,9 @@ namespace {
 // longer pauses the lock of many lies free in between.
 constexpr int kLooks = 1024;
 constexpr int kPausesPerLook = 4;  // between two looks
-constexpr long kFallbackSleepNs = 200'000;
+constexpr int64_t kFallbackSleepNs = 200'000;
+// Longer than the turns of many threads take, so that a lock that is only busy stays unfair.
+constexpr std::chrono::milliseconds kPatience{2};
 
 bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -42,15 +45,27 @@ bool Lock::spin() {
 void Lock::lock_contended() {
   if (spin()) return;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  const timespec limit{0, kFallbackSleepNs};
-  const timespec* timeout = barrier_on_all_threads() ? nullptr : &limit;
-  while (!take()) {
-    syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kHeld, timeout, nullptr, 0);
-    if (spin()) break;
-  }
+  sleep_until_taken(barrier_on_all_threads() ? kNoTimeout : kFallbackSleepNs);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Lock::wake() { syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+void Lock::sleep_until_taken(int64_t timeout_ns) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  bool is_starved = false;
+  while (!take()) {
+    futex_wait(word_, kHeld, timeout_ns);
+    if (spin()) break;
+    if (is_starved || Clock::now() - begin < kPatience) continue;
+    is_starved = true;
+    starved_.add();
+  }
+  if (is_starved) starved_.remove();
+}
+
+void Lock::wake() {
+  futex_wake_one(word_);
+  starved_.let_one_go_first();
+}
 
 }  // namespace cachalot

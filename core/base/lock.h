@@ -6,13 +6,16 @@
 // Approach: unlock stores 0 and then looks whether somebody sleeps. The look may be ordered before
 // the store, so a waiter that is about to sleep forces a barrier on all other threads first
 // (membarrier): an unlock either is visible to its last try, or sees its count and wakes it.
-// Limitations: where membarrier is refused, a sleep ends by itself after kFallbackSleepNs.
+// Limitations: where membarrier is refused, a sleep ends by itself after kFallbackSleepNs. The lock is
+// not fair, so that a thread which is running goes on; a sleeper that has waited for kPatience is let
+// through by those that unlock (Note [Starved threads]).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "base/lock_rank.h"
+#include "base/starved_threads.h"
 
 namespace cachalot {
 
@@ -44,11 +47,13 @@ class Lock : public RankedLock {
 
   bool take() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
   void lock_contended();
+  void sleep_until_taken(int64_t timeout_ns);
   bool spin();
   void wake();
 
   std::atomic<uint32_t> word_{kFree};
   std::atomic<uint32_t> sleepers_{0};
+  StarvedThreads starved_;
 };
 
 }  // namespace cachalot

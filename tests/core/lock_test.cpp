@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "slow_to_wake.h"
+
 namespace cachalot {
 namespace {
 
@@ -85,6 +87,16 @@ TEST(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
     }
   });
   EXPECT_EQ(count, 8 * 60);
+}
+
+TEST(LockThreads, AThreadThatIsSlowToWakeGetsItsTurn) {
+  Lock lock(LockRank::kShard);
+  expect_turns_beside_holds(
+      [&](const auto& held) {
+        const std::lock_guard guard(lock);
+        held();
+      },
+      [&] { const std::lock_guard guard(lock); });
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/pause.h"
+#include "base/futex.h"
+#include "base/starved_threads.h"
 
 namespace cachalot {
 
@@ -48,7 +49,7 @@ class SlowPathFlags : private SlowPath {
   void add(uint32_t flags) { bits_.fetch_or(flags); }
   void drop(uint32_t flags) {
     bits_.fetch_and(~flags);
-    if (flags & kHeld) bits_.notify_all();
+    if (flags & kHeld) futex_wake_all(bits_);
   }
   // pre: the whole device.
   void put(uint32_t flag, bool is_set) {
@@ -59,20 +60,21 @@ class SlowPathFlags : private SlowPath {
   // that take the lock again and again.
   bool wait_while_held() const {
     uint32_t bits = load();
-    for (int spins = 0; (bits & kWholeDevice) == kHeld; bits = load()) {
-      if (spins++ < kSpins) {
-        pause_briefly(4);
-      } else {
-        bits_.wait(bits);
-      }
-    }
+    if (is_held_for_a_moment(bits)) [[unlikely]]
+      bits = wait_for_end();
     return (bits & kWholeDevice) == 0;
   }
+  // Before the device is held: those that the last holds have kept waiting come first.
+  void let_starved_go_first() { starved_.let_one_go_first(); }
 
  private:
   static constexpr int kSpins = 256;
 
+  static bool is_held_for_a_moment(uint32_t bits) { return (bits & kWholeDevice) == kHeld; }
+  uint32_t wait_for_end() const;  // gives the flags then
+
   alignas(64) std::atomic<uint32_t> bits_{0};
+  mutable StarvedThreads starved_;  // by holds that follow each other (Note [Starved threads])
 };
 
 }  // namespace cachalot

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/sync/slow_path_flags.h"
+
+#include "base/pause.h"
+
+namespace cachalot {
+
+uint32_t SlowPathFlags::wait_for_end() const {
+  uint32_t bits = load();
+  for (int spins = 0; spins < kSpins && is_held_for_a_moment(bits); spins++) {
+    pause_briefly(4);
+    bits = load();
+  }
+  bool is_starved = false;
+  while (is_held_for_a_moment(bits)) {
+    futex_wait(bits_, bits, kNoTimeout);
+    bits = load();
+    if (is_starved || !is_held_for_a_moment(bits)) continue;
+    is_starved = true;
+    starved_.add();
+  }
+  if (is_starved) starved_.remove();
+  return bits;
+}
+
+}  // namespace cachalot
