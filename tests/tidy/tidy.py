@@ -45,6 +45,9 @@ FLAGS = {
     RUST_FLAGS: (r'"(-[^"]+)"', r"^(?:compile|optimized) +\w+ +(-\S+)$"),
 }
 
+# What says of each folder of tests what it proves.
+FOLDERS = "tests/README.md"
+
 # This file plants faults.
 TIDY = "tests/tidy/tidy.py"
 # What makes Cargo choose versions, or take those of Cargo.lock.
@@ -200,6 +203,14 @@ def check_links(tree):
                 yield f"{path}: the link {target} names no heading"
 
 
+def check_folders(tree):
+    """tests/README.md says of each folder of tests what it proves."""
+    linked = {target.split("/")[0] for target in re.findall(r"\]\(([\w/]+)\)", tree.texts[FOLDERS])}
+    folders = {path.split("/")[1] for path in tree.paths if re.match(r"tests/[^/]+/", path)}
+    for folder in sorted(folders - linked):
+        yield f"{FOLDERS}: has no line for tests/{folder}"
+
+
 def check_hardening(tree):
     """Packages compile the amalgamation with the flags of hardening.txt that they can have."""
     table = tree.texts["capi/cmake/hardening.txt"]
@@ -257,7 +268,7 @@ def check_whitespace(tree):
 
 
 CHECKS = [check_layers, check_clients, check_version, check_length, check_licence, check_words,
-          check_core, check_links, check_hardening,
+          check_core, check_links, check_folders, check_hardening,
           check_downloads, check_places, check_whitespace]
 
 
@@ -275,6 +286,8 @@ CLEAN = {
     "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
     "core/device/a.h": SPDX + '#include "base/units.h"\n',
     "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\nlink any -Wl,-z,now\n",
+    FOLDERS: "| [core](core) | parts |\n",
+    "tests/core/a_test.cpp": SPDX,
     "tests/requirements.txt": f"# Of PyPI\na-b==1 \\\n  {HASH} \\\n  {HASH}\nc==2 {HASH}\n",
     "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\ncargo build --locked\n"
                       'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
@@ -299,6 +312,7 @@ FAULTS = [
     ("core", "core/base/b.cpp", SPDX + "std::mutex lock_;\n"),
     ("links", "docs/b.md", "[gone](gone.md)\n"),
     ("links", "docs/b.md", "[gone](a.md#gone)\n"),
+    ("folders", FOLDERS, "| [a part](core/a_test.cpp) |\n"),
     ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n"),
     ("hardening", RUST_FLAGS, SPDX + 'const FLAGS: &[&str] = &["-fguarded"]; // -fmarked\n'),
     ("downloads", "docs/requirements.txt", f"a==1 {HASH}\nb==1\n"),
