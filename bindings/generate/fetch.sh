@@ -4,6 +4,8 @@
 # requirements.txt), and bindgen from crates.io into build/tools, which Cargo compiles (a minute).
 # Does nothing where both are there. Without Cargo bindgen is left out, with a line that says so; with CI
 # set that is an error.
+#
+#   bindings/generate/fetch.sh [libclang]   libclang: that alone
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/need.sh
@@ -25,6 +27,8 @@ if ! cmp -s "$requirements" "$target/requirements.txt"; then
   rm -rf "$target"
   mv "$part" "$target"
 fi
+
+[ "${1-}" != libclang ] || exit 0
 
 if [ "$("$bindgen" --version 2>/dev/null)" != "bindgen $bindgen_version" ]; then
   if command -v cargo >/dev/null; then

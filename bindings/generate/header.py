@@ -139,8 +139,8 @@ class Interface:
 
 
 @contextlib.contextmanager
-def include_folders(headers: pathlib.Path) -> Iterator[list[str]]:
-    """Compiler arguments that find the header, its version and nothing of this machine."""
+def version_folder(headers: pathlib.Path = HEADERS) -> Iterator[str]:
+    """A folder with cachalot/version.h, which the build writes otherwise."""
     version = (ROOT / "VERSION").read_text().strip()
     values = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True))
     text = (headers / "cachalot/version.h.in").read_text().replace("@PROJECT_VERSION@", version)
@@ -150,8 +150,15 @@ def include_folders(headers: pathlib.Path) -> Iterator[list[str]]:
         version_header = pathlib.Path(folder) / "cachalot/version.h"
         version_header.parent.mkdir()
         version_header.write_text(text)
+        yield folder
+
+
+@contextlib.contextmanager
+def include_folders(headers: pathlib.Path) -> Iterator[list[str]]:
+    """Compiler arguments that find the header, its version and nothing of this machine."""
+    with version_folder(headers) as version:
         yield ["--target=x86_64-unknown-linux-gnu", "-std=c99", "-nostdinc", "-isystem",
-               str(HERE / "freestanding"), f"-I{headers}", f"-I{folder}"]
+               str(HERE / "freestanding"), f"-I{headers}", f"-I{version}"]
 
 
 def read(headers: pathlib.Path = HEADERS) -> Interface:
