@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import repeats
 from cpp_code import Class, Code, CodeError, File, Function, read
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -83,7 +84,11 @@ def check_comments(code: Code, allowed: Allowed) -> Iterator[str]:
         yield f"core/alloc: {comment_share(alloc):.1f} % of the lines are comments; {LEAST_COMMENTS} is the least"
 
 
-CHECKS = [check_classes, check_functions, check_comments]
+def check_repeats(code: Code, allowed: Allowed) -> Iterator[str]:
+    return repeats.find(code)
+
+
+CHECKS = [check_classes, check_functions, check_comments, check_repeats]
 
 
 def findings(code: Code, allowed: Allowed = ALLOWED) -> list[str]:
@@ -162,6 +167,7 @@ WIDE = MOST_FIELDS + 1
 MANY = MOST_FUNCTIONS + 1
 # With the line of its name and the brace.
 LONG = MOST_LINES - 1
+SAME = statements("value", repeats.RUN)
 
 # What is just within the limits.
 CLEAN = {
@@ -172,6 +178,9 @@ CLEAN = {
     "core/alloc/allowed.h": COMMENT * 10 + f"class Allowed {{\n{fields('allowed', WIDE)}}};\n",
     "core/alloc/long.cpp": COMMENT * 10 + f"void add(int& a) {{\n{statements('a', LONG - 1)}}}\n"
                            f"void add_allowed(int& b) {{\n{statements('b', LONG)}}}\n",
+    "core/alloc/once.cpp": COMMENT + f"int once(int value) {{\n{SAME}  return value;\n}}\n",
+    "core/alloc/getters.cpp": COMMENT + "int one(int i) { return i; }\nint two(int i) { return i; }\n",
+    "capi/src/other.cpp": f"static int other(int value) {{\n{SAME}  return value;\n}}\n",
 }
 CLEAN_ALLOWED = Allowed(classes={"Allowed": (WIDE, MOST_FUNCTIONS)}, functions={"add_allowed": MOST_LINES + 1})
 
@@ -195,6 +204,10 @@ FAULTS = [
      f"core/base/b.h:1: more has {MOST_LINES + 1} lines"),
     ("functions", "core/alloc/long.cpp", COMMENT * 10, "add_allowed is no long function"),
     ("comments", "core/alloc/b.cpp", "int value = 0;\n" + "\n" * 900, "core/alloc: "),
+    ("repeats", "core/alloc/b.cpp", COMMENT + f"int b(int value)\n{{\n{SAME}  return -value;\n}}\n",
+     f"core/alloc/once.cpp:3: {repeats.RUN} lines or more are those of core/alloc/b.cpp:4"),
+    ("repeats", "core/alloc/b.cpp", COMMENT + f"int b(int value) {{ {' '.join(SAME.split())} /**/ return value; }}\n",
+     "core/alloc/once.cpp:2: the body of once is that of b in core/alloc/b.cpp:2"),
 ]
 
 
