@@ -12,6 +12,7 @@ uint32_t SlowPathFlags::wait_for_end() const {
     bits = load();
   }
   bool is_starved = false;
+  waiting_.fetch_add(1);
   while (is_held_for_a_moment(bits)) {
     futex_wait(bits_, bits, kNoTimeout);
     bits = load();
@@ -19,6 +20,7 @@ uint32_t SlowPathFlags::wait_for_end() const {
     is_starved = true;
     starved_.add();
   }
+  waiting_.fetch_sub(1);
   if (is_starved) starved_.remove();
   return bits;
 }

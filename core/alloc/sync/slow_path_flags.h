@@ -49,7 +49,9 @@ class SlowPathFlags : private SlowPath {
   void add(uint32_t flags) { bits_.fetch_or(flags); }
   void drop(uint32_t flags) {
     bits_.fetch_and(~flags);
-    if (flags & kHeld) futex_wake_all(bits_);
+    // A waiter counts itself before it looks at the flags a last time, so either side sees the other.
+    if ((flags & kHeld) && waiting_.load() != 0) [[unlikely]]
+      futex_wake_all(bits_);
   }
   // pre: the whole device.
   void put(uint32_t flag, bool is_set) {
@@ -74,6 +76,7 @@ class SlowPathFlags : private SlowPath {
   uint32_t wait_for_end() const;  // gives the flags then
 
   alignas(64) std::atomic<uint32_t> bits_{0};
+  mutable std::atomic<uint32_t> waiting_{0};  // threads in wait_for_end() that may sleep
   mutable StarvedThreads starved_;  // by holds that follow each other (Note [Starved threads])
 };
 
