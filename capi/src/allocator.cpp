@@ -9,8 +9,8 @@
 #include <tuple>
 #include <utility>
 
-#include "alloc/contexts.h"
-#include "alloc/hot_path.h"
+#include "alloc/native/hot_path.h"
+#include "alloc/trace/contexts.h"
 #include "core_of.h"
 #include "environment.h"
 #include "values.h"

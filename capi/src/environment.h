@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "alloc/debug_options.h"
-#include "alloc/observers.h"
-#include "alloc/rules.h"
+#include "alloc/config/debug_options.h"
+#include "alloc/config/rules.h"
+#include "alloc/trace/log.h"
 
 namespace cachalot::capi {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "alloc/allocator.h"
-#include "alloc/report.h"
-#include "alloc/snapshot.h"
+#include "alloc/backend/report.h"
+#include "alloc/trace/snapshot.h"
 #include "base/assert.h"
 #include "cachalot/allocator.h"
 #include "cachalot/driver.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "alloc/contexts.h"
+#include "alloc/trace/contexts.h"
 #include "core_of.h"
 #include "values.h"
 

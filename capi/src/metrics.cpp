@@ -2,7 +2,7 @@
 // Statistics for Prometheus.
 #include "cachalot/metrics.h"
 
-#include "alloc/metrics.h"
+#include "alloc/tools/metrics.h"
 #include "cachalot/status.h"
 #include "core_of.h"
 

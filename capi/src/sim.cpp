@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "alloc/constants.h"
+#include "alloc/config/constants.h"
 #include "base/text.h"
 #include "device/address_range.h"
 #include "device/sim_driver.h"

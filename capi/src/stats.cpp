@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "alloc/labels.h"
-#include "alloc/stats.h"
+#include "alloc/stats/stats.h"
+#include "alloc/tenants/labels.h"
 #include "core_of.h"
 #include "values.h"
 

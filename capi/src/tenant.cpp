@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "alloc/tenant_scope.h"
-#include "alloc/tenants.h"
+#include "alloc/tenants/tenant_scope.h"
+#include "alloc/tenants/tenants.h"
 #include "base/assert.h"
 #include "core_of.h"
 #include "values.h"

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "alloc/history.h"
-#include "alloc/pool_id.h"
-#include "alloc/rules.h"
-#include "alloc/settings.h"
+#include "alloc/config/pool_id.h"
+#include "alloc/config/rules.h"
+#include "alloc/config/settings.h"
+#include "alloc/trace/history.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cachalot/allocator.h"

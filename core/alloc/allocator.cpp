@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "alloc/async/async_backend.h"
+#include "alloc/backend/shared_state.h"
+#include "alloc/config/options.h"
 #include "alloc/configuration.h"
-#include "alloc/native_backend.h"
-#include "alloc/options.h"
-#include "alloc/shared_state.h"
-#include "alloc/tenants.h"
+#include "alloc/native/native_backend.h"
+#include "alloc/tenants/tenants.h"
 #include "base/text.h"
 #include "device/device_count.h"
 

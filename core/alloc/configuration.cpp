@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "alloc/backend.h"
-#include "alloc/shared_state.h"
+#include "alloc/backend/backend.h"
+#include "alloc/backend/shared_state.h"
 #include "base/error.h"
 
 namespace cachalot {

@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
-#include "alloc/options.h"
-#include "alloc/settings.h"
+#include "alloc/config/options.h"
+#include "alloc/config/settings.h"
 
 namespace cachalot {
 

@@ -23,29 +23,30 @@
 namespace cachalot {
 
 // RANK(name, text), the first to be taken on top.
-#define CACHALOT_LOCK_RANKS(RANK)                                                              \
-  RANK(kSettings, "settings")              /* of an allocator: options that are changed */     \
-  RANK(kObservers, "observers")            /* of an allocator: what callers have attached */   \
-  RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                \
-  RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */       \
-  RANK(kDevice, "device")                  /* what its shards do not guard (alloc/shard.h) */  \
-  RANK(kCollector, "collector")            /* of headroom; the device's list of shards */      \
-  RANK(kShard, "shard")                    /* the blocks of some streams */                    \
-  RANK(kAccountOrder, "account order")     /* the account that shards share (alloc/peaks.h) */ \
-  RANK(kTenantList, "tenant list")         /* which tenants there are */                       \
-  RANK(kTenantBook, "tenant book")         /* what the tenants of a device have */             \
-  RANK(kHandleTypes, "handle types")       /* which kind of page handles a device gives */     \
-  RANK(kSharedState, "shared state")       /* warnings that were given; reserve classes */     \
-  RANK(kLabels, "labels")                  /* slots of labels */                               \
-  RANK(kBlockArena, "block arena")         /* chunks of blocks */                              \
-  RANK(kAddressTable, "address table")     /* leaves and parts */                              \
-  RANK(kHighAddresses, "high addresses")   /* the table's leaves above 47 bits */              \
-  RANK(kContexts, "contexts")              /* numbers of stacks and of label texts */          \
-  RANK(kReplayDevice, "replay device")     /* the simulated device that a replay steers */     \
-  RANK(kSimDriver, "sim driver")                                                               \
-  RANK(kHostMemory, "host memory")                                                             \
-  RANK(kCudaContexts, "CUDA contexts")                                                         \
-  RANK(kMemoryBudget, "memory budget")                                                         \
+#define CACHALOT_LOCK_RANKS(RANK)                                                                  \
+  RANK(kSettings, "settings")              /* of an allocator: options that are changed */         \
+  RANK(kObservers, "observers")            /* of an allocator: what callers have attached */       \
+  RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \
+  RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */           \
+  RANK(kDevice, "device")                /* what its shards do not guard (alloc/native/shard.h) */ \
+  RANK(kCollector, "collector")          /* of headroom; the device's list of shards */            \
+  RANK(kShard, "shard")                  /* the blocks of some streams */                          \
+  RANK(kAccountOrder, "account order")   /* the account that shards share (alloc/stats/peaks.h) */ \
+  RANK(kTenantList, "tenant list")       /* which tenants there are */                             \
+  RANK(kTenantBook, "tenant book")       /* what the tenants of a device have */                   \
+  RANK(kHandleTypes, "handle types")     /* which kind of page handles a device gives */           \
+  RANK(kSharedState, "shared state")     /* reserve classes of streams */                          \
+  RANK(kLog, "log")                      /* warnings that were given */                            \
+  RANK(kLabels, "labels")                /* slots of labels */                                     \
+  RANK(kBlockArena, "block arena")       /* chunks of blocks */                                    \
+  RANK(kAddressTable, "address table")   /* leaves and parts */                                    \
+  RANK(kHighAddresses, "high addresses") /* the table's leaves above 47 bits */                    \
+  RANK(kContexts, "contexts")            /* numbers of stacks and of label texts */                \
+  RANK(kReplayDevice, "replay device")   /* the simulated device that a replay steers */           \
+  RANK(kSimDriver, "sim driver")                                                                   \
+  RANK(kHostMemory, "host memory")                                                                 \
+  RANK(kCudaContexts, "CUDA contexts")                                                             \
+  RANK(kMemoryBudget, "memory budget")                                                             \
   RANK(kNvml, "NVML")
 
 #define CACHALOT_LOCK_RANK_NAME(name, text) name,

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "alloc/history.h"
-#include "alloc/pool_id.h"
+#include "alloc/config/pool_id.h"
+#include "alloc/trace/history.h"
 
 namespace cachalot {
 

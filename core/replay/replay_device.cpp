@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "alloc/constants.h"
+#include "alloc/config/constants.h"
 #include "base/assert.h"
 #include "device/address_range.h"
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "alloc/history.h"
-#include "alloc/pool_id.h"
-#include "alloc/rules.h"
+#include "alloc/config/pool_id.h"
+#include "alloc/config/rules.h"
+#include "alloc/trace/history.h"
 #include "base/assert.h"
 #include "device/device.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "alloc/history.h"
+#include "alloc/trace/history.h"
 #include "replay/trace.h"
 
 namespace cachalot {

@@ -5,20 +5,20 @@
 #include <memory>
 #include <mutex>
 
-#include "alloc/address_table.h"
 #include "alloc/async/async_backend.h"
-#include "alloc/block_arena.h"
-#include "alloc/block_pictures.h"
-#include "alloc/block_pool.h"
-#include "alloc/hash_order.h"
-#include "alloc/labels.h"
-#include "alloc/memory_watch.h"
-#include "alloc/native_backend.h"
-#include "alloc/option_reader.h"
-#include "alloc/page_table.h"
-#include "alloc/shard.h"
-#include "alloc/stats.h"
-#include "alloc/stream_table.h"
+#include "alloc/config/option_reader.h"
+#include "alloc/debug/memory_watch.h"
+#include "alloc/heap/address_table.h"
+#include "alloc/heap/block_arena.h"
+#include "alloc/heap/block_pool.h"
+#include "alloc/heap/hash_order.h"
+#include "alloc/heap/page_table.h"
+#include "alloc/heap/segment_copy.h"
+#include "alloc/native/native_backend.h"
+#include "alloc/native/shard.h"
+#include "alloc/native/stream_table.h"
+#include "alloc/stats/stats.h"
+#include "alloc/tenants/labels.h"
 #include "device/sim_driver.h"
 
 namespace cachalot {
@@ -82,13 +82,13 @@ TEST_F(AllocDeathTest, FindsAnUnmappedBlockThatIsThereTwice) {
   EXPECT_DEATH(pool.insert_unmapped(BlockPool::new_unmapped(), &block), "block->is_free");
 }
 
-TEST_F(AllocDeathTest, FindsAPictureOfAnotherSegment) {
+TEST_F(AllocDeathTest, FindsACopyOfAnotherSegment) {
   Segment segment;
   Segment other;
   Block block{};
   block.set_home(&other, 0);
-  SegmentPicture picture(&segment);
-  EXPECT_DEATH(picture.keep(&block), "block->segment.. == segment");
+  SegmentCopy copy(&segment);
+  EXPECT_DEATH(copy.preserve(&block), "block->segment.. == segment");
 }
 
 // ---- Tables
@@ -123,7 +123,7 @@ TEST_F(AllocDeathTest, FindsAnEntryThatIsGivenAwayWhileItIsInUse) {
   StreamTable table;
   StreamEntry* const entry = table.add(&shard_, 7);
   const std::lock_guard guard(shard_.lock);
-  entry->shelves = 1;
+  entry->lists = 1;
   EXPECT_DEATH(table.give(entry, 8), "vacant->is_vacant");
 }
 
@@ -131,8 +131,8 @@ TEST_F(AllocDeathTest, FindsAnEntryThatHasShelvesAndSaysThatItHasNone) {
   StreamTable table;
   StreamEntry* const entry = table.add(&shard_, 7);
   table.note_vacancy(entry);
-  entry->default_shelves[0] = reinterpret_cast<Shelf*>(64);
-  EXPECT_DEATH(table.find_vacant(), "default_shelves");
+  entry->default_lists[0] = reinterpret_cast<StreamFreeList*>(64);
+  EXPECT_DEATH(table.find_vacant(), "default_lists");
 }
 
 TEST_F(AllocDeathTest, FindsAKeyWithTwoHashes) {
@@ -144,19 +144,19 @@ TEST_F(AllocDeathTest, FindsAKeyWithTwoHashes) {
 // ---- Pages
 
 TEST_F(AllocDeathTest, FindsPagesThatAreMappedTwice) {
-  PageTable pages(shared_, 0, kBase, 2 * MiB, 8);
+  PageTable pages(shared_.driver, shared_.handle_types, shared_.log, 0, kBase, 2 * MiB, 8);
   ASSERT_TRUE(pages.map(kBase, 4 * MiB, {}));
   EXPECT_DEATH(pages.map(kBase + 2 * MiB, 4 * MiB, {}), "mapped_between.first, end. == 0");
   pages.give_back();
 }
 
 TEST_F(AllocDeathTest, FindsPagesThatAreNotMapped) {
-  PageTable pages(shared_, 0, kBase, 2 * MiB, 8);
+  PageTable pages(shared_.driver, shared_.handle_types, shared_.log, 0, kBase, 2 * MiB, 8);
   EXPECT_DEATH(pages.unmap(kBase, 2 * MiB, 0), "mapped_between.first, end. == end - first");
 }
 
 TEST_F(AllocDeathTest, FindsARangeThatIsNotOfWholePages) {
-  PageTable pages(shared_, 0, kBase, 2 * MiB, 8);
+  PageTable pages(shared_.driver, shared_.handle_types, shared_.log, 0, kBase, 2 * MiB, 8);
   EXPECT_DEATH(pages.map(kBase + MiB, 2 * MiB, {}), "is_whole_pages");
   EXPECT_DEATH(pages.map(kBase, MiB, {}), "is_whole_pages");
   EXPECT_DEATH(pages.map(kBase, 18 * MiB, {}), "is_whole_pages");
@@ -166,7 +166,7 @@ TEST_F(AllocDeathTest, FindsARangeThatIsNotOfWholePages) {
 TEST_F(AllocDeathTest, FindsPagesThatAreLeftBehind) {
   EXPECT_DEATH(
       {
-        PageTable pages(shared_, 0, kBase, 2 * MiB, 8);
+        PageTable pages(shared_.driver, shared_.handle_types, shared_.log, 0, kBase, 2 * MiB, 8);
         pages.map(kBase, 2 * MiB, {});
       },
       "mapped_pages_ == 0");
@@ -218,12 +218,12 @@ TEST_F(AllocDeathTest, FindsSettingsThatAreLookedAtWithoutTheirLock) {
 }
 
 TEST_F(AllocDeathTest, FindsAHandleTypeThatIsNotDecided) {
-  EXPECT_DEATH(shared_.handle_types.settle(HandleTypes::Probed::kUndecided), "kUndecided");
+  EXPECT_DEATH(shared_.handle_types.decide(HandleTypes::Probed::kUndecided), "kUndecided");
   EXPECT_DEATH(shared_.handle_types.for_device(1), "device < driver_.device_count");
 }
 
 TEST_F(AllocDeathTest, FindsAWatchedBlockThatIsNotInUse) {
-  MemoryWatch watch(shared_, 0);
+  MemoryWatch watch(shared_.driver, shared_.debug, 0, shared_.labels, shared_.log);
   Block block{};
   EXPECT_DEATH(watch.handed_out(&block), "kUsed");
   EXPECT_DEATH(watch.damage(&block), "kUsed");

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Faults in the accounts of tenants are found.
-#include "alloc/tenants.h"
+#include "alloc/tenants/tenants.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <mutex>
 
-#include "alloc/pressure_order.h"
-#include "alloc/tenant_book.h"
-#include "alloc/tenant_list.h"
-#include "alloc/tenant_pressure.h"
-#include "alloc/tenant_scope.h"
+#include "alloc/tenants/pressure_order.h"
+#include "alloc/tenants/tenant_ledger.h"
+#include "alloc/tenants/tenant_list.h"
+#include "alloc/tenants/tenant_pressure.h"
+#include "alloc/tenants/tenant_scope.h"
 #include "base/lock.h"
 
 namespace cachalot {
@@ -30,7 +30,7 @@ class TenantsDeathTest : public testing::Test {
     book_.open(1, 1, {}, false);
   }
 
-  TenantBook book_;
+  TenantLedger book_;
 };
 
 TEST_F(TenantsDeathTest, FindsARowThatThereIsNot) {
@@ -74,7 +74,7 @@ TEST_F(TenantsDeathTest, FindsTwoTenantsAtOnePlace) {
   const PressureOrder::Place place{.priority = 0, .below = -512, .id = 1, .slot = 1};
   order.note(first, place);
   order.note(second, place);
-  EXPECT_DEATH(order.settled(), "inserted.inserted");
+  EXPECT_DEATH(order.up_to_date(), "inserted.inserted");
 }
 
 TEST_F(TenantsDeathTest, FindsIdsThatDoNotAscend) {

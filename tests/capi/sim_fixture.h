@@ -282,7 +282,7 @@ class SimAllocator {
 
   // ---- What happened
 
-  // Starts collecting what take_trace gives. Without it requests take the shorter road of a hit.
+  // Starts collecting what take_trace gives. Without it requests take the hot path of a hit.
   void watch() {
     ok(cachalot_observe_trace(allocator_, add_to_trace, &trace_, nullptr, nullptr, &error_));
   }

@@ -19,7 +19,7 @@ struct Row {
   const char* inactive_split_bytes;
 };
 
-// With a trace observer, which takes the general road, and without one, which takes that of a hit.
+// With a trace observer, which takes the general path, and without one, which takes that of a hit.
 class WorkedSequence : public testing::TestWithParam<std::tuple<int32_t, bool>> {
  protected:
   WorkedSequence() : with(SimSetup{.release = std::get<0>(GetParam())}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/address_table.h"
+#include "alloc/heap/address_table.h"
 
 #include <gtest/gtest.h>
 

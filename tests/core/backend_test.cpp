@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The answers to calls that a backend lacks, what comes before them, and who has hits.
-#include "alloc/backend.h"
+#include "alloc/backend/backend.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "alloc/allocator.h"
-#include "alloc/hot_path.h"
-#include "alloc/tenants.h"
+#include "alloc/native/hot_path.h"
+#include "alloc/tenants/tenants.h"
 #include "device/sim_driver.h"
 
 namespace cachalot {

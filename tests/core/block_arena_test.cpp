@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/block_arena.h"
+#include "alloc/heap/block_arena.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // BlockTree against a map with the same keys.
-#include "alloc/block_tree.h"
+#include "alloc/heap/block_tree.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 #include "../sanitizers.h"
 #include "../test_seed.h"
-#include "alloc/block_arena.h"
+#include "alloc/heap/block_arena.h"
 #include "process_memory.h"
 
 namespace cachalot {

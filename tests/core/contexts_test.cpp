@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/contexts.h"
+#include "alloc/trace/contexts.h"
 
 #include <gtest/gtest.h>
 

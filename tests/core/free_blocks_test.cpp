@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // FreeBlocks against a sorted set with the same order.
-#include "alloc/free_blocks.h"
+#include "alloc/heap/free_blocks.h"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@
 
 #include "../sanitizers.h"
 #include "../test_seed.h"
-#include "alloc/block_arena.h"
-#include "alloc/page_table.h"
+#include "alloc/heap/block_arena.h"
+#include "alloc/heap/page_table.h"
 #include "base/units.h"
 #include "process_memory.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // HashOrder: what PyTorch's binary does is in the cases order-of-*.txt; here that it is a set.
-#include "alloc/hash_order.h"
+#include "alloc/heap/hash_order.h"
 
 #include <gtest/gtest.h>
 

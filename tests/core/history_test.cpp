@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/history.h"
+#include "alloc/trace/history.h"
 
 #include <gtest/gtest.h>
 

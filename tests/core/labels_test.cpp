@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/labels.h"
+#include "alloc/tenants/labels.h"
 
 #include <gtest/gtest.h>
 

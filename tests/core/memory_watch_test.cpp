@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Poison and red zones: what is written where and when, and what is found.
-#include "alloc/memory_watch.h"
+#include "alloc/debug/memory_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 #include "../test_seed.h"
 #include "alloc/allocator.h"
-#include "alloc/contexts.h"
+#include "alloc/trace/contexts.h"
 #include "base/text.h"
 #include "device/host_driver.h"
 #include "device/sim_driver.h"

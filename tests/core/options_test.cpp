@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // tests/data/option_cases.txt has what PyTorch's own parser makes of 200 strings; here are besides
 // the option that only we accept, the checks of settings given as numbers, and docs/config.md.
-#include "alloc/options.h"
+#include "alloc/config/options.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "alloc/option_reader.h"
-#include "alloc/option_table.h"
+#include "alloc/config/option_reader.h"
+#include "alloc/config/option_table.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "test_data.h"

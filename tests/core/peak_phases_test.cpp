@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Peaks that are known beforehand, under threads (core/alloc/peaks.h). Made for the thread sanitizer.
+// Peaks that are known beforehand, under threads (core/alloc/stats/peaks.h). Made for the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What shards count, added up, against the plain arithmetic of stats.h.
-#include "alloc/peaks.h"
+#include "alloc/stats/peaks.h"
 
 #include <gtest/gtest.h>
 
@@ -95,9 +95,9 @@ class PeaksRun {
   void expect_equal() {
     expect_equal(sums(false));
     if (HasFatalFailure()) return;
-    for (Account& account : accounts_) Peaks::prepare_picture(account);
+    for (Account& account : accounts_) Peaks::prepare_reading(account);
     peaks_.begin_reading();
-    for (Account& account : accounts_) Peaks::picture(account, peaks_.reading());
+    for (Account& account : accounts_) Peaks::preserve(account, peaks_.reading());
     peaks_.end_reading();
     expect_equal(sums(true));
     ASSERT_TRUE(peaks_.is_sound());
@@ -117,11 +117,11 @@ class PeaksRun {
 
   static bool HasFatalFailure() { return testing::Test::HasFatalFailure(); }
 
-  Peaks::Sums sums(bool of_pictures) const {
+  Peaks::Sums sums(bool of_reading) const {
     Peaks::Sums sums{};
-    sums.add(of_pictures ? peaks_.shared_picture() : peaks_.shared());
+    sums.add(of_reading ? peaks_.preserved_shared() : peaks_.shared());
     for (const Account& account : accounts_)
-      sums.add(of_pictures ? *account.picture : account.counters.rows());
+      sums.add(of_reading ? *account.preserved : account.counters.rows());
     return sums;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // tests/data/memory_stats.json and memory_summary.txt are what torch 2.11.0 said of a small program
 // on an H200.
-#include "alloc/stats.h"
+#include "alloc/stats/stats.h"
 
 #include <gtest/gtest.h>
 

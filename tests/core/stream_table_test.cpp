@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/stream_table.h"
+#include "alloc/native/stream_table.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../test_seed.h"
-#include "alloc/shard.h"
+#include "alloc/native/shard.h"
 
 namespace cachalot {
 namespace {
@@ -26,11 +26,11 @@ class Streams : public testing::Test {
     } else {
       entry = table_.add(&shard_, stream);
     }
-    entry->shelves = 1;
+    entry->lists = 1;
     return entry;
   }
   void leave(StreamEntry* entry) {
-    entry->shelves = 0;
+    entry->lists = 0;
     table_.note_vacancy(entry);
   }
 
@@ -61,7 +61,7 @@ TEST_F(Streams, ThatHaveNoMemoryLeaveTheirEntriesToLaterOnes) {
 TEST_F(Streams, ThatComeBackKeepTheirEntries) {
   StreamEntry* const first = enter(1);
   leave(first);
-  table_.find(1)->shelves = 1;  // the stream obtains memory again
+  table_.find(1)->lists = 1;  // the stream obtains memory again
   EXPECT_NE(enter(2), first);
   EXPECT_EQ(table_.find(1), first);
 }

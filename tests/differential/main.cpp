@@ -154,7 +154,7 @@ int run(int argc, char** argv) {
                  "as --skip-unsupported, but exactly so many files have to end early");
   app.add_flag("--check", call.replay.check, "the library checks itself after each operation");
   app.add_flag("--unobserved", call.replay.unobserved,
-               "compares all but events, without observers: the library takes its fast road");
+               "compares all but events, without observers: the library takes its hot path");
   app.add_flag("--table", call.table, "prints how often each operation was compared");
   app.add_flag("-v,--verbose", call.verbose, "also names the files that are as expected");
   try {

@@ -24,7 +24,7 @@ struct ReplayOptions {
   bool check = false;
   // A script is replayed up to the first operation that is not built yet, instead of not at all.
   bool skip_unsupported = false;
-  // Events are neither observed nor compared: the library takes its fast road.
+  // Events are neither observed nor compared: the library takes its hot path.
   bool unobserved = false;
 };
 

@@ -28,7 +28,7 @@ struct Setup {
   std::string config;
   // NAME and VALUE; if there are any, the option string comes from the environment.
   std::vector<std::pair<std::string, std::string>> environment;
-  // No observer is attached and no history recorded, so the library takes its fast road.
+  // No observer is attached and no history recorded, so the library takes its hot path.
   bool unobserved = false;
 };
 

@@ -27,6 +27,11 @@ LAYERS = {
     "core/replay": ["base", "device", "alloc", "replay"],
 }
 
+# The folders of core/alloc from bottom to top: each may include those before it. What lies in core/alloc itself is above
+# all of them.
+ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "streams", "tenants", "debug", "backend", "native",
+                 "async", "tools"]
+
 # Folders that are clients of the C interface, like any program outside.
 CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differential", "tests/capi",
            "tests/gpu", "tests/simulation", "tests/fuzz"]
@@ -120,6 +125,22 @@ def check_layers(tree):
                 first = include.split("/")[0]
                 if first in ("base", "device", "alloc", "replay", "cachalot") and first not in allowed:
                     yield f"{path}: {layer} must not include {include}"
+
+
+def check_alloc(tree):
+    """Inside core/alloc lower folders do not include higher ones, and each folder has its place in the order."""
+    for path, text in tree.of_kind(CODE):
+        if not in_folder(path, "core/alloc") or path.count("/") == 2:
+            continue
+        folder = path.split("/")[2]
+        if folder not in ALLOC_FOLDERS:
+            yield f"{path}: core/alloc/{folder} has no place in ALLOC_FOLDERS"
+            continue
+        below = ALLOC_FOLDERS[:ALLOC_FOLDERS.index(folder) + 1]
+        for include in quoted_includes(text):
+            parts = include.split("/")
+            if parts[0] == "alloc" and (len(parts) == 2 or parts[1] not in below):
+                yield f"{path}: core/alloc/{folder} must not include {include}"
 
 
 def check_clients(tree):
@@ -267,8 +288,8 @@ def check_whitespace(tree):
                 yield f"{path}:{number}: has a tab"
 
 
-CHECKS = [check_layers, check_clients, check_version, check_length, check_licence, check_words,
-          check_core, check_links, check_folders, check_hardening,
+CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
+          check_words, check_core, check_links, check_folders, check_hardening,
           check_downloads, check_places, check_whitespace]
 
 
@@ -297,8 +318,11 @@ CLEAN = {
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
 }
 FAULTS = [
-    ("layers", "core/device/b.h", SPDX + '#include "alloc/block.h"\n'),
+    ("layers", "core/device/b.h", SPDX + '#include "alloc/heap/block.h"\n'),
     ("layers", "core/base/b.h", SPDX + '#include "cachalot/status.h"\n'),
+    ("alloc", "core/alloc/heap/b.h", SPDX + '#include "alloc/native/device_allocator.h"\n'),
+    ("alloc", "core/alloc/native/b.h", SPDX + '#include "alloc/allocator.h"\n'),
+    ("alloc", "core/alloc/elsewhere/b.h", SPDX + "int a;\n"),
     ("clients", "capi/cli/b.cpp", SPDX + '#include "base/units.h"\n'),
     ("clients", "examples/c/b.c", SPDX + '#include "../../core/base/units.h"\n'),
     ("version", "core/base/b.cpp", SPDX + 'const char* version = "7.8.9";\n'),

@@ -98,8 +98,8 @@ void AsyncBackend::free(Address address, std::optional<Stream>) {
   Block& block = found->second;
   if (capture_.is_under_way() && !block.was_captured) return defer_free(address, block);
   if (!capture_.is_under_way() && block.was_captured) {
-    shared_.warn("Attempting uncaptured free of a captured allocation with address " +
-                 hex_address(address));
+    shared_.log.warn("Attempting uncaptured free of a captured allocation with address " +
+                     hex_address(address));
   }
   issue_free(found);
 }
@@ -107,7 +107,7 @@ void AsyncBackend::free(Address address, std::optional<Stream>) {
 // async 3.5.
 void AsyncBackend::defer_free(Address address, Block& block) {
   CACHALOT_ASSERT(1, capture_.is_under_way() && !block.was_captured && !block.is_deferred);
-  shared_.warn_once(
+  shared_.log.warn_once(
       "cudaMallocAsync uncaptured",
       "freeAsync() was called on an uncaptured allocation during graph capture (address = " +
           hex_address(address) +
@@ -173,9 +173,9 @@ void AsyncBackend::record_stream(Address address, Stream stream, std::optional<S
   Block& block = found->second;
   if (stream != block.stream)
     return block.uses.insert(stream, stream + static_cast<uint64_t>(block.device));
-  shared_.warn_once("cudaMallocAsync record_stream",
-                    "Called record_stream on tensor whose original creation stream matches the "
-                    "recorded stream. This is unnecessary and has no effect.");
+  shared_.log.warn_once("cudaMallocAsync record_stream",
+                        "Called record_stream on tensor whose original creation stream matches the "
+                        "recorded stream. This is unnecessary and has no effect.");
 }
 
 BlockInfo AsyncBackend::block(Address address) {
@@ -190,10 +190,11 @@ std::pair<Address, uint64_t> AsyncBackend::base_allocation(Address address) {
 
 // Whatever the address: the reference warns before it looks at it.
 void AsyncBackend::annotate(Address, const std::string&) {
-  shared_.warn_once("cudaMallocAsync annotation",
-                    "cudaMallocAsync does not support memory annotations; the value passed to "
-                    "torch.cuda.memory._annotate_memory is ignored and will not appear in memory "
-                    "snapshots. Query torch._C._cuda_memoryMetadataSupported() to check support.");
+  shared_.log.warn_once(
+      "cudaMallocAsync annotation",
+      "cudaMallocAsync does not support memory annotations; the value passed to "
+      "torch.cuda.memory._annotate_memory is ignored and will not appear in memory "
+      "snapshots. Query torch._C._cuda_memoryMetadataSupported() to check support.");
 }
 
 uint64_t AsyncBackend::live_blocks() {

@@ -16,9 +16,9 @@
 
 #include "alloc/async/async_capture.h"
 #include "alloc/async/async_device.h"
-#include "alloc/backend.h"
-#include "alloc/hash_order.h"
-#include "alloc/shared_state.h"
+#include "alloc/backend/backend.h"
+#include "alloc/backend/shared_state.h"
+#include "alloc/heap/hash_order.h"
 #include "base/assert.h"
 #include "base/mutex.h"
 

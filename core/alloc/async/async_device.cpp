@@ -268,8 +268,8 @@ void AsyncDevice::reset_peak_stats() {
 }
 
 void AsyncDevice::reset_accumulated_stats() {
-  shared_.warn_once("cudaMallocAsync resetAccumulatedStats",
-                    "For backend:cudaMallocAsync, resetAccumulatedStats has no effect.");
+  shared_.log.warn_once("cudaMallocAsync resetAccumulatedStats",
+                        "For backend:cudaMallocAsync, resetAccumulatedStats has no effect.");
 }
 
 DeviceTotals AsyncDevice::totals() {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "alloc/async/async_capture.h"
-#include "alloc/backend.h"
-#include "alloc/shared_state.h"
+#include "alloc/backend/backend.h"
+#include "alloc/backend/shared_state.h"
 #include "base/assert.h"
 #include "base/mutex.h"
 

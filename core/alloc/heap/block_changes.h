@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "alloc/block.h"
-#include "alloc/constants.h"
-#include "alloc/counters.h"
+#include "alloc/config/constants.h"
+#include "alloc/heap/block.h"
+#include "alloc/stats/counters.h"
 
 namespace cachalot {
 

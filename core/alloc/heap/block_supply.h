@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "alloc/block_arena.h"
+#include "alloc/heap/block_arena.h"
 #include "base/assert.h"
 
 namespace cachalot {

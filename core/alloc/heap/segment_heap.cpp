@@ -16,34 +16,34 @@ const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
   return address - before.address < before.size ? &before : nullptr;
 }
 
-Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, Shelf& shelf) {
+Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& list) {
   Segment* segment = owned.get();
-  segment->pool = shelf.pool;
-  segment->shelf = &shelf;
+  segment->pool = list.pool;
+  segment->list = &list;
   segments_.emplace(segment->address, std::move(owned));
-  Block* block = shelf.supply->take();
+  Block* block = list.supply->take();
   block->address = segment->address;
   block->size = segment->size;
   block->set_home(segment, 0);
   block->prev = block->next = &segment->ends;
   segment->ends.set_home(segment, Block::kUsed);
   segment->ends.prev = segment->ends.next = block;
-  shelf.segments++;
+  list.segments++;
   return block;
 }
 
 void SegmentHeap::remove_segment(Block* only_block) {
-  Shelf& shelf = shelf_of(only_block);
-  shelf.segments--;
+  StreamFreeList& list = list_of(only_block);
+  list.segments--;
   const Address address = only_block->segment()->address;
-  recycle(*shelf.supply, only_block);
+  recycle(*list.supply, only_block);
   segments_.erase(address);
 }
 
 // ---- Steps on blocks
 
 Block* SegmentHeap::split_back(Block* block, uint64_t size) {
-  Block* back = shelf_of(block).supply->take();
+  Block* back = list_of(block).supply->take();
   block->size -= size;
   back->address = block->address + block->size;
   back->size = size;
@@ -56,7 +56,7 @@ Block* SegmentHeap::split_back(Block* block, uint64_t size) {
 }
 
 void SegmentHeap::merge(Block* block, Neighbours free) {
-  BlockSupply& supply = *shelf_of(block).supply;
+  BlockSupply& supply = *list_of(block).supply;
   if (free.before) {
     remove_from_its_set(block->prev);
     absorb_previous(supply, block);
@@ -69,7 +69,7 @@ void SegmentHeap::merge(Block* block, Neighbours free) {
 
 void SegmentHeap::remove_from_its_set(Block* block) {
   if (block->is(Block::kUnmapped)) {
-    shelf_of(block).pool->unmapped.erase(block);
+    list_of(block).pool->unmapped.erase(block);
   } else {
     remove_free(block);
   }

@@ -10,17 +10,17 @@
 #include <map>
 #include <memory>
 
-#include "alloc/block_arena.h"
-#include "alloc/block_pool.h"
+#include "alloc/heap/block_arena.h"
 #include "alloc/heap/block_changes.h"
+#include "alloc/heap/block_pool.h"
 #include "alloc/heap/block_supply.h"
-#include "alloc/page_table.h"
+#include "alloc/heap/page_table.h"
 #include "alloc/sync/slow_path_flags.h"
 
 namespace cachalot {
 
 // The free blocks of the block's pool and stream.
-inline Shelf& shelf_of(const Block* block) { return *block->segment()->shelf; }
+inline StreamFreeList& list_of(const Block* block) { return *block->segment()->list; }
 
 class SegmentHeap : private SlowPath {
  public:
@@ -37,7 +37,7 @@ class SegmentHeap : private SlowPath {
   // A segment that has a byte of the range; null: there is none.
   const Segment* segment_in(Address address, uint64_t size) const;
   // The segment gets one block, which covers it and is in no set. pre: reserve(); the range is new.
-  Block* add_segment(std::unique_ptr<Segment> segment, Shelf& shelf);
+  Block* add_segment(std::unique_ptr<Segment> segment, StreamFreeList& list);
   // The block that is left covers its segment, and is in no set.
   void remove_segment(Block* only_block);
   template <class Visit>
@@ -57,7 +57,7 @@ class SegmentHeap : private SlowPath {
   void absorb_previous(BlockSupply& supply, Block* block);
   void absorb_next(BlockSupply& supply, Block* block);
   void insert_free(Block* block);
-  static void remove_free(Block* block) { shelf_of(block).free.remove(block); }
+  static void remove_free(Block* block) { list_of(block).free.remove(block); }
 
  private:
   bool has(uint32_t flags) const { return flags_.has(flags); }
@@ -119,10 +119,10 @@ inline void SegmentHeap::recycle(BlockSupply& supply, Block* block) {
 }
 
 inline void SegmentHeap::insert_free(Block* block) {
-  Shelf& shelf = shelf_of(block);
+  StreamFreeList& list = list_of(block);
   if (has(kMarks)) [[unlikely]]
-    block->detail().mark = shelf.pool->search_count;
-  shelf.free.insert(block);
+    block->detail().mark = list.pool->search_count;
+  list.free.insert(block);
 }
 
 }  // namespace cachalot

@@ -84,14 +84,14 @@ void PrivatePools::destroy_if_empty(PoolId id) {
   const PrivatePool& pool = *find(id);
   const bool reference_destroys = pool.driver_allocations == 0;
   if (reference_destroys && !pool.is_empty()) {
-    shared_.differ("U4", "kept a pool whose blocks are still in use");
+    log_.differ("U4", "kept a pool whose blocks are still in use");
   }
   if (!pool.is_empty()) return;
   if (pool.requests_under_way > 0) {
-    if (reference_destroys) shared_.differ("U21", "kept a pool that a request is under way for");
+    if (reference_destroys) log_.differ("U21", "kept a pool that a request is under way for");
     return;
   }
-  if (!reference_destroys && shared_.tells_differences()) remember_outlived(id);
+  if (!reference_destroys && log_.is_open()) remember_outlived(id);
   pools_.erase(id);
   releasable_.erase(id, id.hash());
 }
@@ -104,7 +104,7 @@ void PrivatePools::remember_outlived(PoolId id) {
 }
 
 void PrivatePools::remark_if_outlived(PoolId id) {
-  if (outlived_.erase(id) != 0) shared_.differ("U4", "the pool was destroyed when it was empty");
+  if (outlived_.erase(id) != 0) log_.differ("U4", "the pool was destroyed when it was empty");
 }
 
 // ---- Routing

@@ -8,18 +8,18 @@
 #include <set>
 #include <vector>
 
-#include "alloc/hash_order.h"
-#include "alloc/private_pool.h"
-#include "alloc/rules.h"
-#include "alloc/shared_state.h"
+#include "alloc/config/rules.h"
+#include "alloc/heap/hash_order.h"
+#include "alloc/pools/private_pool.h"
 #include "alloc/sync/slow_path_flags.h"
+#include "alloc/trace/log.h"
 
 namespace cachalot {
 
 class PrivatePools : private SlowPath {
  public:
-  PrivatePools(const SharedState& shared, SlowPathFlags& flags)
-      : shared_(shared), rules_(shared.rules), flags_(flags) {}
+  PrivatePools(const Rules& rules, const Log& log, SlowPathFlags& flags)
+      : rules_(rules), log_(log), flags_(flags) {}
 
   // ---- Pools. The device's lock is enough for those that only look.
   PrivatePool* find(PoolId id) const;  // null: there is none
@@ -55,8 +55,8 @@ class PrivatePools : private SlowPath {
  private:
   void remember_outlived(PoolId id);
 
-  const SharedState& shared_;
   const Rules& rules_;
+  const Log& log_;
   SlowPathFlags& flags_;
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
   std::vector<PoolRoute> routes_;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "alloc/pool_id.h"
-#include "alloc/stats.h"
+#include "alloc/config/pool_id.h"
+#include "alloc/stats/stats.h"
 
 namespace cachalot {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "alloc/rules.h"
+#include "alloc/config/rules.h"
 #include "alloc/sync/slow_path_flags.h"
 #include "device/device.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "alloc/private_pool.h"
+#include "alloc/pools/private_pool.h"
 #include "base/error.h"
 #include "base/reserve.h"
 #include "device/driver_error.h"
@@ -16,11 +16,13 @@ constexpr size_t kSpareUses = 256;  // objects that are kept for the next record
 
 }  // namespace
 
-PendingFrees::PendingFrees(SharedState& shared, int device, const Captures& captures,
-                           SlowPathFlags& flags, FreeCompletion& completion)
-    : shared_(shared),
-      driver_(shared.driver),
+PendingFrees::PendingFrees(Driver& driver, int device, bool looks_in_stream_order, const Log& log,
+                           const Captures& captures, SlowPathFlags& flags,
+                           FreeCompletion& completion)
+    : driver_(driver),
       device_(device),
+      looks_in_stream_order_(looks_in_stream_order),
+      log_(log),
       captures_(captures),
       flags_(flags),
       completion_(completion) {
@@ -113,7 +115,7 @@ void PendingFrees::insert_events(Block* block) try {
 // look: whether the queue of the stream stays; one that does not is gone by then.
 template <class Look>
 void PendingFrees::look_at_queues(Look look) {
-  if (!shared_.looks_in_stream_order) return event_order_.retain(look);
+  if (!looks_in_stream_order_) return event_order_.retain(look);
   for (auto queue = events_.begin(); queue != events_.end();) look((queue++)->first);
 }
 
@@ -134,7 +136,7 @@ void PendingFrees::record_event(Block* block, const StreamUse& use) {
   }
   require_success(driver_, driver_.event_record(device_, event_cache_.back(), use.stream));
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
-  if (!shared_.looks_in_stream_order) event_order_.insert(use.stream, hash_of(use.stream));
+  if (!looks_in_stream_order_) event_order_.insert(use.stream, hash_of(use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
   event_cache_.pop_back();
   block->detail().uses->events++;
@@ -250,11 +252,11 @@ void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
 
 // A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference
 // forgets more).
-void PendingFrees::settle_deferred_free(Block* block, ContextId context) {
+void PendingFrees::complete_deferred_free(Block* block, ContextId context) {
   auto& uses = block->detail().uses->uses;
   for (const StreamUse& use : uses) {
     if (use.reference_forgets && !use.is_captured) {
-      shared_.differ(use.defect, "waited for a stream whose use the reference forgets");
+      log_.differ(use.defect, "waited for a stream whose use the reference forgets");
     }
   }
   std::erase_if(uses, [](const StreamUse& use) { return use.is_captured; });
@@ -275,7 +277,7 @@ void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId>
       continue;
     }
     deferred_.erase(deferred_.begin() + static_cast<std::ptrdiff_t>(i));
-    settle_deferred_free(block, context);
+    complete_deferred_free(block, context);
   }
   update_flags();
 }
@@ -307,17 +309,16 @@ void PendingFrees::recover_deferred_frees(Stream stream, const RouteOf& route_of
   }
   std::set<uint64_t>& visited = state->second.visited[stream];
   visit_nodes_before(info.nodes, &visited);
-  std::vector<Block*> settled;
-  settled.reserve(deferred_.size());
+  std::vector<Block*> ready;
+  ready.reserve(deferred_.size());
   std::erase_if(deferred_, [&](const DeferredFree& deferred) {
-    const bool is_settled = deferred.block->segment()->stream == stream &&
-                            !deferred.nodes.empty() &&
-                            std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
-                                        [&](uint64_t n) { return visited.contains(n); });
-    if (is_settled) settled.push_back(deferred.block);
-    return is_settled;
+    const bool is_ready = deferred.block->segment()->stream == stream && !deferred.nodes.empty() &&
+                          std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
+                                      [&](uint64_t n) { return visited.contains(n); });
+    if (is_ready) ready.push_back(deferred.block);
+    return is_ready;
   });
-  for (Block* block : settled) {
+  for (Block* block : ready) {
     stale_uses_.erase(block);
     complete(block, context);
   }

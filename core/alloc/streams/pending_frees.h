@@ -20,11 +20,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "alloc/hash_order.h"
-#include "alloc/shared_state.h"
+#include "alloc/heap/hash_order.h"
 #include "alloc/streams/captures.h"
 #include "alloc/streams/stream_uses.h"
 #include "alloc/sync/slow_path_flags.h"
+#include "alloc/trace/log.h"
 
 namespace cachalot {
 
@@ -43,8 +43,9 @@ class FreeCompletion {
 // pre: the whole device, unless a function says otherwise.
 class PendingFrees : private SlowPath {
  public:
-  PendingFrees(SharedState& shared, int device, const Captures& captures, SlowPathFlags& flags,
-               FreeCompletion& completion);
+  // looks_in_stream_order: at events by the handles of their streams, instead of as the reference does.
+  PendingFrees(Driver& driver, int device, bool looks_in_stream_order, const Log& log,
+               const Captures& captures, SlowPathFlags& flags, FreeCompletion& completion);
 
   // ---- Uses
   // Another stream uses the block from now on. pre: the device's lock and the block's shard; the block
@@ -97,13 +98,14 @@ class PendingFrees : private SlowPath {
   void order_as_reference(std::vector<StreamUse>& uses) const;
   uint64_t hash_of(Stream stream) const;
   void defer_free(Block* block, bool tracks_nodes);
-  void settle_deferred_free(Block* block, ContextId context);
+  void complete_deferred_free(Block* block, ContextId context);
   void complete(Block* block, ContextId context);
   void visit_nodes_before(const std::vector<uint64_t>& nodes, std::set<uint64_t>* visited);
 
-  SharedState& shared_;
   Driver& driver_;
   const int device_;
+  const bool looks_in_stream_order_;
+  const Log& log_;
   const Captures& captures_;
   SlowPathFlags& flags_;
   FreeCompletion& completion_;

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "alloc/block.h"
-#include "alloc/pool_id.h"
+#include "alloc/config/pool_id.h"
+#include "alloc/heap/block.h"
 
 namespace cachalot {
 
@@ -37,7 +37,7 @@ struct PendingEvent {
 // A free that waits for the end of a capture (18.1).
 struct DeferredFree {
   Block* block;
-  std::vector<uint64_t> nodes;  // empty: nothing in the capture can settle it
+  std::vector<uint64_t> nodes;  // empty: nothing in the capture can complete it
 };
 
 // What recovery knows of one capture (18.4).

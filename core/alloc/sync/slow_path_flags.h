@@ -30,10 +30,10 @@ struct SlowPath {
     kStaleUses = 1024,   // the reference wrongly remembers uses (U2) (PendingFrees)
     kTenants = 2048,     // there has been a tenant; stays
 
-    kHeld = 1 << 28,       // a call has the whole device
-    kScarce = 1 << 29,     // see Note [Peaks]
-    kReading = 1 << 30,    // see Note [Pictures]
-    kPicturing = 1 << 27,  // see Note [Block pictures]
+    kHeld = 1 << 28,     // a call has the whole device
+    kScarce = 1 << 29,   // see Note [Peaks]
+    kReading = 1 << 30,  // see Note [Reading statistics]
+    kCopying = 1 << 27,  // see Note [Copying blocks]
 
     // With one of these no shard is used by itself: the device's own lock is enough.
     kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |

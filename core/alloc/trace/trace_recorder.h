@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "alloc/contexts.h"
-#include "alloc/history.h"
-#include "alloc/observers.h"
-#include "alloc/rules.h"
+#include "alloc/config/rules.h"
 #include "alloc/sync/slow_path_flags.h"
+#include "alloc/trace/contexts.h"
+#include "alloc/trace/history.h"
+#include "alloc/trace/observers.h"
 
 namespace cachalot {
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What an allocator is made with.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "alloc/config/debug_options.h"
+#include "alloc/config/rules.h"
+#include "alloc/trace/contexts.h"
+#include "alloc/trace/log.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+struct AllocatorOptions {
+  std::shared_ptr<Driver> driver;
+  std::string config;
+  Rules rules;
+  bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
+  bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
+  bool check_every_call = false;
+  bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
+  bool track_labels = false;
+  DebugOptions debug;
+  ContextSource context_source;
+  LogSink log;
+};
+
+}  // namespace cachalot

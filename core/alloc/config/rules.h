@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What differs between the reference releases, as named rules: the only place that knows release
+// numbers. Rule ids (R2, U5, 14.1) are those of docs/behaviour.md.
+#pragma once
+
+#include <cstdint>
+
+namespace cachalot {
+
+enum class Release : int32_t { k2_11 = 211, k2_15 = 215 };
+
+constexpr const char* release_name(Release release) {
+  return release == Release::k2_11 ? "2.11" : "2.15";
+}
+
+struct Rules {
+  Release release = Release::k2_15;
+
+  bool ties_by_segment_number =
+      true;  // R2: equal sizes: the segment obtained first; before: by address
+  bool captures_are_marked =
+      true;  // R10: only marked captures defer work; before: any pool routing
+  bool completes_frees_at_routing_end = true;  // R20
+  bool rounds_limit = true;                    // R25: to nearest; before: down
+  bool has_rejection = true;                   // R31: throw_on_cudamalloc_oom, num_oom_rejections
+  bool has_pinned_free_catch_all = true;       // R32
+  bool has_pinned_limits = true;               // R33
+  bool has_reserves = true;                    // R34, R35, R65, R67
+  bool gives_up_segments_too_small = true;     // R66
+  bool counts_private_pool_bytes = true;       // R40
+  bool has_context_of = true;                  // R45
+  bool has_annotations = true;                 // R46
+  bool has_internal_tag = true;                // R48
+  bool allocates_at_addresses = true;          // R50
+  bool forgets_no_split = true;                // a pool's mark goes when its use count reaches 0
+  bool fabric_by_trial = true;                 // R60; before: the first page creation decides
+  bool oom_text_knows_expandable = true;       // R80-R82
+  bool trims_async_pool_and_retries = true;    // R70
+  bool counts_graph_memory = true;             // R71
+
+  // Defects of the reference that were asked to be mended (decision 2).
+  bool mend_fallback_errors = false;       // U5
+  bool mend_fallback_expandable = false;   // U6
+  bool mend_handle_type = false;           // U8, first half
+  bool mend_search_after_release = false;  // U9
+  bool mend_history_order = false;         // U11
+  bool mend_rejection = false;             // U16
+  bool mend_reserve = false;               // U17
+  bool mend_split_limit = false;           // U22
+};
+
+constexpr Rules rules_of(Release release) {
+  Rules rules;
+  rules.release = release;
+  if (release == Release::k2_15) return rules;
+  rules.ties_by_segment_number = false;
+  rules.captures_are_marked = false;
+  rules.completes_frees_at_routing_end = false;
+  rules.rounds_limit = false;
+  rules.has_rejection = false;
+  rules.has_pinned_free_catch_all = false;
+  rules.has_pinned_limits = false;
+  rules.has_reserves = false;
+  rules.gives_up_segments_too_small = false;
+  rules.counts_private_pool_bytes = false;
+  rules.has_context_of = false;
+  rules.has_annotations = false;
+  rules.has_internal_tag = false;
+  rules.allocates_at_addresses = false;
+  rules.forgets_no_split = false;
+  rules.fabric_by_trial = false;
+  rules.oom_text_knows_expandable = false;
+  rules.trims_async_pool_and_retries = false;
+  rules.counts_graph_memory = false;
+  return rules;
+}
+
+}  // namespace cachalot

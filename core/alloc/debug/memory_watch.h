@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Safe debugging of one device's memory: announcing it to tools, poison, red zones
+// (docs/debugging.md).
+//
+// Note [Memory watch]
+// Rationale: a cache hides misuse, since what is written beyond a block or after its free still
+// belongs to the process. Approach: with a watch every request takes the general path
+// (DeviceAllocator::kWatched), which tells it of segments and blocks; without one nothing is added
+// to a hit. Invariants: memory is touched only behind the work that is queued on the block's stream,
+// and never while that stream is captured, where it would become a part of the graph. Limitations:
+// errors of the driver mean that memory is not touched or not looked at; they show in the next call
+// that needs the driver.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/config/debug_options.h"
+#include "alloc/debug/nvtx_memory.h"
+#include "alloc/heap/block.h"
+#include "alloc/tenants/labels.h"
+#include "alloc/trace/log.h"
+#include "base/assert.h"
+
+namespace cachalot {
+
+// Its functions expect the device's lock to be held.
+class MemoryWatch {
+ public:
+  // Throws Error(kNotSupported) for what the driver or this build can not do.
+  MemoryWatch(Driver& driver, const DebugOptions& options, int device, const Labels& labels,
+              const Log& log);
+
+  // What is asked from the allocator for a request.
+  uint64_t with_red_zone(uint64_t requested) const {
+    return requested + (options_.red_zones ? kRedZone : 0);
+  }
+
+  // Memory from the driver, made of pieces of this size; and all that begins in a range, before it
+  // is given back.
+  void came(Address address, uint64_t size, uint64_t piece) noexcept;
+  void goes(Address address, uint64_t size) noexcept;
+
+  // A hand-out is over; a free completes, and the block is not reused yet.
+  void handed_out(Block* block) noexcept;
+  void freed(Block* block) noexcept;
+
+  // What a block in use says of writes beyond its end; empty: nothing. Waits for its stream.
+  std::string damage(const Block* block) noexcept;
+
+ private:
+  static constexpr uint64_t kRedZone = 512;  // at least
+  static constexpr uint8_t kRedZoneByte = 0xFB;
+  static constexpr uint8_t kPoisonByte = 0xFF;  // a NaN in every format of floating-point numbers
+
+  uint64_t asked(const Block* block) const {
+    CACHALOT_ASSERT(1, !options_.red_zones || block->requested >= kRedZone);
+    return block->requested - (options_.red_zones ? kRedZone : 0);
+  }
+  bool may_touch(Stream stream) const;
+  bool fill(const Block* block, uint64_t from, uint8_t byte) const;
+  void set_region(const Block* block, uint64_t before, uint64_t after) const;
+  std::string look(const Block* block);
+  std::string damage_text(const Block* block, uint64_t offset, uint8_t found) const;
+
+  Driver& driver_;
+  const Labels& labels_;
+  const Log& log_;
+  const DebugOptions options_;
+  const int device_;
+  std::unique_ptr<NvtxMemory> nvtx_;  // null: not asked for
+  std::vector<uint8_t> seen_;         // a part of a red zone
+};
+
+}  // namespace cachalot

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/heap/block_arena.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/pages.h"
+
+namespace cachalot {
+
+BlockArena::BlockArena()
+    : chunks_(static_cast<std::atomic<Chunk*>*>(map_zero_pages(kMaxChunks * sizeof(Chunk*)))) {}
+
+BlockArena::~BlockArena() {
+  for (uint32_t i = 0; i < chunk_count_; i++) unmap_pages(chunks_[i].load(), sizeof(Chunk));
+  unmap_pages(chunks_, kMaxChunks * sizeof(Chunk*));
+}
+
+Block* BlockArena::add(Shard* owner, uint32_t count) {
+  CACHALOT_ASSERT(1, owner && count > 0);
+  const std::lock_guard guard(growing_);
+  const bool is_late = chunk_count_ > 1 || (chunk_count_ == 1 && next_group_ >= kFirstWithOwner);
+  Range range{0, 0};
+  if (count >= kGroup && is_late) {
+    range = take_groups(count / kGroup);
+    Header& header = chunk(range.begin)->header;
+    for (uint32_t number = range.begin; number < range.end; number += kGroup) {
+      CACHALOT_ASSERT(1, !is_given(number));
+      header.group_owners[number % kChunkBlocks / kGroup] = owner;
+    }
+  } else {
+    range = take_runs(owner, count);
+  }
+  Block* const first = locate(range.begin).block;
+  Block* const last = first + (range.end - range.begin - 1);
+  for (Block* b = first; b != last; b++) b->right = b + 1;
+  return first;
+}
+
+BlockArena::Range BlockArena::take_runs(Shard* owner, uint32_t count) {
+  growing_.assert_held();
+  if (runs_.begin == runs_.end) runs_ = take_groups((count + kGroup - 1) / kGroup);
+  const uint32_t end = std::min(runs_.begin + (count + kRun - 1) / kRun * kRun, runs_.end);
+  Header& header = chunk(runs_.begin)->header;
+  for (uint32_t number = runs_.begin; number < end; number += kRun) {
+    CACHALOT_ASSERT(1, !is_given(number));
+    header.run_owners[number % kChunkBlocks / kRun] = owner;
+  }
+  return {std::exchange(runs_.begin, end), end};
+}
+
+BlockArena::Range BlockArena::take_groups(uint32_t count) {
+  growing_.assert_held();
+  if (next_group_ == kGroups) add_chunk();
+  const uint32_t index = chunk_count_ - 1;
+  const uint32_t begin = next_group_;
+  next_group_ = std::min(begin + count, kGroups);
+  if (begin < kFirstHuge && next_group_ >= kFirstHuge) {
+    Block* const rest = chunks_[index].load()->blocks + size_t{kFirstHuge} * kGroup;
+    prefer_huge_pages(rest, size_t{kGroups - kFirstHuge} * kGroup * sizeof(Block));
+  }
+  const uint32_t first_number = index << kChunkBits;
+  return {first_number + begin * kGroup, first_number + next_group_ * kGroup};
+}
+
+void BlockArena::add_chunk() {
+  growing_.assert_held();
+  const uint32_t index = chunk_count_;
+  if (index == kMaxChunks) throw std::bad_alloc();
+  auto* const chunk = static_cast<Chunk*>(map_aligned_zero_pages(sizeof(Chunk)));
+  prefer_small_pages(chunk, sizeof(Chunk));
+  chunk->header.first_number = index << kChunkBits;
+  chunk->header.arena = this;
+  chunks_[index].store(chunk, std::memory_order_release);
+  chunk_count_ = index + 1;
+  next_group_ = kFirstGroup;
+}
+
+}  // namespace cachalot

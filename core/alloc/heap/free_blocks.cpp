@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/heap/free_blocks.h"
+
+#include <new>
+#include <utility>
+
+#include "alloc/heap/block_arena.h"
+#include "base/pages.h"
+#include "base/units.h"
+
+namespace cachalot {
+
+struct FreeBlocks::ManyBins {
+  Bin bins[kBins];
+  BlockTree::Nodes nodes;
+};
+
+namespace {
+
+constexpr unsigned kNumberBits = 32;  // of a segment, in a key; as many for a place in it
+
+// The key of a block that comes before all others of this size and those that are larger, or with a
+// tie-break that of a block. What is above the smallest size of the bin is in the low bits of the size.
+uint64_t make_key(uint64_t size, unsigned shift, uint64_t tie) {
+  return size / 512 << (63 - shift) << 1 | tie >> shift;
+}
+
+}  // namespace
+
+FreeBlocks::FreeBlocks(bool ties_by_segment_number)
+    : ties_by_segment_number_(ties_by_segment_number) {}
+
+FreeBlocks::~FreeBlocks() {
+  if (has_one_bin()) return;
+  nodes().unmap();
+  unmap_pages(bins_, sizeof(ManyBins));
+}
+
+// ---- Walks
+
+Block* FreeBlocks::next(const Block* block) const {
+  const unsigned number = place_of(block->size);
+  Block* const next = next_in_bin(bins_[number], block);
+  return next ? next : first_from_bin(number + 1);
+}
+
+Block* FreeBlocks::previous(const Block* block) const {
+  const unsigned number = place_of(block->size);
+  Block* const previous = previous_in_bin(bins_[number], block);
+  return previous ? previous : last_before_bin(number);
+}
+
+Block* FreeBlocks::next_in_bin(const Bin& bin, const Block* block) const {
+  if (bin.tree.empty()) return block->right;
+  return BlockArena::block_beside(block, bin.tree.first_at_least(*key_of(block) + 1));
+}
+
+Block* FreeBlocks::previous_in_bin(const Bin& bin, const Block* block) const {
+  if (bin.tree.empty()) return block->left;
+  return BlockArena::block_beside(block, bin.tree.last_before(*key_of(block)));
+}
+
+Block* FreeBlocks::last_of(const Bin& bin) {
+  if (!bin.tree.empty()) return BlockArena::block_beside(bin.first, bin.tree.last());
+  Block* block = bin.first;
+  while (block->right) block = block->right;
+  return block;
+}
+
+Block* FreeBlocks::last_before_bin(unsigned bin) const {
+  const unsigned word = bin / 64;
+  if (const uint64_t bits = bin % 64 == 0 ? 0 : words_[word] & ((uint64_t{1} << (bin % 64)) - 1))
+    return last_of(bins_[word * 64 + log2_floor(bits)]);
+  const uint64_t earlier = summary_ & ((uint64_t{1} << word) - 1);
+  if (earlier == 0) return nullptr;
+  const unsigned last = log2_floor(earlier);
+  return last_of(bins_[last * 64 + log2_floor(words_[last])]);
+}
+
+// ---- Many bins
+
+// So many steps were taken through a bin.
+[[gnu::noinline]] void FreeBlocks::walked(Bin& bin, int steps) {
+  if (has_one_bin()) {
+    make_bins();
+  } else if (steps >= kLongWalk) {
+    make_tree(bin);
+  }
+}
+
+void FreeBlocks::make_bins() {
+  Block* block = only_bin_.first;
+  try {
+    bins_ = static_cast<Bin*>(map_zero_pages(sizeof(ManyBins)));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  mask_ = ~0u;
+  summary_ = words_[0] = 0;
+  while (block) insert(std::exchange(block, block->right));
+}
+
+BlockTree::Nodes& FreeBlocks::nodes() { return reinterpret_cast<ManyBins*>(bins_)->nodes; }
+
+// ---- Trees. pre: there are many bins.
+
+// Empty: its numbers are too large.
+std::optional<uint64_t> FreeBlocks::key_of(const Block* block) const {
+  const unsigned shift = shift_of(block->size);
+  if (!ties_by_segment_number_) return make_key(block->size, shift, block->address / 512);
+  const Segment& segment = *block->segment();
+  const auto number = static_cast<uint64_t>(segment.number);
+  if ((number | segment.size / 512) >> kNumberBits) [[unlikely]]
+    return std::nullopt;
+  const uint64_t place = (block->address - segment.address) / 512;
+  return make_key(block->size, shift, number << kNumberBits | place);
+}
+
+Block* FreeBlocks::first_in_tree(const Bin& bin, uint64_t size) {
+  const uint64_t key = make_key(size, shift_of(size), 0);
+  return BlockArena::block_beside(bin.first, bin.tree.first_at_least(key));
+}
+
+void FreeBlocks::insert_into_tree(Bin& bin, Block* block) {
+  using Insertion = BlockTree::Insertion;
+  const auto key = key_of(block);
+  const Insertion done = key ? bin.tree.insert(*key, block, nodes()) : Insertion::kNoMemory;
+  if (done == Insertion::kFirst) bin.first = block;
+  if (done != Insertion::kNoMemory) return;
+  make_list(bin);
+  insert_into_list(bin, block);
+}
+
+void FreeBlocks::remove_from_tree(Bin& bin, Block* block) {
+  bin.tree.remove(*key_of(block), nodes());
+  if (bin.first != block) return;
+  bin.first = bin.tree.empty() ? nullptr : BlockArena::block_beside(block, bin.tree.first());
+}
+
+// Where this is not possible the list stays.
+void FreeBlocks::make_tree(Bin& bin) {
+  for (Block* block = bin.first; block; block = block->right) {
+    const auto key = key_of(block);
+    if (key && bin.tree.insert(*key, block, nodes()) != BlockTree::Insertion::kNoMemory) continue;
+    bin.tree.clear(nodes());
+    return;
+  }
+}
+
+void FreeBlocks::make_list(Bin& bin) {
+  Block* left = nullptr;
+  for (Block* block = bin.first; block; left = block, block = block->right) {
+    block->left = left;
+    block->right = next_in_bin(bin, block);
+  }
+  bin.tree.clear(nodes());
+}
+
+// ---- The auditor
+
+bool FreeBlocks::is_consistent(uint64_t* count, uint64_t* bytes) const {
+  const unsigned bins = has_one_bin() ? 1 : kBins;
+  for (unsigned number = 0; number < bins; number++) {
+    const bool bit = (words_[number / 64] >> (number % 64) & 1) != 0;
+    if (bit != (bins_[number].first != nullptr)) return false;
+    if (bit && !is_bin_consistent(number, count, bytes)) return false;
+  }
+  for (unsigned word = 0; word < (bins + 63) / 64; word++) {
+    if (((summary_ >> word & 1) != 0) != (words_[word] != 0)) return false;
+  }
+  return true;
+}
+
+bool FreeBlocks::is_bin_consistent(unsigned number, uint64_t* count, uint64_t* bytes) const {
+  const Bin& bin = bins_[number];
+  const bool is_list = bin.tree.empty();
+  if (!is_list && !bin.tree.is_sound()) return false;
+  if (!is_list && BlockArena::number_of(bin.first) != bin.tree.first()) return false;
+  const Block* left = nullptr;
+  for (const Block* b = bin.first; b; left = b, b = next_in_bin(bin, b)) {
+    if (is_list && b->left != left) return false;
+    if (!is_list && bin.tree.first_at_least(*key_of(b)) != BlockArena::number_of(b)) return false;
+    if (place_of(b->size) != number || !b->is_free()) return false;
+    if (left && !before(left, b)) return false;
+    *bytes += b->size;
+    ++*count;
+  }
+  return true;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/heap/page_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+
+PageTable::PageTable(Driver& driver, HandleTypes& types, const Log& log, int device,
+                     Address address, uint64_t page_size, uint64_t pages)
+    : driver_(driver),
+      types_(types),
+      log_(log),
+      device_(device),
+      address_(address),
+      page_size_(page_size),
+      pages_(pages) {
+  CACHALOT_ASSERT(1, driver_.supports_virtual_memory());
+  CACHALOT_ASSERT(1, address > 0 && page_size > 0 && pages > 0);
+}
+
+bool PageTable::is_whole_pages(Address address, uint64_t size) const {
+  if (address < address_ || (address - address_) % page_size_ != 0) return false;
+  return size % page_size_ == 0 && address - address_ + size <= reserved_bytes();
+}
+
+uint64_t PageTable::mapped_between(uint64_t first, uint64_t end) const {
+  uint64_t count = 0;
+  for_each_mapped([&](uint64_t index, const Group&) { count += index >= first && index < end; });
+  return count;
+}
+
+// Groups without a mapped page are not kept.
+bool PageTable::is_sound() const {
+  return mapped_between(0, pages_) == mapped_pages_ &&
+         std::all_of(groups_.begin(), groups_.end(),
+                     [](const auto& group) { return group.second.mapped != 0; });
+}
+
+// Visits the indexes of mapped pages in their order.
+template <class Visit>
+void PageTable::for_each_mapped(Visit visit) const {
+  for (const auto& [number, group] : groups_) {
+    for (uint64_t bits = group.mapped; bits != 0; bits &= bits - 1)
+      visit(number * kGroup + static_cast<uint64_t>(std::countr_zero(bits)), group);
+  }
+}
+
+// Forgets the groups of the pages from first to end that have no mapped page.
+void PageTable::drop_unused(uint64_t first, uint64_t end) {
+  const auto last = groups_.upper_bound((end - 1) / kGroup);
+  for (auto group = groups_.lower_bound(first / kGroup); group != last;)
+    group = group->second.mapped == 0 ? groups_.erase(group) : std::next(group);
+}
+
+DriverCode PageTable::create(HandleType type, uint64_t index) {
+  // Network cards shall reach the pages wherever the device supports it; the driver leaves it out
+  // elsewhere.
+  constexpr bool kRdma = true;
+  return driver_.create(device_, page_size_, types_.requested(type), kRdma, &handle(index));
+}
+
+// 7.2, 4.3: the first answer of the driver decides the handle type of all pages to come; once that
+// is fabric, every error counts as out of memory.
+DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memory) {
+  using Probed = HandleTypes::Probed;
+  const Probed known = types_.probed();
+  const DriverCode code =
+      create(known == Probed::kPosixFd ? HandleType::kPosixFd : HandleType::kFabric, index);
+  *counts_as_out_of_memory = known == Probed::kFabric;
+  if (known != Probed::kUndecided) return code;
+  if (code == kSuccess || (code == kDriverOutOfMemory && types_.out_of_memory_decides())) {
+    types_.decide(Probed::kFabric);
+  }
+  if (code == kSuccess || code == kDriverOutOfMemory) return code;
+  types_.decide(Probed::kPosixFd);
+  return create(HandleType::kPosixFd, index);
+}
+
+// False: out of memory. What was created before a page that fails is released; after an error other
+// than out of memory the reference leaks it (U8).
+bool PageTable::create_pages(uint64_t first, uint64_t end) {
+  for (uint64_t i = first; i < end; i++) {
+    bool counts_as_out_of_memory = false;
+    DriverCode code = kSuccess;
+    try {
+      code = type_ ? create(*type_, i) : create_probing(i, &counts_as_out_of_memory);
+    } catch (const std::bad_alloc&) {
+      release_pages(first, i);
+      throw;
+    }
+    if (code == kSuccess) continue;
+    if (code != kDriverOutOfMemory && i > first) {
+      log_.differ("U8", format("released %d pages created before one that failed",
+                               static_cast<int>(i - first)));
+    }
+    release_pages(first, i);
+    if (code != kDriverOutOfMemory && !counts_as_out_of_memory) throw driver_error(driver_, code);
+    return false;
+  }
+  return true;
+}
+
+void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers) {
+  const Address address = address_ + first * page_size_;
+  const uint64_t size = (end - first) * page_size_;
+  uint64_t mapped = first;
+  DriverCode code = kSuccess;
+  const auto take_back = [&] {
+    for (uint64_t i = first; i < mapped; i++)
+      driver_.unmap(device_, address_ + i * page_size_, page_size_);
+    release_pages(first, end);
+  };
+  try {
+    for (; mapped < end; mapped++) {
+      code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handle(mapped));
+      if (code != kSuccess) break;
+    }
+  } catch (const std::bad_alloc&) {
+    take_back();
+    throw;
+  }
+  if (code == kSuccess) code = driver_.set_access(device_, address, size, device_);
+  for (size_t i = 0; i < peers.size() && code == kSuccess; i++) {
+    code = driver_.set_access(device_, address, size, peers[i]);
+  }
+  if (code == kSuccess) return;
+  take_back();
+  throw driver_error(driver_, code);
+}
+
+void PageTable::release_pages(uint64_t first, uint64_t end) {
+  for (uint64_t i = first; i < end; i++) driver_.release(device_, handle(i));
+}
+
+bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peers) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  const uint64_t first = index_of(address);
+  const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(2, mapped_between(first, end) == 0);
+  if (types_.are_by_trial() && !type_) {
+    type_ = types_.for_device(device_);
+  }
+  try {
+    for (uint64_t i = first; i < end; i++) handle(i) = 0;  // makes the groups
+    if (!create_pages(first, end)) {
+      drop_unused(first, end);
+      return false;
+    }
+    map_pages(first, end, peers);
+  } catch (...) {
+    drop_unused(first, end);
+    throw;
+  }
+  for (uint64_t i = first; i < end; i++) groups_[i / kGroup].mapped |= uint64_t{1} << (i % kGroup);
+  mapped_pages_ += end - first;
+  CACHALOT_ASSERT(2, is_sound());
+  return true;
+}
+
+void PageTable::unmap(Address address, uint64_t size, Stream stream) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  const DriverCode code = driver_.stream_synchronize(device_, stream);
+  if (code != kSuccess) throw runtime_error(driver_, code);
+  const uint64_t first = index_of(address);
+  const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
+  for (uint64_t i = first; i < end; i++) {
+    driver_.unmap(device_, address_ + i * page_size_, page_size_);
+    driver_.release(device_, handle(i));
+    groups_[i / kGroup].mapped &= ~(uint64_t{1} << (i % kGroup));
+  }
+  drop_unused(first, end);
+  mapped_pages_ -= end - first;
+  CACHALOT_ASSERT(2, is_sound());
+}
+
+std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t size) const {
+  CACHALOT_ASSERT(1, address >= address_ && address - address_ + size <= reserved_bytes());
+  const Address begin = address_ + round_up(address - address_, page_size_);
+  const Address end = address_ + round_down(address + size - address_, page_size_);
+  return {begin, std::max(begin, end)};
+}
+
+void PageTable::give_back() {
+  for_each_mapped([&](uint64_t index, const Group& group) {
+    driver_.unmap(device_, address_ + index * page_size_, page_size_);
+    driver_.release(device_, group.handles[index % kGroup]);
+  });
+  groups_.clear();
+  mapped_pages_ = 0;
+}
+
+void PageTable::give_access(int peer) {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // first and end
+  for_each_mapped([&](uint64_t index, const Group&) {
+    if (!ranges.empty() && ranges.back().second == index) {
+      ranges.back().second++;
+    } else {
+      ranges.emplace_back(index, index + 1);
+    }
+  });
+  for (const auto& [first, end] : ranges) {
+    const DriverCode code = driver_.set_access(device_, address_ + first * page_size_,
+                                               (end - first) * page_size_, peer);
+    if (code != kSuccess) throw driver_error(driver_, code);
+  }
+}
+
+}  // namespace cachalot

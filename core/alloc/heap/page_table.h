@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The pages of an expandable segment: which are backed by memory, and the driver calls that change
+// it. A segment reserves more addresses than its device has memory, so only pages that are backed take
+// a place here.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "alloc/heap/handle_types.h"
+#include "alloc/trace/log.h"
+#include "base/assert.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+
+class PageTable {
+ public:
+  // pre: the driver supports virtual memory.
+  PageTable(Driver& driver, HandleTypes& types, const Log& log, int device, Address address,
+            uint64_t page_size, uint64_t pages);
+  ~PageTable() { CACHALOT_ASSERT(1, mapped_pages_ == 0); }
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
+
+  uint64_t page_size() const { return page_size_; }
+  uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
+  uint64_t reserved_bytes() const { return pages_ * page_size_; }
+  // Begin and end of the pages that lie within [address, address + size); equal: there are none.
+  std::pair<Address, Address> whole_pages(Address address, uint64_t size) const;
+
+  // Backs [address, address + size) with new pages; both are multiples of the page size, and
+  // nothing there is mapped. False: out of memory, and nothing has changed. Throws Error for any
+  // other failure, likewise.
+  bool map(Address address, uint64_t size, const std::vector<int>& peers);
+
+  // Gives the pages of [address, address + size) back, after waiting for the stream. All of them
+  // are mapped.
+  void unmap(Address address, uint64_t size, Stream stream);
+
+  // Gives all pages back, at the end.
+  void give_back();
+
+  // Gives a peer access to what is mapped: one call for each contiguous range.
+  void give_access(int peer);
+
+ private:
+  static constexpr uint64_t kGroup = 64;
+  // Neighbouring pages, with a bit for each that is mapped.
+  struct Group {
+    uint64_t mapped = 0;
+    std::array<uint64_t, kGroup> handles;  // valid for mapped pages
+  };
+
+  uint64_t index_of(Address address) const {
+    CACHALOT_ASSERT(1, is_whole_pages(address, 0));
+    return (address - address_) / page_size_;
+  }
+  uint64_t& handle(uint64_t index) {
+    CACHALOT_ASSERT(1, index < pages_);
+    return groups_[index / kGroup].handles[index % kGroup];
+  }
+  // Whether a range begins and ends at pages of the segment.
+  bool is_whole_pages(Address address, uint64_t size) const;
+  uint64_t mapped_between(uint64_t first, uint64_t end) const;
+  bool is_sound() const;
+  void drop_unused(uint64_t first, uint64_t end);
+  template <class Visit>
+  void for_each_mapped(Visit visit) const;
+  DriverCode create(HandleType type, uint64_t index);
+  DriverCode create_probing(uint64_t index, bool* counts_as_out_of_memory);
+  bool create_pages(uint64_t first, uint64_t end);
+  void map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers);
+  void release_pages(uint64_t first, uint64_t end);
+
+  Driver& driver_;
+  HandleTypes& types_;
+  const Log& log_;
+  int device_;
+  Address address_;
+  uint64_t page_size_;
+  uint64_t pages_;
+  std::map<uint64_t, Group> groups_;  // by the number of their first page / kGroup
+  uint64_t mapped_pages_ = 0;
+  std::optional<HandleType> type_;  // decided at the first mapping (R60)
+};
+
+}  // namespace cachalot

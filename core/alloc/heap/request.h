@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A request, what is known of the block that serves it, and what calls answer for an address that
+// no live block has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "alloc/config/pool_id.h"
+#include "base/error.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+struct Request {
+  uint64_t size = 0;
+  int device = 0;
+  Stream stream = 0;
+  Stream current_stream = 0;
+  Address at = 0;       // not 0: exactly there (R50)
+  uint32_t tenant = 0;  // its slot; 0: the thread's tenant
+};
+
+struct BlockInfo {
+  Address address;
+  uint64_t size;
+  uint64_t requested;
+  Stream stream;
+  PoolId pool;
+  int device;
+  bool uncached = false;
+  bool from_source = false;  // its pool's source gave its memory, not the driver
+};
+
+// The error of every call that needs a live block with exactly this address.
+Error invalid_pointer(Address address);
+// The text for one that annotates: "annotateMemory: no live allocation found at pointer 0x1234".
+std::string annotation_error(Address address);
+
+}  // namespace cachalot

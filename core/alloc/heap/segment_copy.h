@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Copies of the blocks of a device at one moment, while hits go on.
+//
+// Note [Copying blocks]
+// Rationale: a snapshot shows one moment, but copying 100,000 blocks takes milliseconds, for which
+// nobody's hits shall be held up.
+// Approach: the moment is when kCopying is set. From then on a call that changes a block first
+// preserves its row, once (`preserved_for`), and the snapshot walks through each segment, a few blocks at
+// a time under their shard's lock, and copies those that nobody changed. Misses wait, since the
+// snapshot has the device's lock. When all are copied the flag is dropped, and each shard is visited
+// once more, so that nobody is left who saw it.
+// Invariants: of a block that was there at the moment, and whose address is not before `copied_to`,
+// either the row has been preserved, and all blocks that lie there now are marked so, or it is unchanged.
+// `cursor`, once begun, is a block of the segment, or its end.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "alloc/heap/block.h"
+#include "alloc/trace/snapshot.h"
+#include "base/assert.h"
+
+namespace cachalot {
+
+struct BlockCopy {
+  BlockRow block;
+  bool is_unmapped;
+  ContextId segment_context;
+};
+
+struct SegmentCopy {
+  explicit SegmentCopy(const Segment* of) : segment(of) { CACHALOT_ASSERT(1, of); }
+
+  const Segment* segment;
+  const Block* cursor = nullptr;  // the next to be copied; null: not begun
+  Address copied_to = 0;          // what begins before is copied
+  bool is_lost = false;           // there was no memory for a row
+  std::deque<BlockCopy> rows;
+
+  // From a call that must not fail for want of memory.
+  void preserve(const Block* block) noexcept;
+  // At most so many blocks. False: none are left. number: of a copy that blocks may have been
+  // changed for; 0: none was changed.
+  bool copy(int blocks, uint32_t number) noexcept;
+  // The first neighbour is taken in by the second.
+  void absorbed(const Block* gone, const Block* by) {
+    CACHALOT_ASSERT(1, gone != by && by->segment() == segment);
+    if (cursor == gone) cursor = by;
+  }
+};
+
+}  // namespace cachalot

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a hit needs of a stream: see Note [Streams] in stream_table.h.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "device/device.h"
+
+namespace cachalot {
+
+struct Shard;
+struct StreamFreeList;
+
+struct alignas(64) StreamEntry {
+  StreamEntry(Shard* of, Stream first) : stream(first), shard(of) {}
+
+  std::atomic<Stream> stream;
+  Shard* const shard;
+  std::array<StreamFreeList*, 2>
+      default_lists{};         // of the default pools, by is_small; null: none yet
+  uint32_t lists = 0;          // of all pools
+  int requests_under_way = 0;  // that hold no lock; the entry keeps its stream meanwhile
+  bool is_listed = false;      // among the vacant ones
+
+  bool is_vacant() const { return lists == 0 && requests_under_way == 0; }
+};
+
+}  // namespace cachalot

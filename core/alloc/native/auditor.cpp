@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The auditor: walks all that a device has and compares it with its indexes and counters. What it
+// finds is a defect of the library, told in one line.
+#include "alloc/native/hold.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+// What the counters have to say, recomputed from the blocks (stats.md 3.4, upstream-tests.md 9.1).
+struct Sums {
+  int64_t allocation[2] = {}, allocated_bytes[2] = {}, active[2] = {}, active_bytes[2] = {},
+          requested[2] = {};
+  int64_t inactive_split[2] = {}, inactive_split_bytes[2] = {}, segments[2] = {}, reserved[2] = {};
+};
+
+std::string compare(const char* name, const StatArray& stat, const int64_t expected[2]) {
+  const int64_t all = expected[0] + expected[1];
+  if (stat.small_pool.current == expected[0] && stat.large_pool.current == expected[1] &&
+      stat.all.current == all) {
+    return "";
+  }
+  return format("%s is %lld + %lld = %lld where the blocks say %lld + %lld", name,
+                static_cast<long long>(stat.small_pool.current),
+                static_cast<long long>(stat.large_pool.current),
+                static_cast<long long>(stat.all.current), static_cast<long long>(expected[0]),
+                static_cast<long long>(expected[1]));
+}
+
+std::string check_stat(const char* name, const Stat& stat) {
+  if (stat.peak >= stat.current) return "";
+  return format("the peak of %s is below its current value", name);
+}
+
+void add(const Block& block, int kind, Sums* sums) {
+  const auto size = static_cast<int64_t>(block.size);
+  if (block.is(Block::kUsed)) {
+    sums->allocation[kind]++;
+    sums->allocated_bytes[kind] += size;
+  }
+  if (!block.is_free()) {
+    sums->active[kind]++;
+    sums->active_bytes[kind] += size;
+    sums->requested[kind] += static_cast<int64_t>(block.requested);
+  } else if (!block.is(Block::kExpandable) && block.is_split()) {
+    sums->inactive_split[kind]++;
+    sums->inactive_split_bytes[kind] += size;
+  }
+  if (!block.is(Block::kUnmapped)) sums->reserved[kind] += size;
+}
+
+}  // namespace
+
+std::string DeviceAllocator::check_segment(const Segment& segment) {
+  Address expected = segment.address;
+  uint64_t mapped = 0;
+  const Block* before = &segment.ends;
+  for (Block* b = segment.first(); b != &segment.ends; before = b, b = b->next) {
+    const std::string at = "block " + hex_address(b->address);
+    if (b->address != expected) return at + " does not begin where the one before it ends";
+    if (b->prev != before) return at + " does not lead back to its neighbour";
+    if (b->segment() != &segment) return at + " names another segment";
+    if (b->size == 0) return at + " is empty";
+    const StreamFreeList& list = list_of(b);
+    if (list.pool != segment.pool || list.stream != segment.stream)
+      return at + " is on another pool's list";
+    if (b->is(Block::kUsed) && b->is(Block::kWaiting)) return at + " is both used and waiting";
+    if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != BlockArena::number_of(b))
+      return at + " can not be found";
+    if (b->is(Block::kExpandable) != segment.is_expandable())
+      return at + " is not of its segment's kind";
+    const bool same_state = b->is(Block::kUnmapped) == before->is(Block::kUnmapped);
+    if (before != &segment.ends && b->is_free() && before->is_free() && same_state)
+      return at + " was not merged";
+    if (b->is(Block::kUnmapped) && !segment.pool->unmapped.contains(b))
+      return at + " is not in the unmapped set";
+    if (!b->is(Block::kUnmapped)) mapped += b->size;
+    expected += b->size;
+  }
+  const std::string name = "segment " + hex_address(segment.address);
+  if (expected != segment.address + segment.size) return name + " is not covered by its blocks";
+  if (segment.is_expandable() && mapped != segment.pages->mapped_bytes())
+    return name + " has other pages mapped";
+  return "";
+}
+
+std::string DeviceAllocator::check_free_sets() {
+  struct Expected {
+    uint64_t count, bytes, segments;
+  };
+  std::map<const StreamFreeList*, Expected> expected;
+  for (const auto& [address, segment] : heap_.segments()) {
+    Expected& of_shelf = expected[segment->list];
+    of_shelf.segments++;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (!b->is_free() || b->is(Block::kUnmapped)) continue;
+      of_shelf.count++;
+      of_shelf.bytes += b->size;
+    }
+  }
+  std::string found;
+  for_each_list([&](const StreamFreeList& list) {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    const std::string name =
+        format("the free set of stream %llu", static_cast<unsigned long long>(list.stream));
+    const Expected& of_shelf = expected[&list];
+    if (!list.free.is_consistent(&count, &bytes)) found = name + " is out of order";
+    if (count != of_shelf.count || bytes != of_shelf.bytes)
+      found = name + " does not hold the free blocks";
+    if (list.segments != of_shelf.segments) found = name + " counts other segments";
+    if (list.entry->stream != list.stream) found = name + " is at another stream's entry";
+  });
+  return found;
+}
+
+std::string DeviceAllocator::check_counters() {
+  Sums expected;
+  uint64_t obtained = 0;
+  for (const auto& [address, segment] : heap_.segments()) {
+    const int kind = segment->pool->is_small ? 0 : 1;
+    if (!segment->is_expandable()) expected.segments[kind]++;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next)
+      add(*b, kind, &expected);
+  }
+  obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
+  if (obtained != stats_.reserved())
+    return "the total of obtained bytes is not the sum of the segments";
+  Stats stats = stats_.stats();
+  peaks_.write(sums(), &stats);
+  if (!peaks_.is_sound()) return "the shared account has passed its limit";
+  for (const auto& shard : shards_) {
+    if (!shard->account.counters.is_sound()) return "a shard has passed its limit";
+  }
+  const struct {
+    const char* name;
+    const StatArray& stat;
+    const int64_t* expected;
+  } rows[] = {
+      {"allocation", stats.allocation, expected.allocation},
+      {"segment", stats.segment, expected.segments},
+      {"active", stats.active, expected.active},
+      {"inactive_split", stats.inactive_split, expected.inactive_split},
+      {"allocated_bytes", stats.allocated_bytes, expected.allocated_bytes},
+      {"reserved_bytes", stats.reserved_bytes, expected.reserved},
+      {"active_bytes", stats.active_bytes, expected.active_bytes},
+      {"inactive_split_bytes", stats.inactive_split_bytes, expected.inactive_split_bytes},
+      {"requested_bytes", stats.requested_bytes, expected.requested},
+  };
+  for (const auto& row : rows) {
+    if (std::string found = compare(row.name, row.stat, row.expected); !found.empty()) return found;
+    for (const Stat* stat : {&row.stat.all, &row.stat.small_pool, &row.stat.large_pool}) {
+      if (std::string found = check_stat(row.name, *stat); !found.empty()) return found;
+    }
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check_pending() {
+  std::map<const Block*, uint32_t> events = pending_.queued_events();
+  const std::set<const Block*> deferred = pending_.deferred_blocks();
+  for (const auto& [address, segment] : heap_.segments()) {
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      const bool waits = events.contains(b) || deferred.contains(b);
+      if (b->is(Block::kWaiting) != waits)
+        return "block " + hex_address(b->address) + " waits for nothing";
+      if (b->is(Block::kWaiting) && b->detail().uses->events != events[b]) {
+        return "block " + hex_address(b->address) + " counts other events than are queued";
+      }
+    }
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check() {
+  const Hold hold(*this);
+  for (const auto& [address, segment] : heap_.segments()) {
+    if (std::string found = check_segment(*segment); !found.empty()) return found;
+  }
+  for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
+                          &DeviceAllocator::check_pending, &DeviceAllocator::check_tenants}) {
+    if (std::string found = (this->*step)(); !found.empty()) return found;
+  }
+  return "";
+}
+
+std::string DeviceAllocator::check_red_zones() {
+  const Hold hold(*this);
+  for (const auto& [address, segment] : heap_.segments()) {
+    MemoryWatch* const watch = watch_of(*segment->pool);
+    if (!watch) continue;
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (!b->is(Block::kUsed)) continue;
+      if (std::string found = watch->damage(b); !found.empty()) return found;
+    }
+  }
+  return "";
+}
+
+}  // namespace cachalot

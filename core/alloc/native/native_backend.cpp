@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/native/native_backend.h"
+
+#include <mutex>
+#include <utility>
+
+#include "alloc/config/options.h"
+#include "alloc/native/device_allocator.h"
+#include "base/assert.h"
+#include "base/text.h"
+#include "device/device_count.h"
+
+namespace cachalot {
+namespace {
+
+// One bit for each name, up to the first that is unknown.
+uint32_t action_bits(const std::vector<std::string>& names, const Rules& rules,
+                     std::string* unknown) {
+  uint32_t bits = 0;
+  const int known = rules.has_annotations ? kActionCount : static_cast<int>(Action::kAnnotate);
+  for (const std::string& name : names) {
+    int action = 0;
+    while (action < known && name != action_name(static_cast<Action>(action))) action++;
+    if (action == known) {
+      *unknown = name;
+      return bits;
+    }
+    bits |= uint32_t{1} << action;
+  }
+  return bits;
+}
+
+}  // namespace
+
+// Devices copy the settings, so these are complete before the first device is made.
+NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits)
+    : shared_(shared),
+      hits_(*hits),
+      uncached_(shared.driver),
+      caching_from_start_(options.caching),
+      observers_(std::make_shared<const ObserverSet>()) {
+  apply_options(options.config, OptionMoment::kCreation, shared_.rules, &shared_.settings,
+                shared_.option_warnings());
+  require_possible(shared_.settings);
+  {
+    const std::lock_guard guard(shared_.settings_lock);
+    shared_.advise_of(shared_.settings);
+  }
+  for (int i = 0; i < shared_.driver.device_count(); i++)
+    devices_.push_back(std::make_unique<DeviceAllocator>(shared_, i));
+  hits_.lead_to(devices_.data(), &shared_);
+  set_caching_enabled(true);
+}
+
+NativeBackend::~NativeBackend() = default;
+
+DeviceAllocator& NativeBackend::existing_device(int index) const {
+  require_device(index, static_cast<int>(devices_.size()));
+  return *devices_[static_cast<size_t>(index)];
+}
+
+DeviceBackend& NativeBackend::device(int index) { return existing_device(index); }
+
+// ---- Blocks
+
+Address NativeBackend::allocate(const Request& request) {
+  if (request.at != 0) require_exact_address(request);
+  if (!is_caching()) return uncached_.allocate(request);
+  if (request.size == 0) return 0;
+  CACHALOT_ASSERT(1, static_cast<size_t>(request.device) < devices_.size());
+  return devices_[static_cast<size_t>(request.device)]->allocate(request);
+}
+
+// R50.
+void NativeBackend::require_exact_address(const Request& request) const {
+  if (!is_caching()) {
+    throw_invalid_state(
+        "Exact-address allocation is only supported by the native CUDA caching allocator");
+  }
+  if (request.size != 0 && request.at % kMinBlockSize != 0) {
+    throw_invalid_argument(
+        "mallocWithAddress: addr must be aligned to kMinBlockSize (512 bytes), got " +
+        hex_address(request.at));
+  }
+  if (request.size >= kTooLarge) {
+    throw_invalid_state("Could not allocate CUDA storage at exact address " +
+                        hex_address(request.at));
+  }
+}
+
+// A block remembers how it was made, so the switch does not matter here.
+void NativeBackend::free(Address address, std::optional<Stream> current_stream) {
+  const auto [shard, block] = shared_.find(address);
+  if (shard && shard->device->free(*shard, block, address, current_stream)) return;
+  if (!uncached_.free(address)) throw invalid_pointer(address);
+}
+
+// An address that no block ever had is passed over.
+void NativeBackend::record_stream(Address address, Stream stream,
+                                  std::optional<Stream> current_stream) {
+  const auto [shard, block] = shared_.find(address);
+  if (shard) shard->device->record_stream(*shard, block, address, stream, current_stream);
+}
+
+BlockInfo NativeBackend::block(Address address) {
+  if (const auto info = uncached_.info(address)) return *info;
+  const auto [shard, block] = shared_.find(address);
+  if (shard) {
+    if (const auto info = shard->device->info(*shard, block, address)) return *info;
+  }
+  throw invalid_pointer(address);
+}
+
+std::pair<Address, uint64_t> NativeBackend::base_allocation(Address address) {
+  if (uncached_.info(address)) throw_invalid_state(invalid_pointer(address).message());
+  const auto [shard, block] = shared_.find(address);
+  if (!shard) throw invalid_pointer(address);
+  return shard->device->base_allocation(*shard, block, address);
+}
+
+ContextId NativeBackend::context_of(Address address) {
+  const auto [shard, block] = shared_.find(address);
+  return shard ? shard->device->context_of(*shard, block, address) : kNoContext;
+}
+
+void NativeBackend::annotate(Address address, const std::string& text) {
+  const auto [shard, block] = shared_.find(address);
+  if (!shard) throw_invalid_argument(annotation_error(address));
+  shard->device->annotate(block, address, text);
+}
+
+uint64_t NativeBackend::live_blocks() {
+  uint64_t live = uncached_.count();
+  for (const auto& d : devices_) live += d->live_blocks();
+  return live;
+}
+
+void NativeBackend::free_all() {
+  for (const auto& d : devices_) d->free_all();
+  uncached_.free_all();
+}
+
+// ---- The switch of the cache, settings
+
+// A hit cannot run the auditor, so an allocator that audits every call has none.
+void NativeBackend::set_caching_enabled(bool enabled) {
+  caching_switch_.store(enabled);
+  is_caching() && !shared_.check_every_call ? hits_.open(devices_.size()) : hits_.close();
+}
+
+// R73: before 2.13 only the switch is asked.
+bool NativeBackend::is_caching_enabled() const {
+  return caching_switch_ && (caching_from_start_ || !shared_.rules.captures_are_marked);
+}
+
+void NativeBackend::require_possible(const Settings& settings) const {
+  if (settings.expandable_segments && !shared_.driver.supports_virtual_memory()) {
+    throw_not_supported(std::string("expandable_segments needs virtual memory, which the driver ") +
+                        shared_.driver.name() + " does not have");
+  }
+}
+
+// ---- History and observers
+
+// The history is taken first, so that a snapshot's own entry shows in later ones only (22.5).
+Snapshot NativeBackend::snapshot(PoolId pool, bool with_history) {
+  Snapshot snapshot;
+  for (const auto& d : devices_) {
+    snapshot.traces.push_back(with_history ? d->history() : std::vector<TraceEntry>{});
+    d->add_to_snapshot(&snapshot, pool);
+  }
+  return snapshot;
+}
+
+// An unknown name: only the switch and the names before it have an effect, as in the reference
+// (22.3).
+void NativeBackend::record_history(const HistoryOptions& options) {
+  std::string unknown;
+  const uint32_t skipped = action_bits(options.skip_actions, shared_.rules, &unknown);
+  for (const auto& d : devices_) {
+    if (unknown.empty()) {
+      d->record_history(options, skipped);
+    } else {
+      d->skip_actions(options.enabled, skipped);
+    }
+  }
+  if (!unknown.empty()) throw_invalid_argument("Unknown TraceEntry action: " + unknown);
+}
+
+// Devices hold the set that is in force; one that is replaced lives until its last reader is done.
+template <typename Change>
+void NativeBackend::change_observers(Change change) {
+  std::shared_ptr<const ObserverSet> former;
+  {
+    std::lock_guard guard(observers_lock_);
+    auto changed = std::make_shared<ObserverSet>(*observers_);
+    change(*changed);
+    former = std::exchange(observers_, std::move(changed));
+    for (const auto& d : devices_) d->set_observers(observers_);
+  }
+}
+
+template <typename Observer>
+uint64_t NativeBackend::attach(Observers<Observer> ObserverSet::*kind, Observer observer) {
+  const uint64_t id = ++last_observer_;
+  change_observers([&](ObserverSet& set) { (set.*kind).emplace(id, std::move(observer)); });
+  return id;
+}
+
+uint64_t NativeBackend::observe_trace(TraceObserver&& observer) {
+  return attach(&ObserverSet::trace, std::move(observer));
+}
+
+uint64_t NativeBackend::observe_out_of_memory(OutOfMemoryObserver&& observer) {
+  return attach(&ObserverSet::out_of_memory, std::move(observer));
+}
+
+uint64_t NativeBackend::observe_rejection(RejectionObserver&& observer) {
+  return attach(&ObserverSet::rejection, std::move(observer));
+}
+
+uint64_t NativeBackend::register_free_memory_callback(FreeMemoryCallback&& callback) {
+  return attach(&ObserverSet::free_memory, std::move(callback));
+}
+
+void NativeBackend::detach(uint64_t id) {
+  bool found = false;
+  change_observers([&](ObserverSet& set) {
+    found = set.trace.erase(id) + set.out_of_memory.erase(id) + set.rejection.erase(id) +
+                set.free_memory.erase(id) !=
+            0;
+  });
+  if (!found) Backend::detach(id);
+}
+
+// ---- What needs blocks that are the library's own
+
+Report NativeBackend::report(const Request& request) {
+  DeviceAllocator& asked = existing_device(request.device);
+  if (request.size >= kTooLarge)
+    throw_invalid_argument("requests of 2^60 bytes or more always fail");
+  return asked.report(request);
+}
+
+void NativeBackend::pool_create(int device, PoolId id, PoolOptions&& options) {
+  existing_device(device).pool_create(id, std::move(options));
+}
+
+void NativeBackend::pool_set_use_on_oom(int device, PoolId id, bool use) {
+  existing_device(device).pool_set_use_on_oom(id, use);
+}
+
+void NativeBackend::pool_set_no_split(int device, PoolId id) {
+  existing_device(device).pool_set_no_split(id);
+}
+
+int NativeBackend::pool_use_count(int device, PoolId id) {
+  return existing_device(device).pool_use_count(id);
+}
+
+bool NativeBackend::pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) {
+  return existing_device(device).pool_has_live(id, addresses);
+}
+
+std::vector<ExpandableSegmentRow> NativeBackend::expandable_segments(int device) {
+  return existing_device(device).expandable_segments();
+}
+
+void NativeBackend::start_tenants() {
+  for (const auto& d : devices_) d->start_tenants();
+}
+
+// ---- The auditor
+
+std::string NativeBackend::check() {
+  for (const auto& d : devices_) {
+    if (std::string found = d->check(); !found.empty()) return found;
+  }
+  return "";
+}
+
+std::string NativeBackend::check_red_zones() {
+  for (const auto& d : devices_) {
+    if (std::string found = d->check_red_zones(); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace cachalot

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// backend:native: one DeviceAllocator a device, and the blocks that bypass the cache.
+//
+// It finds the device of a request or the block of an address; the decisions are the device's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/backend/backend.h"
+#include "alloc/backend/shared_state.h"
+#include "alloc/native/hit_path.h"
+#include "alloc/native/uncached_blocks.h"
+#include "base/mutex.h"
+
+namespace cachalot {
+
+class DeviceAllocator;
+
+class NativeBackend final : public Backend {
+ public:
+  // Reads the option string. hits: opened while requests are cached and nothing audits them.
+  NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits);
+  ~NativeBackend() override;
+
+  const char* name() const override { return "native"; }
+  DeviceBackend& device(int index) override;
+
+  Address allocate(const Request& request) override;
+  void free(Address address, std::optional<Stream> current_stream) override;
+  void record_stream(Address address, Stream stream, std::optional<Stream> current_stream) override;
+  BlockInfo block(Address address) override;
+  std::pair<Address, uint64_t> base_allocation(Address address) override;
+  ContextId context_of(Address address) override;
+  void annotate(Address address, const std::string& text) override;
+  uint64_t live_blocks() override;
+  void free_all() override;
+
+  void set_caching_enabled(bool enabled) override;
+  bool is_caching() const override {
+    return caching_from_start_ && caching_switch_.load(std::memory_order_relaxed);
+  }
+  bool is_caching_enabled() const override;
+  void require_possible(const Settings& settings) const override;
+
+  Snapshot snapshot(PoolId pool, bool with_history) override;
+  void record_history(const HistoryOptions& options) override;
+  uint64_t observe_trace(TraceObserver&& observer) override;
+  uint64_t observe_out_of_memory(OutOfMemoryObserver&& observer) override;
+  uint64_t observe_rejection(RejectionObserver&& observer) override;
+  uint64_t register_free_memory_callback(FreeMemoryCallback&& callback) override;
+  void detach(uint64_t id) override;
+
+  Report report(const Request& request) override;
+  void pool_create(int device, PoolId id, PoolOptions&& options) override;
+  void pool_set_use_on_oom(int device, PoolId id, bool use) override;
+  void pool_set_no_split(int device, PoolId id) override;
+  int pool_use_count(int device, PoolId id) override;
+  bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) override;
+  std::vector<ExpandableSegmentRow> expandable_segments(int device) override;
+  void start_tenants() override;
+
+  std::string check() override;
+  std::string check_red_zones() override;
+
+ private:
+  DeviceAllocator& existing_device(int index) const;  // throws for one that does not exist
+  void require_exact_address(const Request& request) const;
+  template <typename Change>
+  void change_observers(Change change);
+  template <typename Observer>
+  uint64_t attach(Observers<Observer> ObserverSet::*kind, Observer observer);
+
+  SharedState& shared_;
+  HitPath& hits_;
+  UncachedBlocks uncached_;
+  std::vector<std::unique_ptr<DeviceAllocator>> devices_;
+  const bool caching_from_start_;
+  std::atomic<bool> caching_switch_{true};
+  Mutex observers_lock_{LockRank::kObservers};
+  std::shared_ptr<const ObserverSet> observers_;
+  std::atomic<uint64_t> last_observer_{0};
+};
+
+}  // namespace cachalot

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The last rung of a miss: out of memory (16), the reference's text and a line of ours behind it.
+#include <unistd.h>
+
+#include "alloc/native/hold.h"
+#include "alloc/native/oom_hints.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
+  const std::string name = shared_.reserve_class(params.stream);
+  const ReserveDecision decision = decide_reserve(settings_, name, total);
+  const bool blames_reserve = params.segment_size <= total &&
+                              decision.segment_bytes < params.segment_size && !rules_.mend_reserve;
+  if (!blames_reserve) {
+    return " expandable_segments is enabled. If instead the process is running out of virtual "
+           "address space "
+           "(VSZ), expandable segments may be over-reserving VA (each segment reserves ~9/8 of "
+           "device memory, "
+           "times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF "
+           "expandable_segments_reserve / "
+           "expandable_segments_reserve_by_class.";
+  }
+  const std::string whose =
+      name.empty() ? "for this stream" : "for stream reserve class '" + name + "'";
+  return " This allocation exceeds the expandable-segment reserve of " +
+         format_size(decision.segment_bytes) + " " + whose +
+         ", and a single allocation cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF "
+         "expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so "
+         "that a segment is "
+         "at least " +
+         format_size(params.segment_size) + ".";
+}
+
+std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
+                                                const OutOfMemory& numbers) {
+  std::string text = "CUDA out of memory. Tried to allocate " + format_size(params.segment_size) +
+                     ". GPU " + std::to_string(device_) + " has a total capacity of " +
+                     format_size(numbers.device_total) + " of which " +
+                     format_size(numbers.device_free) + " is free. ";
+  const auto pid = static_cast<uint64_t>(getpid());
+  for (const DeviceProcess& process : driver_.processes(device_)) {
+    text += process.pid == pid ? "Including non-PyTorch memory, this process"
+                               : "Process " + std::to_string(process.pid);
+    text += " has " + format_size(process.used) + " memory in use. ";
+  }
+  if (limit_ != kUnlimited) text += format_size(limit_) + " allowed; ";
+  const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
+  text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
+  if (numbers.private_pools_free > 0) {
+    text += "with " + format_size(numbers.private_pools_free) +
+            " allocated in private pools (e.g., CUDA Graphs), ";
+  }
+  text += "and " + format_size(numbers.reserved - allocated) +
+          " is reserved by PyTorch but unallocated.";
+  if (rules_.oom_text_knows_expandable && settings_.expandable_segments) {
+    text += reserve_advice(params, numbers.device_total);
+  } else {
+    text +=
+        " If reserved but unallocated memory is large try setting "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+        "documentation for "
+        "Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+        "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+  }
+  if (rules_.oom_text_knows_expandable && params.source_gave_null) {
+    text +=
+        " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "
+        "warnings or "
+        "logs for the underlying cause. This can indicate an allocator-specific error or memory "
+        "constraint, "
+        "even when device-wide free memory is available.";
+  }
+  return text;
+}
+
+OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
+  OutOfMemory numbers;
+  numbers.device = device_;
+  numbers.stream = params.stream;
+  numbers.requested = params.requested;
+  numbers.segment_size = params.segment_size;
+  driver_.memory_info(device_, &numbers.device_free, &numbers.device_total);
+  numbers.limit = limit_ == kUnlimited ? 0 : limit_;
+  numbers.allocated = static_cast<uint64_t>(sums().rows[Counters::kAll].current(Counters::kBytes));
+  numbers.reserved = stats_.reserved();
+  for_each_list([&](const StreamFreeList& list) {
+    if (const Block* largest = list.free.last()) {
+      numbers.largest_free_block = std::max(numbers.largest_free_block, largest->size);
+    }
+    if (!list.pool->owner) return;
+    for (const Block* b = list.free.first(); b; b = list.free.next(b))
+      numbers.private_pools_free += b->size;
+  });
+  return numbers;
+}
+
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Hold& hold) {
+  const OutOfMemory numbers = out_of_memory_numbers(params);
+  std::string text = out_of_memory_text(params, numbers) + "\n" +
+                     OomHints(*this, params, numbers.device_free, numbers.device_total).line();
+  throw_out_of_memory(params, numbers, std::move(text), hold);
+}
+
+void DeviceAllocator::throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
+                                          std::string text, Hold& hold) {
+  trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
+        params.context);
+  stats_.count_out_of_memory();
+  const auto observers = observers_;
+  hold.let_go();
+  for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
+  throw Error(numbers, std::move(text));
+}
+
+void DeviceAllocator::throw_rejected(const AllocParams& params, Hold& hold) {
+  const OutOfMemory numbers = out_of_memory_numbers(params);
+  const Rejection rejection{device_, params.segment_size, params.obtained_when_rejected,
+                            numbers.device_total};
+  std::string text =
+      "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
+      "per_process_memory_fraction limit. Requested size: " +
+      format_size(params.requested) + "\n" +
+      OomHints(*this, params, numbers.device_free, numbers.device_total).line();
+  const auto observers = observers_;
+  hold.let_go();
+  for (const auto& [id, observer] : observers->rejection) observer(rejection);
+  throw Error(numbers, std::move(text));
+}
+
+}  // namespace cachalot

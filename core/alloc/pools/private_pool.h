@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Private pools (17): memory of graphs and users, set apart from the default pools.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "alloc/heap/block_pool.h"
+#include "alloc/pools/pool_route.h"
+
+namespace cachalot {
+
+struct PrivatePool {
+  explicit PrivatePool(PoolId pool_id) : id(pool_id), small(true, this), large(false, this) {}
+
+  PoolId id;
+  int use_count = 1;           // 0: its memory may be given back, and it can not be joined
+  int driver_allocations = 0;  // as the reference counts them (U4)
+  int requests_under_way = 0;  // that let others at it, or release the cache; it stays meanwhile
+  BlockPool small;
+  BlockPool large;
+  std::shared_ptr<PoolSource> source;  // null: the driver
+
+  void set_no_split(bool no_split) { small.no_split = large.no_split = no_split; }
+  BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
+  bool is_empty() const { return small.lists.empty() && large.lists.empty(); }
+};
+
+inline PoolId id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id : PoolId{}; }
+
+// Whether its segments come from a source of its own instead of the driver.
+inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }
+
+// Requests that `takes` accepts go to the pool; the newest entry that does wins (17.3).
+struct PoolRoute {
+  PoolId id;
+  PoolFilter takes;
+};
+
+}  // namespace cachalot

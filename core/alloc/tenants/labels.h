@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The labels that blocks are handed out under, and what each has on a device.
+//
+// Note [Labels that are gone]
+// Rationale: a label for each request or each model that was ever loaded must not be kept for ever.
+// Approach: a label has a slot from its first use on, and blocks remember the slot. When all slots
+// are taken, a new label gets the slot of the one that has been idle longest, which has no block on
+// any device. Where none is idle the new label counts as kOther. A device that counts a block in a
+// row of another label adds the sums of that one to the row of kOther first, so that sums over all
+// rows never fall.
+// Invariants: a slot that is pinned keeps its label; a live block pins its slot.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "alloc/stats/stats.h"
+#include "base/mutex.h"
+
+namespace cachalot {
+
+using LabelText = std::shared_ptr<const std::string>;
+
+class Labels {
+ public:
+  using Slot = uint32_t;
+  static constexpr Slot kNone = 0;
+  static constexpr Slot kOther = 1;
+  static constexpr size_t kMost = 1000;  // labels; CACHALOT_MAX_LABELS
+
+  struct Label {
+    uint64_t number;  // in the order of first uses; 0: the slot has no label
+    LabelText text;
+  };
+
+  Labels();
+
+  Slot pin(const LabelText& text);  // kNone for null
+  void pin_again(Slot slot);        // pre: it is pinned
+  void unpin(Slot slot);            // likewise
+  Label label(Slot slot) const;
+  std::string text(Slot slot) const;  // "" for kNone
+  bool is_pinned(Slot slot) const;    // for assertions only
+
+ private:
+  struct Entry {
+    Label label;
+    uint64_t pins = 0;
+    std::list<Slot>::iterator at;  // in idle_ or busy_
+  };
+
+  // pre of all: lock_.
+  bool is_sound() const;
+  Slot slot_for(const LabelText& text);
+  Slot new_slot();
+  void name(Slot slot, const LabelText& text);
+
+  mutable Mutex lock_{LockRank::kLabels};
+  std::vector<Entry> entries_;                        // by slot
+  std::unordered_map<std::string_view, Slot> slots_;  // by texts, which the entries own
+  std::list<Slot> idle_;                              // least recently used first
+  std::list<Slot> busy_;
+  uint64_t last_number_ = 0;
+};
+
+// Keeps the label of a request until it has its block.
+class LabelPin {
+ public:
+  LabelPin() = default;
+  LabelPin(Labels* labels, const LabelText& text) : labels_(labels), slot_(labels->pin(text)) {}
+  LabelPin(LabelPin&& other) noexcept
+      : labels_(std::exchange(other.labels_, nullptr)), slot_(other.slot_) {}
+  ~LabelPin() {
+    if (labels_) [[unlikely]]
+      labels_->unpin(slot_);
+  }
+  LabelPin(const LabelPin&) = delete;
+  LabelPin& operator=(const LabelPin&) = delete;
+  LabelPin& operator=(LabelPin&&) = delete;
+
+  Labels::Slot slot() const { return slot_; }
+
+ private:
+  Labels* labels_ = nullptr;
+  Labels::Slot slot_ = Labels::kNone;
+};
+
+struct LabelStats {
+  LabelText label;
+  Stat allocation;
+  Stat allocated_bytes;
+
+  void reset_peaks();
+  void reset_accumulated();
+};
+
+// What each label has had on one device.
+class LabelRows {
+ public:
+  explicit LabelRows(const Labels& labels) : labels_(labels) {}
+
+  void reserve(Labels::Slot slot);  // so that count() cannot fail
+  // pre: the slot is pinned, and reserve() was called for it.
+  void count(Labels::Slot slot, int64_t bytes);
+  void uncount(Labels::Slot slot, int64_t bytes);
+  // In the order of the labels' first uses; kOther is last. There are never fewer than before.
+  std::vector<LabelStats> rows() const;
+  void reset_peaks();
+  void reset_accumulated();
+
+ private:
+  struct Row {
+    uint64_t number = 0;  // of its label; 0: it has not counted
+    LabelStats stats;
+  };
+
+  void end(Row& row);
+
+  const Labels& labels_;
+  std::vector<Row> rows_;  // by slot
+};
+
+}  // namespace cachalot

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/tenants/tenant_ledger.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace cachalot {
+
+using BookGuard = std::lock_guard<Mutex>;
+
+void TenantUse::reset_peaks() {
+  for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_peak();
+}
+
+void TenantUse::reset_accumulated() {
+  for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_accumulated();
+  num_ooms = num_pressure_calls = pressure_freed_bytes = 0;
+}
+
+uint64_t TenantLedger::Row::owed() const {
+  return std::max(terms.guaranteed, has_with_booked()) - has();
+}
+
+PressureOrder::Place TenantLedger::Row::place(Slot slot) const {
+  // A driver may say that it has more bytes than a signed number holds.
+  const auto guaranteed = static_cast<int64_t>(std::min<uint64_t>(terms.guaranteed, INT64_MAX));
+  const int64_t below = guaranteed - static_cast<int64_t>(has());
+  return {terms.priority, below, id, slot};
+}
+
+// No sum runs over: no request and no row comes near 2^63 bytes.
+void TenantLedger::Sums::add(const Row& row) {
+  guaranteed += row.terms.guaranteed;
+  has += row.has();
+  owed += row.owed();
+}
+
+void TenantLedger::Sums::subtract(const Row& row) {
+  CACHALOT_ASSERT(1, row.terms.guaranteed <= guaranteed && row.has() <= has && row.owed() <= owed);
+  guaranteed -= row.terms.guaranteed;
+  has -= row.has();
+  owed -= row.owed();
+}
+
+bool TenantLedger::is_taken(Slot slot) const {
+  lock_.assert_held();
+  return slot < rows_.size() && rows_[slot];
+}
+
+bool TenantLedger::is_sound() const {
+  lock_.assert_held();
+  Sums sums;
+  for (const auto& row : rows_) {
+    if (row) sums.add(*row);
+  }
+  return sums == sums_ && open_ < rows_.size();
+}
+
+template <class Change>
+void TenantLedger::change(Slot slot, Change change) {
+  Row& changed = row(slot);
+  sums_.subtract(changed);
+  change(changed);
+  sums_.add(changed);
+  if (!changed.can_be_asked) return;
+  const bool gives = changed.has() > changed.terms.guaranteed;
+  order_.note(changed.in_order, gives ? std::optional(changed.place(slot)) : std::nullopt);
+}
+
+TenantLedger::TenantLedger() { rows_.push_back(std::make_unique<Row>()); }
+
+void TenantLedger::begin(const TenantUse& so_far) {
+  const BookGuard guard(lock_);
+  change(0, [&](Row& row) { row.use = so_far; });
+}
+
+void TenantLedger::reserve(Slot slot) {
+  const BookGuard guard(lock_);
+  if (slot >= rows_.size()) rows_.resize(slot + 1);
+  if (!rows_[slot]) rows_[slot] = std::make_unique<Row>();
+}
+
+void TenantLedger::open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot != 0 && id != 0 && row(slot).id == 0);
+  CACHALOT_ASSERT(1, terms.guaranteed <= terms.limit);
+  row(slot).id = id;
+  row(slot).can_be_asked = can_be_asked;
+  change(slot, [&](Row& row) { row.terms = terms; });
+  open_++;
+}
+
+void TenantLedger::close(Slot slot) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, slot != 0 && open_ > 0 && row(slot).has_with_booked() == 0);
+  sums_.subtract(row(slot));
+  order_.leave(row(slot).in_order);
+  rows_[slot].reset();
+  if (--open_ > 0) return;
+  rows_.resize(1);
+  rows_.shrink_to_fit();
+}
+
+void TenantLedger::set_limit(uint64_t bytes) {
+  const BookGuard guard(lock_);
+  limit_ = bytes;
+}
+
+void TenantLedger::set_physical(uint64_t bytes) {
+  const BookGuard guard(lock_);
+  physical_ = bytes;
+}
+
+uint64_t TenantLedger::capacity() const {
+  const BookGuard guard(lock_);
+  return std::min(limit_, physical_);
+}
+
+std::string TenantLedger::objection(Slot slot, const TenantTerms& terms) const {
+  if (terms.limit < terms.guaranteed) {
+    return "the limit of " + format_size(terms.limit) + " is below the guarantee of " +
+           format_size(terms.guaranteed);
+  }
+  const BookGuard guard(lock_);
+  const uint64_t capacity = std::min(limit_, physical_);
+  const uint64_t own = slot == kNone ? 0 : row(slot).terms.guaranteed;
+  const uint64_t left = capacity - std::min(capacity, sums_.guaranteed - own);
+  if (terms.guaranteed <= left) return "";
+  return "a guarantee of " + format_size(terms.guaranteed) + " does not fit: of " +
+         format_size(capacity) + " " + format_size(capacity - left) +
+         " are guaranteed to other tenants";
+}
+
+void TenantLedger::set_terms(Slot slot, const TenantTerms& terms) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, terms.guaranteed <= terms.limit);
+  change(slot, [&](Row& row) { row.terms = terms; });
+}
+
+TenantTerms TenantLedger::terms(Slot slot) const {
+  const BookGuard guard(lock_);
+  return row(slot).terms;
+}
+
+std::optional<TenantRefusal> TenantLedger::book(Slot slot, uint64_t bytes) {
+  CACHALOT_ASSERT(1, bytes > 0);
+  const BookGuard guard(lock_);
+  const Row& own = row(slot);
+  const uint64_t had = own.has_with_booked();
+  TenantRefusal refusal{.by_limit = had + bytes > own.terms.limit,
+                        .had = had,
+                        .terms = own.terms,
+                        .capacity = std::min(limit_, physical_),
+                        .had_by_all = sums_.has,
+                        .owed_to_others = sums_.owed - own.owed(),
+                        .missing = 0};
+  if (refusal.by_limit) {
+    refusal.missing = had + bytes - own.terms.limit;
+    return refusal;
+  }
+  // Where nothing is owed, the device itself tells whether there is memory.
+  const uint64_t needed = refusal.had_by_all + own.booked + refusal.owed_to_others + bytes;
+  const bool is_guaranteed = had + bytes <= own.terms.guaranteed;
+  if (!is_guaranteed && refusal.owed_to_others > 0 && needed > refusal.capacity) {
+    refusal.missing = needed - refusal.capacity;
+    return refusal;
+  }
+  change(slot, [&](Row& row) { row.booked += bytes; });
+  return {};
+}
+
+void TenantLedger::unbook(Slot slot, uint64_t bytes) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, bytes <= row(slot).booked);
+  change(slot, [&](Row& row) { row.booked -= bytes; });
+}
+
+void TenantLedger::count(Slot slot, uint64_t bytes, uint64_t requested) {
+  CACHALOT_ASSERT(1, requested <= bytes);
+  const BookGuard guard(lock_);
+  change(slot, [&](Row& row) {
+    row.use.allocation.increase(1);
+    row.use.allocated_bytes.increase(static_cast<int64_t>(bytes));
+    row.use.requested_bytes.increase(static_cast<int64_t>(requested));
+  });
+}
+
+void TenantLedger::uncount(Slot slot, uint64_t bytes, uint64_t requested) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, row(slot).use.allocation.current > 0 && bytes <= row(slot).has());
+  change(slot, [&](Row& row) {
+    row.use.allocation.decrease(1);
+    row.use.allocated_bytes.decrease(static_cast<int64_t>(bytes));
+    row.use.requested_bytes.decrease(static_cast<int64_t>(requested));
+  });
+}
+
+void TenantLedger::count_refusal(Slot slot) {
+  const BookGuard guard(lock_);
+  row(slot).use.num_ooms++;
+}
+
+uint64_t TenantLedger::end_pressure(Slot slot, uint64_t id, uint64_t had) {
+  const BookGuard guard(lock_);
+  if (slot >= rows_.size() || !rows_[slot] || row(slot).id != id) return 0;
+  Row& asked = row(slot);
+  const uint64_t freed = had - std::min(had, asked.has());
+  asked.use.num_pressure_calls++;
+  asked.use.pressure_freed_bytes =
+      add_to_sum(asked.use.pressure_freed_bytes, static_cast<int64_t>(freed));
+  return freed;
+}
+
+uint64_t TenantLedger::id(Slot slot) const {
+  const BookGuard guard(lock_);
+  return slot < rows_.size() && rows_[slot] ? rows_[slot]->id : 0;
+}
+
+TenantUse TenantLedger::use(Slot slot) const {
+  const BookGuard guard(lock_);
+  return row(slot).use;
+}
+
+std::vector<std::pair<TenantLedger::Slot, TenantUse>> TenantLedger::uses() const {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(2, is_sound());
+  std::vector<std::pair<Slot, TenantUse>> uses;
+  for (Slot slot = 0; slot < rows_.size(); slot++) {
+    if (rows_[slot]) uses.emplace_back(slot, rows_[slot]->use);
+  }
+  return uses;
+}
+
+bool TenantLedger::is_unused(Slot slot) const {
+  const BookGuard guard(lock_);
+  return row(slot).has_with_booked() == 0;
+}
+
+void TenantLedger::reset_peaks() {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(2, is_sound());
+  for (const auto& row : rows_) {
+    if (row) row->use.reset_peaks();
+  }
+}
+
+void TenantLedger::reset_accumulated() {
+  const BookGuard guard(lock_);
+  for (const auto& row : rows_) {
+    if (row) row->use.reset_accumulated();
+  }
+}
+
+// The first of the others that may be asked at all and was not yet; null: none is left.
+const PressureOrder::Place* TenantLedger::next_other(Slot requester, Search& search) {
+  lock_.assert_held();
+  const PressureOrder::Places& places = order_.up_to_date();
+  const bool goes_on = search.passed && search.version == order_.version();
+  auto at = goes_on ? places.upper_bound(*search.passed) : places.begin();
+  for (; at != places.end(); ++at) {
+    if (at->slot != requester && !search.done.contains(at->id)) break;
+    search.passed = *at;
+  }
+  search.version = order_.version();
+  const Row& own = row(requester);
+  const bool may_ask =
+      at != places.end() && (own.is_within_guarantee() || at->priority <= own.terms.priority);
+  return may_ask ? &*at : nullptr;
+}
+
+std::optional<TenantLedger::Candidate> TenantLedger::next_to_ask(Slot requester, bool only_itself,
+                                                                 Search& search) {
+  const BookGuard guard(lock_);
+  const Row& own = row(requester);
+  const PressureOrder::Place* const other = only_itself ? nullptr : next_other(requester, search);
+  const bool can_ask_itself = own.can_be_asked && own.has() > 0 && !search.done.contains(own.id);
+  const bool asks_itself =
+      can_ask_itself && (!other || (!own.is_within_guarantee() && own.place(requester) < *other));
+  if (!asks_itself && !other) return {};
+  const Slot slot = asks_itself ? requester : other->slot;
+  const Row& next = row(slot);
+  CACHALOT_ASSERT(1, next.can_be_asked && !search.done.contains(next.id));
+  CACHALOT_ASSERT(1, asks_itself || (next.id == other->id && next.has() > next.terms.guaranteed));
+  return Candidate{next.id, slot, next.has(), next.terms.guaranteed, own.is_within_guarantee()};
+}
+
+}  // namespace cachalot

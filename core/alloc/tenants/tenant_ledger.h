@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the tenants of one device have, are guaranteed and may have at most (cachalot/tenant.h has
+// the rules by number). Row 0 is the default tenant's.
+//
+// Glossary
+//   has      sizes of live blocks, from the hand-out to the caller's free
+//   booked   what is granted to requests that are under way; nobody else is granted the same bytes
+//            while the device's lock is away
+//   owed     what a tenant does not have and is guaranteed, or has booked beyond that
+//
+// The book has a lock of its own, under which nothing else is taken. What a call costs does not
+// depend on how many tenants there are: sums over all are kept up with each change of a row.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/config/settings.h"
+#include "alloc/stats/stats.h"
+#include "alloc/tenants/pressure_order.h"
+#include "base/assert.h"
+#include "base/mutex.h"
+
+namespace cachalot {
+
+struct TenantTerms {
+  uint64_t guaranteed = 0;
+  uint64_t limit = kUnlimited;
+  int32_t priority = 0;
+};
+
+struct TenantUse {
+  Stat allocation;
+  Stat allocated_bytes;
+  Stat requested_bytes;
+  int64_t num_ooms = 0;
+  int64_t num_pressure_calls = 0;
+  int64_t pressure_freed_bytes = 0;
+
+  void reset_peaks();
+  void reset_accumulated();
+};
+
+// Why a request is not granted, and the numbers of that moment. Bytes.
+struct TenantRefusal {
+  bool by_limit;  // of the tenant; else: for what others are guaranteed
+  uint64_t had;
+  TenantTerms terms;
+  uint64_t capacity;
+  uint64_t had_by_all;
+  uint64_t owed_to_others;  // guaranteed, or granted to requests under way
+  uint64_t missing;
+};
+
+class TenantLedger {
+ public:
+  using Slot = uint32_t;  // of a row; given again after close()
+
+  TenantLedger();
+
+  // Starts with what the device has handed out so far, all of it the default tenant's.
+  void begin(const TenantUse& so_far);
+  void reserve(Slot slot);  // so that open() can not fail
+  // pre: the slot is reserved and free; there is no objection() to the terms.
+  void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
+  void close(Slot slot);  // pre: is_unused()
+
+  // What the device can give: the memory limit, and what the driver said.
+  void set_limit(uint64_t bytes);
+  void set_physical(uint64_t bytes);
+  uint64_t capacity() const;
+  // Empty, or why a tenant can not have these terms (kNone: a new one).
+  static constexpr Slot kNone = UINT32_MAX;
+  std::string objection(Slot slot, const TenantTerms& terms) const;
+  void set_terms(Slot slot, const TenantTerms& terms);
+  TenantTerms terms(Slot slot) const;
+
+  // Rules 1 to 3: books the bytes, or says why not.
+  std::optional<TenantRefusal> book(Slot slot, uint64_t bytes);
+  void unbook(Slot slot, uint64_t bytes);
+  void count(Slot slot, uint64_t bytes, uint64_t requested);
+  void uncount(Slot slot, uint64_t bytes, uint64_t requested);
+  void count_refusal(Slot slot);
+  // A tenant that had so much has been asked. Gives what it has freed; 0 if it is gone.
+  uint64_t end_pressure(Slot slot, uint64_t id, uint64_t had);
+
+  uint64_t id(Slot slot) const;  // 0: the default tenant, or free
+  TenantUse use(Slot slot) const;
+  std::vector<std::pair<Slot, TenantUse>> uses() const;  // of all rows
+  bool is_unused(Slot slot) const;                       // no blocks, nothing booked
+  void reset_peaks();
+  void reset_accumulated();
+
+  // Rule 5: the next to be asked for a tenant.
+  struct Candidate {
+    uint64_t id;
+    Slot slot;
+    uint64_t has;
+    uint64_t guaranteed;
+    bool is_request_guaranteed;
+  };
+  // Whom one request still can ask.
+  struct Search {
+    std::set<uint64_t> done;  // ids
+    // Up to here all are done, or the requester itself, while the order has this version.
+    std::optional<PressureOrder::Place> passed = {};
+    uint64_t version = 0;
+  };
+  std::optional<Candidate> next_to_ask(Slot requester, bool only_itself, Search& search);
+
+ private:
+  struct Row {
+    uint64_t id = 0;
+    bool can_be_asked = false;
+    TenantTerms terms;
+    TenantUse use;
+    uint64_t booked = 0;
+    PressureOrder::Member in_order;
+
+    uint64_t has() const {
+      CACHALOT_ASSERT(1, use.allocated_bytes.current >= 0);
+      return static_cast<uint64_t>(use.allocated_bytes.current);
+    }
+    uint64_t has_with_booked() const { return has() + booked; }
+    uint64_t owed() const;
+    bool is_within_guarantee() const { return has_with_booked() <= terms.guaranteed; }
+    PressureOrder::Place place(Slot slot) const;
+  };
+  struct Sums {
+    uint64_t guaranteed = 0;
+    uint64_t has = 0;
+    uint64_t owed = 0;
+
+    void add(const Row& row);
+    void subtract(const Row& row);
+    bool operator==(const Sums&) const = default;
+  };
+
+  // pre of all: lock_.
+  bool is_taken(Slot slot) const;
+  bool is_sound() const;
+  Row& row(Slot slot) {
+    CACHALOT_ASSERT(1, is_taken(slot));
+    return *rows_[slot];
+  }
+  const Row& row(Slot slot) const {
+    CACHALOT_ASSERT(1, is_taken(slot));
+    return *rows_[slot];
+  }
+  // All that changes what is summed up or who is asked when.
+  template <class Change>
+  void change(Slot slot, Change change);
+  const PressureOrder::Place* next_other(Slot requester, Search& search);
+
+  mutable Mutex lock_{LockRank::kTenantBook};
+  std::vector<std::unique_ptr<Row>> rows_;  // by slot; null: free
+  size_t open_ = 0;                         // rows, without the default tenant's
+  Sums sums_;
+  PressureOrder order_;
+  uint64_t limit_ = kUnlimited;
+  uint64_t physical_ = kUnlimited;
+};
+
+// Bytes that are granted to a request until it has its block, or has failed.
+class TenantBooking {
+ public:
+  TenantBooking() = default;
+  TenantBooking(TenantLedger* book, TenantLedger::Slot slot, uint64_t bytes)
+      : book_(book), slot_(slot), bytes_(bytes) {
+    CACHALOT_ASSERT(1, book && bytes > 0);
+  }
+  TenantBooking(TenantBooking&& other) noexcept
+      : book_(std::exchange(other.book_, nullptr)), slot_(other.slot_), bytes_(other.bytes_) {}
+  ~TenantBooking() {
+    if (book_) [[unlikely]]
+      book_->unbook(slot_, bytes_);
+  }
+  TenantBooking(const TenantBooking&) = delete;
+  TenantBooking& operator=(const TenantBooking&) = delete;
+  TenantBooking& operator=(TenantBooking&&) = delete;
+
+ private:
+  TenantLedger* book_ = nullptr;
+  TenantLedger::Slot slot_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/tenants/tenant_pressure.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "alloc/tenants/tenant_scope.h"
+#include "base/lock_rank.h"
+
+namespace cachalot {
+
+namespace {
+
+// An exception of the caller's is no answer of ours.
+uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
+  try {
+    const AskingTenant asking(tenant);
+    return tenant.pressure(pressure);
+  } catch (...) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
+  CACHALOT_ASSERT(1, holds_no_lock() && missing > 0);
+  if (is_asking_a_tenant()) return false;
+  TenantLedger& book = tenants_.book(device_);
+  const bool only_itself = reason == PressureReason::kLimit;
+  while (const auto candidate = book.next_to_ask(requester_, only_itself, search_)) {
+    if (ask(*candidate, reason, missing)) return true;
+  }
+  return false;
+}
+
+bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReason reason,
+                         uint64_t missing) {
+  CACHALOT_ASSERT(1, candidate.id != 0 && !search_.done.contains(candidate.id));
+  search_.done.insert(candidate.id);  // until it is seen to give
+  const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
+  if (!tenant) return false;
+  TenantLedger& book = tenants_.book(device_);
+  auto [id, name] = tenants_.id_and_name(requester_);
+  const uint64_t answer =
+      answer_of(*tenant, {.reason = reason,
+                          .device = device_,
+                          .missing = missing,
+                          .allocated = candidate.has,
+                          .guaranteed = candidate.guaranteed,
+                          .requester = id,
+                          .requester_name = std::move(name),
+                          .requester_priority = book.terms(requester_).priority,
+                          .is_request_guaranteed = candidate.is_request_guaranteed});
+  const uint64_t freed = book.end_pressure(candidate.slot, candidate.id, candidate.has);
+  if (answer != 0 && freed != 0) search_.done.erase(candidate.id);
+  return answer != 0;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Asks tenants to free memory for one request, one at a time (cachalot/tenant.h, rule 5).
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/tenants/tenants.h"
+
+namespace cachalot {
+
+class TenantPressure {
+ public:
+  TenantPressure(Tenants& tenants, int device, TenantLedger::Slot requester)
+      : tenants_(tenants), device_(device), requester_(requester) {}
+
+  // True: one says that it has freed something, so that the request is worth another try. False:
+  // none is left. pre: the thread holds no lock.
+  bool ask_next(PressureReason reason, uint64_t missing);
+
+ private:
+  bool ask(const TenantLedger::Candidate& candidate, PressureReason reason, uint64_t missing);
+
+  Tenants& tenants_;
+  const int device_;
+  const TenantLedger::Slot requester_;
+  TenantLedger::Search search_;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a thread has to do with tenants: those that it began, and the one that it is asking.
+#pragma once
+
+#include <memory>
+
+#include "alloc/tenants/tenants.h"
+
+namespace cachalot {
+
+// Innermost last; each allocator's tenants count for that allocator only.
+void begin_tenant(const std::shared_ptr<Tenant>& tenant);
+bool end_tenant(const Tenant& tenant);                         // false: it is not the innermost
+TenantLedger::Slot current_tenant(const Tenants& allocators);  // 0: none was begun
+
+// A request that is made meanwhile asks nobody.
+class AskingTenant {
+ public:
+  explicit AskingTenant(const Tenant& tenant);
+  ~AskingTenant();
+  AskingTenant(const AskingTenant&) = delete;
+  AskingTenant& operator=(const AskingTenant&) = delete;
+};
+
+bool is_asking_a_tenant();
+bool is_being_asked(const Tenant& tenant);
+
+}  // namespace cachalot

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The tenants of an allocator: who they are, and a book of what they have for each device
+// (tenant_ledger.h). What a tenant is asked for stands in tenant_pressure.h. Callbacks run with no lock
+// held; the order of the locks is that of base/lock_rank.h.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/tenants/tenant_ledger.h"
+#include "alloc/tenants/tenant_list.h"
+#include "base/assert.h"
+#include "base/mutex.h"
+#include "device/device_count.h"
+
+namespace cachalot {
+
+class Tenants;
+
+enum class PressureReason : int32_t { kLimit = 1, kGuarantee = 2, kDevice = 3 };
+
+// What a tenant is asked. Bytes.
+struct Pressure {
+  PressureReason reason;
+  int device;
+  uint64_t missing;
+  uint64_t allocated;  // by the tenant that is asked
+  uint64_t guaranteed;
+  uint64_t requester;
+  std::string requester_name;
+  int32_t requester_priority;
+  bool is_request_guaranteed;
+};
+
+// Gives the bytes that were freed.
+using PressureCallback = std::function<uint64_t(const Pressure&)>;
+
+struct TenantOptions {
+  std::string name;
+  TenantTerms terms;
+  PressureCallback pressure;  // empty: never asked
+};
+
+struct Tenant {
+  const Tenants* owner;
+  uint64_t id;  // 0: the default tenant
+  TenantLedger::Slot slot;
+  std::string name;
+  PressureCallback pressure;
+  std::atomic<int> scopes{0};  // open ones, on all threads
+};
+
+// A tenant on one device.
+struct TenantRow {
+  uint64_t id;
+  std::string name;
+  TenantTerms terms;
+  TenantUse use;
+};
+
+class Tenants {
+ public:
+  static constexpr int kAllDevices = -1;
+
+  explicit Tenants(int device_count);
+
+  void require_device(int device) const {
+    cachalot::require_device(device, static_cast<int>(books_.size()));
+  }
+  TenantLedger& book(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < books_.size());
+    return books_[static_cast<size_t>(device)];
+  }
+
+  // pre of all that gets a tenant: it is one of these.
+  // pre: all devices count (TenantLedger::begin). Throws where the terms do not fit.
+  std::shared_ptr<Tenant> create(TenantOptions options);
+  // Throws while it is in use. It lives on until its last holder lets go.
+  void destroy(const Tenant& tenant);
+  // All devices, or none. Throws where the terms do not fit.
+  void set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit);
+  void set_priority(const Tenant& tenant, int32_t priority);
+
+  // In the order of their creation, the default tenant first; none before the first was made.
+  std::vector<TenantRow> rows(int device) const;
+  TenantRow row_at(size_t index, int device);  // throws past the last
+  size_t count() const;
+  TenantRow row(const Tenant& tenant, int device) const;
+  std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
+  std::pair<uint64_t, std::string> id_and_name(TenantLedger::Slot slot) const;
+  // "Tenant 'a' is out of memory. ..."
+  std::string refusal_text(TenantLedger::Slot slot, int device, uint64_t size,
+                           const TenantRefusal& refusal) const;
+
+ private:
+  size_t row_count() const {
+    lock_.assert_held();
+    return last_id_ == 0 ? 0 : tenants_.size() + 1;
+  }
+  TenantRow default_row(int device) const;
+  TenantLedger::Slot reserve_slot();
+  void take_slot(TenantLedger::Slot slot);
+  void free_slot(TenantLedger::Slot slot);
+
+  mutable Mutex lock_{LockRank::kTenantList};
+  TenantList tenants_;  // without the default one
+  uint64_t last_id_ = 0;
+  TenantLedger::Slot last_slot_ = 0;            // the highest that was given
+  std::vector<TenantLedger::Slot> free_slots_;  // below it; has room for all
+  std::vector<TenantLedger> books_;             // by device; there is one at least
+};
+
+}  // namespace cachalot

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The statistics in the text format of Prometheus (version 0.0.4), for a server to be scraped.
+//
+// Names: bytes and counts of now are gauges, sums end in _total, peaks in _peak_bytes. Each family
+// is written once, with its series in the order of devices. Sums can fall back to 0
+// (reset_accumulated_stats), which is what Prometheus expects of counters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/config/pool_id.h"
+#include "alloc/stats/device_totals.h"
+#include "alloc/stats/stats.h"
+#include "alloc/tenants/labels.h"
+#include "alloc/tenants/tenants.h"
+
+namespace cachalot {
+
+struct DeviceMetrics {
+  int device = 0;
+  uint64_t limit = 0;  // kUnlimited: none
+  Stats stats;
+  std::vector<std::pair<PoolId, StatArray>> pools;
+  std::vector<LabelStats> labels;
+  std::vector<TenantRow> tenants;
+  DeviceUse use;
+};
+
+struct Metrics {
+  std::string version;  // of the library
+  std::string release;  // that it follows
+  std::string backend;
+  std::vector<DeviceMetrics> devices;
+};
+
+std::string metrics_text(const Metrics& metrics);
+
+}  // namespace cachalot

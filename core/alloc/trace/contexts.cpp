@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/trace/contexts.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+namespace {
+
+// ---- The calling thread's labels and metadata
+
+using Text = std::shared_ptr<const std::string>;
+
+struct ThreadTexts {
+  std::vector<Text> labels;  // each with those before it
+  Text metadata;
+};
+
+// Other thread_local objects may still ask while a thread ends. A pointer and a flag have no
+// destructor, so they can be read at any time; an object behind them could not.
+thread_local ThreadTexts* thread_texts = nullptr;
+thread_local bool has_ended = false;
+
+struct ThreadEnd {
+  ~ThreadEnd() {
+    has_ended = true;
+    delete std::exchange(thread_texts, nullptr);
+  }
+};
+
+// Never made nor destroyed: it may be asked for until the process ends.
+union NoText {
+  Text text;
+  constexpr NoText() : text() {}
+  ~NoText() {}  // NOLINT(modernize-use-equals-default): that of a union would be deleted
+};
+constinit const NoText kNoText;
+
+// Null when the thread is about to end.
+ThreadTexts* make_thread_texts() {
+  if (!thread_texts && !has_ended) {
+    thread_local ThreadEnd end;
+    thread_texts = new ThreadTexts;
+  }
+  return thread_texts;
+}
+
+// ---- Values that are kept once and known by a number
+
+// A number that was given stays good, so that a history never shows the wrong context.
+constexpr size_t kMostStacks = 1000000;
+constexpr size_t kMostLabels = 100000;
+
+// No more than `most`: all others are `other`.
+template <typename Value, typename Hash>
+class Interned {
+ public:
+  Interned(size_t most, Value other) : most_(most), other_(std::move(other)) {}
+
+  ContextId id_of(const Value& value) {
+    std::lock_guard lock(mutex_);
+    const bool is_full = values_.size() >= most_ && !ids_.contains(value);
+    const auto [place, is_new] = ids_.try_emplace(is_full ? other_ : value, values_.size() + 1);
+    if (is_new) values_.push_back(&place->first);
+    CACHALOT_ASSERT(1, values_.size() == ids_.size() && values_.size() <= most_ + 1);
+    CACHALOT_ASSERT(1, place->second != kNoContext);
+    return place->second;
+  }
+
+  // An empty value for a number that was not given.
+  Value value_of(ContextId id) const {
+    std::lock_guard lock(mutex_);
+    return id - 1 < values_.size() ? *values_[id - 1] : Value{};
+  }
+
+ private:
+  const size_t most_;
+  const Value other_;
+  mutable Mutex mutex_{LockRank::kContexts};
+  std::unordered_map<Value, ContextId, Hash> ids_;
+  std::deque<const Value*> values_;  // by number - 1; the map's keys do not move
+};
+
+// ---- Native stacks
+
+using Stack = std::vector<void*>;  // return addresses, innermost first
+
+constexpr size_t kMaxFrames = 128;
+
+struct StackHash {
+  size_t operator()(const Stack& stack) const {
+    size_t hash = stack.size();
+    for (void* const address : stack)
+      hash = (hash ^ reinterpret_cast<uintptr_t>(address)) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 32);
+  }
+};
+
+struct CodeRange {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+
+  bool contains(uintptr_t address) const { return address >= begin && address < end; }
+};
+
+void any_own_function() {}
+
+struct OwnLibrary {
+  CodeRange code;
+  bool is_program = true;  // the object that is visited next
+};
+
+// Objects are visited beginning with the program. If our code is part of that, our frames cannot be
+// told from the caller's, and the range stays empty.
+int find_own_library(dl_phdr_info* object, size_t, void* found) {
+  auto& library = *static_cast<OwnLibrary*>(found);
+  const bool is_program = std::exchange(library.is_program, false);
+  const auto own = reinterpret_cast<uintptr_t>(&any_own_function);
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& part = object->dlpi_phdr[i];
+    const uintptr_t begin = object->dlpi_addr + part.p_vaddr;
+    const CodeRange range{begin, begin + part.p_memsz};
+    if (part.p_type != PT_LOAD || !range.contains(own)) continue;
+    if (!is_program) library.code = range;
+    return 1;
+  }
+  return 0;
+}
+
+CodeRange own_code() {
+  OwnLibrary library;
+  dl_iterate_phdr(find_own_library, &library);
+  return library.code;
+}
+
+// The part of the calling thread's stack that is not in the library.
+[[gnu::noinline]] Stack caller_stack(const CodeRange& own) {
+  std::array<void*, kMaxFrames> frames;
+  const auto count = static_cast<size_t>(backtrace(frames.data(), static_cast<int>(frames.size())));
+  size_t first = count > 0 ? 1 : 0;  // this function
+  while (first < count && own.contains(reinterpret_cast<uintptr_t>(frames[first]))) ++first;
+  CACHALOT_ASSERT(1, first <= count && count <= frames.size());
+  return Stack(frames.begin() + first, frames.begin() + count);
+}
+
+std::string demangle(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  return name ? name.get() : symbol;
+}
+
+// "function (file+0x1234)"; the number is for addr2line.
+std::string describe_frame(void* frame) {
+  // A return address can lie behind the end of the function that made the call.
+  const uintptr_t address = reinterpret_cast<uintptr_t>(frame) - 1;
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(address), &info)) return "?? (" + hex_address(address) + ")";
+  const uintptr_t offset = address - reinterpret_cast<uintptr_t>(info.dli_fbase);
+  return (info.dli_sname ? demangle(info.dli_sname) : "??") + " (" + info.dli_fname + "+" +
+         hex_address(offset) + ")";
+}
+
+std::string describe_stack(const Stack& stack) {
+  std::string text;
+  for (void* const frame : stack) text += (text.empty() ? "" : "\n") + describe_frame(frame);
+  return text;
+}
+
+// "model-a/kv-cache" as "kv-cache", "model-a".
+std::string describe_labels(std::string labels) {
+  std::string text;
+  for (size_t slash = labels.rfind('/'); slash != std::string::npos; slash = labels.rfind('/')) {
+    text += labels.substr(slash + 1) + "\n";
+    labels.resize(slash);
+  }
+  return text + labels;
+}
+
+}  // namespace
+
+ContextSource stack_contexts() {
+  const auto stacks = std::make_shared<Interned<Stack, StackHash>>(kMostStacks, Stack{});
+  const CodeRange own = own_code();
+  return {[stacks, own] { return stacks->id_of(caller_stack(own)); },
+          [stacks](ContextId id) { return describe_stack(stacks->value_of(id)); }};
+}
+
+ContextSource label_contexts() {
+  const auto texts =
+      std::make_shared<Interned<std::string, std::hash<std::string>>>(kMostLabels, "(other)");
+  const auto capture = [texts] {
+    const Text& labels = current_labels();
+    return labels ? texts->id_of(*labels) : kNoContext;
+  };
+  return {capture, [texts](ContextId id) { return describe_labels(texts->value_of(id)); }};
+}
+
+void push_label(const std::string& label) {
+  if (label.empty()) throw_invalid_argument("A label must not be empty");
+  ThreadTexts* texts = make_thread_texts();
+  if (!texts) return;
+  std::vector<Text>& labels = texts->labels;
+  labels.push_back(
+      std::make_shared<const std::string>(labels.empty() ? label : *labels.back() + "/" + label));
+}
+
+bool pop_label() {
+  if (!thread_texts || thread_texts->labels.empty()) return false;
+  thread_texts->labels.pop_back();
+  return true;
+}
+
+const Text& current_labels() {
+  return thread_texts && !thread_texts->labels.empty() ? thread_texts->labels.back() : kNoText.text;
+}
+
+void set_metadata(const char* text) {
+  ThreadTexts* texts = make_thread_texts();
+  if (!texts) return;
+  const bool is_empty = !text || !*text;
+  texts->metadata = is_empty ? nullptr : std::make_shared<const std::string>(text);
+}
+
+Text current_metadata() { return thread_texts ? thread_texts->metadata : nullptr; }
+
+}  // namespace cachalot

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/trace/history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace cachalot {
+
+namespace {
+
+constexpr std::array<const char*, kActionCount> kActionNames = {
+    "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
+    "segment_map", "segment_unmap",  "snapshot",       "oom",           "annotate",
+};
+
+}  // namespace
+
+const char* action_name(Action action) {
+  const auto index = static_cast<size_t>(action);
+  return index < kActionNames.size() ? kActionNames[index] : "unknown";
+}
+
+void HistoryRing::set_limit(uint64_t max_entries, bool keep_order) {
+  limit_ = std::max<uint64_t>(max_entries, 1);
+  if (!keep_order) return;
+  CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
+  std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(next_),
+              entries_.end());
+  next_ = 0;
+  if (entries_.size() > limit_)
+    entries_.erase(entries_.begin(), entries_.end() - static_cast<std::ptrdiff_t>(limit_));
+  CACHALOT_ASSERT(1, entries_.size() <= limit_);
+}
+
+void HistoryRing::add(TraceEntry entry) {
+  if (entries_.size() < limit_) {
+    entries_.push_back(std::move(entry));
+    return;
+  }
+  CACHALOT_ASSERT(1, next_ < entries_.size());
+  entries_[next_++] = std::move(entry);
+  // After a lower limit the position can be past it: the reference then writes on until behind its
+  // buffer.
+  if (next_ == limit_ || next_ == entries_.size()) next_ = 0;
+}
+
+void HistoryRing::clear() {
+  entries_.clear();
+  next_ = 0;
+}
+
+std::vector<TraceEntry> HistoryRing::entries() const {
+  CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
+  const auto oldest = entries_.begin() + static_cast<std::ptrdiff_t>(next_);
+  std::vector<TraceEntry> ordered(oldest, entries_.end());
+  ordered.insert(ordered.end(), entries_.begin(), oldest);
+  return ordered;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// History: entries of what happened, and the ring that keeps them (22).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/config/pool_id.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+// The numbers are those of cachalot_action.
+enum class Action : int32_t {
+  kAlloc,
+  kFreeRequested,
+  kFreeCompleted,
+  kSegmentAlloc,
+  kSegmentFree,
+  kSegmentMap,
+  kSegmentUnmap,
+  kSnapshot,
+  kOom,
+  kAnnotate,
+};
+inline constexpr int kActionCount = 10;
+
+const char* action_name(Action action);
+
+using ContextId = uint64_t;  // 0: none
+inline constexpr ContextId kNoContext = 0;
+
+// For what contexts are kept; each level includes those before (22.4).
+enum class ContextLevel : int32_t { kNever, kState, kAlloc, kAll };
+
+struct TraceEntry {
+  Action action;
+  int32_t device;
+  Address address;
+  uint64_t size;
+  Stream stream;
+  PoolId pool;
+  ContextId context;
+  int64_t time_us;
+  std::shared_ptr<const std::string> metadata;  // null: none
+  const char* internal_metadata;                // "" or a literal
+};
+
+// The ring of one device. The order of its entries is the reference's, also where a changed limit
+// disturbs it (22.1, U11), unless that is mended.
+class HistoryRing {
+ public:
+  void set_limit(uint64_t max_entries, bool keep_order);
+  void add(TraceEntry entry);
+  void clear();
+  std::vector<TraceEntry> entries() const;
+
+ private:
+  std::vector<TraceEntry> entries_;
+  uint64_t limit_ = 1;
+  uint64_t next_ = 0;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What an allocator says to its log: where it says nothing there is no sink, and nothing is made up.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/mutex.h"
+
+namespace cachalot {
+
+enum class LogLevel : int32_t { kWarning = 1, kDifference = 2, kDamage = 3, kAdvice = 4 };
+
+using LogSink = std::function<void(LogLevel level, const char* message)>;
+
+class Log {
+ public:
+  explicit Log(LogSink sink) : sink_(std::move(sink)) {}
+
+  bool is_open() const { return sink_ != nullptr; }
+  void warn(const std::string& text) const;
+  void warn_once(const std::string& key, const std::string& text);
+  void advise(const std::string& text) const;
+  // A mended defect of the reference has just changed a decision.
+  void differ(const char* defect, std::string_view text) const;
+  // Memory was written where it must not be.
+  void report_damage(const std::string& text) const;
+
+ private:
+  const LogSink sink_;
+  mutable Mutex lock_{LockRank::kLog};
+  std::set<std::string> warned_;
+};
+
+}  // namespace cachalot

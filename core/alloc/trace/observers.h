@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What callers can attach to an allocator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "alloc/trace/history.h"
+#include "base/error.h"
+
+namespace cachalot {
+
+// A request refused before the driver was asked (R31). Bytes.
+struct Rejection {
+  int32_t device;
+  uint64_t segment_size;
+  uint64_t reserved;
+  uint64_t device_total;
+};
+
+// Runs with the device's lock held and must not call back.
+using TraceObserver = std::function<void(const TraceEntry&)>;
+// Run without a lock and may call back.
+using OutOfMemoryObserver = std::function<void(const OutOfMemory&)>;
+using RejectionObserver = std::function<void(const Rejection&)>;
+// True if it freed something.
+using FreeMemoryCallback = std::function<bool(int device, uint64_t size)>;
+
+template <typename Observer>
+using Observers = std::map<uint64_t, Observer>;
+
+// What callers have attached, by the ids that detach it; replaced as a whole.
+struct ObserverSet {
+  Observers<TraceObserver> trace;
+  Observers<OutOfMemoryObserver> out_of_memory;
+  Observers<RejectionObserver> rejection;
+  Observers<FreeMemoryCallback> free_memory;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A snapshot of an allocator: immutable rows, in the reference's order (devices, then addresses).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "alloc/config/rules.h"
+#include "alloc/config/settings.h"
+#include "alloc/trace/history.h"
+
+namespace cachalot {
+
+enum class BlockState : int32_t { kInactive, kAllocated, kPendingFree };
+
+struct BlockRow {
+  Address address;
+  uint64_t size;
+  uint64_t requested;
+  BlockState state;
+  ContextId context;
+};
+
+struct SegmentRow {
+  int32_t device;
+  Address address;
+  uint64_t total_size = 0;
+  uint64_t allocated_size = 0;
+  uint64_t active_size = 0;
+  uint64_t requested_size = 0;
+  Stream stream;
+  PoolId pool;
+  bool is_large;
+  bool is_expandable;
+  int64_t number;
+  ContextId context;
+  size_t first_block;
+  size_t block_count = 0;
+};
+
+struct ExpandableSegmentRow {
+  Stream stream;
+  uint64_t mapped_size;
+  bool is_small;
+};
+
+struct Snapshot {
+  std::vector<SegmentRow> segments;
+  std::vector<BlockRow> blocks;
+  std::vector<std::vector<TraceEntry>> traces;  // by device
+  Settings settings;
+  Release release = Release::k2_15;  // that the allocator follows
+};
+
+}  // namespace cachalot
