@@ -5,6 +5,7 @@
 #
 #   tests/run.sh            all stages: format lint release fuzz asan tsan
 #   tests/run.sh STAGE...   only these
+#   tests/run.sh long       what takes 90 minutes, with fresh seeds (tests/long.sh)
 set -eu
 cd "$(dirname "$0")/.."
 . tests/need.sh
@@ -69,6 +70,10 @@ stage_lint() {
       --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
 }
 
+stage_long() {
+  tests/long.sh
+}
+
 run_stage() {
   begin=$(date +%s)
   echo "=== $1"
@@ -80,7 +85,7 @@ run_stage() {
 [ $# -gt 0 ] || set -- format lint release fuzz asan tsan
 for stage; do
   case $stage in
-    format | lint | release | fuzz | asan | tsan) ;;
+    format | lint | release | fuzz | asan | tsan | long) ;;
     *)
       echo "no such stage: $stage" >&2
       exit 2

@@ -4,8 +4,8 @@
 #
 #   tests/fuzz/run.sh [SECONDS] [NAME...]     NAME: options, trace, calls; SECONDS: 5
 #
-# What is new stays in build/fuzz/corpus, what fails in build/fuzz/failures; feed a file to
-# build/fuzz/tests/fuzz/cachalot_fuzz_NAME to see it again.
+# CACHALOT_FUZZ_SEED is libFuzzer's seed (7). What is new stays in build/fuzz/corpus, what fails in
+# build/fuzz/failures; feed a file to build/fuzz/tests/cachalot_fuzz_NAME to see it again.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/need.sh
@@ -35,7 +35,7 @@ for name; do
   (
     # Long inputs are slow, and find nothing that short ones do not. Memory and time are bounded whatever the input is. No dictionary: no word.
     # shellcheck disable=SC2086
-    "build/fuzz/tests/cachalot_fuzz_$name" -seed=7 -max_len=1024 -max_total_time="$seconds" -timeout=20 \
+    "build/fuzz/tests/cachalot_fuzz_$name" -seed="${CACHALOT_FUZZ_SEED:-7}" -max_len=1024 -max_total_time="$seconds" -timeout=20 \
       -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 $dictionary \
       -artifact_prefix=build/fuzz/failures/"$name"- \
       "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"

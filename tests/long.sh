@@ -1,0 +1,193 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What is too long for every change: campaigns with fresh seeds. About 90 minutes on two cores.
+#
+#   tests/long.sh            all parts
+#   tests/long.sh PART...    only these
+#
+#   part        what it does                                         its length, by a variable
+#   simulation  interleaved threads over failing devices             LONG_SIMULATION_OPERATIONS=100000000
+#   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
+#   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
+#   clang       core, C interface and golden files built by Clang    -
+#   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
+#   fuzz        libFuzzer: options, traces, sequences of calls       LONG_FUZZ_SECONDS=240 each
+#   oracle      fresh scripts beside PyTorch's binary                LONG_ORACLE_MINUTES=12 a release
+#
+# LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
+# oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does
+# not stop the others; what it has printed is in build/long/PART.log.
+set -u
+cd "$(dirname "$0")/.."
+. tests/need.sh
+
+seed=${LONG_SEED:-$(($(od -An -N4 -tu4 /dev/urandom) % 1000000 + 1))}
+jobs=$(nproc)
+out=build/long
+
+# figure TEXT...: what a part has done, for the summary.
+figure() { echo "$*" >>"$out/$part.figures"; }
+
+# build FOLDER PRESET [TARGET | -DNAME=VALUE]...: like the preset, with these values.
+build() {
+  folder=$1 preset=$2 targets='' values=''
+  shift 2
+  for word; do
+    case $word in
+      -D*) values="$values $word" ;;
+      *) targets="$targets $word" ;;
+    esac
+  done
+  # shellcheck disable=SC2086
+  cmake --preset "$preset" -B "$folder" $values >/dev/null
+  # shellcheck disable=SC2086
+  cmake --build "$folder" --target $targets
+}
+
+# passed PROGRAM [ARGUMENT...]: runs tests of GoogleTest, and sets `tests` to how many have passed. None is a failure.
+passed() {
+  "$@" --gtest_brief=1 >"$out/$part.tests" 2>&1 || {
+    cat "$out/$part.tests"
+    return 1
+  }
+  tests=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$out/$part.tests")
+  [ "${tests:-0}" -gt 0 ]
+}
+
+# golden RELEASE: its expected files.
+golden() { find "tests/golden/$1" -name '*.?z' | sort; }
+
+part_simulation() {
+  build build/release release cachalot_simulation
+  build/release/tests/cachalot_simulation --operations "${LONG_SIMULATION_OPERATIONS:-100000000}" \
+    --audit-every 100000 --seed "$seed" >"$out/$part.worlds"
+  cat "$out/$part.worlds"
+  figure "$(head -n 1 "$out/$part.worlds")"
+}
+
+part_faults() {
+  build build/release release cachalot_verify_faults
+  for release in 2.11 2.15; do
+    # shellcheck disable=SC2046
+    build/release/cachalot_verify_faults --torch "$release" --calls "${LONG_FAULT_CALLS:-60}" $(golden "$release") \
+      >"$out/$part.replays"
+    cat "$out/$part.replays"
+    figure "$release: $(head -n 1 "$out/$part.replays")"
+  done
+}
+
+# Assertions that walk lists and tables see what a single test does not compare.
+part_seeds() {
+  build build/asserts release cachalot_core_test cachalot_capi_test -DCACHALOT_ASSERT_LEVEL=2
+  rounds=${LONG_SEED_ROUNDS:-5}
+  for round in $(seq "$rounds"); do
+    export CACHALOT_TEST_SEED=$((seed + round))
+    echo "CACHALOT_TEST_SEED=$CACHALOT_TEST_SEED"
+    passed build/asserts/tests/cachalot_core_test
+    count=$tests
+    passed build/asserts/tests/cachalot_capi_test
+  done
+  figure "$rounds seeds, $((count + tests)) tests each"
+}
+
+# What Clang warns of in the tests is no concern here; the amalgamation has no warning of it.
+part_clang() {
+  build build/clang release cachalot_core_test cachalot_capi_test cachalot_verify \
+    -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DCACHALOT_WARNINGS_AS_ERRORS=OFF
+  passed build/clang/tests/cachalot_core_test
+  count=$tests
+  passed build/clang/tests/cachalot_capi_test
+  figure "$((count + tests)) tests"
+  for release in 2.11 2.15; do
+    # shellcheck disable=SC2046
+    build/clang/cachalot_verify --torch "$release" --skip-unsupported $(golden "$release") >"$out/$part.golden"
+    figure "$release: $(tail -n 1 "$out/$part.golden")"
+  done
+}
+
+# In another order each time, since a race may need what ran before.
+part_threads() {
+  build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  rounds=${LONG_THREAD_ROUNDS:-4}
+  count=0
+  for round in $(seq "$rounds"); do
+    export CACHALOT_TEST_SEED=$((seed + round))
+    echo "CACHALOT_TEST_SEED=$CACHALOT_TEST_SEED"
+    for program in tests/cachalot_core_test tests/cachalot_capi_test tests/cachalot_cuda_test; do
+      passed build/tsan/$program --gtest_filter='*Thread*:*thread*' --gtest_shuffle \
+        --gtest_random_seed=$((CACHALOT_TEST_SEED % 99999 + 1))
+      count=$((count + tests))
+    done
+  done
+  figure "$count tests in $rounds rounds, no race"
+}
+
+part_fuzz() {
+  CACHALOT_FUZZ_SEED=$seed tests/fuzz/run.sh "${LONG_FUZZ_SECONDS:-240}" >"$out/$part.fuzzers" 2>&1 || {
+    cat "$out/$part.fuzzers"
+    return 1
+  }
+  figure "inputs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.fuzzers" | tr '\n' ' ')"
+}
+
+# Half of the time without observers, where hits take the fast path.
+part_oracle() {
+  build build/release release cachalot_verify
+  folder=${LONG_ORACLE_FOLDER:-build/proof}
+  half=$(python3 -c "print(${LONG_ORACLE_MINUTES:-12} / 2)")
+  for release in 2.11 2.15; do
+    [ -x "$folder/$release/build/oracle" ] || tests/oracle/fetch.sh "$folder/$release" $release.0
+    for unobserved in "" --unobserved; do
+      # shellcheck disable=SC2086
+      tests/oracle/fuzz.py --oracle "$folder/$release" --torch $release --verify build/release/cachalot_verify \
+        --minutes "$half" --seed "$seed" --jobs "$jobs" --keep "$out/differences" $unobserved >"$out/$part.scripts" || {
+        cat "$out/$part.scripts"
+        return 1
+      }
+      figure "$(tail -n 1 "$out/$part.scripts")${unobserved:+, unobserved}"
+      seed=$((seed + 1))
+    done
+  done
+}
+
+# Runs one part, shows its figures, and adds its line to the summary.
+run_part() {
+  begin=$(date +%s)
+  echo "=== $part, seed $seed"
+  : >"$out/$part.figures"
+  (
+    set -e
+    "part_$part"
+  ) >"$out/$part.log" 2>&1
+  status=$?
+  if [ $status -ne 0 ]; then
+    failed="$failed $part"
+    tail -n 40 "$out/$part.log"
+  fi
+  sed 's/^/  /' "$out/$part.figures"
+  times="$times$(printf '%8s s  %s%s' $(($(date +%s) - begin)) "$part" "$([ $status -eq 0 ] || echo ' FAILED')")
+"
+}
+
+all="simulation faults seeds clang threads fuzz oracle"
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $all
+for part; do
+  case " $all " in
+    *" $part "*) ;;
+    *)
+      echo "no such part: $part" >&2
+      exit 2
+      ;;
+  esac
+done
+need cmake ninja-build g++ clang-14 libclang-rt-14-dev libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev \
+  liblzma-dev python3 python3-pip unzip
+mkdir -p "$out"
+times=
+failed=
+for part; do run_part; done
+echo "=== $([ -n "$failed" ] && echo "Failed:$failed" || echo "All passed.")"
+printf '%s' "$times"
+[ -z "$failed" ]
