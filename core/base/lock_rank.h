@@ -29,7 +29,7 @@ namespace cachalot {
   RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \
   RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */           \
   RANK(kDevice, "device")                /* what its shards do not guard (alloc/native/shard.h) */ \
-  RANK(kCollector, "collector")          /* of headroom; the device's list of shards */            \
+  RANK(kRecall, "recall")                /* of headroom; the device's list of shards */            \
   RANK(kShard, "shard")                  /* the blocks of some streams */                          \
   RANK(kAccountOrder, "account order")   /* the account that shards share (alloc/stats/peaks.h) */ \
   RANK(kTenantList, "tenant list")       /* which tenants there are */                             \

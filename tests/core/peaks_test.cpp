@@ -74,7 +74,7 @@ class PeaksRun {
       case 1:
         return reset_accumulated();
       case 2:
-        return collect();
+        return recall();
       default:
         break;
     }
@@ -104,7 +104,7 @@ class PeaksRun {
     for (const Account& account : accounts_) ASSERT_TRUE(account.counters.is_sound());
   }
 
-  uint64_t collections() const { return collections_; }
+  uint64_t recalls() const { return recalls_; }
 
  private:
   struct LiveBlock {
@@ -205,24 +205,24 @@ class PeaksRun {
     return block;
   }
 
-  // As a call does: by itself, with help, after a collection.
+  // As a call does: by itself, with help, after a recall.
   void move(const LiveBlock& block, const Counters::Move& move) {
     Account& account = accounts_[block.shard];
     for (int attempts = 0;; attempts++) {
-      ASSERT_LT(attempts, 2) << "refused though all is collected";
+      ASSERT_LT(attempts, 2) << "refused though all headroom is recalled";
       const bool is_quick = !account.is_shared && waiting_.empty() && move.waiting == 0 &&
                             !(flags_.has(SlowPath::kScarce) && peaks_.has_joined(account));
       if (is_quick && account.counters.move(block.is_small, move)) return;
       if (peaks_.move(account, block.is_small, move)) return;
-      collect();
+      recall();
     }
   }
-  void collect() {
-    collections_++;
-    peaks_.begin_collection();
+  void recall() {
+    recalls_++;
+    peaks_.begin_recall();
     flags_.add(SlowPath::kScarce);
     for (Account& account : accounts_) peaks_.visit(account, true);
-    peaks_.end_collection();
+    peaks_.end_recall();
   }
 
   void hand_out() {
@@ -278,14 +278,14 @@ class PeaksRun {
   }
   // As calls that have the whole device.
   void reset_peak() {
-    collect();
-    for (Account& account : accounts_) peaks_.enter(account);
+    recall();
+    for (Account& account : accounts_) peaks_.return_headroom(account);
     peaks_.reset_peak();
     go_on();
     plain_.for_each([](Stat& stat) { stat.reset_peak(); });
   }
   void reset_accumulated() {
-    collect();
+    recall();
     for (Account& account : accounts_) account.counters.reset_accumulated();
     peaks_.reset_accumulated(sums(false));
     go_on();
@@ -301,7 +301,7 @@ class PeaksRun {
   Peaks peaks_{flags_};
   std::deque<Account> accounts_;
   PlainCounters plain_;
-  uint64_t collections_ = 0;
+  uint64_t recalls_ = 0;
   std::vector<LiveBlock> live_;
   std::vector<LiveBlock> waiting_;
 };
@@ -310,11 +310,11 @@ class PeaksRun {
 class PeaksOf : public testing::TestWithParam<std::tuple<int, int64_t, bool>> {
  protected:
   PeaksOf() {
-    Peaks::largest_share = std::get<1>(GetParam());
+    Peaks::largest_loan = std::get<1>(GetParam());
     Peaks::shares_account = std::get<2>(GetParam());
   }
   ~PeaksOf() override {
-    Peaks::largest_share = INT64_MAX;
+    Peaks::largest_loan = INT64_MAX;
     Peaks::shares_account = true;
   }
 };
@@ -328,7 +328,7 @@ TEST_P(PeaksOf, ShardsAreThoseOfPlainArithmeticInAnyOrderOfCalls) {
       calls.expect_equal();
       if (HasFatalFailure()) FAIL() << "run " << run << ", step " << step;
     }
-    EXPECT_GT(calls.collections(), 10u);
+    EXPECT_GT(calls.recalls(), 10u);
   }
 }
 
@@ -355,24 +355,24 @@ class AccountsOf {
   void give_back_at_the_order_lock(size_t shard) {
     ASSERT_TRUE(peaks_.move(accounts_[shard], true, kGiveBack));
   }
-  void begin_collection() {
-    peaks_.begin_collection();
-    collections_++;
+  void begin_recall() {
+    peaks_.begin_recall();
+    recalls_++;
   }
-  void announce_collection() { flags_.add(SlowPath::kScarce); }
+  void announce_recall() { flags_.add(SlowPath::kScarce); }
   void visit(size_t shard) { peaks_.visit(accounts_[shard], true); }
-  void end_collection() { peaks_.end_collection(); }
-  void collect() {
-    begin_collection();
-    announce_collection();
+  void end_recall() { peaks_.end_recall(); }
+  void recall() {
+    begin_recall();
+    announce_recall();
     for (size_t shard = 0; shard < accounts_.size(); shard++) visit(shard);
-    end_collection();
+    end_recall();
   }
   void lend_again() {
     peaks_.lend_again();
     flags_.drop(SlowPath::kScarce);
   }
-  uint64_t collections() const { return collections_; }
+  uint64_t recalls() const { return recalls_; }
   Stat bytes() const {
     Peaks::Sums sums{};
     sums.add(peaks_.shared());
@@ -390,21 +390,21 @@ class AccountsOf {
     const bool is_quick =
         !account.is_shared && !(flags_.has(SlowPath::kScarce) && peaks_.has_joined(account));
     if (is_quick && account.counters.move(true, move)) return;
-    while (!peaks_.move(account, true, move)) collect();
+    while (!peaks_.move(account, true, move)) recall();
   }
 
   SlowPathFlags flags_;
   Peaks peaks_{flags_};
   std::deque<Account> accounts_;
-  uint64_t collections_ = 0;
+  uint64_t recalls_ = 0;
 };
 
-TEST(Accounts, AreCollectedNotOnceForAThreadThatGoesFromShardToShardAtThePeak) {
+TEST(Accounts, AreNeverRecalledForAThreadThatGoesFromShardToShardAtThePeak) {
   AccountsOf accounts(64);
   for (size_t turn = 0; turn < 1000; turn++) {
     for (size_t shard = 0; shard < 64; shard++) accounts.pair(shard);
   }
-  EXPECT_EQ(accounts.collections(), 0u);
+  EXPECT_EQ(accounts.recalls(), 0u);
 }
 
 TEST(Accounts, AreAShardsOwnAfterManyMovesInARow) {
@@ -414,30 +414,30 @@ TEST(Accounts, AreAShardsOwnAfterManyMovesInARow) {
   EXPECT_TRUE(accounts.at(1).is_shared);
 }
 
-TEST(Accounts, AreSharedAgainWhenShardsAreCollectedFromAndIdle) {
+TEST(Accounts, AreSharedAgainAfterRecallsOfIdleShards) {
   AccountsOf accounts(3);
   for (const size_t shard : {0, 1}) {
     for (int i = 0; i < 100; i++) accounts.pair(shard);
   }
-  accounts.collect();
-  for (int collection = 0; collection < 4; collection++) {
+  accounts.recall();
+  for (int recall = 0; recall < 4; recall++) {
     for (int i = 0; i < 100; i++) accounts.pair(0);
-    accounts.collect();
+    accounts.recall();
   }
   EXPECT_FALSE(accounts.at(0).is_shared) << "it is busy";
   EXPECT_TRUE(accounts.at(1).is_shared);
 }
 
-TEST(Accounts, CostAThreadThatGoesFromShardToShardFewCollectionsAfterBusyTimes) {
+TEST(Accounts, CostAThreadThatGoesFromShardToShardFewRecallsAfterBusyTimes) {
   AccountsOf accounts(64);
   for (size_t shard = 0; shard < 64; shard++) {
     for (int i = 0; i < 100; i++) accounts.pair(shard);
   }
-  const uint64_t before = accounts.collections();
+  const uint64_t before = accounts.recalls();
   for (size_t turn = 0; turn < 1000; turn++) {
     for (size_t shard = 0; shard < 64; shard++) accounts.pair(shard);
   }
-  EXPECT_LE(accounts.collections() - before, 10u);
+  EXPECT_LE(accounts.recalls() - before, 10u);
 }
 
 TEST(Accounts, ThatNoShardOwnsAnyMoreHaveGivenTheirHeadroomBackBeforeThePeakIsRaised) {
@@ -448,33 +448,33 @@ TEST(Accounts, ThatNoShardOwnsAnyMoreHaveGivenTheirHeadroomBackBeforeThePeakIsRa
   while (!accounts.at(0).is_shared) {
     accounts.lend_again();
     accounts.pair(0);
-    accounts.begin_collection();
-    accounts.announce_collection();
+    accounts.begin_recall();
+    accounts.announce_recall();
     accounts.visit(0);
     if (accounts.at(0).is_shared) break;
     accounts.visit(1);
-    accounts.end_collection();
+    accounts.end_recall();
   }
   for (int i = 0; i < 10; i++) accounts.hand_out(1);
   accounts.visit(1);
-  accounts.end_collection();
+  accounts.end_recall();
   EXPECT_EQ(accounts.bytes().current, 10 * 512);
   EXPECT_EQ(accounts.bytes().peak, 10 * 512);
 }
 
-// A call joins a collection when it comes to the order lock, and the next one at its shard may still be
+// A call joins a recall when it comes to the order lock, and the next one at its shard may still be
 // a hit.
-TEST(Accounts, OfShardsThatJoinACollectionBeforeItIsAnnouncedKeepNoHeadroom) {
+TEST(Accounts, OfShardsThatJoinARecallBeforeItIsAnnouncedKeepNoHeadroom) {
   AccountsOf accounts(2);
   for (int i = 0; i < 100; i++) accounts.pair(0);
   for (int i = 0; i < 10; i++) accounts.hand_out(0);
   accounts.lend_again();
-  accounts.begin_collection();
+  accounts.begin_recall();
   accounts.give_back_at_the_order_lock(0);
   for (int i = 0; i < 4; i++) accounts.give_back(0);
-  accounts.announce_collection();
+  accounts.announce_recall();
   for (const size_t shard : {0, 1}) accounts.visit(shard);
-  accounts.end_collection();
+  accounts.end_recall();
   accounts.hand_out(1, 5 * 512);
   EXPECT_EQ(accounts.bytes().current, 10 * 512);
   EXPECT_EQ(accounts.bytes().peak, 10 * 512);
@@ -483,11 +483,11 @@ TEST(Accounts, OfShardsThatJoinACollectionBeforeItIsAnnouncedKeepNoHeadroom) {
 TEST(Accounts, OfBusyShardsAreKeptAlsoWhereTheyHadOneBefore) {
   AccountsOf accounts(2);
   for (int i = 0; i < 1000; i++) accounts.pair(0);
-  while (!accounts.at(0).is_shared) accounts.collect();
+  while (!accounts.at(0).is_shared) accounts.recall();
   for (int i = 0; i < 100; i++) accounts.pair(0);
-  accounts.collect();
-  accounts.collect();
-  EXPECT_FALSE(accounts.at(0).is_shared) << "it was idle in one collection only";
+  accounts.recall();
+  accounts.recall();
+  EXPECT_FALSE(accounts.at(0).is_shared) << "it was idle before one recall only";
 }
 
 }  // namespace

@@ -140,13 +140,13 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(StreamEntry* entry,
 
 // ---- Counting
 
-// False: refused, and nothing has changed: collect(), and try again. Never for the whole device.
+// False: refused, and nothing has changed: recall headroom, and try again. Never for the whole device.
 // pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
   Account& account = shard.account;
-  const bool may_use_slack =
+  const bool may_use_headroom =
       !account.is_shared && !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));
-  if (may_use_slack && account.counters.move(is_small, move)) return true;
+  if (may_use_headroom && account.counters.move(is_small, move)) return true;
   return peaks_.move(account, is_small, move);
 }
 
@@ -539,7 +539,7 @@ Stats DeviceAllocator::stats() {
     peaks_.write(sums(), &stats);
     return stats;
   }
-  const std::lock_guard collecting(collecting_);
+  const std::lock_guard no_recall(recalling_);
   for (const auto& shard : shards_) Peaks::prepare_reading(shard->account);
   peaks_.begin_reading();
   Peaks::Sums preserved{};
@@ -560,7 +560,7 @@ Peaks::Sums DeviceAllocator::sums() const {
 
 void DeviceAllocator::reset_peak_stats() {
   const Hold hold(*this);
-  for (const auto& shard : shards_) peaks_.enter(shard->account);
+  for (const auto& shard : shards_) peaks_.return_headroom(shard->account);
   peaks_.reset_peak();
   stats_.reset_peaks();
   label_rows_.reset_peaks();

@@ -190,7 +190,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   bool put_back(Shard& shard, Block* block, bool shares_account);
 
   // hold.cpp
-  void collect(uint64_t last);
+  void recall_headroom(uint64_t last);
   void stop();
   void go_on();
   void visit_shards(bool for_a_move);
@@ -199,7 +199,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   StreamEntry& entry_for(Stream stream);
   Shard* add_shard();
   Shard* next_shard();
-  // What became of a step whose counters may have to collect headroom first.
+  // What became of a step whose counters may have to recall headroom first.
   enum class Step { kDone, kRefused, kNeedsDevice };
   template <class TakeStep>
   bool with_headroom(Shard& shard, TakeStep step);
@@ -360,7 +360,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
 
   alignas(64) Lock lock_{LockRank::kDevice};
   uint32_t copy_number_ = 0;
-  Lock collecting_{LockRank::kCollector};  // also for changes of the list of shards
+  Lock recalling_{LockRank::kRecall};  // also for changes of the list of shards
   std::vector<std::unique_ptr<Shard>> shards_;
   uint32_t next_shard_ = 0;  // when all are there
   Peaks peaks_{flags_};

@@ -98,11 +98,11 @@ std::unique_lock<Lock> DeviceAllocator::lock_at(Shard& shard) {
   return guard;
 }
 
-// pre: collecting_.
+// pre: recalling_.
 void DeviceAllocator::visit_shards(bool for_a_move) {
   for (const auto& shard : shards_) {
     std::unique_lock guard(shard->lock, std::try_to_lock);
-    // One that goes away while it is waited for might not be had before it comes back.
+    // A shard that goes away during the wait may keep its lock until it comes back.
     for (int tries = 0; !guard && !shard->account.away.load(); tries++) {
       tries < kSpins ? pause_briefly(4) : std::this_thread::yield();
       guard.try_lock();
@@ -113,24 +113,24 @@ void DeviceAllocator::visit_shards(bool for_a_move) {
   }
 }
 
-// Since the collection with this number a move was refused. pre: no shard, but one that is away.
-void DeviceAllocator::collect(uint64_t last) {
-  const std::lock_guard guard(collecting_);
-  if (peaks_.is_collected() || peaks_.collection() != last) return;
-  peaks_.begin_collection();
+// A move was refused after the recall with this number. pre: no shard, but one that is away.
+void DeviceAllocator::recall_headroom(uint64_t last) {
+  const std::lock_guard guard(recalling_);
+  if (peaks_.is_recalled() || peaks_.recall_number() != last) return;
+  peaks_.begin_recall();
   flags_.add(kScarce);
   visit_shards(true);
-  peaks_.end_collection();
+  peaks_.end_recall();
 }
 
 // pre: the device's lock, and no shard.
 void DeviceAllocator::stop() {
   if (has(kWholeDevice)) return flags_.add(kHeld);  // nobody is at a shard
-  const std::lock_guard guard(collecting_);
-  peaks_.begin_collection();
+  const std::lock_guard guard(recalling_);
+  peaks_.begin_recall();
   flags_.add(kHeld | kScarce);
   visit_shards(false);
-  peaks_.end_collection();
+  peaks_.end_recall();
 }
 
 void DeviceAllocator::go_on() {
@@ -157,7 +157,7 @@ StreamEntry& DeviceAllocator::entry_for(Stream stream) {
 Shard* DeviceAllocator::next_shard() { return shards_[next_shard_++ % kMaxShards].get(); }
 
 Shard* DeviceAllocator::add_shard() {
-  const std::lock_guard collecting(collecting_);
+  const std::lock_guard no_recall(recalling_);
   shards_.reserve(kMaxShards);
   auto made = std::make_unique<Shard>(this);
   if (shards_.size() == 1) {

@@ -57,7 +57,7 @@ class DeviceAllocator::Unlocked {
   const bool was_whole_;
 };
 
-// While the driver works for one shard, nobody has to wait for it to give its slack back.
+// While the driver works for one shard, no recall of headroom waits for that shard.
 class DeviceAllocator::Away {
  public:
   // Null: the whole device is held.
@@ -83,7 +83,7 @@ class DeviceAllocator::Away {
 template <class TakeStep>
 bool DeviceAllocator::with_headroom(Shard& shard, TakeStep step) {
   while (flags_.wait_while_held()) {
-    const uint64_t collection = peaks_.collection();
+    const uint64_t recall_number = peaks_.recall_number();
     {
       const std::lock_guard guard(shard.lock);
       if (has(kWholeDevice)) continue;
@@ -91,19 +91,19 @@ bool DeviceAllocator::with_headroom(Shard& shard, TakeStep step) {
       const Step taken = step();
       if (taken != Step::kRefused) return taken == Step::kDone;
     }
-    collect(collection);
+    recall_headroom(recall_number);
   }
   return false;
 }
 
 // The same for a step that is taken while the shard is held with the device: its lock is kept, so that
-// nobody sees a block that is in no set. Marked as away, so the collection passes the shard over.
+// nobody sees a block that is in no set. The shard is marked as away, so the recall passes it over.
 template <class TakeStep>
 void DeviceAllocator::with_headroom_of_held(Shard& shard, TakeStep step) {
   while (step() == Step::kRefused) {
-    const uint64_t collection = peaks_.collection();
+    const uint64_t recall_number = peaks_.recall_number();
     const Away away(*this, &shard);
-    collect(collection);
+    recall_headroom(recall_number);
   }
 }
 

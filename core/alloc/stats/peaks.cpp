@@ -18,14 +18,14 @@ void Peaks::open(Account& account, bool is_alone) {
   const Guard guard(order_);
   account.counters.set_alone(is_alone);
   account.is_shared = shares_account && !is_alone;
-  account.joined = collection_;
+  account.joined = recall_number_;
   if (!account.is_shared) own_accounts_++;
   shared_.set_alone(own_accounts_ == 0);
 }
 
 void Peaks::open_next_to_others(Account& account) {
   account.counters.set_alone(false);
-  enter(account);
+  return_headroom(account);
 }
 
 void Peaks::give_own_account(Account& account) {
@@ -33,17 +33,17 @@ void Peaks::give_own_account(Account& account) {
   account.met_others = false;
   account.idle_visits = 0;
   account.frees_when_visited = 0;
-  account.joined = collection_;  // it has no headroom
+  account.joined = recall_number_;  // it has no headroom
   own_accounts_++;
   shared_.set_alone(false);
   run_ = 0;
 }
 
-// pre: it has no headroom. What the collection has gathered comes first: the shared account may be
-// alone from now on, and is then raised without a look at the others.
+// pre: it has no headroom. What the recall has gathered comes first: the shared account may be
+// alone from now on, and then raises its limits without a look at the others.
 void Peaks::take_own_account(Account& account) {
   const Guard guard(order_);
-  add_to_reserve(&gathered_);
+  add_to_spare(&gathered_);
   shared_.take_over(account.counters);
   account.is_shared = true;
   own_accounts_--;
@@ -72,7 +72,7 @@ bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& 
   }
   note_activity(account.active);
   account.met_others |= met_others;
-  return scarce_ ? move_exactly(account, kind, move) : refill_and_move(account, kind, move);
+  return scarce_ ? move_exactly(account, kind, move) : borrow_and_move(account, kind, move);
 }
 
 // See Note [Reading statistics]. pre (here and below): order_; the call has changed nothing at the shard.
@@ -106,51 +106,51 @@ void Peaks::take_headroom(Account& account, Amounts* to) {
   }
 }
 
-void Peaks::add_to_reserve(Amounts* amounts) {
+void Peaks::add_to_spare(Amounts* amounts) {
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
       shared_.row(name).raise_limit(counter, std::exchange((*amounts)[name][counter], 0));
   }
 }
 
-void Peaks::give_headroom_back(Account& account) {
+void Peaks::join_recall(Account& account) {
   Amounts given{};
   take_headroom(account, &given);
-  add_to_reserve(&given);
-  account.joined = collection_;
+  add_to_spare(&given);
+  account.joined = recall_number_;
 }
 
 bool Peaks::move_shared(bool is_small, const Counters::Move& move) {
   if (shared_.move(is_small, move)) {
-    if (collected_) lend_if_calm(false);
+    if (recalled_) lend_if_calm(false);
     return true;
   }
-  if (!collected_) return false;
+  if (!recalled_) return false;
   shared_.move(shared_.row(Counters::kind_of(is_small)), move, true);
   lend_if_calm(true);
   return true;
 }
 
 bool Peaks::move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move) {
-  if (account.joined != collection_) give_headroom_back(account);
+  if (account.joined != recall_number_) join_recall(account);
   int64_t signs = 0;
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     for (size_t counter = 0; counter < kCounters; counter++)
       signs |= shared_.row(name).headroom(counter) - move.by[counter];
   }
-  if (signs < 0 && !collected_) return false;
+  if (signs < 0 && !recalled_) return false;
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
-    Counters::Row& reserve = shared_.row(name);
+    Counters::Row& spare = shared_.row(name);
     Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = move.by[counter];
-      reserve.raise_limit(counter, -std::min(by, reserve.headroom(counter)));
+      spare.raise_limit(counter, -std::min(by, spare.headroom(counter)));
       row.limit[counter] += by;
       if (name != Counters::kAll)
         row.freed[counter] = wrapping_add(row.freed[counter], -std::min<int64_t>(by, 0));
     }
   }
-  if (collected_) lend_if_calm(signs < 0);
+  if (recalled_) lend_if_calm(signs < 0);
   return true;
 }
 
@@ -164,7 +164,7 @@ void Peaks::lend_if_calm(bool is_new_peak) {
   }
 }
 
-bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move) {
+bool Peaks::borrow_and_move(Account& account, Counters::RowName kind, const Counters::Move& move) {
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     const Counters::Row& row = account.counters.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
@@ -175,37 +175,37 @@ bool Peaks::refill_and_move(Account& account, Counters::RowName kind, const Coun
   for (size_t name = 0; name < kRowCount; name++) {
     const bool moves = name == kind || name == Counters::kAll;
     Counters::Row& row = account.counters.row(name);
-    Counters::Row& reserve = shared_.row(name);
+    Counters::Row& spare = shared_.row(name);
     for (size_t counter = 0; counter < kCounters; counter++) {
       const int64_t by = moves ? move.by[counter] : 0;
-      const int64_t missing = by + share_[name][counter] - row.headroom(counter);
-      const int64_t taken = std::clamp<int64_t>(missing, 0, reserve.headroom(counter));
-      reserve.raise_limit(counter, -taken);
+      const int64_t missing = by + loan_[name][counter] - row.headroom(counter);
+      const int64_t taken = std::clamp<int64_t>(missing, 0, spare.headroom(counter));
+      spare.raise_limit(counter, -taken);
       row.raise_limit(counter, taken);
     }
   }
   return account.counters.move(kind == Counters::kSmall, move);
 }
 
-// ---- Collecting
+// ---- Recalling headroom
 
-bool Peaks::is_collected() {
+bool Peaks::is_recalled() {
   const Guard guard(order_);
-  return collected_;
+  return recalled_;
 }
 
-void Peaks::begin_collection() {
+void Peaks::begin_recall() {
   const Guard guard(order_);
   scarce_ = true;
-  collected_ = false;
-  collection_++;
+  recalled_ = false;
+  recall_number_++;
 }
 
-// An account that has joined may have headroom again: kScarce is set after begin_collection().
+// An account that has joined may have headroom again: kScarce is set after begin_recall().
 void Peaks::visit(Account& account, bool for_a_move) {
   if (account.counters.is_alone() || account.is_shared) return;
   take_headroom(account, &gathered_);
-  const bool had_joined = std::exchange(account.joined, collection_) == collection_;
+  const bool had_joined = std::exchange(account.joined, recall_number_) == recall_number_;
   if (!for_a_move || had_joined) return;
   const int64_t frees = account.counters.frees();
   const bool is_idle = !std::exchange(account.met_others, false) &&
@@ -214,25 +214,25 @@ void Peaks::visit(Account& account, bool for_a_move) {
   if (account.idle_visits >= kIdleVisits && shares_account) take_own_account(account);
 }
 
-void Peaks::end_collection() {
+void Peaks::end_recall() {
   const Guard guard(order_);
-  add_to_reserve(&gathered_);
-  collected_ = true;
+  add_to_spare(&gathered_);
+  recalled_ = true;
   calm_ = 0;
   patience_ = 1;
 }
 
-// pre: collected.
+// pre: the headroom is recalled.
 void Peaks::lend() {
-  scarce_ = collected_ = false;
+  scarce_ = recalled_ = false;
   // Slowly down: a period is often too short for all to show up.
   expected_active_ = std::max<int64_t>({active_, expected_active_ - 1 - expected_active_ / 16, 1});
   active_ = 0;
   period_++;
   for (size_t name = 0; name < kRowCount; name++) {
     for (size_t counter = 0; counter < kCounters; counter++)
-      share_[name][counter] =
-          std::min(shared_.row(name).headroom(counter) * 2 / (3 * expected_active_), largest_share);
+      loan_[name][counter] =
+          std::min(shared_.row(name).headroom(counter) * 2 / (3 * expected_active_), largest_loan);
   }
 }
 
@@ -241,24 +241,24 @@ void Peaks::lend_again() {
   lend();
 }
 
-void Peaks::enter(Account& account) {
+void Peaks::return_headroom(Account& account) {
   const Guard guard(order_);
-  give_headroom_back(account);
+  join_recall(account);
 }
 
-// A shard that uses the shared account has nothing to give; it is away all the same, so no collection
+// A shard that uses the shared account has no headroom of its own; it is away all the same, so no recall
 // waits for its lock.
 void Peaks::leave(Account& account) {
   if (account.counters.is_alone()) return;
-  if (!account.is_shared) enter(account);
+  if (!account.is_shared) return_headroom(account);
   account.away.store(true);
 }
 
-// It had nothing to give while it was away.
+// The account had no headroom while it was away.
 void Peaks::come_back(Account& account) {
   if (account.counters.is_alone()) return;
   account.away.store(false);
-  if (!account.is_shared) enter(account);
+  if (!account.is_shared) return_headroom(account);
 }
 
 // ---- Reading
@@ -329,9 +329,9 @@ bool Peaks::is_sound() const { return shared_.is_sound(); }
 
 void Peaks::reset_peak() {
   for (size_t name = 0; name < kRowCount; name++) {
-    Counters::Row& reserve = shared_.row(name);
+    Counters::Row& spare = shared_.row(name);
     for (size_t counter = 0; counter < kCounters; counter++)
-      reserve.raise_limit(counter, -reserve.headroom(counter));
+      spare.raise_limit(counter, -spare.headroom(counter));
   }
   active_counts_.reset_peaks();
 }

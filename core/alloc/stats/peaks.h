@@ -2,44 +2,47 @@
 // Exact peaks of what many shards count by themselves.
 //
 // Note [Peaks]
-// Rationale: the peak of a sum can only be found by looking at the sum, which would be one line of
-// memory that all threads write at each call.
-// Approach: counts are kept in accounts. The shared account is guarded by the order lock; a shard that
-// threads compete for gets an account of its own. For each counter and row every account a has a limit
-// L_a that its current value C_a does not pass. The headroom of the shared account, L - C, is the
-// reserve that the others borrow from. The peak is never stored: it is P = sum of all L_a.
+// Rationale: the peak of a sum can only be found by looking at the sum. A sum of all shards in one place
+// would be a line of memory that all threads write at each call.
+// Approach: shards count in accounts. The order lock guards the shared account; a shard that threads
+// compete for has an account of its own. For each counter and row every account a has a limit L_a, which
+// its current value C_a does not pass. L_a - C_a is the headroom of a. The headroom of the shared account
+// is the spare headroom, which own accounts borrow from. The peak is never stored: it is P, the sum of
+// all L_a.
 //   - Below its limit a shard with its own account writes nothing that others read. The sum of all C_a
-//     is then at most P, so no peak can have been missed.
-//   - A shard that needs more takes it from the reserve: P does not change (refill).
-//   - Where the reserve does not hold enough, the headroom of all accounts is collected first: the
-//     shard that needs it visits those with accounts of their own, one after the other. From its visit
-//     on a shard has `joined`: it leaves every move with L = C, and what it does not need goes to the
-//     reserve, so that the reserve is P - sum of C_a exactly once all were visited (`collected`).
-//   - Only then can a move be told to be a new peak: P is raised by what exceeds the reserve.
-//   - Then the reserve is lent again: at once where there was enough after all, else after a while
+//     is then at most P, so no peak is missed.
+//   - A shard that needs more borrows spare headroom: P does not change.
+//   - Where the spare headroom is too little, the shard recalls all that is lent: it visits the accounts
+//     of the others one after the other. From its visit on an account has `joined` the recall: each of
+//     its moves ends with L = C, and returns what it does not need. So once all have joined, the spare
+//     headroom is exactly P - sum of C_a, and the headroom is `recalled`.
+//   - Only then can a move be told to be a new peak: it raises P by what exceeds the spare headroom.
+//   - Then the spare headroom is lent again: at once where it was enough after all, else after a while
 //     without a new peak.
-// While no shard has its own account, the shared one is raised at once, and nothing is ever collected.
-// The device's only shard has its own account, with all headroom, and raises its limits itself.
-// Invariants: L >= C for each counter, row and account; P is raised only while collected or by an
-// account that has all headroom, and only by what the sum exceeds it by. A move takes place in the
+// While no shard has its own account, a move raises the limits of the shared one at once, and nothing is
+// ever recalled. The device's only shard has its own account with all headroom, and raises its limits
+// itself.
+// Invariants: L >= C for each counter, row and account. P rises only while the headroom is recalled, or
+// by an account that has all headroom, and only by what the sum exceeds it by. A move takes place in the
 // moment of the shard's unlock, or of the order lock inside it, so calls that follow each other in time
 // do so here.
 //
 // Note [Accounts]
 // Rationale: an account of its own pays for a shard that is busy while others are. For a thread that
-// goes from stream to stream it does not: at the peak, each step would collect what the last one left.
+// goes from stream to stream it does not: at the peak, each step would recall what the last one borrowed.
 // Approach: a shard begins with the shared account. It gets its own when it meets another thread at the
-// order lock, or after kOwnAccountRun moves in a row of the shared account. It loses it when it was
-// visited kIdleVisits times for a collection, and had done next to nothing since the visit before.
+// order lock, or after kOwnAccountRun moves in a row of the shared account. It loses it after kIdleVisits
+// recalls in a row before each of which it had done next to nothing.
 // Invariants: a shard that uses the shared account has nothing in its own.
 //
 // Note [Reading statistics]
-// Rationale: statistics show one moment, but holding all shards while they are added up
-// would hold up the hits of all.
-// Approach: the moment is when kReading is set. A call that sees it comes later, and first preserves
-// what its shard was then (`preserved_for`). The shared account is preserved by the first call that then takes the
-// order lock: each call that takes it looks again, while nothing has changed yet, and comes later if it
-// sees kReading now. The reader visits all shards for those that nobody used meanwhile.
+// Rationale: statistics show one moment. Holding all shards while their accounts are added up would hold
+// up the hits of all.
+// Approach: the moment is the one in which kReading is set. A call that sees the flag comes later, and
+// first preserves what its shard's account was then (`preserved_for`). The first such call that takes the
+// order lock preserves the shared account: each call looks at the flag once more under that lock, while
+// it has changed nothing yet. The reader visits all shards, and preserves for those that no call used
+// meanwhile.
 #pragma once
 
 #include <array>
@@ -62,9 +65,9 @@ struct Account {
   bool met_others = false;  // at the order lock, since the last visit
   int idle_visits = 0;      // in a row
   int64_t frees_when_visited = 0;
-  uint64_t joined = 0;            // the last collection that it gave its slack to
+  uint64_t joined = 0;            // the last recall that it returned its headroom to
   uint64_t active = 0;            // the period of lending in which it last asked for something
-  std::atomic<bool> away{false};  // it has no slack, and its lock is held for long
+  std::atomic<bool> away{false};  // it has no headroom, and its lock is held for long
   uint64_t preserved_for = 0;     // the reading that `preserved` is for
   std::unique_ptr<Counters::Rows> preserved;  // made at the first reading
 };
@@ -73,8 +76,8 @@ class Peaks : private SlowPath {
  public:
   explicit Peaks(SlowPathFlags& flags) : flags_(flags) {}
 
-  // What a shard is lent at a time; less of it, and calls come here more often. Only tests set it.
-  inline static int64_t largest_share = INT64_MAX;
+  // What a shard borrows at a time; with less of it calls come here more often. Only tests set it.
+  inline static int64_t largest_loan = INT64_MAX;
   // False: each shard keeps an account of its own. Only tests set it.
   inline static bool shares_account = true;
 
@@ -83,7 +86,7 @@ class Peaks : private SlowPath {
   void open(Account& account, bool is_alone);
   void open_next_to_others(Account& account);
 
-  // Moves what the shard cannot by itself. False: nothing has changed; collect first.
+  // Moves what the shard cannot by itself. False: nothing has changed; recall headroom first.
   bool move(Account& account, bool is_small, const Counters::Move& move);
   // Hits of a shard that uses the shared account. False: nothing has changed.
   // count(counters, row of the kind): whether the counters agreed.
@@ -94,20 +97,20 @@ class Peaks : private SlowPath {
   struct Sums;
   void begin_waiting(const Sums& sums);
   // Whether its moves have to come here while kScarce is set.
-  bool has_joined(const Account& account) const { return account.joined == collection(); }
+  bool has_joined(const Account& account) const { return account.joined == recall_number(); }
 
-  // ---- Collecting (one at a time, and not while it is read)
-  uint64_t collection() const { return collection_.load(std::memory_order_relaxed); }
-  bool is_collected();
-  void begin_collection();
-  // Each but those that are away. for_a_move: the collection serves a move, not the whole device.
+  // ---- Recalling headroom (one at a time, and not during a reading)
+  uint64_t recall_number() const { return recall_number_.load(std::memory_order_relaxed); }
+  bool is_recalled();
+  void begin_recall();
+  // Each but those that are away. for_a_move: the recall serves a move, not the whole device.
   void visit(Account& account, bool for_a_move);
-  void end_collection();
+  void end_recall();
   // pre: the whole device, which is let go next; the caller drops kScarce.
   void lend_again();
-  // Its headroom is given back.
-  void enter(Account& account);
-  // Its lock is about to be held for long, so it is not visited meanwhile.
+  // The account returns its headroom.
+  void return_headroom(Account& account);
+  // The shard's lock is about to be held for long, so no recall visits the account meanwhile.
   void leave(Account& account);
   void come_back(Account& account);
 
@@ -151,32 +154,32 @@ class Peaks : private SlowPath {
   void give_own_account(Account& account);
   void take_own_account(Account& account);
   static void take_headroom(Account& account, Amounts* to);
-  void add_to_reserve(Amounts* amounts);
-  void give_headroom_back(Account& account);
+  void add_to_spare(Amounts* amounts);
+  void join_recall(Account& account);
   void lend_if_calm(bool is_new_peak);
   bool move_shared(bool is_small, const Counters::Move& move);
   bool move_exactly(Account& account, Counters::RowName kind, const Counters::Move& move);
-  bool refill_and_move(Account& account, Counters::RowName kind, const Counters::Move& move);
+  bool borrow_and_move(Account& account, Counters::RowName kind, const Counters::Move& move);
   void lend();
   Stat stat(const Sums& sums, size_t row, size_t counter) const;
 
   SlowPathFlags& flags_;
   alignas(64) Lock order_{LockRank::kAccountOrder};
   bool scarce_ = false;
-  bool collected_ = false;
+  bool recalled_ = false;
   const Account* last_user_ = nullptr;  // of the shared account
   int run_ = 0;                         // its moves in a row
   int64_t own_accounts_ = 0;
-  int64_t calm_ = 0;      // moves since the last new peak, while collected
-  int64_t patience_ = 1;  // so many of them, and the reserve is lent again
-  std::atomic<uint64_t> collection_{0};
+  int64_t calm_ = 0;      // moves since the last new peak, while the headroom is recalled
+  int64_t patience_ = 1;  // so many of them, and the spare headroom is lent again
+  std::atomic<uint64_t> recall_number_{0};
   uint64_t period_ = 1;          // of lending
   int64_t active_ = 0;           // accounts that asked in it
   uint64_t shared_active_ = 0;   // the period in which the shared account was last used
   int64_t expected_active_ = 1;  // by the one before
-  Counters shared_;              // its headroom is the reserve
-  Amounts share_{};              // what a shard is lent at a time
-  Amounts gathered_{};           // by the present collection
+  Counters shared_;              // its headroom is the spare headroom
+  Amounts loan_{};               // what a shard borrows at a time
+  Amounts gathered_{};           // by the present recall
   std::atomic<uint64_t> reading_{0};
   uint64_t shared_preserved_for_ = 0;
   Counters::Rows preserved_shared_;
