@@ -76,6 +76,7 @@ struct GraphEdge {
   X(cuDeviceGet, 2000, Result(DeviceOrdinal*, int))                                    \
   X(cuDeviceGetAttribute, 2000, Result(int*, int, DeviceOrdinal))                      \
   X(cuDeviceGetPCIBusId, 4010, Result(char*, int, DeviceOrdinal))                      \
+  X(cuDeviceTotalMem, 3020, Result(size_t*, DeviceOrdinal))                            \
   X(cuDevicePrimaryCtxRetain, 7000, Result(Context*, DeviceOrdinal))                   \
   X(cuDevicePrimaryCtxRelease, 11000, Result(DeviceOrdinal))                           \
   X(cuCtxGetCurrent, 4000, Result(Context*))                                           \

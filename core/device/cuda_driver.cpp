@@ -50,7 +50,9 @@ CudaDriver::CudaDriver(const CudaOptions& options)
 
 void CudaDriver::add_device(int index, uint64_t capacity) {
   auto device = std::make_unique<Device>(capacity);
-  if (const Result code = library_.cuDeviceGet(&device->ordinal, index)) {
+  Result code = library_.cuDeviceGet(&device->ordinal, index);
+  if (code == 0) code = library_.cuDeviceTotalMem(&device->total_memory, device->ordinal);
+  if (code != 0) {
     throw Error(Status::kDriverUnavailable,
                 format("CUDA device %d: %s (%d)", index, error_text(code).c_str(), code));
   }
@@ -80,6 +82,15 @@ DriverCode CudaDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* t
   MemoryBudget& budget = at(device).budget;
   *free_bytes = budget.has_limit() ? std::min<uint64_t>(available, budget.left()) : available;
   *total_bytes = budget.has_limit() ? std::min<uint64_t>(total, budget.limit()) : total;
+  return kSuccess;
+}
+
+DriverCode CudaDriver::total_memory(int device, uint64_t* total_bytes) {
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
+  const Device& asked = at(device);
+  const bool is_limited = asked.budget.has_limit();
+  *total_bytes = is_limited ? std::min<uint64_t>(asked.total_memory, asked.budget.limit())
+                            : asked.total_memory;
   return kSuccess;
 }
 

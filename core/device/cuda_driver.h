@@ -35,6 +35,7 @@ class CudaDriver final : public Driver {
   bool supports_memory_pools() const override { return supports_memory_pools_; }
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
+  DriverCode total_memory(int device, uint64_t* total_bytes) override;
   DriverCode allocate(int device, uint64_t size, Address* address) override;
   DriverCode free(int device, Address address) override;
 
@@ -94,6 +95,7 @@ class CudaDriver final : public Driver {
     explicit Device(uint64_t capacity) : budget(capacity) {}
 
     cuda::DeviceOrdinal ordinal = 0;
+    size_t total_memory = 0;     // bytes
     bool supports_rdma = false;  // of pages: network cards reach them
     std::string pci_bus_id;
     MemoryBudget budget;

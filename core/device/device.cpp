@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a driver answers that does not have a group of calls.
+// What a driver answers that does not have a group of calls, or no faster way than another call.
 #include "device/device.h"
 
 namespace cachalot {
+
+DriverCode Driver::total_memory(int device, uint64_t* total_bytes) {
+  uint64_t free_bytes = 0;
+  return memory_info(device, &free_bytes, total_bytes);
+}
 
 DriverCode Driver::pool_allocate(int, uint64_t, Stream, Address*) { return kDriverNotSupported; }
 DriverCode Driver::pool_free(int, Address, Stream) { return kDriverNotSupported; }

@@ -235,10 +235,24 @@ TEST_F(Cuda, CanBeToldToHaveLessMemory) {
   ASSERT_EQ(driver.memory_info(0, &available, &total), kSuccess);
   EXPECT_EQ(available, 4 * MiB);
   EXPECT_EQ(total, 64 * MiB);
+  ASSERT_EQ(driver.total_memory(0, &total), kSuccess);
+  EXPECT_EQ(total, 64 * MiB);
   EXPECT_EQ(driver.release(0, page), kSuccess);
   EXPECT_EQ(driver.free(0, address), kSuccess);
   EXPECT_EQ(driver.allocate(0, 64 * MiB, &address), kSuccess);
   EXPECT_EQ(driver.free(0, address), kSuccess);
+}
+
+// What is free takes a device longer to tell than a page takes to map.
+TEST_F(Cuda, DoesNotAskOnAMissWhatIsFree) {
+  for (const char* config : {"", "expandable_segments:True"}) {
+    AllocatorOptions options;
+    options.driver = std::make_shared<CudaDriver>();
+    options.config = config;
+    Allocator allocator(options);
+    allocator.free(allocator.allocate(30 * MiB, 0, 0x50));
+    EXPECT_EQ(fake_cuda::calls("cuMemGetInfo"), 0u) << config;
+  }
 }
 
 TEST_F(Cuda, TakesACapacityByName) {

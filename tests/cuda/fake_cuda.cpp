@@ -134,6 +134,9 @@ Result cuDeviceGetPCIBusId(char* id, int size, DeviceOrdinal) {
     return 0;
   });
 }
+Result cuDeviceTotalMem(size_t* total, DeviceOrdinal) {
+  return call("cuDeviceTotalMem", false, [&] { return *total = kMemory, 0; });
+}
 Result cuDevicePrimaryCtxRetain(Context* context, DeviceOrdinal device) {
   return call("cuDevicePrimaryCtxRetain", false, [&] {
     state.context_references[device]++;

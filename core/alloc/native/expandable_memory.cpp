@@ -51,9 +51,8 @@ uint64_t DeviceAllocator::expandable_reserve(Stream stream, uint64_t total) {
 
 // How many pages of this size a new segment reserves.
 uint64_t DeviceAllocator::pages_to_reserve(const AllocParams& params, uint64_t page) {
-  uint64_t available = 0;
   uint64_t total = 0;
-  const DriverCode code = driver_.memory_info(device_, &available, &total);
+  const DriverCode code = driver_.total_memory(device_, &total);
   if (code != kSuccess) throw runtime_error(driver_, code);
   uint64_t wanted = expandable_reserve(params.stream, total);
   if (rules_.mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);

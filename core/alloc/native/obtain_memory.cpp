@@ -100,10 +100,8 @@ bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
 // U17: releasing the cache can not help a request that no segment can hold.
 bool DeviceAllocator::never_fits(const AllocParams& params) {
   if (!rules_.mend_reserve || !params.expandable) return false;
-  uint64_t available = 0;
   uint64_t total = 0;
-  return driver_.memory_info(device_, &available, &total) == kSuccess &&
-         params.size > total + total / 8;
+  return driver_.total_memory(device_, &total) == kSuccess && params.size > total + total / 8;
 }
 
 Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hold) {

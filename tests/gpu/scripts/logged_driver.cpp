@@ -31,6 +31,10 @@ DriverCode LoggedDriver::memory_info(int device, uint64_t* free_bytes, uint64_t*
   return cuda_.memory_info(device, free_bytes, total_bytes);
 }
 
+DriverCode LoggedDriver::total_memory(int device, uint64_t* total_bytes) {
+  return cuda_.total_memory(device, total_bytes);
+}
+
 DriverCode LoggedDriver::allocate(int device, uint64_t size, Address* address) {
   const DriverCode code = cuda_.allocate(device, size, address);
   if (code == kSuccess) addresses_.push_back(*address);

@@ -38,6 +38,7 @@ class LoggedDriver final : public Driver {
   bool supports_memory_pools() const override { return false; }  // the scripts have none
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
+  DriverCode total_memory(int device, uint64_t* total_bytes) override;
   DriverCode allocate(int device, uint64_t size, Address* address) override;
   DriverCode free(int device, Address address) override;
 
