@@ -129,4 +129,24 @@ bool BenchReport::judge(const std::string& ours, const std::string& theirs, doub
   return failures_.empty() && lowest >= required;
 }
 
+const BenchReport::Latency* BenchReport::latency_of(const std::string& call,
+                                                    const std::string& contender) const {
+  const auto found =
+      std::find_if(latencies_.begin(), latencies_.end(), [&](const Latency& latency) {
+        return latency.call == call && latency.contender == contender;
+      });
+  return found == latencies_.end() ? nullptr : &*found;
+}
+
+bool BenchReport::judge_latency(const std::string& call, const std::string& ours,
+                                const std::string& theirs, double percent) const {
+  const Latency* const our_latency = latency_of(call, ours);
+  const Latency* const their_latency = latency_of(call, theirs);
+  if (!our_latency || !their_latency) return true;
+  const double measured = 100 * our_latency->p50 / their_latency->p50;
+  printf("%s of %s takes %.1f %% of that of %s; allowed are %.0f\n", call.c_str(), ours.c_str(),
+         measured, theirs.c_str(), percent);
+  return percent == 0 || measured <= percent;
+}
+
 }  // namespace gpu

@@ -24,6 +24,10 @@ class BenchReport {
   // Whether nothing failed and, if `required` is not 0, each rate of `ours` is at least so many times
   // that of `theirs`. Prints a line that says so.
   bool judge(const std::string& ours, const std::string& theirs, double required) const;
+  // Whether the median of `ours` is at most so many percent of that of `theirs`; without one of the
+  // two, or with 0 percent, it is. Prints a line that says so.
+  bool judge_latency(const std::string& call, const std::string& ours, const std::string& theirs,
+                     double percent) const;
 
  private:
   struct Row {
@@ -47,6 +51,8 @@ class BenchReport {
   std::vector<Row> rows() const;
   // 0 if it was not measured.
   double rate_of(const Row& row, const std::string& contender) const;
+  // Null if it was not measured.
+  const Latency* latency_of(const std::string& call, const std::string& contender) const;
   std::string markdown() const;
   std::string csv() const;
 

@@ -68,6 +68,7 @@ build_torch_plugin() {
 
 compile_all pattern_kernels.cu overrun.cu cub_contender.cu \
   patterns.cpp devices.cpp totals.cpp driver_costs.cpp bench.cpp bench_report.cpp contenders.cpp \
+  driver_contenders.cpp \
   ../../examples/cuda/two_streams.cu
 program patterns patterns.cpp pattern_kernels.cu
 program overrun overrun.cu
@@ -75,7 +76,7 @@ program devices devices.cpp pattern_kernels.cu
 program totals totals.cpp
 program two_streams two_streams.cu
 program driver_costs driver_costs.cpp
-program bench bench.cpp bench_report.cpp contenders.cpp cub_contender.cu
+program bench bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp cub_contender.cu
 rm -f "$build/libtorch_plugin.so"
 if [ -n "${TORCH:-}" ]; then
   build_torch_plugin

@@ -20,6 +20,8 @@ class Contender {
 
   const std::string& name() const { return name_; }
 
+  // Before its turn, whatever others did meanwhile.
+  virtual void begin_turn() {}
   virtual void* allocate(size_t size, cudaStream_t stream) = 0;
   virtual void free(void* address, cudaStream_t stream) = 0;
   // Gives all that is cached back to the driver.
@@ -34,8 +36,10 @@ class Contender {
 // Follows PyTorch 2.11, the release that it is measured against.
 std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config,
                                          const std::string& driver);
-// PyTorch's own allocator, in the library made of torch_plugin.cpp.
-std::unique_ptr<Contender> make_torch(const std::string& library);
+// PyTorch's own allocator, in the library made of torch_plugin.cpp. A process has one, so those with
+// different options are the same one in turns, which is empty between them.
+std::unique_ptr<Contender> make_torch(const std::string& name, const std::string& config,
+                                      const std::string& library);
 // cudaMallocAsync from the default pool, which keeps what is freed.
 std::unique_ptr<Contender> make_stream_ordered();
 // CUB's, with bins at each power of two and no limit of what it keeps. With its own defaults it does
@@ -43,5 +47,8 @@ std::unique_ptr<Contender> make_stream_ordered();
 std::unique_ptr<Contender> make_cub();
 // cudaMalloc and cudaFree.
 std::unique_ptr<Contender> make_plain();
+// The driver calls of a segment, and of an expandable one, without an allocator.
+std::unique_ptr<Contender> make_driver_memory();
+std::unique_ptr<Contender> make_driver_pages();
 
 }  // namespace gpu

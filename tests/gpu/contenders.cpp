@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "allocator.h"
 #include "contender.h"
@@ -35,18 +36,24 @@ class Cachalot final : public Contender {
 
 class Torch final : public Contender {
  public:
-  explicit Torch(const std::string& library) : Contender("PyTorch native") {
+  Torch(const std::string& name, std::string config, const std::string& library)
+      : Contender(name), config_(std::move(config)) {
     // Never closed: the libraries behind it do not expect to be unloaded.
     void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw Failure(dlerror());
     load(handle, "torch_allocate", allocate_);
     load(handle, "torch_free", free_);
     load(handle, "torch_empty", empty_);
+    load(handle, "torch_configure", configure_);
     const char* (*start)() = nullptr;
     load(handle, "torch_start", start);
     if (const char* problem = start()) throw Failure(std::string("PyTorch: ") + problem);
   }
 
+  void begin_turn() override {
+    if (const char* problem = configure_(config_.c_str()))
+      throw Failure(std::string("PyTorch: ") + problem);
+  }
   void* allocate(size_t size, cudaStream_t stream) override {
     void* const address = allocate_(size, stream);
     if (!address) throw Failure("PyTorch: no memory");
@@ -65,6 +72,8 @@ class Torch final : public Contender {
   void* (*allocate_)(size_t, cudaStream_t) = nullptr;
   void (*free_)(void*) = nullptr;
   void (*empty_)() = nullptr;
+  const char* (*configure_)(const char*) = nullptr;
+  const std::string config_;
 };
 
 class StreamOrdered final : public Contender {
@@ -112,8 +121,9 @@ std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::str
                                          const std::string& driver) {
   return std::make_unique<Cachalot>(name, config, driver);
 }
-std::unique_ptr<Contender> make_torch(const std::string& library) {
-  return std::make_unique<Torch>(library);
+std::unique_ptr<Contender> make_torch(const std::string& name, const std::string& config,
+                                      const std::string& library) {
+  return std::make_unique<Torch>(name, config, library);
 }
 std::unique_ptr<Contender> make_stream_ordered() { return std::make_unique<StreamOrdered>(); }
 std::unique_ptr<Contender> make_plain() { return std::make_unique<Plain>(); }

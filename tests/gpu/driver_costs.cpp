@@ -6,8 +6,6 @@
 //   --out           where driver_costs.csv and driver_costs.md go (.)
 //   --milliseconds  for each group of calls at each size
 // Exit code: 0 measured, 1 a call failed (the others are still measured), 77 no GPU.
-#include <cuda.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver_functions.h"
 #include "flags.h"
 #include "streams.h"
 #include "text_file.h"
@@ -23,42 +22,6 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The driver's functions, found through the runtime: no program is linked with libcuda.
-template <class Function>
-Function driver_function(const char* name) {
-  void* address = nullptr;
-  cudaDriverEntryPointQueryResult result = {};
-  CHECK_CUDA(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &result));
-  gpu::require(result == cudaDriverEntryPointSuccess && address,
-               std::string("the driver has no ") + name);
-  return reinterpret_cast<Function>(address);
-}
-
-#define DRIVER_FUNCTION(name) \
-  const decltype(&name) name##_p = driver_function<decltype(&name)>(#name)
-
-struct Driver {
-  DRIVER_FUNCTION(cuMemAlloc);
-  DRIVER_FUNCTION(cuMemFree);
-  DRIVER_FUNCTION(cuMemAddressReserve);
-  DRIVER_FUNCTION(cuMemCreate);
-  DRIVER_FUNCTION(cuMemMap);
-  DRIVER_FUNCTION(cuMemSetAccess);
-  DRIVER_FUNCTION(cuMemUnmap);
-  DRIVER_FUNCTION(cuMemRelease);
-  DRIVER_FUNCTION(cuMemAddressFree);
-  DRIVER_FUNCTION(cuMemGetAllocationGranularity);
-  DRIVER_FUNCTION(cuGetErrorString);
-
-  void check(CUresult code, const char* call) const {
-    if (code == CUDA_SUCCESS) return;
-    const char* text = nullptr;
-    cuGetErrorString_p(code, &text);
-    throw gpu::Failure(std::string(call) + ": " + (text ? text : "unknown error") + " (" +
-                       std::to_string(code) + ")");
-  }
-};
 
 struct Cost {
   size_t samples;
@@ -287,14 +250,6 @@ class Measurement {
     void* address = nullptr;
   };
 
-  static CUmemAllocationProp page_property() {
-    CUmemAllocationProp property = {};
-    property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    property.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    property.location.id = 0;
-    return property;
-  }
-
   uint64_t page_granularity() const {
     size_t bytes = 0;
     driver_.check(driver_.cuMemGetAllocationGranularity_p(&bytes, &property_,
@@ -303,11 +258,11 @@ class Measurement {
     return bytes;
   }
 
-  const Driver driver_;
+  const gpu::Driver driver_;
   const std::chrono::milliseconds duration_;
   const gpu::Streams streams_{1};
   const Scratch scratch_;
-  const CUmemAllocationProp property_ = page_property();
+  const CUmemAllocationProp property_ = gpu::page_property();
   const CUmemAccessDesc access_ = {property_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   const uint64_t granularity_ = page_granularity();
   cudaMemPool_t pool_ = nullptr;

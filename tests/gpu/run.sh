@@ -48,7 +48,7 @@ part_sanitizer() { timeout 600 "$here/sanitizer.sh" "$programs"; }
 part_bench() {
   local torch=()
   # Without PyTorch there is nothing to be so many times as fast as.
-  [ ! -e "$programs/libtorch_plugin.so" ] || torch=(--torch "$programs/libtorch_plugin.so" --require 5)
+  [ ! -e "$programs/libtorch_plugin.so" ] || torch=(--torch "$programs/libtorch_plugin.so" --require 5 --miss-percent 105)
   timeout 240 "$programs/bench" "${torch[@]}" --out "$out"
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // PyTorch's own allocator on the GPU, without Python: the benchmark's reference. Built against the
 // installed package (build.sh).
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
@@ -18,18 +19,31 @@ namespace cca = c10::cuda::CUDACachingAllocator;
 
 std::string problem;
 
-}  // namespace
-
-// NULL, or why it can not run. Once, before the others.
-extern "C" const char* torch_start() {
+// NULL, or what went wrong.
+template <class Call>
+const char* problem_of(Call call) {
   try {
-    c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
-    cca::init(c10::cuda::device_count_ensure_non_zero());
+    call();
     return nullptr;
   } catch (const std::exception& failure) {
     problem = failure.what();
     return problem.c_str();
   }
+}
+
+}  // namespace
+
+// NULL, or why it can not run. Before the others; again is nothing.
+extern "C" const char* torch_start() {
+  static const char* const answer = problem_of([] {
+    c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+    cca::init(c10::cuda::device_count_ensure_non_zero());
+  });
+  return answer;
+}
+
+extern "C" const char* torch_configure(const char* options) {
+  return problem_of([&] { c10::CachingAllocator::setAllocatorSettings(options); });
 }
 
 // NULL where there is no memory.
