@@ -101,17 +101,53 @@ void join_all(std::vector<std::thread>& threads) {
 }
 
 // Replaces one of `live` blocks at a time.
+class Window {
+ public:
+  Window(const Plugin& plugin, void* stream, uint32_t live, uint64_t seed)
+      : plugin_(plugin), stream_(stream), random_(seed), blocks_(live) {}
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    for (const Block& block : blocks_) free(block);
+  }
+
+  void make(int pairs) {
+    for (int i = 0; i < pairs; i++) {
+      Block& block = blocks_[random_() % blocks_.size()];
+      free(block);
+      block = plugin_.allocate(server_size(random_), stream_);
+    }
+  }
+
+ private:
+  void free(const Block& block) const {
+    if (block.address) plugin_.free(block, stream_);
+  }
+
+  const Plugin& plugin_;
+  void* const stream_;
+  Random random_;
+  std::vector<Block> blocks_;
+};
+
+// A block at a time, of another size than other threads ask for.
+class PingPong {
+ public:
+  PingPong(const Plugin& plugin, void* stream, uint32_t, uint64_t seed)
+      : plugin_(plugin), stream_(stream), size_(size_t{512} * (1 + seed % 16)) {}
+
+  void make(int pairs) {
+    for (int i = 0; i < pairs; i++) plugin_.free(plugin_.allocate(size_, stream_), stream_);
+  }
+
+ private:
+  const Plugin& plugin_;
+  void* const stream_;
+  const size_t size_;
+};
+
 void run_window(const Plugin& plugin, void* stream, uint32_t live, int pairs, uint64_t seed) {
-  Random random(seed);
-  std::vector<Block> blocks(live);
-  for (int i = 0; i < pairs; i++) {
-    Block& block = blocks[random() % live];
-    if (block.address) plugin.free(block, stream);
-    block = plugin.allocate(server_size(random), stream);
-  }
-  for (const Block& block : blocks) {
-    if (block.address) plugin.free(block, stream);
-  }
+  Window(plugin, stream, live, seed).make(pairs);
 }
 
 double pingpong(const Plugin& plugin, size_t size, int pairs) {
@@ -155,6 +191,34 @@ double threads(const Plugin& plugin, int count, int pairs) {
   });
   join_all(running);
   return millions_a_second(start, double(pairs) * count);
+}
+
+// Threads that make pairs on the default stream for a while, all of them from its beginning to its end:
+// one that is done early would leave the others a lock for themselves.
+template <class Load>
+double one_stream(const Plugin& plugin, int count) {
+  constexpr std::chrono::milliseconds kTime{120};
+  constexpr int kPairsBefore = 2000;
+  constexpr int kPairsBetweenLooks = 20;
+  std::atomic<int> ready{0};
+  std::atomic<bool> is_over{false};
+  std::atomic<uint64_t> made{0};
+  auto running = start_threads(count, [&](int i) {
+    Load load(plugin, nullptr, 64, 100 + static_cast<uint64_t>(i));
+    load.make(kPairsBefore);
+    ready++;
+    while (ready < count) std::this_thread::yield();
+    uint64_t own = 0;
+    for (; !is_over.load(std::memory_order_relaxed); own += kPairsBetweenLooks)
+      load.make(kPairsBetweenLooks);
+    made += own;
+  });
+  while (ready < count) std::this_thread::yield();
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(kTime);
+  is_over = true;
+  join_all(running);
+  return millions_a_second(start, static_cast<double>(made));
 }
 
 // Every allocation a new high: nothing is freed while the clock runs.
@@ -266,6 +330,12 @@ std::vector<Load> make_loads() {
   add("30,000 live", false, [](const Plugin& p) { return many_live(p, 30000, 200000); });
   add("300,000 live", false, [](const Plugin& p) { return many_live(p, 300000, 300000); });
   add_threads(" threads, plenty");
+  for (const int count : {1, 2, 4, 8, 16}) {
+    const std::string name = std::to_string(count) + " threads, one stream";
+    add(name, true, [count](const Plugin& p) { return one_stream<Window>(p, count); });
+    add(name + ", ping-pong", true,
+        [count](const Plugin& p) { return one_stream<PingPong>(p, count); });
+  }
   const int most = thread_counts().back();
   add(std::to_string(most) + " threads, growth", true,
       [most](const Plugin& plugin) { return growth(plugin, most, 20000); });
@@ -314,7 +384,7 @@ std::vector<double> measure(const Load& load, const std::vector<Plugin>& plugins
 }
 
 void print_row(const Load& load, const std::vector<double>& medians) {
-  printf("%-20s", load.name.c_str());
+  printf("%-32s", load.name.c_str());
   for (double figure : medians) printf("%18.2f %s", figure, load.is_rate ? "Mpair/s" : "ns/pair");
   for (size_t i = 1; i < medians.size(); i++) {
     printf("  %6.2f", load.is_rate ? medians[i] / medians[0] : medians[0] / medians[i]);
@@ -331,7 +401,7 @@ int main(int argc, char** argv) {
   std::vector<Plugin> plugins;
   for (int i = 1; i < argc; i++) plugins.push_back(open_plugin(argv[i]));
   if (plugins.empty()) fail("usage: bench LIBRARY:ALLOC:FREE ...");
-  printf("%-20s", "");
+  printf("%-32s", "");
   for (const Plugin& plugin : plugins) printf("%26s", plugin.name().c_str());
   printf("   ratio\n");
   const char* rows = getenv("ROWS");
