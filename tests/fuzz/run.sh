@@ -13,6 +13,11 @@ cd "$(dirname "$0")/../.."
 seconds=${1:-5}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- options trace calls
+# To libFuzzer 0, and what is no number, is without end.
+[ "$seconds" -gt 0 ] 2>/dev/null || {
+  echo "SECONDS is $seconds: it has to be a number above 0" >&2
+  exit 2
+}
 
 # Without the runtime there is nothing to do; with CI set that is an error.
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
