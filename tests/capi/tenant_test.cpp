@@ -9,7 +9,7 @@
 namespace cachalot_test {
 namespace {
 
-constexpr SimSetup kHundred{.config = "", .capacity = 100 * MiB};
+const SimSetup kHundred{.config = "", .capacity = 100 * MiB};
 
 std::string taken(std::vector<std::string>& asked) {
   return joined(std::exchange(asked, {}), "; ");
