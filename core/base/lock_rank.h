@@ -31,7 +31,7 @@ namespace cachalot {
   RANK(kDevice, "device")                /* what its shards do not guard (alloc/native/shard.h) */ \
   RANK(kRecall, "recall")                /* of headroom; the device's list of shards */            \
   RANK(kShard, "shard")                  /* the blocks of some streams */                          \
-  RANK(kAccountOrder, "account order")   /* the account that shards share (alloc/stats/peaks.h) */ \
+  RANK(kAccountOrder, "account order")   /* the shared account (alloc/stats/shared_account.h) */   \
   RANK(kTenantList, "tenant list")       /* which tenants there are */                             \
   RANK(kTenantBook, "tenant book")       /* what the tenants of a device have */                   \
   RANK(kHandleTypes, "handle types")     /* which kind of page handles a device gives */           \

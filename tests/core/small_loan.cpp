@@ -7,7 +7,7 @@ namespace {
 
 struct SmallLoan {
   SmallLoan() {
-    cachalot::Peaks::largest_loan = CACHALOT_LOAN;
+    cachalot::HeadroomLender::largest_loan = CACHALOT_LOAN;
     cachalot::Peaks::shares_account = false;
   }
 };

@@ -43,7 +43,6 @@ class Allowed:
 ALLOWED = Allowed(
     classes={
         "DeviceAllocator": (26, 165),
-        "Peaks": (22, MOST_FUNCTIONS),
         "SharedState": (20, MOST_FUNCTIONS),
         "SimDriver": (MOST_FIELDS, 66),
     },

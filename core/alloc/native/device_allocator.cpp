@@ -540,13 +540,13 @@ Stats DeviceAllocator::stats() {
     return stats;
   }
   const std::lock_guard no_recall(recalling_);
-  for (const auto& shard : shards_) Peaks::prepare_reading(shard->account);
+  for (const auto& shard : shards_) shard->account.preserved.prepare();
   peaks_.begin_reading();
   Peaks::Sums preserved{};
   for (const auto& shard : shards_) const auto visit = lock_at(*shard);
   peaks_.end_reading();
   preserved.add(peaks_.preserved_shared());
-  for (const auto& shard : shards_) preserved.add(*shard->account.preserved);
+  for (const auto& shard : shards_) preserved.add(shard->account.preserved.rows());
   peaks_.write(preserved, &stats);
   return stats;
 }

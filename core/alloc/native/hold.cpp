@@ -118,7 +118,6 @@ void DeviceAllocator::recall_headroom(uint64_t last) {
   const std::lock_guard guard(recalling_);
   if (peaks_.is_recalled() || peaks_.recall_number() != last) return;
   peaks_.begin_recall();
-  flags_.add(kScarce);
   visit_shards(true);
   peaks_.end_recall();
 }
@@ -128,7 +127,7 @@ void DeviceAllocator::stop() {
   if (has(kWholeDevice)) return flags_.add(kHeld);  // nobody is at a shard
   const std::lock_guard guard(recalling_);
   peaks_.begin_recall();
-  flags_.add(kHeld | kScarce);
+  flags_.add(kHeld);
   visit_shards(false);
   peaks_.end_recall();
 }
@@ -136,7 +135,7 @@ void DeviceAllocator::stop() {
 void DeviceAllocator::go_on() {
   if (has(kWholeDevice & ~kHeld)) return flags_.drop(kHeld);
   peaks_.lend_again();
-  flags_.drop(kHeld | kScarce);
+  flags_.drop(kHeld);
 }
 
 // ---- Streams

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
+
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -79,7 +82,35 @@ void Counters::reset_accumulated() {
   }
 }
 
+void Counters::move_headroom_to(Amounts* to) {
+  for (size_t name = 0; name < kRowCount; name++) {
+    Row& row = rows_[name];
+    for (size_t counter = 0; counter < kCounters; counter++) {
+      const int64_t headroom = row.headroom(counter);
+      (*to)[name][counter] += headroom;
+      row.raise_limit(counter, -headroom);
+    }
+  }
+}
+
+void Counters::move_headroom_from(Amounts* from) {
+  for (size_t name = 0; name < kRowCount; name++) {
+    for (size_t counter = 0; counter < kCounters; counter++)
+      rows_[name].raise_limit(counter, std::exchange((*from)[name][counter], 0));
+  }
+}
+
+bool Counters::has_headroom() const {
+  for (const Row& row : rows_) {
+    for (size_t counter = 0; counter < kCounters; counter++) {
+      if (row.headroom(counter) != 0) return true;
+    }
+  }
+  return false;
+}
+
 void Counters::take_over(Counters& other) {
+  CACHALOT_ASSERT(2, !other.has_headroom());
   for (size_t name = 0; name < kRowCount; name++) {
     Row& row = rows_[name];
     const Row& others = other.rows_[name];

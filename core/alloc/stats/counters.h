@@ -13,7 +13,7 @@
 // and a hit need not move them. In the place of their head a row keeps `span`, the head of the bytes
 // that leaves no headroom for split bytes: split bytes are within their limit where head <= span.
 //   Active blocks are the allocated blocks and those whose free waits; the latter are counted apart
-// (ActiveCounts in peaks.h), because none waits while hits are possible.
+// (active_counts.h), because none waits while hits are possible.
 // Invariants: no headroom is below 0 outside of a call; all.current = small.current + large.current.
 #pragma once
 
@@ -30,6 +30,7 @@ class Counters {
   enum Counter { kCount, kSplit, kBytes, kSplitBytes, kRequested, kOversize, kCounters };
   enum RowName { kSmall, kLarge, kAll, kRowCount };
   using Values = std::array<int64_t, kCounters>;
+  using Amounts = std::array<Values, kRowCount>;
 
   struct alignas(64) Row {
     Values head = {};  // of kSplitBytes: the span
@@ -105,6 +106,10 @@ class Counters {
   const Rows& rows() const { return rows_; }
   Row& row(size_t name) { return rows_[name]; }
   void reset_accumulated();
+  // Headroom goes out of these counters and is added to what is there, or comes in and 0 is left.
+  void move_headroom_to(Amounts* to);
+  void move_headroom_from(Amounts* from);
+  bool has_headroom() const;
   // Takes over what the other has counted, which is empty then. pre: it has no headroom.
   void take_over(Counters& other);
   int64_t frees() const;  // since the sums were reset

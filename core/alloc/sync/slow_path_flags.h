@@ -31,8 +31,8 @@ struct SlowPath {
     kTenants = 2048,     // there has been a tenant; stays
 
     kHeld = 1 << 28,     // a call has the whole device
-    kScarce = 1 << 29,   // headroom is recalled (Peaks)
-    kReading = 1 << 30,  // statistics are read (Peaks)
+    kScarce = 1 << 29,   // headroom is recalled (HeadroomRecall)
+    kReading = 1 << 30,  // statistics are read (StatsReading)
     kCopying = 1 << 27,  // see Note [Copying blocks]
 
     // With one of these no shard is used by itself: the device's own lock is enough.
