@@ -143,6 +143,7 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(StreamEntry* entry,
 // False: refused, and nothing has changed: recall headroom, and try again. Never for the whole device.
 // pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
+  CACHALOT_ASSERT(1, shard.lock.is_held() || has(kWholeDevice));
   Account& account = shard.account;
   const bool may_use_headroom =
       !account.is_shared && !has(kWholeDevice) && !(has(kScarce) && peaks_.has_joined(account));
@@ -552,6 +553,7 @@ Stats DeviceAllocator::stats() {
 }
 
 Peaks::Sums DeviceAllocator::sums() const {
+  CACHALOT_ASSERT(1, lock_.is_held() && has(kWholeDevice));
   Peaks::Sums sums{};
   sums.add(peaks_.shared());
   for (const auto& shard : shards_) sums.add(shard->account.counters.rows());

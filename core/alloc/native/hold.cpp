@@ -85,6 +85,7 @@ DeviceAllocator::Unlocked::~Unlocked() {
 
 // What every call does first at a shard. Afterwards nothing is kept or open there.
 void DeviceAllocator::begin_at(Shard& shard) {
+  shard.lock.assert_held();
   flush(shard);
   // In this order: see Note [Reading statistics].
   const uint64_t reading = peaks_.reading();
@@ -98,8 +99,8 @@ std::unique_lock<Lock> DeviceAllocator::lock_at(Shard& shard) {
   return guard;
 }
 
-// pre: recalling_.
 void DeviceAllocator::visit_shards(bool for_a_move) {
+  recalling_.assert_held();
   for (const auto& shard : shards_) {
     std::unique_lock guard(shard->lock, std::try_to_lock);
     // A shard that goes away during the wait may keep its lock until it comes back.
@@ -113,7 +114,8 @@ void DeviceAllocator::visit_shards(bool for_a_move) {
   }
 }
 
-// A move was refused after the recall with this number. pre: no shard, but one that is away.
+// A move was refused after the recall with this number. pre: no shard's lock, except that of a shard
+// that is away; the check of the lock order finds others.
 void DeviceAllocator::recall_headroom(uint64_t last) {
   const std::lock_guard guard(recalling_);
   if (peaks_.is_recalled() || peaks_.recall_number() != last) return;
@@ -122,8 +124,9 @@ void DeviceAllocator::recall_headroom(uint64_t last) {
   peaks_.end_recall();
 }
 
-// pre: the device's lock, and no shard.
+// pre: no shard's lock; the check of the lock order finds it.
 void DeviceAllocator::stop() {
+  lock_.assert_held();
   if (has(kWholeDevice)) return flags_.add(kHeld);  // nobody is at a shard
   const std::lock_guard guard(recalling_);
   peaks_.begin_recall();
@@ -133,6 +136,7 @@ void DeviceAllocator::stop() {
 }
 
 void DeviceAllocator::go_on() {
+  lock_.assert_held();
   if (has(kWholeDevice & ~kHeld)) return flags_.drop(kHeld);
   peaks_.lend_again();
   flags_.drop(kHeld);
@@ -140,9 +144,9 @@ void DeviceAllocator::go_on() {
 
 // ---- Streams
 
-// The entry of a stream; made where there is none. pre: the device's lock, and no shard's. Throws
-// std::bad_alloc.
+// The entry of a stream; made where there is none. pre: no shard's lock. Throws std::bad_alloc.
 StreamEntry& DeviceAllocator::entry_for(Stream stream) {
+  lock_.assert_held();
   if (StreamEntry* const found = streams_.find(stream)) return *found;
   if (StreamEntry* const vacant = streams_.find_vacant()) {
     const std::lock_guard guard(vacant->shard->lock);
