@@ -39,6 +39,11 @@ int count_devices(const Library& library) {
   return std::min(count, kMaxDevices);
 }
 
+bool has_attribute(const Library& library, DeviceOrdinal ordinal, int attribute) {
+  int value = 0;
+  return library.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
+}
+
 }  // namespace
 
 CudaDriver::CudaDriver(const CudaOptions& options)
@@ -58,18 +63,14 @@ void CudaDriver::add_device(int index, uint64_t capacity) {
   }
   char id[32] = "";
   if (library_.cuDeviceGetPCIBusId(id, sizeof id, device->ordinal) == 0) device->pci_bus_id = id;
-  device->supports_rdma = has_attribute(device->ordinal, kRdmaWithVirtualMemorySupported);
+  device->supports_rdma = has_attribute(library_, device->ordinal, kRdmaWithVirtualMemorySupported);
   devices_.push_back(std::move(device));
 }
 
-bool CudaDriver::has_attribute(DeviceOrdinal ordinal, int attribute) const {
-  int value = 0;
-  return library_.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
-}
-
 bool CudaDriver::all_have(int attribute) const {
-  return std::all_of(devices_.begin(), devices_.end(),
-                     [&](const auto& device) { return has_attribute(device->ordinal, attribute); });
+  return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
+    return has_attribute(library_, device->ordinal, attribute);
+  });
 }
 
 // ---- Memory

@@ -102,7 +102,6 @@ class CudaDriver final : public Driver {
   };
 
   void add_device(int index, uint64_t capacity);
-  bool has_attribute(cuda::DeviceOrdinal ordinal, int attribute) const;
   bool all_have(int attribute) const;
   Device& at(int device) {
     CACHALOT_ASSERT(1, device >= 0 && device < device_count());
