@@ -11,7 +11,7 @@
 // be used in a forked child lies in a page that the kernel clears in children, so that there no
 // handle of the parent's has it. One comparison finds all; only who is refused is told why, by the
 // second word, which is the same in all copies.
-// Limitations: where the kernel has no such pages (Linux before 4.14) a fork is not noticed. What
+// Limitations: where the kernel has no such pages (before Linux 4.14) a fork is not noticed. What
 // was destroyed is recognised as long as nothing else has taken its memory.
 #pragma once
 

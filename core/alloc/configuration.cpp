@@ -42,7 +42,7 @@ void Configuration::commit(Settings changed, Unread unread) {
     backend_.device(i).set_settings(std::move(copies[static_cast<size_t>(i)]));
 }
 
-// What stands before an error has been applied, as in the reference (options 1.10).
+// What stands before an error has been applied, as in the reference [opt 1.10].
 void Configuration::configure(const std::string& config) {
   std::lock_guard guard(shared_.settings_lock);
   Settings changed = shared_.settings;

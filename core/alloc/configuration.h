@@ -41,8 +41,8 @@ class Configuration {
 
   SharedState& shared_;
   Backend& backend_;
-  // AsyncBackend needs no setting, so (options 4.16) the string that an allocator was made with waits
-  // here for the first call that does.
+  // AsyncBackend needs no setting, so the string that an allocator was made with waits here for the
+  // first call that does [async 7.2].
   Unread unread_;
 };
 

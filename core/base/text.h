@@ -13,7 +13,7 @@ namespace cachalot {
 // "0x7f0000000000".
 std::string hex_address(uint64_t address);
 
-// A size as the reference prints it in its error texts: "512 bytes", "1.50 MiB" (16.3).
+// A size as the reference prints it in its error texts: "512 bytes", "1.50 MiB" [core 16.3].
 std::string format_size(uint64_t bytes);
 
 }  // namespace cachalot

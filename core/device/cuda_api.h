@@ -67,7 +67,7 @@ struct GraphEdge {
 };
 
 // X(name, version, result and parameters): every function that is used, in the form that it had in
-// that version of CUDA (12030: 12.3), which cuGetProcAddress keeps giving.
+// that version of CUDA (12030: CUDA 12.3), which cuGetProcAddress keeps giving.
 //
 // Needed always.
 #define CACHALOT_CUDA_FUNCTIONS(X)                                                     \

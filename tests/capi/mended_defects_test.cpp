@@ -507,7 +507,7 @@ TEST(U22, ASplitLimitMakesExpandableSegmentsGrowWithoutBound) {
   }
 }
 
-// 6.6 has a second half: a large request is not served by a block that is much larger either.
+// The second half of the rule [core 6.6]: a much larger block does not serve a large request either.
 TEST(U22, ALargeRequestIsSplitFromALargerBlockOfPagesWithTheFlag) {
   const SimSetup setup{.config = "max_split_size_mb:64,expandable_segments:True"};
   without_and_with(CACHALOT_MEND_SPLIT_LIMIT, setup, [](SimAllocator& with, bool mended) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// backend:cudaMallocAsync (docs/behaviour/cuda-malloc-async.md; R70 to R72).
+// backend:cudaMallocAsync [async 1 to 7, R70 to R72].
 #include <atomic>
 #include <thread>
 
@@ -52,7 +52,7 @@ class Async : public SimAllocator {
   }
 };
 
-// ---- Set-up (1)
+// ---- Set-up [async 1]
 
 TEST(AsyncBackend, IsChosenByTheFirstBackendKeyOnly) {
   const auto backend_of = [](const std::string& config) {
@@ -115,7 +115,7 @@ TEST(AsyncBackend, IsPreparedAgainAfterAFailure) {
   EXPECT_EQ(with.take_calls(), kPreparation + std::string("; malloc_async 1M 0 0"));
 }
 
-// ---- Allocate (2)
+// ---- Allocate [async 2]
 
 TEST(AsyncAllocate, AsksForExactlyWhatWasRequested) {
   Async with;
@@ -199,7 +199,7 @@ TEST(AsyncAllocate, LeavesEverythingAsItWasAfterADriverError) {
   EXPECT_EQ(with.stats().allocated_bytes.all.current, 0);
 }
 
-// ---- Free (3)
+// ---- Free [async 3]
 
 TEST(AsyncFree, GoesToTheStreamOfCreation) {
   Async with;
@@ -358,7 +358,7 @@ TEST(AsyncFree, LetsTheStreamOfTheFirstRequestWaitWhereNoneIsNamed) {
   EXPECT_EQ(with.take_calls(), "event_create; event_record 20; stream_wait 20; event_destroy");
 }
 
-// ---- Captures (5)
+// ---- Captures [async 5]
 
 TEST(AsyncCapture, IsOnlyOneAtATime) {
   Async with({.device_count = 2});
@@ -384,7 +384,7 @@ TEST(AsyncCapture, IsOverAlsoWhenAStreamCanNotBeJoined) {
   with.end_pool(kPool);
 }
 
-// ---- Streams (4)
+// ---- Streams [async 4]
 
 TEST(AsyncRecordStream, OfTheBlocksOwnStreamIsWarnedAboutOnce) {
   Async with;
@@ -407,7 +407,7 @@ TEST(AsyncRecordStream, IgnoresNullAndRefusesForeignAddresses) {
             "0x123 is not a live block");
 }
 
-// ---- Other calls (5)
+// ---- Other calls [async 5]
 
 TEST(AsyncFraction, IsOfTheDevicesMemoryAndNotRounded) {
   Async with({.capacity = 1001});
@@ -568,7 +568,7 @@ TEST(AsyncAnnotations, AreWarnedAboutOnce) {
   EXPECT_EQ(context, 0u);
 }
 
-// ---- Statistics (6)
+// ---- Statistics [async 6]
 
 TEST(AsyncStats, AreThePoolsOwn) {
   Async with({.release = CACHALOT_RELEASE_2_11});
@@ -642,7 +642,7 @@ TEST(AsyncTotals, TellWhatThePoolHasObtained) {
   EXPECT_EQ(totals.reserved, 3 * MiB);
 }
 
-// ---- Options (7; options 4.16)
+// ---- Options [async 7, opt 4.16]
 
 TEST(AsyncOptions, AreNotLookedAtUntilSomethingAsksForThem) {
   Async with({.config = "unknown_key:1"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Expandable segments: reserving, growing, unmapping, reserves, handle types (rules "exp."; R60,
-// R65 to R68).
+// Expandable segments: reserving, growing, unmapping, reserves, handle types [exp 1 to 9,
+// R60, R65 to R68].
 #include <utility>
 
 #include "sim_fixture.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr char kOn[] = "expandable_segments:True";
 constexpr cachalot_pool_id kPool = SimAllocator::user_pool(1);
 
-// ---- Reserving (1)
+// ---- Reserving [exp 1]
 
 // Bytes and number of all reserved ranges.
 std::pair<uint64_t, uint64_t> totals(SimAllocator& with) {
@@ -67,7 +67,7 @@ TEST(ExpandableSegment, ThatCanNotBeReservedIsADriverErrorAndLeavesNothing) {
   with.allocate(2 * MiB);
 }
 
-// ---- Worked examples (9)
+// ---- Worked examples [exp 9]
 
 class WorkedExample : public testing::Test {
  protected:
@@ -159,7 +159,7 @@ TEST_F(WorkedExample, UnmapsWholePagesOnly) {
   EXPECT_EQ(with.reserved(), 20 * MiB);
 }
 
-// ---- Choosing and growing (2, 3)
+// ---- Choosing and growing [exp 2, 3]
 
 TEST(Growth, FillsTheLowestHoleThatIsLargeEnough) {
   SimAllocator with(kOn);
@@ -240,7 +240,7 @@ TEST(Growth, OfAnOddPageIsADriverError) {
   with.allocate(1000);
 }
 
-// ---- Unmapping (6)
+// ---- Unmapping [exp 6]
 
 TEST(Unmapping, WaitsForTheSegmentsStream) {
   SimAllocator with(SimSetup{.config = kOn, .capacity = 160 * MiB});
@@ -288,7 +288,7 @@ TEST(Unmapping, WorksWhileTheOptionIsOff) {
   EXPECT_EQ(with.stats().num_alloc_retries, 1);
 }
 
-// ---- Interplay (8)
+// ---- Interplay [exp 8]
 
 TEST(ExpandableSegments, AreListedInTheOrderOfTheirCreationWithoutTheDefaultStream) {
   SimAllocator with(kOn);
@@ -494,7 +494,7 @@ TEST(DefaultReserve, CountsWhereNoOptionNamesOne) {
   EXPECT_EQ(reserve_of(with, "b").known, 0);
 }
 
-// ---- Handle types (7.2, R60)
+// ---- Handle types [exp 7.2, R60]
 
 class HandleTypes {
  public:

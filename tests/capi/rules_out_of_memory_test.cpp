@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a request that can not be served leaves: texts, numbers, counters, observers (rule 16; R31,
-// R80 to R82).
+// What a request that can not be served leaves: texts, numbers, counters, observers [core 16, R31,
+// R80 to R82].
 #include <unistd.h>
 
 #include <utility>
@@ -37,7 +37,7 @@ void add_process(SimAllocator& with, uint64_t pid, uint64_t used) {
   with.ok(cachalot_sim_add_process(with.driver(), 0, pid, used, with.error()));
 }
 
-// ---- The text (16.2, 16.3)
+// ---- The text [core 16.2, 16.3]
 
 TEST(OutOfMemoryText, NamesTheSegmentAndTheDevice) {
   for (const int32_t release : kReleases) {
@@ -131,7 +131,7 @@ TEST(OutOfMemoryText, BlamesAReserveThatIsTooSmall) {
       << "more than the device has is not the reserve's fault";
 }
 
-// ---- Numbers and counters (16.1, 16.4)
+// ---- Numbers and counters [core 16.1, 16.4]
 
 TEST(OutOfMemoryError, HasAllNumbers) {
   SimAllocator with(SimSetup{.capacity = 600 * MiB, .device_count = 2});
@@ -188,7 +188,7 @@ TEST(OutOfMemoryError, CountsAndLeavesTheAllocatorUsable) {
   EXPECT_EQ(with.stats().allocation.all.allocated, 1);
 }
 
-// ---- Observers (16.1)
+// ---- Observers [core 16.1]
 
 // Writes what it sees into one list.
 struct Witness {

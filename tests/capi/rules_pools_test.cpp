@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Private pools: ids and use counts, routing, fallback, own sources of memory (rule 17; R40, R82).
+// Private pools: ids and use counts, routing, fallback, own sources of memory [core 17, R40, R82].
 #include <algorithm>
 #include <thread>
 
@@ -24,7 +24,7 @@ std::string refused(SimAllocator& with, cachalot_status status) {
   return with.refused(status, CACHALOT_ERROR_INVALID_STATE);
 }
 
-// ---- Ids and use counts (17.1, 17.2, 17.5, 17.9)
+// ---- Ids and use counts [core 17.1, 17.2, 17.5, 17.9]
 
 TEST(PoolIds, AreCountedApartForUsersAndGraphs) {
   SimAllocator with;
@@ -134,7 +134,7 @@ TEST(PoolInUse, KeepsItsCacheInEveryRelease) {
   EXPECT_EQ(with.reserved(), 20 * MiB);
 }
 
-// ---- Routing (17.3, 17.4)
+// ---- Routing [core 17.3, 17.4]
 
 TEST(Routing, TakesRequestsToThePoolUntilItEnds) {
   SimAllocator with;
@@ -269,7 +269,7 @@ TEST(Pools, OfTwoDevicesWithOneIdAreTwo) {
   with.leave_pool(kPool);
 }
 
-// ---- Fallback (17.7)
+// ---- Fallback [core 17.7]
 
 TEST(Fallback, ServesARequestThatWouldFailFromAPoolThatOptedIn) {
   SimAllocator with(SimSetup{.capacity = 60 * MiB});
@@ -325,7 +325,7 @@ TEST(Fallback, MakesAnUnknownPoolForAMoment) {
   EXPECT_EQ(with.use_count(kPool), 1);
 }
 
-// ---- No split (17.8)
+// ---- No split [core 17.8]
 
 TEST(NoSplit, CanBeSaidBeforeThePoolExists) {
   SimAllocator with;
@@ -350,7 +350,7 @@ TEST(NoSplit, OutlivesTheLastUseIn211AndGoesWithItIn215) {
   }
 }
 
-// ---- Own sources of memory (17.10, R82)
+// ---- Own sources of memory [core 17.10, R82]
 
 // Counts and keeps accounts; gives ranges of its own.
 struct Source {
@@ -503,7 +503,7 @@ TEST(PoolSource, ServesAsFallback) {
   EXPECT_EQ(with.try_allocate(20 * MiB).status, CACHALOT_ERROR_OUT_OF_MEMORY);
 }
 
-// ---- Live check (17.13)
+// ---- Live check [core 17.13]
 
 TEST(LiveCheck, HoldsForExactlyTheBlocksThatAreHandedOut) {
   SimAllocator with;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A miss and what it gives back on its way: garbage collection, the rungs of the ladder, limits,
-// the cache emptied (rules 8, 13, 14, 15; R25).
+// the cache emptied [core 8, 13, 14, 15, R25].
 #include <cmath>
 
 #include "sim_fixture.h"
@@ -8,7 +8,7 @@
 namespace cachalot_test {
 namespace {
 
-// ---- Garbage collection (13)
+// ---- Garbage collection [core 13]
 
 // Segments of 40, 40 and 60 MiB at 20, 60 and 100 MiB, and one that is split and in use at 0, so
 // that 160 MiB are obtained. With the limit of 280 MiB, collection begins above 140 MiB.
@@ -161,7 +161,7 @@ TEST(GarbageCollectionWithoutALimit, DoesNothing) {
   EXPECT_EQ(with.reserved(), 140 * MiB);
 }
 
-// ---- The ladder (8.8, 15.2)
+// ---- The ladder [core 8.8, 15.2]
 
 TEST(Ladder, GivesTheWholeCacheBackInItsOrder) {
   SimAllocator with(SimSetup{.capacity = 100 * MiB});
@@ -260,7 +260,7 @@ TEST(PendingError, IsRaisedByAMissOnceAndNotByAHit) {
   with.allocate(20 * MiB);
 }
 
-// ---- Oversize release (15.1)
+// ---- Oversize release [core 15.1]
 
 TEST(OversizeRelease, GivesBackTheFirstBlockThatIsLargeEnough) {
   SimAllocator with(SimSetup{.config = "max_split_size_mb:40", .capacity = 200 * MiB});
@@ -319,7 +319,7 @@ TEST(OversizeRelease, SkipsExpandableBlocks) {
   EXPECT_EQ(with.stats().num_alloc_retries, 1);
 }
 
-// ---- Limits (14)
+// ---- Limits [core 14]
 
 TEST(MemoryLimit, AllowsEquality) {
   SimAllocator with;
@@ -402,7 +402,7 @@ TEST(MemoryFraction, OfTheOptionsCountsWhenAnAllocatorIsMadeOnly) {
   EXPECT_EQ(with.settings().per_process_memory_fraction, 0.1);
 }
 
-// ---- The cache emptied (15.2 to 15.5)
+// ---- The cache emptied [core 15.2 to 15.5]
 
 TEST(EmptyCache, GivesBackWholeSegmentsOfBothPoolsLargeOnesFirst) {
   SimAllocator with;
@@ -503,7 +503,7 @@ TEST(LargestBlock, IsThatOfAnyFreeSetOrOfTheDevice) {
   EXPECT_EQ(largest(40 * MiB), 40 * MiB);
 }
 
-// ---- Without caching (21)
+// ---- Without caching [core 21]
 
 TEST(UncachedBlock, ThatTheDriverDoesNotTakeBackStaysLive) {
   SimAllocator with;

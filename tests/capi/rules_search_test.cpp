@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which cached block serves a request, and what splitting and merging leave behind (rules 6, 9, 11;
-// R2, R50, R51).
+// Which cached block serves a request, and what splitting and merging leave behind
+// [core 6, 9, 11, R2, R50, R51].
 #include "sim_fixture.h"
 
 namespace cachalot_test {
@@ -12,7 +12,7 @@ void cache_in_falling_addresses(SimAllocator& with) {
   with.cache({20, 20});
 }
 
-// ---- Order of the free set (6.1, 6.3)
+// ---- Order of the free set [core 6.1, 6.3]
 
 TEST(BestFit, TakesTheSmallestBlockThatIsLargeEnough) {
   SimAllocator with;
@@ -122,7 +122,7 @@ TEST(LongListsOfEqualSizes, KeepTheirOrder) {
   }
 }
 
-// ---- Expandable candidates (6.4, 6.5)
+// ---- Expandable candidates [core 6.4, 6.5]
 
 // One expandable segment: 2 MiB free | used | 4 MiB free | used | 2 MiB free before the tail.
 void free_two_before_the_tail(SimAllocator& with) {
@@ -207,7 +207,7 @@ TEST(PlainCandidate, IsTakenAsItIsBesideExpandableOnes) {
   EXPECT_EQ(with.take_trace(), "alloc 0 5M");
 }
 
-// ---- Handing out and block objects (9)
+// ---- Handing out and block objects [core 9]
 
 TEST(Split, HandsOutTheFront) {
   SimAllocator with;
@@ -258,7 +258,7 @@ TEST(RequestedSize, GoesOnWithTheRemainderOfAHitToo) {
   EXPECT_EQ(with.requested_sizes(), "0: 3000, 1000");
 }
 
-// ---- Merging (11)
+// ---- Merging [core 11]
 
 TEST(Merge, TakesTheFreeNeighboursOfBothSides) {
   SimAllocator with;
@@ -330,7 +330,7 @@ TEST(InactiveSplit, LeavesABlockThatIsHandedOutWhole) {
   EXPECT_EQ(with.stats().inactive_split_bytes.all.current, static_cast<int64_t>(8 * MiB));
 }
 
-// ---- Free-memory callbacks (8.6)
+// ---- Free-memory callbacks [core 8.6]
 
 TEST(FreeMemoryCallback, IsAskedOnAMissAndTheCacheIsSearchedAgain) {
   SimAllocator with;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Settings: what each key of the option string does to an allocator, and what a change at run time
-// keeps and resets (docs/behaviour/options.md).
+// keeps and resets [opt 1 to 7].
 #include <functional>
 #include <thread>
 
@@ -142,7 +142,7 @@ TEST(RoundupBypass, IsResetByAStringThatDoesNotNameIt) {
   EXPECT_EQ(with.block_size_for(300 * MiB), 320 * MiB);
 }
 
-// ---- roundup_power2_divisions (4.5)
+// ---- roundup_power2_divisions [opt 4.5]
 
 TEST(RoundupDivisions, FillTheSlotsAsTheReferenceDoes) {
   const std::pair<const char*, const char*> cases[] = {
@@ -255,7 +255,7 @@ TEST(NewKeys, AreUnknownIn211) {
   }
 }
 
-// ---- Changes at run time (1.10, 5)
+// ---- Changes at run time [opt 1.10, 5]
 
 TEST(Configure, ResetsOrKeepsWhatTheStringDoesNotName) {
   SimAllocator with(

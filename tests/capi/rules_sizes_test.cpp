@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sizes: what a request becomes, what is asked from the driver, when a block is cut (rules 3 to 7).
+// Sizes: what a request becomes, what is asked from the driver, when a block is cut [core 3 to 7].
 #include "sim_fixture.h"
 
 namespace cachalot_test {
@@ -21,7 +21,7 @@ uint64_t segment_for(uint64_t n, const std::string& config = "") {
   return with.reserved();
 }
 
-// ---- Before any pool is looked at (3)
+// ---- Before any pool is looked at [core 3]
 
 TEST(EmptyRequest, GetsNoAddressAndIsNotCounted) {
   SimAllocator with;
@@ -72,7 +72,7 @@ TEST(Free, OfWhatIsNotLiveNamesTheAddress) {
   EXPECT_EQ(refused(block), "invalid device pointer: 0x700000000000");
 }
 
-// ---- Rounding (4)
+// ---- Rounding [core 4]
 
 TEST(RoundSize, IsAtLeast512) {
   for (const uint64_t n : {1u, 511u, 512u}) EXPECT_EQ(rounded(n, ""), 512u) << n;
@@ -149,7 +149,7 @@ TEST(RoundSize, ByDivisionsThatOverflowDoublesToThePowerOfTwo) {
   EXPECT_EQ(rounded(4096, divisions), 4096u);
 }
 
-// ---- Pools and segments (5)
+// ---- Pools and segments [core 5]
 
 TEST(PoolOfASize, IsTheSmallOneUpToOneMiB) {
   SimAllocator with;
@@ -223,7 +223,7 @@ TEST(LargeSegmentSize, IsTheLeastForTheSplitLimits) {
             "CachingAllocator option large_segment_size_mb must be > 10 MB");
 }
 
-// ---- Oversize rules of the search (6.6)
+// ---- Oversize rules of the search [core 6.6]
 
 TEST(MaxSplitSize, KeepsLargeBlocksFromSmallerRequests) {
   SimAllocator with("max_split_size_mb:40");
@@ -286,7 +286,7 @@ TEST(MaxNonSplitRounding, DoesNothingWithoutASplitLimit) {
   EXPECT_EQ(with.layout(), "0: used 40M, free 160M");
 }
 
-// ---- Splitting (7)
+// ---- Splitting [core 7]
 
 TEST(ShouldSplit, CutsASmallBlockWhere512BytesAreLeft) {
   SimAllocator with;

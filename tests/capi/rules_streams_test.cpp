@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocks that other streams use: events, deferred frees, captures (rules 10, 12, 18; R10 to R21).
+// Blocks that other streams use: events, deferred frees, captures [core 10, 12, 18, R10 to R21].
 #include "sim_fixture.h"
 
 namespace cachalot_test {
@@ -17,7 +17,7 @@ cachalot_address free_after_use(SimAllocator& with, uint64_t size, cachalot_stre
   return block;
 }
 
-// ---- Events (12)
+// ---- Events [core 12]
 
 TEST(RecordStream, OfTheBlocksOwnStreamChangesNothing) {
   SimAllocator with;
@@ -231,7 +231,7 @@ TEST(UserPool, ChangesNothingForEventsIn215) {
   with.leave_pool(pool);
 }
 
-// ---- Captures (R10 to R14, 18)
+// ---- Captures [R10 to R14, core 18]
 
 TEST(Capture, DefersFreesOfBlocksThatOtherStreamsUsed) {
   for (const int32_t release : kReleases) {
@@ -364,7 +364,7 @@ TEST(CaptureMark, AloneCapturesNothing) {
   with.ok(cachalot_capture_end(with.get(), 0, with.error()));
 }
 
-// ---- Reuse within a capture (18.4, R20, R21)
+// ---- Reuse within a capture [core 18.4, R20, R21]
 
 constexpr char kReuse[] = "graph_capture_record_stream_reuse:True";
 

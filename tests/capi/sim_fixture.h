@@ -303,7 +303,7 @@ class SimAllocator {
     });
   }
 
-  // The same with the requested sizes alone, also of free blocks (9.6): "0: 1000, 0".
+  // The same with the requested sizes alone, also of free blocks [core 9.6]: "0: 1000, 0".
   std::string requested_sizes() {
     return describe_blocks(
         {0, 0}, [](const cachalot_block_row& row) { return std::to_string(row.requested_size); });

@@ -251,7 +251,7 @@ TEST(TenantTerms, RefuseANameThatIsTooLong) {
   EXPECT_EQ(destroyed, 1);
 }
 
-// ---- Rule 1: the limit
+// ---- The limit [tenant 1]
 
 TEST(TenantLimit, RefusesWhatIsBeyondItAndSaysTheNumbers) {
   SimAllocator with;
@@ -301,7 +301,7 @@ TEST(TenantLimit, CanBeRaisedAndLoweredAtRunTime) {
   a.allocate(10 * MiB);
 }
 
-// ---- Rules 2 and 3: guarantees
+// ---- Guarantees [tenant 2, 3]
 
 TEST(TenantGuarantee, IsLeftByOthersAlsoWhereMemoryIsFree) {
   SimAllocator with(kHundred);
@@ -383,7 +383,7 @@ TEST(TenantGuarantee, SeesMemoryThatOthersOutsideHaveGivenBack) {
   b.allocate(40 * MiB);
 }
 
-// ---- Rule 5: who is asked
+// ---- The order of the callbacks [tenant 5]
 
 TEST(TenantPressure, AsksTheLowestPriorityFirstThenWhoHasMostAboveItsGuarantee) {
   SimAllocator with(kHundred);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The worked sequence of docs/behaviour/allocator.md 24, row by row.
+// The worked sequence [core 24], row by row.
 #include "sim_fixture.h"
 
 namespace cachalot_test {

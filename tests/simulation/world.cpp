@@ -158,7 +158,7 @@ bool World::worked(cachalot_status status) {
   if (text.empty()) report_defect("a failure without a text");
   if (status != CACHALOT_ERROR_OUT_OF_MEMORY && text.find('\n') != std::string::npos)
     report_defect("a failure with several lines: " + text);
-  // Without caching the driver's own "out of memory" is passed on as it is (21.1).
+  // Without caching the driver's own "out of memory" is passed on as it is [core 21.1].
   const bool is_plain_refusal =
       frame_.is_uncached && error_.driver_code == CACHALOT_DRIVER_OUT_OF_MEMORY;
   if (status == CACHALOT_ERROR_DRIVER && !has_fault_come() && !is_plain_refusal)
@@ -246,7 +246,7 @@ void World::require_empty() {
   }
 }
 
-// The next request does that under the other backend (async 3.5).
+// The next request does that under the other backend [async 3.5].
 void World::issue_put_off_frees() {
   cachalot_address address = 0;
   begin_call();

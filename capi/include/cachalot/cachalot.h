@@ -56,7 +56,7 @@
  * - There is no process-wide state: two allocators know nothing of each other. Only a thread's
  * labels and its metadata text belong to the thread.
  *
- * Rule numbers in the texts (8.8, R31, U3) are those of docs/behaviour.md.
+ * Rule ids in the texts (R31, U3) are those of docs/behaviour.md.
  */
 #ifndef CACHALOT_CACHALOT_H_
 #define CACHALOT_CACHALOT_H_

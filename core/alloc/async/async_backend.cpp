@@ -104,7 +104,7 @@ void AsyncBackend::free(Address address, std::optional<Stream>) {
   issue_free(found);
 }
 
-// async 3.5.
+// [async 3.5]
 void AsyncBackend::defer_free(Address address, Block& block) {
   CACHALOT_ASSERT(1, capture_.is_under_way() && !block.was_captured && !block.is_deferred);
   shared_.log.warn_once(

@@ -2,8 +2,7 @@
 // backend:cudaMallocAsync: requests go to the driver's stream-ordered pools, which do the caching.
 //
 // Nothing is rounded, split or searched here. The backend keeps what the driver does not know: which
-// streams use a block, and what a capture leaves to be done. Numbers like "async 3.4" are rules of
-// docs/behaviour/cuda-malloc-async.md.
+// streams use a block, and what a capture leaves to be done.
 #pragma once
 
 #include <deque>
@@ -49,7 +48,7 @@ class AsyncBackend final : public Backend {
     Stream stream = 0;
     int device = 0;
     bool was_captured = false;  // made during a capture
-    bool is_deferred = false;   // freed by the caller, not yet by us (async 3.5)
+    bool is_deferred = false;   // freed by the caller, not yet by us [async 3.5]
     HashOrder<Stream> uses;     // by other streams
   };
   using Blocks = std::unordered_map<Address, Block>;
@@ -70,7 +69,7 @@ class AsyncBackend final : public Backend {
 
   SharedState& shared_;
   Driver& driver_;
-  Mutex lock_{LockRank::kAsyncBackend};  // async 1.3
+  Mutex lock_{LockRank::kAsyncBackend};  // [async 1.3]
   AsyncCapture capture_;
   std::vector<std::unique_ptr<AsyncDevice>> devices_;
   Blocks blocks_;

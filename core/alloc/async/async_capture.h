@@ -3,7 +3,7 @@
 //
 // Frees that are issued during a capture become nodes of its graph. A stream that got one and is not
 // joined before the end would leave the graph with a loose branch, so the end joins them all
-// (docs/behaviour/cuda-malloc-async.md, async 3.7).
+// [async 3.7].
 #pragma once
 
 #include <optional>

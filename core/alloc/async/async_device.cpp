@@ -144,7 +144,7 @@ void AsyncDevice::throw_out_of_memory(const Request& request) {
                      format_size(limit_).c_str()));
 }
 
-// async 3.3: the unifying stream waits for all of them.
+// [async 3.3] The unifying stream waits for all of them.
 Stream AsyncDevice::stream_after(Stream created_on, const std::vector<Stream>& uses) {
   lock_.assert_held();
   CACHALOT_ASSERT(1, is_prepared_);
@@ -245,7 +245,7 @@ Stat AsyncDevice::memory_stat(int32_t pool_current, int32_t pool_high, int32_t g
   return stat;
 }
 
-// async 6.1, 6.2.
+// [async 6.1, 6.2]
 Stats AsyncDevice::stats() {
   std::lock_guard guard(lock_);
   Stats stats;

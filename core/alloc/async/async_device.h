@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One device of backend:cudaMallocAsync: the driver's default pool, and what the driver does not know
 // of it: the limit and the bytes in use.
-//
-// Numbers like "async 3.4" are rules of docs/behaviour/cuda-malloc-async.md.
 #pragma once
 
 #include <optional>
@@ -18,7 +16,7 @@ namespace cachalot {
 
 class AsyncDevice final : public DeviceBackend {
  public:
-  // lock: guards all devices and blocks of the backend (async 1.3). The calls of DeviceBackend take it.
+  // lock: guards all devices and blocks of the backend [async 1.3]; the calls of DeviceBackend take it.
   AsyncDevice(SharedState& shared, int device, Mutex& lock, AsyncCapture& capture);
 
   void empty_cache(PoolId pool, std::optional<Stream> current_stream) override;
@@ -86,7 +84,7 @@ class AsyncDevice final : public DeviceBackend {
   Mutex& lock_;
   AsyncCapture& capture_;
   bool is_prepared_ = false;
-  Stream unifying_stream_ = 0;  // where blocks are freed that several streams used (async 1.2)
+  Stream unifying_stream_ = 0;  // where blocks are freed that several streams used [async 1.2]
   uint64_t used_ = 0;           // bytes
   uint64_t limit_ = kUnlimited;
   std::vector<Trial> refused_trials_;  // that the driver did not take back; the end tries again

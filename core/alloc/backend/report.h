@@ -25,9 +25,9 @@ enum class Reason : int32_t {
   kOtherPool,
   kOtherClass,  // small blocks for a large request, or the other way round
   kOtherStream,
-  kExpandable,  // of expandable segments, which the request may not use (6.4 b)
+  kExpandable,  // of expandable segments, which the request may not use [core 6.4 b]
   kTooSmall,
-  kNotSplit,  // max_split_size forbids to split it for so little (6.6)
+  kNotSplit,  // max_split_size forbids to split it for so little [core 6.6]
 };
 inline constexpr int kReasonCount = 9;
 

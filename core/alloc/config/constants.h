@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every number that is behaviour (docs/behaviour.md, section 2). Bytes.
+// Every number that is behaviour [core 2]. Bytes.
 #pragma once
 
 #include "base/units.h"
@@ -16,8 +16,8 @@ inline constexpr uint64_t kDefaultLargeSegment =
 inline constexpr uint64_t kMinLargeAlloc =
     10 * MiB;  // from here on a segment is made for the request alone
 inline constexpr uint64_t kRoundLarge = 2 * MiB;          // and rounded up to this
-inline constexpr uint64_t kTooLarge = uint64_t{1} << 60;  // requests of so much fail at once (3.2)
-inline constexpr int kRoundupSlots = 16;                  // sizes from 2^(20+i), i = 0 to 15 (4.4)
+inline constexpr uint64_t kTooLarge = uint64_t{1} << 60;  // fails at once [core 3.2]
+inline constexpr int kRoundupSlots = 16;                  // from 2^(20+i), i < 16 [core 4.4]
 
 static_assert(kSmallSize % kMinBlockSize == 0 && kSmallSegment % kMinBlockSize == 0);
 static_assert(kSmallSize < kSmallSegment && kMinLargeAlloc < kDefaultLargeSegment);

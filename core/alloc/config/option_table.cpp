@@ -30,7 +30,7 @@ void read_megabytes(OptionReader& reader, const OptionTarget& target) {
 // ---- Segments and splitting
 
 // A pass of its own has read it, so that it holds for the checks of the others wherever it stands
-// (1.8).
+// [opt 1.8].
 void skip_large_segment_size(OptionReader& reader, const OptionTarget&) { reader.skip_value(); }
 
 void read_max_split_size(OptionReader& reader, const OptionTarget& target) {
@@ -59,7 +59,7 @@ void read_per_process_memory_fraction(OptionReader& reader, const OptionTarget& 
 
 // ---- roundup_power2_divisions
 
-// The slots of the table while a list is read, entry by entry (4.5).
+// The slots of the table while a list is read, entry by entry [opt 4.5].
 class RoundupList {
  public:
   explicit RoundupList(Settings& settings) : slots_(settings.roundup_power2_divisions) {}

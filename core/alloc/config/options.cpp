@@ -141,7 +141,7 @@ void OptionPass::warn_of_pinned_limits() const {
       threshold / MiB, cached / MiB));
 }
 
-// 4.16. That the generic keys which it names do not trigger it is the reference's.
+// [opt 4.16] The generic keys that the warning names do not trigger it in the reference either.
 void OptionPass::warn_of_ignored_options() const {
   const auto is_other = [](std::string_view key) { return key != kBackendKey; };
   if (!target_.settings.is_backend_async || !has_applied(kBackendKey) ||

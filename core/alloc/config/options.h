@@ -13,7 +13,7 @@
 namespace cachalot {
 
 // When a string is read: the order of its two passes, and with it the error that is reported,
-// differ (1.11).
+// differ [opt 1.11].
 enum class OptionMoment { kCreation, kRunTime };
 
 // The reference has two configurations that read the same string; each takes its own keys.
@@ -22,9 +22,9 @@ enum class OptionPart { kGeneric, kCuda };
 using WarningSink = std::function<void(const std::string& text)>;
 
 // Applies an option string to settings. As in the reference this is not atomic: options before the
-// one at fault have taken effect, and so have the resets (5.2, 5.6). Throws
-// Error(kInvalidArgument), or kInvalidState for another backend than the settings'. Warnings (R33,
-// R34, 4.16) go to `warn`.
+// one at fault have taken effect, and so have the resets [opt 5.2, 5.6]. Throws
+// Error(kInvalidArgument), or kInvalidState for another backend than the settings'. Warnings
+// [R33, R34, opt 4.16] go to `warn`.
 void apply_options(std::string_view text, OptionMoment moment, const Rules& rules,
                    Settings* settings, const WarningSink& warn);
 // One of its two passes.
@@ -35,7 +35,7 @@ void apply_option_part(std::string_view text, OptionPart part, const Rules& rule
 void update_options(std::string_view text, const Rules& rules, Settings* settings,
                     const WarningSink& warn);
 
-// Whether a string chooses backend:cudaMallocAsync: looks for the first backend key only (4.9).
+// Whether a string chooses backend:cudaMallocAsync: looks for the first backend key only [opt 4.9].
 // Throws Error(kInvalidArgument) for one that ends before.
 bool chooses_async_backend(std::string_view text);
 

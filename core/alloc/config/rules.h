@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What differs between the reference releases, as named rules: the only place that knows release
-// numbers. Rule ids (R2, U5, 14.1) are those of docs/behaviour.md.
+// numbers. docs/behaviour.md lists the files that rule ids (R2, U5, [core 14.1]) name.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Rules {
   bool trims_async_pool_and_retries = true;    // R70
   bool counts_graph_memory = true;             // R71
 
-  // Defects of the reference that were asked to be mended (decision 2).
+  // Defects of the reference that a caller asked to mend (docs/differences.md 2).
   bool mend_fallback_errors = false;       // U5
   bool mend_fallback_expandable = false;   // U6
   bool mend_handle_type = false;           // U8, first half

@@ -60,7 +60,7 @@ struct Settings {
     large_segment_size = size;
   }
 
-  // max_split_size as statistics and settings show it: -1 is unlimited (4.2).
+  // max_split_size as statistics and settings show it: -1 is unlimited [opt 4.2].
   int64_t shown_max_split_size() const { return static_cast<int64_t>(max_split_size); }
 };
 

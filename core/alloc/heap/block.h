@@ -49,12 +49,12 @@ struct alignas(64) BlockDetail {
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
                               // (P32)
   StreamUses* uses;           // with kRecorded only
-  uint32_t mark;           // the pool's search count when it was last put into the free set (13.3)
-  uint32_t label;          // the labels of the thread that asked; 0: none
-  uint32_t tenant;         // whose it is while it is used; 0: the default tenant's
-  uint32_t preserved_for;  // the last copy that the row was preserved for, or 0
-  uint64_t red_zone;       // where it begins, in bytes from the block's begin; 0: there is none
-  uint64_t idle_since;     // with kIdle only: nanoseconds of the clock that trim was given
+  uint32_t mark;              // the pool's search count when it became free last [core 13.3]
+  uint32_t label;             // the labels of the thread that asked; 0: none
+  uint32_t tenant;            // whose it is while it is used; 0: the default tenant's
+  uint32_t preserved_for;     // the last copy that the row was preserved for, or 0
+  uint64_t red_zone;          // where it begins, in bytes from the block's begin; 0: there is none
+  uint64_t idle_since;        // with kIdle only: nanoseconds of the clock that trim was given
 };
 static_assert(sizeof(BlockDetail) == 64);
 
@@ -72,7 +72,7 @@ struct alignas(64) Block {
 
   Address address;
   uint64_t size;
-  uint64_t requested;  // what was last asked of it; not cleared by a free (9.6)
+  uint64_t requested;  // what was last asked of it; not cleared by a free [core 9.6]
   Block* prev;         // neighbours in the segment
   Block* next;
   Block* left;  // neighbours in a list of the free set

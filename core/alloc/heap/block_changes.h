@@ -19,7 +19,7 @@ struct Neighbours {
   int64_t count() const { return int64_t{before} + int64_t{after}; }
 };
 
-// 7.2. What is left of a block is split off from this size on.
+// [core 7.2, 7.3] What is left of a block is split off from this size on.
 constexpr uint64_t least_remainder(bool is_small, bool is_expandable) {
   return is_small || is_expandable ? kMinBlockSize : kSmallSize + kMinBlockSize;
 }
@@ -42,7 +42,8 @@ inline const Block* after_merged(const Block* block, Neighbours free) {
   return free.after ? block->next->next : block->next;
 }
 
-// What a hand-out changes. 5.1: only plain segments have split free blocks. size: what is taken.
+// What an allocation changes. Only plain segments count split free blocks [exp 5.1]. size: what it
+// takes of the block.
 inline Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
                                            bool splits) {
   const auto bytes = static_cast<int64_t>(size);

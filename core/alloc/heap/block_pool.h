@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Block pools: the free blocks of one size class, of the default memory or of a private pool (1.4).
+// Block pools: the free blocks of one size class, of the default memory or a private pool [core 1.4].
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct BlockPool {
   bool is_small;
   PrivatePool* owner;  // null: default memory
   bool no_split = false;
-  uint32_t search_count = 0;  // ages free blocks; stands still without garbage collection (6.2)
+  uint32_t search_count = 0;  // ages free blocks; counts under garbage collection only [core 6.2]
   std::map<Stream, StreamFreeList> lists;  // in this order, so that walks go by stream (P22)
   Unmapped unmapped;
 };

@@ -25,7 +25,7 @@ class HandleTypes {
   HandleType requested(HandleType type) const { return shareable_ ? type : HandleType::kNone; }
   // R60: fabric iff the device has it, found out once.
   HandleType for_device(int device);
-  // 7.2: the first answer of a page creation decides for all.
+  // [exp 7.2] The first answer of a page creation decides for all.
   Probed probed();
   void decide(Probed type);  // pre: it is decided
 

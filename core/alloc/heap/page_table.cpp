@@ -64,7 +64,7 @@ DriverCode PageTable::create(HandleType type, uint64_t index) {
   return driver_.create(device_, page_size_, types_.requested(type), kRdma, &handle(index));
 }
 
-// 7.2, 4.3: the first answer of the driver decides the handle type of all pages to come; once that
+// [exp 7.2, 4.3] The first answer of the driver decides the handle type of all later pages; once that
 // is fabric, every error counts as out of memory.
 DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memory) {
   using Probed = HandleTypes::Probed;

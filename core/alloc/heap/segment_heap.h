@@ -47,11 +47,11 @@ class SegmentHeap : private SlowPath {
   void reserve(BlockSupply& supply, uint32_t count) { supply.reserve(count, arena_); }
 
   // ---- Steps on blocks
-  // The front becomes a new block; the block itself stays as the remainder (9.2).
+  // The front becomes a new block; the block itself stays as the remainder [core 9.2].
   static Block* split_front(BlockSupply& supply, Block* block, uint64_t size);
   // A new block of the same state takes the last bytes of a block.
   static Block* split_back(Block* block, uint64_t size);
-  // 11: the block takes free neighbours in, and keeps its identity.
+  // [core 11] The block takes free neighbours in, and keeps its identity.
   void merge(Block* block, Neighbours free);
   // The neighbour is in no set.
   void absorb_previous(BlockSupply& supply, Block* block);

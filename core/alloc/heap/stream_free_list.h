@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The free blocks of one pool and one stream (1.4).
+// The free blocks of one pool and one stream [core 1.4].
 #pragma once
 
 #include <cstdint>

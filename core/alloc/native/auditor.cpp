@@ -7,7 +7,7 @@
 namespace cachalot {
 namespace {
 
-// What the counters have to say, recomputed from the blocks (stats.md 3.4, upstream-tests.md 9.1).
+// What the counters have to say, recomputed from the blocks [stats 3.4].
 struct Sums {
   int64_t allocation[2] = {}, allocated_bytes[2] = {}, active[2] = {}, active_bytes[2] = {},
           requested[2] = {};

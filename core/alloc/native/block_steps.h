@@ -6,7 +6,7 @@
 
 namespace cachalot {
 
-// 6.3, 6.4. Null: there is none.
+// [core 6.3, 6.4] Null: there is none.
 inline Block* DeviceAllocator::best_fit(const AllocParams& params) const {
   StreamFreeList* list = params.list();
   Block* block = list ? list->free.first_at_least(params.size) : nullptr;
@@ -15,7 +15,7 @@ inline Block* DeviceAllocator::best_fit(const AllocParams& params) const {
   return params.expandable ? step_to_smaller_reach(*list, block) : skip_expandable(*list, block);
 }
 
-// 6. Takes the block out of the free set; null: not found. pre: the shard.
+// [core 6] Takes the block out of the free set; null: not found. pre: the shard.
 inline Block* DeviceAllocator::get_free_block(AllocParams& params) {
   if (has(kAging)) [[unlikely]]
     params.pool->search_count++;

@@ -212,7 +212,7 @@ void DeviceAllocator::free_what_is_ready(const Request& request, ContextId conte
   }
 }
 
-// 6.4 a: a block in front of the growing tail is kept for growth while another one reaches less
+// [core 6.4 a] Keeps a block in front of the growing tail for growth while another one reaches less
 // far.
 Block* DeviceAllocator::step_to_smaller_reach(const StreamFreeList& list, Block* block) const {
   const auto reach = [](const Block* b) {
@@ -226,21 +226,21 @@ Block* DeviceAllocator::step_to_smaller_reach(const StreamFreeList& list, Block*
   return block;
 }
 
-// 6.4 b.
+// [core 6.4 b]
 Block* DeviceAllocator::skip_expandable(const StreamFreeList& list, Block* block) const {
   while (block && block->is(Block::kExpandable)) block = list.free.next(block);
   return block;
 }
 
-// 6.6: only this candidate is looked at. U22: pages are split whatever the limit (7.2), so a block
-// of theirs that is kept back is one that later requests grow past.
+// [core 6.6] The search looks at this candidate only. U22: pages are split whatever the limit
+// [core 7.2], so later requests grow past a block of pages that the limit keeps back.
 bool DeviceAllocator::is_oversize_mismatch(const AllocParams& params, const Block* block) const {
   if (rules_.mend_split_limit && block->is(Block::kExpandable)) return false;
   if (params.size < settings_.max_split_size) return block->size >= settings_.max_split_size;
   return block->size >= params.size + settings_.max_non_split_rounding_size;
 }
 
-// 7.2.
+// [core 7.1 to 7.3]
 inline bool DeviceAllocator::should_split(const AllocParams& params, const Block* block) const {
   const bool is_small = params.pool->is_small;
   const uint64_t remainder = block->size - params.size;
@@ -349,7 +349,7 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   pending_.wait(block, current_stream, settings_.graph_capture_record_stream_reuse);
 }
 
-// 10.2. pre: the block is neither used nor waiting.
+// [core 10.2] pre: the block is neither used nor waiting.
 void DeviceAllocator::complete_free(Block* block, ContextId context) {
   const StreamFreeList& list = list_of(block);
   if (MemoryWatch* watch = watch_of(*list.pool)) [[unlikely]]

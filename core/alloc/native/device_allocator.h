@@ -153,7 +153,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
       return entry ? entry->default_lists[pool->is_small] : nullptr;
     }
     Shard& shard() const { return *entry->shard; }
-    bool expandable;  // active for this request (8.4)
+    bool expandable;  // active for this request [core 8.4]
     ContextId context;
     Labels::Slot label = Labels::kNone;   // pinned by the request
     uint64_t obtained_when_rejected = 0;  // T
@@ -164,7 +164,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
 
   // What the settings in force say of hits. Changes under the whole device.
   struct HitRules {
-    uint64_t oversize = kUnlimited;  // hand-outs and frees of so large a block are no hits (6.6)
+    uint64_t oversize = kUnlimited;  // no hit allocates or frees so large a block [core 6.6]
     bool is_expandable = false;
     uint64_t least_remainder[2] = {};  // by is_small
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Snapshots of one device, and its history (22, snapshot-format.md 3).
+// Snapshots of one device, and its history [core 22.5].
 #include <algorithm>
 #include <deque>
 
@@ -90,7 +90,7 @@ void DeviceAllocator::copy_segments(std::deque<SegmentCopy>& copies) {
 
 // One row for each range that is mapped without a gap. The reference finds a private pool's segments
 // by their first blocks, so an expandable one shows only as far as it is mapped from its beginning
-// on (exp. 8.8).
+// on [exp 8.8].
 void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, const SegmentCopy& copy,
                                       bool only_from_head) const {
   if (copy.is_lost) throw std::bad_alloc();

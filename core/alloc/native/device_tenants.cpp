@@ -38,7 +38,7 @@ void DeviceAllocator::update_capacity() {
   tenants().set_physical(device_memory().available + stats_.reserved());
 }
 
-// Rules 1 to 3. The device is let go while tenants are asked.
+// [tenant 1 to 3] The device is unlocked while tenants are asked.
 TenantBooking DeviceAllocator::admit(const Request& request, AllocParams& params, Hold& hold) {
   if (!has(kTenants)) [[likely]]
     return {};

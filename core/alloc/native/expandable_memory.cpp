@@ -18,7 +18,7 @@
 
 namespace cachalot {
 
-// exp. 2.2, 2.4: the first hole by address that is large enough with its free surroundings.
+// [exp 2.2, 2.4] The first hole by address that is large enough with its free surroundings.
 Block* DeviceAllocator::find_expandable_block(AllocParams& params) {
   const auto [first, end] = params.pool->unmapped.equal_range(params.stream);
   for (auto place = first; place != end; ++place) {
@@ -98,7 +98,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   return block;
 }
 
-// exp. 3. Null: out of memory; pages mapped on the way stay (3.3).
+// [exp 3] Null: out of memory; pages mapped on the way stay [exp 3.3].
 Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   Block* block = find_expandable_block(params);
   if (!block) return nullptr;
@@ -121,7 +121,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   return block;
 }
 
-// exp. 4. False: out of memory.
+// [exp 4] False: out of memory.
 bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) {
   Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
@@ -145,7 +145,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   return true;
 }
 
-// exp. 6: gives the whole pages of a free block back.
+// [exp 6] Gives the whole pages of a free block back.
 void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
@@ -196,7 +196,7 @@ std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {
   const std::lock_guard guard(lock_);
   std::vector<ExpandableSegmentRow> rows;
   for (const Segment* segment : expandable_segments_) {
-    if (segment->stream == 0) continue;  // exp. 8.10
+    if (segment->stream == 0) continue;  // [exp 8.10]
     rows.push_back({segment->stream, segment->pages->mapped_bytes(), segment->pool->is_small});
   }
   return rows;

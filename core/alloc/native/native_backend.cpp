@@ -162,7 +162,7 @@ void NativeBackend::require_possible(const Settings& settings) const {
 
 // ---- History and observers
 
-// The history is taken first, so that a snapshot's own entry shows in later ones only (22.5).
+// The history is taken first, so that a snapshot's own entry shows in later ones only [core 22.5].
 Snapshot NativeBackend::snapshot(PoolId pool, bool with_history) {
   Snapshot snapshot;
   for (const auto& d : devices_) {
@@ -173,7 +173,7 @@ Snapshot NativeBackend::snapshot(PoolId pool, bool with_history) {
 }
 
 // An unknown name: only the switch and the names before it have an effect, as in the reference
-// (22.3).
+// [core 22.3].
 void NativeBackend::record_history(const HistoryOptions& options) {
   std::string unknown;
   const uint32_t skipped = action_bits(options.skip_actions, shared_.rules, &unknown);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A miss: the ladder from callbacks over the driver and releases to the last attempt (8.6 to 8.11).
+// A miss: the ladder from callbacks over the driver and releases to the last attempt
+// [core 8.6 to 8.11].
 #include "alloc/native/block_steps.h"
 #include "alloc/native/hold.h"
 #include "alloc/streams/relaxed_capture_mode.h"
@@ -134,7 +135,7 @@ bool DeviceAllocator::is_rejected(const AllocParams& params) const {
   return stats_.reserved() + params.segment_size > static_cast<uint64_t>(bytes);
 }
 
-// 8.9. Null: out of memory, refused by the limit, or rejected.
+// [core 8.9] Null: out of memory, refused by the limit, or rejected.
 Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& hold) {
   if (const DriverCode pending = driver_.take_pending_error(device_); pending != kSuccess) {
     throw runtime_error(driver_, pending);
@@ -216,8 +217,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   return block;
 }
 
-// 17.7: a cached block of a pool that opted in serves a request of the default pools. The steps are
-// taken as the reference takes them, with their effects on use counts and errors (U5, U6).
+// [core 17.7] A cached block of a pool that opted in serves a request of the default pools. The steps
+// are the reference's, with their effects on use counts and errors (U5, U6).
 bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   if (params.pool->owner) return false;
   heap_.reserve(params.shard().supply, 1);

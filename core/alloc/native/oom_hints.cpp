@@ -126,7 +126,7 @@ std::string DeviceAllocator::OomHints::without_limit() const {
          " (cachalot_set_memory_fraction, cachalot_set_memory_limit) " + room;
 }
 
-// 6.6.
+// [core 6.6]
 std::string DeviceAllocator::OomHints::without_oversize_rule() const {
   const Block* block = device_.best_fit(params_);
   if (!block || !device_.is_oversize_mismatch(params_, block)) return "";

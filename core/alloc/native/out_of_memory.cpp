@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The last rung of a miss: out of memory (16), the reference's text and a line of ours behind it.
+// The end of a miss without memory [core 16]: the reference's text and a line of ours behind it.
 #include <unistd.h>
 
 #include "alloc/native/hold.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Private pools and routing (17), capture marks (R10).
+// Private pools and routing [core 17], capture marks (R10).
 #include "alloc/native/hold.h"
 #include "base/reserve.h"
 
@@ -47,7 +47,7 @@ int DeviceAllocator::pool_use_count(PoolId id) {
   return pools_.use_count(id);
 }
 
-// 17.13.
+// [core 17.13]
 bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addresses) {
   const Hold hold(*this);
   const PrivatePool* pool = pools_.find(id);

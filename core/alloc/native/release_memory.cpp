@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Giving cached memory back to the driver: garbage collection, the releases of the ladder, the
-// cache emptied (13, 15).
+// cache emptied [core 13, 15].
 #include <cmath>
 
 #include "alloc/native/block_steps.h"
@@ -32,7 +32,7 @@ DriverCode DeviceAllocator::give_to_driver(const BlockPool& pool, Address addres
   return kSuccess;
 }
 
-// 15.5. pre: a free plain block that covers its segment. The counter and the entry come before the
+// [core 15.5] pre: a free plain block that covers its segment. The counter and the entry precede the
 // call.
 void DeviceAllocator::release_block(Block* block, ContextId context) {
   announce_release(block, context);
@@ -80,7 +80,7 @@ void DeviceAllocator::forget_segment(Block* only_block) {
   heap_.remove_segment(only_block);
 }
 
-// ---- Garbage collection (13)
+// ---- Garbage collection [core 13]
 
 void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   const auto goal =
@@ -121,9 +121,9 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   }
 }
 
-// ---- The releases of the ladder (15.1, 15.2)
+// ---- The releases of the ladder [core 15.1, 15.2]
 
-// 15.1. Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
+// [core 15.1] Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
 bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params) {
   const uint64_t key = std::max(params.size, settings_.max_split_size);
   StreamFreeList* list = params.list();

@@ -152,7 +152,7 @@ Reason DeviceAllocator::ReportTaker::reason_in_cache(const Block* block) const {
   return Reason::kUsable;
 }
 
-// 17.7.
+// [core 17.7]
 bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
   if (!pool || params_->pool->owner) return false;
   return device_.pools_.is_used_on_oom(pool->id);

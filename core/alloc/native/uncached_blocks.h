@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocks that went straight to the driver because caching is off (21): no rounding, statistics or
+// Blocks straight from the driver, because caching is off [core 21]: no rounding, statistics or
 // history.
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace cachalot {
 
-// A pool's own source of segments (17.10). Kept alive by the pool.
+// A pool's own source of segments [core 17.10]. Kept alive by the pool.
 class PoolSource {
  public:
   PoolSource() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Private pools (17): memory of graphs and users, set apart from the default pools.
+// Private pools [core 17]: memory of graphs and users, set apart from the default pools.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ inline PoolId id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id 
 // Whether its segments come from a source of its own instead of the driver.
 inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }
 
-// Requests that `takes` accepts go to the pool; the newest entry that does wins (17.3).
+// Requests that `takes` accepts go to the pool; the newest entry that does wins [core 17.3].
 struct PoolRoute {
   PoolId id;
   PoolFilter takes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The private pools of one device, and which requests go to them (17). pre: the whole device, unless a
-// function says that the device's lock is enough.
+// The private pools of one device, and which requests go to them [core 17]. pre: the whole device,
+// unless a function says that the device's lock is enough.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class PrivatePools : private SlowPath {
   // ---- Pools. The device's lock is enough for those that only look.
   PrivatePool* find(PoolId id) const;  // null: there is none
   const std::map<PoolId, std::unique_ptr<PrivatePool>>& all() const { return pools_; }
-  // Throws where the pool was released, or exists and a source is given (17.2).
+  // Throws where the pool was released, or exists and a source is given [core 17.2].
   void create_or_join(PoolId id, std::shared_ptr<PoolSource> source);
   void create(PoolId id, PoolOptions options);
   // Ends one use. Throws where there is none.
@@ -38,7 +38,7 @@ class PrivatePools : private SlowPath {
   // U4: the reference still has a pool that is gone here, so from now on the two differ.
   void remark_if_outlived(PoolId id);
 
-  // ---- Routing (17.3)
+  // ---- Routing [core 17.3]
   bool is_routed(PoolId id) const;
   // The pool of the newest route that takes the stream; null: there is none.
   const PoolId* route_of(Stream stream) const;
@@ -47,7 +47,7 @@ class PrivatePools : private SlowPath {
   // Throws where there is no such route. The caller destroys the filter when no lock is held.
   PoolRoute end_routing(PoolId id);
 
-  // ---- Fallback (17.7)
+  // ---- Fallback [core 17.7]
   void set_use_on_oom(PoolId id, bool use);
   std::vector<PoolId> used_on_oom() const { return use_on_oom_.keys(); }
   bool is_used_on_oom(PoolId id) const;

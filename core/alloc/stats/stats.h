@@ -91,7 +91,7 @@ struct StatName {
 std::span<const StatName> stat_names(bool with_rejections);
 int64_t stat_value(const Stats& stats, const StatName& row);
 
-// The table of torch.cuda.memory_summary, byte for byte (stats.md 6).
+// The table of torch.cuda.memory_summary, byte for byte [stats 6].
 std::string memory_summary(const Stats& stats, int device, bool abbreviated);
 
 }  // namespace cachalot

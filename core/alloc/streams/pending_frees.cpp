@@ -95,7 +95,7 @@ void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) 
 } catch (const std::bad_alloc&) {
 }
 
-// ---- Events (12.3, 12.5, 12.6)
+// ---- Events [core 12.3, 12.5, 12.6]
 
 // pre: a waiting block without recorded events; as put_off. If the driver refuses, the free is put
 // off, so that nothing is lost and nothing is reused too early.
@@ -223,7 +223,7 @@ void PendingFrees::synchronize_and_free_events(ContextId context,
   update_flags();
 }
 
-// ---- Deferred frees (18.1 to 18.3)
+// ---- Deferred frees [core 18.1 to 18.3]
 
 // With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
 // tell later whether it can be reused within the capture.
@@ -282,7 +282,7 @@ void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId>
   update_flags();
 }
 
-// ---- Recovery within a capture (18.4)
+// ---- Recovery within a capture [core 18.4]
 
 void PendingFrees::visit_nodes_before(const std::vector<uint64_t>& nodes,
                                       std::set<uint64_t>* visited) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Frees of blocks that other streams use: events outside of captures, deferral inside, recovery
-// (12, 18).
+// [core 12, 18].
 //
 // Note [Pending frees]
 // Approach: record_stream() notes the streams that use a block. The free of such a block waits: an event
@@ -61,15 +61,15 @@ class PendingFrees : private SlowPath {
   // The free of a block that others use begins to wait. tracks_nodes: deferred frees are to be recovered
   // within their capture. pre: reserve(); the block is marked as waiting.
   void wait(Block* block, Stream current_stream, bool tracks_nodes);
-  // Completes what has no work left (12.5).
+  // Completes what has no work left [core 12.5].
   void process_events(ContextId context);
-  // Waits for the work of the blocks of a pool; null: of all (12.6).
+  // Waits for the work of the blocks of a pool; null: of all [core 12.6].
   void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
                                    const PrivatePool* pool);
   // Ends the deferral of a pool's blocks (R20); nothing: of all.
   void flush_deferred_frees(ContextId context, std::optional<PoolId> pool = {});
 
-  // ---- Recovery within a capture (18.4)
+  // ---- Recovery within a capture [core 18.4]
   // Completes deferred frees of the stream's blocks that the capture has ordered. route_of: the pool that
   // a stream's requests go to; null: none.
   using RouteOf = std::function<const PoolId*(Stream)>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Uses of blocks on other streams: what record_stream notes, and what a free then waits for (12,
-// 18).
+// Uses of blocks on other streams: what record_stream notes, and what a free then waits for
+// [core 12, 18].
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ struct PendingEvent {
   Block* block;
 };
 
-// A free that waits for the end of a capture (18.1).
+// A free that waits for the end of a capture [core 18.1].
 struct DeferredFree {
   Block* block;
   std::vector<uint64_t> nodes;  // empty: nothing in the capture can complete it
 };
 
-// What recovery knows of one capture (18.4).
+// What recovery knows of one capture [core 18.4].
 struct CaptureState {
   PoolId pool;
   std::map<Stream, std::set<uint64_t>> visited;  // graph nodes that lie before the stream's end

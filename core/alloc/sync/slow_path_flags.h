@@ -21,7 +21,7 @@ struct SlowPath {
     kRouting = 2,        // pools are being routed to (PrivatePools)
     kMarkedCapture = 4,  // R10 (Captures)
     kTracing = 8,        // history is recorded or observed (TraceRecorder)
-    kAging = 16,         // a limit and a garbage-collection threshold are set (6.2)
+    kAging = 16,         // a limit and a garbage-collection threshold are set [core 6.2]
     kRounding = 32,      // sizes are rounded by divisions
     kLabels = 64,        // blocks count for labels
     kContexts = 128,     // blocks may keep contexts; stays once they did

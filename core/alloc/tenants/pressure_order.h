@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The tenants of a device that can be asked for memory and have more than they are guaranteed, in
-// the order in which they are asked (cachalot/tenant.h, rule 5).
+// the order in which they are asked [tenant 5].
 //
 // Note [Order of pressure]
 // Rationale: each allocation and each free of a tenant changes its place, and only requests for

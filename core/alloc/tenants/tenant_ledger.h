@@ -80,7 +80,7 @@ class TenantLedger {
   void set_terms(Slot slot, const TenantTerms& terms);
   TenantTerms terms(Slot slot) const;
 
-  // Rules 1 to 3: books the bytes, or says why not.
+  // [tenant 1 to 3] Books the bytes, or says why not.
   std::optional<TenantRefusal> book(Slot slot, uint64_t bytes);
   void unbook(Slot slot, uint64_t bytes);
   void count(Slot slot, uint64_t bytes, uint64_t requested);
@@ -96,7 +96,7 @@ class TenantLedger {
   void reset_peaks();
   void reset_accumulated();
 
-  // Rule 5: the next to be asked for a tenant.
+  // [tenant 5] The next to be asked for a tenant.
   struct Candidate {
     uint64_t id;
     Slot slot;

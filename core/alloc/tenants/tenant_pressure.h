@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asks tenants to free memory for one request, one at a time (cachalot/tenant.h, rule 5).
+// Asks tenants to free memory for one request, one at a time [tenant 5].
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Contexts of history entries: where they come from, and what they mean (decision 14); the labels
-// and the metadata text of a thread.
+// Contexts of history entries: where they come from, and what they mean; the labels and the
+// metadata text of a thread.
 #pragma once
 
 #include <cstdint>

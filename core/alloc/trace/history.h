@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// History: entries of what happened, and the ring that keeps them (22).
+// History: entries of what happened, and the ring that keeps them [core 22].
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ const char* action_name(Action action);
 using ContextId = uint64_t;  // 0: none
 inline constexpr ContextId kNoContext = 0;
 
-// For what contexts are kept; each level includes those before (22.4).
+// For what contexts are kept; each level includes those before [core 22.4].
 enum class ContextLevel : int32_t { kNever, kState, kAlloc, kAll };
 
 struct TraceEntry {
@@ -50,7 +50,7 @@ struct TraceEntry {
 };
 
 // The ring of one device. The order of its entries is the reference's, also where a changed limit
-// disturbs it (22.1, U11), unless that is mended.
+// disturbs it [core 22.1, U11], unless that is mended.
 class HistoryRing {
  public:
   void set_limit(uint64_t max_entries, bool keep_order);

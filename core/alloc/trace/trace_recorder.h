@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The history of one device: which entries are made, who is told of them, which are kept (22).
+// The history of one device: which entries are made, who is told of them, which are kept
+// [core 22].
 #pragma once
 
 #include <atomic>
@@ -37,9 +38,9 @@ class TraceRecorder : private SlowPath {
   // be slow and may run the caller's code. Any thread.
   ContextId capture_context(ContextLevel level) const;
 
-  // Another limit keeps the entries that are there, and with it the order of the reference (22.1, U11).
+  // Another limit keeps the entries that are there, and with it the reference's order [core 22.1, U11].
   void set_options(const HistoryOptions& options, uint32_t skipped_actions);
-  // What is left of a request to record that names an unknown action (22.3).
+  // What is left of a request to record that names an unknown action [core 22.3].
   void skip_actions(bool recording, uint32_t skipped_actions);
   // They are told of each entry.
   void set_observers(std::shared_ptr<const ObserverSet> observers);
