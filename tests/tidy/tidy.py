@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+import citations
+from citations import check_citations
+
 LINES_LIMIT = 1000
 CODE = (".h", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
 BUILD = (".cmake", ".cmake.in", ".py", ".sh", ".map", ".h.in")
@@ -290,7 +293,7 @@ def check_whitespace(tree):
 
 CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
           check_words, check_core, check_links, check_folders, check_hardening,
-          check_downloads, check_places, check_whitespace]
+          check_downloads, check_places, check_whitespace, check_citations]
 
 
 def findings(root):
@@ -316,6 +319,7 @@ CLEAN = {
     RUST_FLAGS: SPDX + 'const FLAGS: &[&str] = &["-fguarded", "-fmarked"];\n',
     "bindings/go/internal/raw/cachalot.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
+    **citations.CITED,
 }
 FAULTS = [
     ("layers", "core/device/b.h", SPDX + '#include "alloc/heap/block.h"\n'),
@@ -349,6 +353,7 @@ FAULTS = [
     ("places", "docs/b.sh", SHELL + "export PYTHONPATH=${PYTHONPATH}:$folder\n"),
     ("whitespace", "docs/b.md", "text \n"),
     ("whitespace", "docs/b.md", "text"),
+    *citations.FAULTS,
 ]
 
 
