@@ -374,12 +374,21 @@ class AccountsOf {
     for (size_t shard = 0; shard < accounts_.size(); shard++) visit(shard);
     end_recall();
   }
-  // As a call that lets the whole device go.
-  void lend_again() {
+  // As a call that holds the whole device.
+  void stop() {
+    recall();
     flags_.add(SlowPath::kHeld);
-    if (peaks_.is_recalled()) peaks_.lend_again();
+  }
+  void go_on() {
+    peaks_.lend_again();
     flags_.drop(SlowPath::kHeld);
   }
+  void lend_again() {
+    if (!peaks_.is_recalled()) return;
+    flags_.add(SlowPath::kHeld);
+    go_on();
+  }
+  bool is_recalled() { return peaks_.is_recalled(); }
   uint64_t recalls() const { return recalls_; }
   Stat bytes() const {
     Peaks::Sums sums{};
@@ -475,14 +484,25 @@ TEST(Accounts, OfShardsThatJoinARecallBeforeTheirVisitKeepNoHeadroom) {
   for (int i = 0; i < 100; i++) accounts.pair(0);
   for (int i = 0; i < 10; i++) accounts.hand_out(0);
   accounts.lend_again();
+  accounts.give_back(0);
   accounts.begin_recall();
   accounts.give_back_at_the_order_lock(0);
   for (int i = 0; i < 4; i++) accounts.give_back(0);
   for (const size_t shard : {0, 1}) accounts.visit(shard);
   accounts.end_recall();
   accounts.hand_out(1, 5 * 512);
-  EXPECT_EQ(accounts.bytes().current, 10 * 512);
+  EXPECT_EQ(accounts.bytes().current, 9 * 512);
   EXPECT_EQ(accounts.bytes().peak, 10 * 512);
+}
+
+TEST(Accounts, BorrowNothingAsLongAsTheDeviceIsHeld) {
+  AccountsOf accounts(2);
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  accounts.stop();
+  for (int i = 0; i < 100; i++) accounts.pair(0);
+  EXPECT_TRUE(accounts.is_recalled());
+  accounts.go_on();
+  EXPECT_FALSE(accounts.is_recalled());
 }
 
 TEST(Accounts, OfBusyShardsAreKeptAlsoWhereTheyHadOneBefore) {

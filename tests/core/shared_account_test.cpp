@@ -89,6 +89,8 @@ TEST_F(SharedAccountTest, GivesAShardItsOwnAccountAfterManyMovesInARow) {
   }
   for (int i = 0; i < 64; i++) EXPECT_FALSE(shared_.note_use(account_, false)) << i;
   EXPECT_TRUE(shared_.note_use(account_, false));
+  shared_.add_own_account();
+  EXPECT_FALSE(shared_.note_use(account_, false)) << "the run begins anew";
 }
 
 TEST_F(SharedAccountTest, GivesAShardItsOwnAccountWhenItMeetsAnotherThread) {
