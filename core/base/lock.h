@@ -6,9 +6,29 @@
 // Approach: unlock stores 0 and then looks whether somebody sleeps. The look may be ordered before
 // the store, so a waiter that is about to sleep forces a barrier on all other threads first
 // (membarrier): an unlock either is visible to its last try, or sees its count and wakes it.
-// Limitations: where membarrier is refused, a sleep ends by itself after kFallbackSleepNs. The lock is
-// not fair, so that a thread which is running goes on; a sleeper that has waited for kPatience is let
-// through by those that unlock (Note [Starved threads]).
+// Limitations: where membarrier is refused, a sleep ends by itself sooner. The lock is not fair, so that
+// a thread which is running goes on; a sleeper that has waited for kPatience is let through by those
+// that unlock (Note [Starved threads]).
+//
+// Note [Back-off]
+// Rationale: threads that use one stream take its shard's lock with each call. Each time the lock moves
+// to another core, so do the lines of the blocks that follow, which takes longer than the calls: two
+// threads together made a quarter of what one of them makes alone.
+// Approach: a waiter looks a few times at once, since a call is short, and then seldom. So the holder
+// makes some hundred calls from its own cache before the lock moves. While threads sleep there are more
+// of them than cores, and looks are rarer still.
+//
+// Note [One sleeper at a time]
+// Rationale: with more threads than cores there are always sleepers. An unlock that wakes one each time
+// spends its time in the system, and the threads that it wakes are in each other's way.
+// Approach: an unlock wakes a sleeper only while no other one is awake, and while nobody looks seldom
+// for the lock. Such a thread takes the lock, and its own unlock wakes the next one; or it gives up,
+// and tries once more before it sleeps. All of them exchange what says so: where an unlock has read it
+// of a thread that then gives up, that last try finds the lock free.
+// Limitations: who looks often is not counted, since all of them would write the line that they look
+// at. A wake-up finds nobody while the only sleeper is on its way into its sleep, and another unlock at
+// this moment relies on that wake-up; so each sleep ends by itself after kLongestSleepNs. In a child
+// that was forked while others waited all sleeps may do.
 #pragma once
 
 #include <atomic>
@@ -21,7 +41,13 @@ namespace cachalot {
 
 class Lock : public RankedLock {
  public:
-  explicit Lock(LockRank rank) : RankedLock(rank) {}
+  // How those that wait look whether the lock is free.
+  enum class Looks : uint8_t {
+    kOften,   // it is held for longer than a look takes, or what it guards is a line or two
+    kSeldom,  // Note [Back-off]
+  };
+
+  explicit Lock(LockRank rank, Looks looks = Looks::kOften) : RankedLock(rank), looks_(looks) {}
 
   void lock() {
     before_waiting();
@@ -47,12 +73,19 @@ class Lock : public RankedLock {
 
   bool take() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
   void lock_contended();
-  void sleep_until_taken(int64_t timeout_ns);
+  void sleep_until_taken(int64_t longest_sleep_ns);
+  bool sleep_and_spin(int64_t longest_ns);
   bool spin();
+  bool look_often();
+  bool look_seldom();
+  bool look_after(int pauses);
   void wake();
 
   std::atomic<uint32_t> word_{kFree};
   std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint32_t> seldom_looking_{0};  // threads
+  std::atomic<bool> is_sleeper_awake_{false};
+  const Looks looks_;
   StarvedThreads starved_;
 };
 

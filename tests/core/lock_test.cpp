@@ -18,14 +18,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// With both kinds of looks.
+class LockThreads : public testing::TestWithParam<Lock::Looks> {
+ protected:
+  Lock lock{LockRank::kShard, GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Looks, LockThreads,
+                         testing::Values(Lock::Looks::kOften, Lock::Looks::kSeldom));
+
 void run_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; i++) threads.emplace_back(body, i);
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(LockThreads, OneAtATimeIsInside) {
-  Lock lock(LockRank::kShard);
+TEST_P(LockThreads, OneAtATimeIsInside) {
   int64_t count = 0;
   std::atomic<int> inside{0};
   std::atomic<int> overlaps{0};
@@ -43,8 +51,7 @@ TEST(LockThreads, OneAtATimeIsInside) {
   EXPECT_EQ(count, int64_t{kThreads} * kRounds);
 }
 
-TEST(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
-  Lock lock(LockRank::kShard);
+TEST_P(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
   ASSERT_TRUE(lock.try_lock());
   std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
   lock.unlock();
@@ -54,8 +61,7 @@ TEST(LockThreads, TryingNeverWaitsAndNeverEntersAHeldLock) {
 
 // The holder sleeps longer than anybody spins, so the others sleep too. All of them have to be
 // woken.
-TEST(LockThreads, SleepersAreWoken) {
-  Lock lock(LockRank::kShard);
+TEST_P(LockThreads, SleepersAreWoken) {
   std::atomic<int> entered{0};
   for (int round = 0; round < 10; round++) {
     entered = 0;
@@ -76,8 +82,7 @@ TEST(LockThreads, SleepersAreWoken) {
 }
 
 // Some hold it long and some briefly, so that sleepers, spinners and newcomers meet.
-TEST(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
-  Lock lock(LockRank::kShard);
+TEST_P(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
   int64_t count = 0;
   run_threads(8, [&](int thread) {
     for (int i = 0; i < 60; i++) {
@@ -89,8 +94,7 @@ TEST(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
   EXPECT_EQ(count, 8 * 60);
 }
 
-TEST(LockThreads, AThreadThatIsSlowToWakeGetsItsTurn) {
-  Lock lock(LockRank::kShard);
+TEST_P(LockThreads, AThreadThatIsSlowToWakeGetsItsTurn) {
   expect_turns_beside_holds(
       [&](const auto& held) {
         const std::lock_guard guard(lock);

@@ -29,7 +29,7 @@ class DeviceAllocator;
 struct alignas(64) Shard {
   explicit Shard(DeviceAllocator* owner) : device(owner), supply(this) {}
 
-  Lock lock{LockRank::kShard};
+  Lock lock{LockRank::kShard, Lock::Looks::kSeldom};
   DeviceAllocator* const device;
   BlockSupply supply;
   LastFreeCache last;
