@@ -26,17 +26,19 @@ void AddressTable::prepare(Address address, uint64_t size, bool small) {
   for (uint64_t gib = address / GiB; gib <= last / GiB; gib++) ensure_leaf(gib * GiB);
   const auto mark = [this](uint64_t mib) {
     Number& entry = leaf(mib * MiB)->entry(mib * MiB);
+    // A segment that shares the MiB may have marked it before, and it may be dense by now.
     if (!(entry & kSmall)) entry.store(kSmall, std::memory_order_release);
   };
   if (small) {
     for (uint64_t mib = address / MiB; mib <= last / MiB; mib++) mark(mib);
   } else {
+    // At its ends a large segment may share a MiB, where one number would not be enough.
     if (address % MiB != 0) mark(address / MiB);
     if (last % MiB != MiB - 1) mark(last / MiB);
   }
 }
 
-// What segments may share at the ends stays.
+// A MiB at either end may have blocks of another segment too, so its entry stays.
 void AddressTable::release(Address address, uint64_t size) {
   CACHALOT_ASSERT(1, size > 0 && is_prepared(address) && is_prepared(address + (size - 1)));
   const Address last = address + (size - 1);
@@ -46,6 +48,7 @@ void AddressTable::release(Address address, uint64_t size) {
   for (uint64_t mib = first; mib < end; mib++) {
     const Address begin = mib * MiB;
     Leaf& found = *leaf(begin);
+    // A reader may follow the old entry meanwhile: it finds a number that its check refuses.
     const uint32_t value = found.entry(begin).exchange(0, std::memory_order_acq_rel);
     if (value & kDense) {
       drop_pages(&found.granule(begin), MiB / kGranule * sizeof(Number));
@@ -70,6 +73,8 @@ void AddressTable::make_room(Address address) {
   const std::lock_guard guard(growing_);
   Leaf& found = *leaf(address);
   const uint64_t mib = (address / MiB) % (GiB / MiB);
+  // Beside a busy MiB the next one is likely to be busy too. Only an empty one becomes dense: readers
+  // could miss numbers that move from parts to granules.
   if (found.part_count(mib) == 0 && (found.is_busy(mib - 1) || found.is_busy(mib + 1)))
     return make_dense(found, found.entry(address));
   add_part(found, address);
@@ -89,6 +94,7 @@ void AddressTable::add_part(Leaf& leaf, Address address) {
 
 void AddressTable::make_dense(Leaf& leaf, Number& entry) {
   CACHALOT_ASSERT(1, entry == kSmall);
+  // From here on misses of the translation cache cost more than the memory that huge pages waste.
   if (++leaf.dense_count == kManyDense) prefer_huge_pages(leaf.granules, sizeof(leaf.granules));
   entry.store(kSmall | kDense, std::memory_order_release);
 }
@@ -96,8 +102,10 @@ void AddressTable::make_dense(Leaf& leaf, Number& entry) {
 void AddressTable::ensure_leaf(Address address) {
   growing_.assert_held();
   if (leaf(address)) return;
+  // Nothing may fail between the mapping and the entry in leaves_, which unmaps it at the end.
   reserve_one_more(leaves_);
   auto* const made = static_cast<Leaf*>(map_zero_pages(sizeof(Leaf)));
+  // A huge page would back 2 MiB of the table for one entry.
   prefer_small_pages(made, sizeof(Leaf));
   made->used_parts[0] = 1;  // kNoPart
   leaves_.push_back(made);
@@ -130,6 +138,7 @@ bool AddressTable::Leaf::is_busy(uint64_t mib) const {
   return (value & kSmall) && ((value & kDense) || part_count(mib) >= kManyParts);
 }
 
+// Always finds one: a leaf has a part for each 64 KiB of its GiB.
 uint16_t AddressTable::Leaf::take_part() {
   uint32_t word = first_unused_part / 64;
   while (used_parts[word] == ~uint64_t{0}) word++;
@@ -140,7 +149,7 @@ uint16_t AddressTable::Leaf::take_part() {
   return static_cast<uint16_t>(index);
 }
 
-// A reader may still look at it.
+// A reader without a lock may still look at the part: its numbers become 0, its pages stay mapped.
 void AddressTable::Leaf::give_part(uint16_t index) {
   CACHALOT_ASSERT(1, used_parts[index / 64] >> (index % 64) & 1);
   for (Number& number : parts[index].numbers) number.store(0, std::memory_order_relaxed);
@@ -148,8 +157,8 @@ void AddressTable::Leaf::give_part(uint16_t index) {
   first_unused_part = std::min<uint32_t>(first_unused_part, index);
 }
 
-// 64 of them side by side at a time. keeps_some: the first ones found stay, so that a caller that
-// comes again and again does not give and take the same pages.
+// Gives 64 parts that lie side by side at a time, which are whole pages. keeps_some: the first 64 stay,
+// so that a caller that empties the cache again and again does not give and take the same pages.
 void AddressTable::Leaf::give_unused_parts(bool* keeps_some) {
   for (uint32_t word = 0; word < std::size(used_parts); word++) {
     const uint64_t bit = uint64_t{1} << (word % 64);

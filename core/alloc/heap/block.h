@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocks and segments: the objects that everything else moves around.
+// Blocks and segments: the objects that all other parts work on.
 //
 // Glossary
 //   segment   one range obtained from the driver: plain (one allocation) or expandable (reserved
@@ -7,22 +7,23 @@
 //             word for blocks.
 //   block     a piece of a segment. The blocks of a segment form a list in address order that
 //             covers it.
-//   split     a block with a neighbour: its segment can not be given back while the neighbour is
-//             in use.
+//   split     a block with a neighbour: its segment cannot be given back while the neighbour is in
+//             use.
+//   hand-out  the allocation of a block to a caller, who has it until the free.
 //   used      handed out.
-//   waiting   freed by the caller, but work on other streams or a capture is left.
+//   waiting   freed by the caller, but other streams may still work on it, or a capture orders it.
 //   active    used or waiting.
-//   free      neither; in its pool's free set, or, unmapped, in its unmapped set.
+//   free      neither used nor waiting: in its pool's free set or, if unmapped, in its unmapped set.
 //   allocated = sizes of used blocks; active = sizes of active blocks; reserved = sizes of plain
 //   segments and mapped pages; inactive split = sizes of free split blocks of plain segments.
 //
 // Invariants
 //   A block's segment, stream and pool never change while it is in a segment.
 //   No two neighbours are both free and both mapped, or both unmapped.
-//   The list of a segment is closed by its `ends` block, which counts as used: it is before the
-//   first and behind the last, so neither merging nor "is it split" needs to test for an end. Block
-//   objects are never unmapped while their allocator lives, and are reused on the same device only:
-//   that makes the lookup of an address without a lock safe (address_table.h).
+//   The `ends` block of a segment, which counts as used, is before its first block and behind its
+//   last, so neither merging nor "is it split" needs to test for an end.
+//   Block objects are never unmapped while their allocator lives, and are reused on the same device
+//   only. So an address can be looked up without a lock (address_table.h).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ struct StreamFreeList;
 struct StreamUses;
 class PageTable;
 
-// What a hit does without. Kept apart from the blocks (block_arena.h), so that hits
-// share the caches with nothing else, and where no call needs it its pages stay untouched.
+// What a hit does not need. It lies apart from the blocks (block_arena.h): so it takes no room in the
+// caches from what hits need, and its pages stay untouched where no call needs it.
 struct alignas(64) BlockDetail {
   ContextId context;          // of the hand-out
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
@@ -51,7 +52,7 @@ struct alignas(64) BlockDetail {
   StreamUses* uses;           // with kRecorded only
   uint32_t mark;              // the pool's search count when it became free last [core 13.3]
   uint32_t label;             // the labels of the thread that asked; 0: none
-  uint32_t tenant;            // whose it is while it is used; 0: the default tenant's
+  uint32_t tenant;            // that has it while it is used; 0: the default tenant
   uint32_t preserved_for;     // the last copy that the row was preserved for, or 0
   uint64_t red_zone;          // where it begins, in bytes from the block's begin; 0: there is none
   uint64_t idle_since;        // with kIdle only: nanoseconds of the clock that trim was given

@@ -19,6 +19,7 @@ BlockArena::~BlockArena() {
 Block* BlockArena::add(Shard* owner, uint32_t count) {
   CACHALOT_ASSERT(1, owner && count > 0);
   const std::lock_guard guard(growing_);
+  // A program with few blocks never comes so far, so it sees runs only (Note [Owners of blocks]).
   const bool is_late = chunk_count_ > 1 || (chunk_count_ == 1 && next_group_ >= kFirstWithOwner);
   Range range{0, 0};
   if (count >= kGroup && is_late) {
@@ -55,6 +56,8 @@ BlockArena::Range BlockArena::take_groups(uint32_t count) {
   const uint32_t index = chunk_count_ - 1;
   const uint32_t begin = next_group_;
   next_group_ = std::min(begin + count, kGroups);
+  // Only a program with many live blocks comes so far. Its misses of the translation cache cost more
+  // than the memory that huge pages waste.
   if (begin < kFirstHuge && next_group_ >= kFirstHuge) {
     Block* const rest = chunks_[index].load()->blocks + size_t{kFirstHuge} * kGroup;
     prefer_huge_pages(rest, size_t{kGroups - kFirstHuge} * kGroup * sizeof(Block));
@@ -68,9 +71,11 @@ void BlockArena::add_chunk() {
   const uint32_t index = chunk_count_;
   if (index == kMaxChunks) throw std::bad_alloc();
   auto* const chunk = static_cast<Chunk*>(map_aligned_zero_pages(sizeof(Chunk)));
+  // A huge page would back thousands of blocks for the first one.
   prefer_small_pages(chunk, sizeof(Chunk));
   chunk->header.first_number = index << kChunkBits;
   chunk->header.arena = this;
+  // Readers take no lock: the header is complete before they can find it.
   chunks_[index].store(chunk, std::memory_order_release);
   chunk_count_ = index + 1;
   next_group_ = kFirstGroup;

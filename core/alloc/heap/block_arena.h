@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where block objects live: numbered, in chunks, never given back before the end. A number fits in 32
-// bits, which halves the address table.
+// Memory for block objects, in chunks that stay mapped until the end. Each object has a number of 32
+// bits, which makes the address table half as large as pointers would.
 //
 // Note [Owners of blocks]
-// Rationale: a free has to know a block's shard before it touches the block, whose line another thread
-// may be writing.
-// Approach: blocks belong to one shard in runs of 8, so that a shard that needs few takes few. With many
-// blocks the owners of runs would fill the caches; then a shard gets groups of 512, which have one owner.
-// The first groups have runs always: a mixture of both kinds cannot be predicted.
+// Rationale: a free has to know a block's shard before it reads the block, because only the shard's
+// lock keeps other threads from writing to it.
+// Approach: a shard owns blocks in runs of 8, so that a shard that needs few takes few. With many blocks
+// the owners of runs would fill the caches, so then a shard gets groups of 512, which have one owner.
+// The first groups always consist of runs: where both kinds mix, the branch between them cannot be
+// predicted.
 #pragma once
 
 #include <atomic>
@@ -106,7 +107,7 @@ class BlockArena {
     return block >= &chunk.blocks[size_t{kFirstGroup} * kGroup] &&
            block < &chunk.blocks[kChunkBlocks];
   }
-  // Whether it is one that some shard has.
+  // Whether a shard has the block with this number.
   bool is_given(uint32_t number) const {
     const Chunk* const found = chunk(number);
     return found && found->owner(number % kChunkBlocks) != nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What hand-outs and frees decide and change, as functions of what they find. Hits and general paths
-// share them, so each decision is written once.
+// What a hand-out and a free decide and change, as functions of the block. Hits and general paths share
+// them, so each decision is written once.
 #pragma once
 
 #include <cstdint>

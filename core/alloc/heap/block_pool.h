@@ -32,7 +32,8 @@ struct BlockPool {
 
   using Unmapped = std::set<Block*, ByStreamAndAddress>;
 
-  // A place in the set for a block to come, so that its insertion can not fail.
+  // A node of the set for a later block: made before the driver is asked, so that the insertion behind
+  // the driver's answer cannot fail.
   static Unmapped::node_type new_unmapped() {
     Unmapped one;
     one.insert(nullptr);

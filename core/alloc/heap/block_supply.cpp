@@ -6,7 +6,7 @@
 namespace cachalot {
 namespace {
 
-// That a shard gets at a time.
+// How many objects a shard gets at a time.
 constexpr uint32_t kFewBlocks = 64;
 constexpr uint32_t kManyBlocks = 1024;
 
@@ -19,8 +19,9 @@ void BlockSupply::reserve(uint32_t count, BlockArena& arena) {
   if (found < count) add(last, arena);
 }
 
-// Behind the last one, if there is one. A shard that has used its first blocks gets many at a time:
-// blocks of different shards that lie side by side cost their threads misses of the caches.
+// last: the new objects follow it; null: the supply is empty. A shard that has used its first objects
+// gets many at a time: objects of different shards that lie side by side cost their threads misses of
+// the caches.
 void BlockSupply::add(Block* last, BlockArena& arena) {
   const uint32_t count =
       asked_ == 0 ? BlockArena::kRun : std::clamp(asked_, kFewBlocks, kManyBlocks);

@@ -13,8 +13,8 @@ namespace cachalot {
 namespace {
 
 constexpr uint64_t kNoKey = ~uint64_t{0};
-constexpr unsigned kMaxLevels =
-    24;  // a tree gets a level more with 7 times as many inserts at least
+// One level more takes at least 7 times as many inserts, so no tree comes to this many.
+constexpr unsigned kMaxLevels = 24;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ struct alignas(64) BlockTree::Node {
       std::copy(values + at + 1, values + used, values + at);
       keys[used - 1] = kNoKey;
     }
-    // The entry at `from` and those behind it go behind those of another node.
+    // Moves the entry at `from` and all behind it to the end of another node.
     void move(unsigned used, unsigned from, Entries& other, unsigned other_used) {
       std::copy(keys + from, keys + used, other.keys + other_used);
       std::copy(values + from, values + used, other.values + other_used);
@@ -71,7 +71,7 @@ struct alignas(64) BlockTree::Node {
   void remove(unsigned at) {
     is_leaf() ? leaf.remove(count, at) : inner.remove(count, at);
     count--;
-    if (!is_leaf()) inner.keys[0] = 0;
+    if (!is_leaf()) inner.keys[0] = 0;  // keys below all others belong to the first child too
   }
   void move(unsigned from, Node* other) {
     if (is_leaf()) {
@@ -82,7 +82,7 @@ struct alignas(64) BlockTree::Node {
     other->count += count - from;
     count = from;
   }
-  // The second half goes to a new node; the key that divides them.
+  // Moves the second half to a new node, and returns the key that divides the two.
   uint64_t split(Node* behind) {
     move(count / 2, behind);
     return is_leaf() ? behind->leaf.keys[0] : std::exchange(behind->inner.keys[0], 0);
@@ -118,7 +118,7 @@ class BlockTree::Path {
   const Step& above(const Node* node) const { return steps_[node->level + 1]; }
 
  private:
-  // All lines of the node at once.
+  // The search in a node touches several lines of it, whose misses can overlap.
   static void prefetch(const Node* node) {
     for (unsigned at = 0; at < sizeof(Node); at += 64)
       __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
@@ -136,6 +136,7 @@ bool BlockTree::Nodes::reserve(unsigned count) {
   constexpr size_t kMostBytes = 1 << 20;
   static_assert(kLeastBytes / sizeof(Node) > kMaxLevels + 1);
   if (free_count_ >= count) return true;
+  // Doubled each time: a small tree takes few pages, a large one few calls of the system.
   const size_t bytes = std::clamp(2 * slab_bytes_, kLeastBytes, kMostBytes);
   char* memory = nullptr;
   try {
@@ -145,6 +146,7 @@ bool BlockTree::Nodes::reserve(unsigned count) {
   }
   slab_bytes_ = bytes;
   slabs_ = new (memory) Slab{slabs_, bytes};
+  // The first place is that of the Slab itself.
   for (size_t at = bytes - sizeof(Node); at != 0; at -= sizeof(Node))
     give(reinterpret_cast<Node*>(memory + at));
   return true;
@@ -185,6 +187,7 @@ BlockTree::Insertion BlockTree::insert(uint64_t key, const Block* block, Nodes& 
   Node* leaf = path.leaf();
   bool is_first = path.is_to_first_leaf();
   if (leaf->count == leaf->capacity()) {
+    // A split can reach the root, which then gets a parent. Half-way it could not be taken back.
     if (!nodes.reserve(root_->level + 2)) return Insertion::kNoMemory;
     Node* const behind = nodes.take(0);
     const uint64_t border = leaf->split(behind);
@@ -234,7 +237,8 @@ void BlockTree::remove(uint64_t key, Nodes& nodes) {
   if (leaf->has_few()) join_or_drop(path, leaf, nodes);
 }
 
-// An empty node goes; one with few entries takes in the one beside it, if that leaves room in it.
+// Drops an empty node. Joins one with few entries to the node beside it, where a quarter stays free:
+// the next inserts would split a fuller one again.
 void BlockTree::join_or_drop(const Path& path, Node* node, Nodes& nodes) {
   while (node != root_ && node->has_few()) {
     const auto& [parent, child] = path.above(node);

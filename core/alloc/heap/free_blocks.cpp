@@ -60,6 +60,8 @@ Block* FreeBlocks::previous_in_bin(const Bin& bin, const Block* block) const {
   return BlockArena::block_beside(block, bin.tree.last_before(*key_of(block)));
 }
 
+// A list has no pointer to its end: only releases and reports ask for it, and each insertion would have
+// to keep it up.
 Block* FreeBlocks::last_of(const Bin& bin) {
   if (!bin.tree.empty()) return BlockArena::block_beside(bin.first, bin.tree.last());
   Block* block = bin.first;
@@ -79,7 +81,7 @@ Block* FreeBlocks::last_before_bin(unsigned bin) const {
 
 // ---- Many bins
 
-// So many steps were taken through a bin.
+// A call went past so many blocks of a bin. Costly once, so that later walks are short.
 [[gnu::noinline]] void FreeBlocks::walked(Bin& bin, int steps) {
   if (has_one_bin()) {
     make_bins();
@@ -90,6 +92,7 @@ Block* FreeBlocks::last_before_bin(unsigned bin) const {
 
 void FreeBlocks::make_bins() {
   Block* block = only_bin_.first;
+  // Without memory one bin goes on to serve: the order is the same, only walks are longer.
   try {
     bins_ = static_cast<Bin*>(map_zero_pages(sizeof(ManyBins)));
   } catch (const std::bad_alloc&) {
@@ -104,7 +107,7 @@ BlockTree::Nodes& FreeBlocks::nodes() { return reinterpret_cast<ManyBins*>(bins_
 
 // ---- Trees. pre: there are many bins.
 
-// Empty: its numbers are too large.
+// Nothing: the segment's number or the place in it has too many bits (Note [Bins]).
 std::optional<uint64_t> FreeBlocks::key_of(const Block* block) const {
   const unsigned shift = shift_of(block->size);
   if (!ties_by_segment_number_) return make_key(block->size, shift, block->address / 512);
@@ -127,6 +130,7 @@ void FreeBlocks::insert_into_tree(Bin& bin, Block* block) {
   const Insertion done = key ? bin.tree.insert(*key, block, nodes()) : Insertion::kNoMemory;
   if (done == Insertion::kFirst) bin.first = block;
   if (done != Insertion::kNoMemory) return;
+  // A list needs no memory and no key, so a free never fails here.
   make_list(bin);
   insert_into_list(bin, block);
 }
@@ -137,7 +141,7 @@ void FreeBlocks::remove_from_tree(Bin& bin, Block* block) {
   bin.first = bin.tree.empty() ? nullptr : BlockArena::block_beside(block, bin.tree.first());
 }
 
-// Where this is not possible the list stays.
+// The list stays where memory or a key is missing, so the list's links are left as they are.
 void FreeBlocks::make_tree(Bin& bin) {
   for (Block* block = bin.first; block; block = block->right) {
     const auto key = key_of(block);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The free blocks of one pool and stream in their order: size, then tie-break.
 //
-// The order is behaviour, not taste: the first block that is large enough serves a request, and
-// every walk (garbage collection, release) follows it. Equal sizes: the lower address (2.11), or
-// the segment obtained first and then the lower address (R2).
+// The reference decides the order [core 6.1]: the first block that is large enough serves a request, and
+// every walk (garbage collection, release) follows it. Of equal sizes the lower address comes first
+// (2.11), or the segment obtained first and then the lower address (R2).
 //
 // Note [Bins]
 // Approach: 64 bins for each doubling of the size, a bit for each bin that holds something, in each
 // bin a sorted list through the blocks. A bin's number grows with size, so the first block of the
 // next non-empty bin is the best fit. A list that was walked far becomes a tree of keys
 // (block_tree.h) until the bin is empty.
-//   A set that never held many blocks has one bin for all sizes, so that the set of a stream that is
-// hardly used takes few bytes. The first walk of more than a few steps makes the others. Where there is
-// no memory for them, or for a tree, lists go on to serve.
+//   A set that never held many blocks has one bin for all sizes, so that a stream with few blocks takes
+// few bytes. The first walk of more than a few steps makes the other bins. Without memory for them, or
+// for a tree, the lists stay.
 //   A key has the order of a bin in 64 bits: from the top down what the size is above the smallest of
 // the bin, then the tie-break, without the low bits in which blocks of one size cannot differ, because
 // each is larger. Segment numbers and places in segments have 32 bits each; beyond that (2^32 segments
@@ -191,7 +191,7 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const {
       int steps = 0;
       for (; block && block->size < size; block = block->right) steps++;
       if (steps >= kShortWalk) [[unlikely]] {
-        walked(bin, steps);
+        walked(bin, steps);  // may make the other bins, so the bin's number is another one then
         return block ? block : first_from_bin(place_of(size) + 1);
       }
     }

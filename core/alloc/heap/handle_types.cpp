@@ -16,6 +16,7 @@ constexpr uint64_t kTrialBytes = 2 * MiB;
 HandleType HandleTypes::for_device(int device) {
   CACHALOT_ASSERT(1, device >= 0 && device < driver_.device_count());
   if (!shareable_) return HandleType::kNone;
+  // The lock stays during the trial, so that two threads do not both make it (R60).
   std::lock_guard guard(lock_);
   auto found = has_fabric_.find(device);
   if (found == has_fabric_.end()) found = has_fabric_.emplace(device, try_fabric(device)).first;
@@ -33,6 +34,7 @@ bool HandleTypes::is_part_of_fabric(int device) {
   return false;
 }
 
+// A driver may create a fabric handle that no process can open, so the trial also opens it (R60).
 bool HandleTypes::try_fabric(int device) {
   if (!is_part_of_fabric(device)) return false;
   uint64_t made = 0;

@@ -2,9 +2,9 @@
 // Keys in the order in which the reference's hash tables list them.
 //
 // Note [Hash order]
-// Rationale: the reference walks a hash table where several pools are given back together or opted
-// in for fallback, and where events of several streams are looked at, so its driver calls and
-// addresses follow the order of that table.
+// Rationale: the reference walks a hash table when it gives several pools back, when it looks for a
+// fallback pool, and when it looks at the events of several streams. So its driver calls and addresses
+// follow the order of that table.
 // Approach: the same kind of table, found by experiment with its binary: Fibonacci hashing over a
 // power of two, open addressing with Robin Hood displacement, at most half full, never shrinking.
 // Invariants: a slot's distance is how far its key lies from its home; of keys with one home and
@@ -82,7 +82,7 @@ class HashOrder {
     return nullptr;
   }
 
-  // Those behind that are not at home move up.
+  // Moves the keys behind that are not at home one slot up.
   void erase_at(size_t at) {
     for (; slots_[at + 1].distance > 0; at++) {
       slots_[at] = slots_[at + 1];
@@ -112,7 +112,7 @@ class HashOrder {
     return count == count_ && (bits_ == 0 || count * 2 <= size_t{1} << bits_);
   }
 
-  // Whoever is farther from home gets the slot, and the other one moves on.
+  // The key that is farther from home gets the slot; the other one moves on.
   void place(Key key, uint64_t hash) {
     if (bits_ == 0 || (count_ + 1) * 2 > size_t{1} << bits_) grow();
     Slot moving{0, hash, key};
@@ -127,7 +127,7 @@ class HashOrder {
       std::swap(*slot, moving);
       if (!first_taken) first_taken = slot;
     }
-    // Too far: the new key is the one that waits for the larger table.
+    // Too far: the table grows first. The new key waits for that, not the one that it displaced.
     if (first_taken) {
       std::swap(first_taken->hash, moving.hash);
       std::swap(first_taken->key, moving.key);

@@ -34,7 +34,7 @@ uint64_t PageTable::mapped_between(uint64_t first, uint64_t end) const {
   return count;
 }
 
-// Groups without a mapped page are not kept.
+// No group may lack a mapped page: a program can move through the whole range, and all would add up.
 bool PageTable::is_sound() const {
   return mapped_between(0, pages_) == mapped_pages_ &&
          std::all_of(groups_.begin(), groups_.end(),
@@ -58,8 +58,7 @@ void PageTable::drop_unused(uint64_t first, uint64_t end) {
 }
 
 DriverCode PageTable::create(HandleType type, uint64_t index) {
-  // Network cards shall reach the pages wherever the device supports it; the driver leaves it out
-  // elsewhere.
+  // Lets network cards reach the pages [exp 4.2]. A device without that support ignores the flag.
   constexpr bool kRdma = true;
   return driver_.create(device_, page_size_, types_.requested(type), kRdma, &handle(index));
 }
@@ -81,8 +80,8 @@ DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memo
   return create(HandleType::kPosixFd, index);
 }
 
-// False: out of memory. What was created before a page that fails is released; after an error other
-// than out of memory the reference leaks it (U8).
+// False: out of memory. Releases the pages created before one that fails; after an error other than
+// out of memory the reference leaks them (U8).
 bool PageTable::create_pages(uint64_t first, uint64_t end) {
   for (uint64_t i = first; i < end; i++) {
     bool counts_as_out_of_memory = false;
@@ -142,11 +141,14 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
   const uint64_t first = index_of(address);
   const uint64_t end = first + size / page_size_;
   CACHALOT_ASSERT(2, mapped_between(first, end) == 0);
+  // Decided once a segment: a shared segment has one type for all of its pages (R60, R61).
   if (types_.are_by_trial() && !type_) {
     type_ = types_.for_device(device_);
   }
   try {
-    for (uint64_t i = first; i < end; i++) handle(i) = 0;  // makes the groups
+    // Makes the groups, which needs memory of the host: after the driver's calls it could not be had
+    // without taking them back.
+    for (uint64_t i = first; i < end; i++) handle(i) = 0;
     if (!create_pages(first, end)) {
       drop_unused(first, end);
       return false;
@@ -164,6 +166,7 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
 
 void PageTable::unmap(Address address, uint64_t size, Stream stream) {
   CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  // A free does not wait for the block's own stream, so work on the pages may be under way [exp 6.3].
   const DriverCode code = driver_.stream_synchronize(device_, stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
   const uint64_t first = index_of(address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The pages of an expandable segment: which are backed by memory, and the driver calls that change
-// it. A segment reserves more addresses than its device has memory, so only pages that are backed take
-// a place here.
+// The pages of an expandable segment: which of them memory backs, and the driver calls that change
+// this. A segment reserves more addresses than its device has memory, so only pages with memory have an
+// entry here.
 #pragma once
 
 #include <array>

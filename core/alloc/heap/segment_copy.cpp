@@ -22,6 +22,7 @@ BlockCopy row_of(const Block& block) {
 
 void SegmentCopy::preserve(const Block* block) noexcept try {
   CACHALOT_ASSERT(1, block->segment() == segment);
+  // A block before that place is copied already, so its change is later than the moment.
   if (block->address >= copied_to) rows.push_back(row_of(*block));
 } catch (const std::bad_alloc&) {
   is_lost = true;

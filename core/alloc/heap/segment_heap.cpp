@@ -26,6 +26,7 @@ Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& 
   block->size = segment->size;
   block->set_home(segment, 0);
   block->prev = block->next = &segment->ends;
+  // Used, so that no merge goes beyond the segment.
   segment->ends.set_home(segment, Block::kUsed);
   segment->ends.prev = segment->ends.next = block;
   list.segments++;
@@ -35,7 +36,7 @@ Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& 
 void SegmentHeap::remove_segment(Block* only_block) {
   StreamFreeList& list = list_of(only_block);
   list.segments--;
-  const Address address = only_block->segment()->address;
+  const Address address = only_block->segment()->address;  // recycle() clears the block's home
   recycle(*list.supply, only_block);
   segments_.erase(address);
 }

@@ -27,7 +27,7 @@ class SegmentHeap : private SlowPath {
   using Segments = std::map<Address, std::unique_ptr<Segment>>;
   using Recycled = std::function<void(const Block*)>;
 
-  // recycled: is told of each object that stands for no block any more, while kStaleUses is set.
+  // recycled: hears of each object that no longer stands for a block, while kStaleUses is set.
   SegmentHeap(BlockArena& arena, const SlowPathFlags& flags, Recycled recycled)
       : arena_(arena), flags_(flags), recycled_(std::move(recycled)) {}
 
@@ -43,13 +43,13 @@ class SegmentHeap : private SlowPath {
   template <class Visit>
   void for_each_block(Visit visit) const;
 
-  // ---- Block objects. So that so many more blocks can come to be. Throws std::bad_alloc.
+  // ---- Block objects. Lets so many more blocks be made without a failure. Throws std::bad_alloc.
   void reserve(BlockSupply& supply, uint32_t count) { supply.reserve(count, arena_); }
 
   // ---- Steps on blocks
-  // The front becomes a new block; the block itself stays as the remainder [core 9.2].
+  // Makes the front a new block; the block itself stays as the remainder [core 9.2].
   static Block* split_front(BlockSupply& supply, Block* block, uint64_t size);
-  // A new block of the same state takes the last bytes of a block.
+  // Makes the last bytes of a block a new block in the same state.
   static Block* split_back(Block* block, uint64_t size);
   // [core 11] The block takes free neighbours in, and keeps its identity.
   void merge(Block* block, Neighbours free);
@@ -80,6 +80,8 @@ void SegmentHeap::for_each_block(Visit visit) const {
 }
 
 inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64_t size) {
+  // The old object stays the remainder, as in the reference, whose snapshots show the remainder with
+  // the size that was last requested of that object (P5).
   Block* front = supply.take();
   front->address = block->address;
   front->size = size;
@@ -98,6 +100,7 @@ inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64
   block->address = previous->address;
   block->prev = previous->prev;
   block->prev->next = block;
+  // The context of the call that obtained the segment goes along here, not in absorb_next() (P32).
   if (has(kContexts)) [[unlikely]]
     block->detail().segment_context = previous->detail().segment_context;
   block->size += previous->size;
