@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Growing and unmapping expandable segments (docs/behaviour/expandable-segments.md; rule numbers
-// "exp.").
+// Growing and unmapping expandable segments [exp 1 to 9].
 //
 // Note [Expandable segments]
 // Rationale: a plain segment has one size for life, so a program whose sizes change leaves holes
@@ -23,6 +22,7 @@ Block* DeviceAllocator::find_expandable_block(AllocParams& params) {
   const auto [first, end] = params.pool->unmapped.equal_range(params.stream);
   for (auto place = first; place != end; ++place) {
     Block* hole = *place;
+    // One step back is enough: no two neighbours are both free and mapped.
     Block* start = hole->prev->is_free() ? hole->prev : hole;
     uint64_t available = 0;
     for (Block* b = start; b->is_free(); b = b->next) {
@@ -70,6 +70,7 @@ Block* DeviceAllocator::new_expandable_segment(AllocParams& params) {
   StreamFreeList& list = list_for(pool, params.stream);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   auto segment = std::make_unique<Segment>();
+  // Up to here nothing of the device has changed, so a lack of memory of the host needs no undoing.
   reserve_one_more(expandable_segments_);
   const DriverCode code = driver_.reserve(device_, size, &segment->address);
   if (code != kSuccess) throw driver_error(driver_, code);
@@ -103,6 +104,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
   Block* block = find_expandable_block(params);
   if (!block) return nullptr;
   heap_.reserve(params.shard().supply, 4);
+  // A mapped block here is one that the search refused, or one before the hole [exp 2.3].
   if (!block->is(Block::kUnmapped)) shared_.addresses.make_room(block->address);
   if (block->is(Block::kUnmapped) &&
       !map_block(block, std::min(params.size, block->size), params.context)) {
@@ -117,6 +119,7 @@ Block* DeviceAllocator::try_allocate_expandable_block(AllocParams& params) {
     block = hole;
   }
   SegmentHeap::remove_free(block);
+  // Once a growth, but unmapping takes 1 away for each call [exp 4.7]: U4 comes from that.
   if (params.pool->owner) params.pool->owner->driver_allocations++;
   return block;
 }
@@ -132,6 +135,7 @@ bool DeviceAllocator::map_block(Block* block, uint64_t size, ContextId context) 
   stats_.reserve_pool_row(pool_id_of(pool));
   if (!segment.pages->map(begin, mapped, peers_)) return false;
   if (MemoryWatch* watch = watch_of(pool)) watch->came(begin, mapped, segment.pages->page_size());
+  // The node of the block serves its rest, so nothing can fail once the pages are mapped.
   BlockPool::Unmapped::node_type place = pool.unmapped.extract(block);
   if (mapped < block->size)
     pool.insert_unmapped(std::move(place), SegmentHeap::split_back(block, block->size - mapped));
@@ -152,6 +156,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
   if (begin == end) return;
   Shard& shard = shard_of(block);
+  // All memory of the host comes first: pages that are gone cannot be taken back.
   heap_.reserve(shard.supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = watch_of(pool)) watch->goes(begin, end - begin);
@@ -174,6 +179,7 @@ void DeviceAllocator::unmap_block(Block* block, ContextId context) {
   trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
         context ? context : block->detail().segment_context);
   if (block->is_split()) return;
+  // Nothing of the range is mapped, so it goes too [exp 6.5].
   driver_.unreserve(device_, segment.address, segment.pages->reserved_bytes());
   pool.unmapped.erase(block);
   std::erase(expandable_segments_, &segment);
@@ -186,6 +192,7 @@ void DeviceAllocator::give_peer_access(int peer) {
   const Hold hold(*this);
   const DriverCode code = driver_.enable_peer(peer, device_);
   if (code != kSuccess) throw runtime_error(driver_, code);
+  // A second time the reference calls the runtime, too, but sets no access [core 23.4].
   if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
   reserve_one_more(peers_);
   for (Segment* segment : expandable_segments_) segment->pages->give_access(peer);

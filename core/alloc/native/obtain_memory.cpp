@@ -9,7 +9,7 @@ namespace cachalot {
 
 namespace {
 
-// The pool of a request stays, also when nobody uses it any more and the cache is released.
+// Keeps the pool of a request: a release of the cache would destroy it once its use count is 0 (U21).
 class KeptPool {
  public:
   explicit KeptPool(PrivatePool* pool) : pool_(pool) {
@@ -36,8 +36,8 @@ Block* DeviceAllocator::obtain_block(AllocParams& params, Hold& hold) {
   throw_out_of_memory(params, hold);
 }
 
-// The rungs in their order; the first that gives a block ends it. Null: none does. Up to the
-// first answer of the driver the shard is enough.
+// The steps in their order; the first that gives a block ends the ladder. Null: none does. The shard is
+// enough up to the first answer of the driver: most misses end there, and leave other shards alone.
 Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   params.segment_size = segment_size_for(params.size);
   if (Block* block = run_free_memory_callbacks(params, hold)) return block;
@@ -45,10 +45,12 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   if (has(kAging)) garbage_collect_cached_blocks(params.context);
   if (Block* block = alloc_block(params, Obtain::kFirst, hold)) return block;
   if (Block* block = take_all_and_search(params, hold)) return block;
+  // A rejected first attempt ends the request, although the cache may have what it needs (R31, U16).
   const bool may_release = !params.rejected || rules_.mend_rejection;
   if (may_release) {
     Block* block = nullptr;
     if (try_mempool_fallback(params, &block)) return block;
+    // No search follows a release: what it frees serves later requests only [core 8.10].
     if (settings_.max_split_size != kUnlimited && release_available_cached_blocks(params)) {
       if (mend_search(params, &block)) return block;
       if ((block = alloc_block(params, Obtain::kFirst, hold))) return block;
@@ -63,7 +65,7 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
   return nullptr;
 }
 
-// What a tenant has freed may be in the cache, so the search comes first. Null: none is left to ask.
+// Searches before it asks the driver: a tenant frees into the cache. Null: no tenant is left to ask.
 Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
   TenantPressure pressure(*shared_.tenants, device_, params.tenant);
   while (true) {
@@ -82,7 +84,8 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
   return nullptr;
 }
 
-// Null: nothing was there, or nobody could have freed anything meanwhile.
+// Releases need the whole device. Taking it unlocks the shard for a moment, in which another thread may
+// have freed a block that fits. Null: it was taken already, or no block fits.
 Block* DeviceAllocator::take_all_and_search(AllocParams& params, Hold& hold) {
   if (hold.is_whole()) return nullptr;
   hold.take_all();
@@ -90,7 +93,7 @@ Block* DeviceAllocator::take_all_and_search(AllocParams& params, Hold& hold) {
   return get_free_block(params);
 }
 
-// U9: what has just been released for others may have made room in the cache.
+// U9: a release can merge free blocks, and waits for events, so a block may fit now.
 bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   if (!rules_.mend_search_after_release) return false;
   heap_.reserve(params.shard().supply, 1);
@@ -98,7 +101,7 @@ bool DeviceAllocator::mend_search(AllocParams& params, Block** block) {
   return *block != nullptr;
 }
 
-// U17: releasing the cache can not help a request that no segment can hold.
+// U17: releasing the cache cannot help a request that no segment can hold.
 bool DeviceAllocator::never_fits(const AllocParams& params) {
   if (!rules_.mend_reserve || !params.expandable) return false;
   uint64_t total = 0;
@@ -114,7 +117,7 @@ Block* DeviceAllocator::run_free_memory_callbacks(AllocParams& params, Hold& hol
     for (const auto& [id, callback] : observers->free_memory) {
       if (callback(device_, params.segment_size)) freed = true;
     }
-    observers.reset();  // maybe the last reference: what the caller destroys may call back
+    observers.reset();  // while unlocked: destructors of the last reference may call back
   }
   if (!freed) return nullptr;
   heap_.reserve(params.shard().supply, 1);
@@ -125,7 +128,8 @@ bool DeviceAllocator::is_over_limit(const AllocParams& params) const {
   return limit_ != kUnlimited && stats_.reserved() + params.segment_size > limit_;
 }
 
-// R31: refused by the option's fraction before the driver is asked.
+// R31: the option's fraction refuses before the driver is asked. It is the option as it is now, not the
+// limit that a call has set.
 bool DeviceAllocator::is_rejected(const AllocParams& params) const {
   if (!settings_.throw_on_cudamalloc_oom) return false;
   uint64_t available = 0;
@@ -137,10 +141,11 @@ bool DeviceAllocator::is_rejected(const AllocParams& params) const {
 
 // [core 8.9] Null: out of memory, refused by the limit, or rejected.
 Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& hold) {
+  // An error that earlier calls of the program left pending ends a miss, but not a hit (P35).
   if (const DriverCode pending = driver_.take_pending_error(device_); pending != kSuccess) {
     throw runtime_error(driver_, pending);
   }
-  if (attempt == Obtain::kRetry) stats_.count_retry();
+  if (attempt == Obtain::kRetry) stats_.count_retry();  // also if the limit then refuses (P9)
   if (is_over_limit(params)) return nullptr;
   if (is_rejected(params)) {
     stats_.count_rejection();
@@ -159,6 +164,7 @@ Block* DeviceAllocator::alloc_block(AllocParams& params, Obtain attempt, Hold& h
 // Nothing: out of memory.
 std::optional<Address> DeviceAllocator::ask_driver(AllocParams& params, Hold& hold) {
   PrivatePool* const owner = params.pool->owner;
+  // A capture of the current stream does not allow the call, which is no part of the graph.
   const RelaxedCaptureMode relaxed(driver_, device_, captures_.is_capturing(params.current_stream));
   std::optional<Unlocked> unlocked;
   std::optional<Away> away;
@@ -177,7 +183,7 @@ std::optional<Address> DeviceAllocator::ask_driver(AllocParams& params, Hold& ho
   Address address = 0;
   const DriverCode code = driver_.allocate(device_, params.segment_size, &address);
   if (code == kSuccess) return address;
-  driver_.take_pending_error(device_);
+  driver_.take_pending_error(device_);  // else the program would meet the failure in its next call
   if (code == kDriverOutOfMemory) return {};
   throw runtime_error(driver_, code);
 }
@@ -190,8 +196,8 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
   require_new_range(pool, address, params.segment_size, give_back);
   Block* block = nullptr;
   try {
-    heap_.reserve(params.shard().supply,
-                  2);  // others may have taken those that were there while the lock was away
+    // While the device was unlocked others may have taken the objects that were reserved.
+    heap_.reserve(params.shard().supply, 2);
     StreamFreeList& list = list_for(pool, params.stream);
     shared_.addresses.prepare(address, params.segment_size, pool.is_small);
     shared_.addresses.make_room(address);
@@ -206,7 +212,7 @@ Block* DeviceAllocator::add_plain_segment(const AllocParams& params, Address add
     give_back();
     throw;
   }
-  block->segment()->number = shared_.next_segment_number++;
+  block->segment()->number = shared_.next_segment_number++;  // a failed call uses none (R2)
   if (has(kContexts)) block->detail().segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
   stats_.segment_obtained(pool_id_of(pool), pool.is_small, params.segment_size,
@@ -242,9 +248,9 @@ bool DeviceAllocator::try_mempool_fallback(AllocParams& params, Block** block) {
   return false;
 }
 
-// What the end of a routing does (R20), and the use count that its begin raised. The frees that are
-// settled may merge with the found block, so it lies in its set meanwhile (the reference fails an
-// assertion then).
+// Undoes the begin of the routing: its end completes deferred frees (R20), and the use count falls
+// again. A completed free may merge with the found block, so the block lies in its free set meanwhile;
+// the reference fails an assertion there (U20).
 void DeviceAllocator::end_fallback(PoolId id, AllocParams& fallback, Block** found) {
   Block* const block = *found;
   const Address address = block ? block->address : 0;

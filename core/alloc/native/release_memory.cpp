@@ -11,7 +11,8 @@ namespace cachalot {
 
 // ---- Segments come and go
 
-// What lies over another segment is not given back: that segment would go with it.
+// Throws where a new range lies over a segment. The caller keeps such a range: giving it back would
+// take the segment's memory.
 void DeviceAllocator::require_apart(const BlockPool& pool, Address address, uint64_t size) const {
   const Segment* const other = heap_.segment_in(address, size);
   if (!other) return;
@@ -50,20 +51,20 @@ void DeviceAllocator::announce_release(const Block* block, ContextId context) {
   if (MemoryWatch* watch = watch_of(*segment.pool)) watch->goes(block->address, block->size);
 }
 
-// As soon as the driver has the memory, another device may be given the same addresses, and enters its
-// blocks there. So this device leaves the address table before.
+// The address table comes first: as soon as the driver has the memory, another device may get the same
+// addresses, and enter its blocks there.
 DriverCode DeviceAllocator::give_segment_to_driver(const Block* block) {
   const Segment& segment = *block->segment();
   const BlockPool& pool = *segment.pool;
   if (pool.is_small) shared_.addresses.release(block->address, block->size);
   const DriverCode code = give_to_driver(pool, block->address, block->size, segment.source_stream);
-  // What this needs was made when the memory came.
+  // Cannot fail: the table got what this needs when the segment came.
   if (code != kSuccess && pool.is_small)
     shared_.addresses.prepare(block->address, block->size, true);
   return code;
 }
 
-// What the driver can have of it: the whole segment, or some pages.
+// How much of a free block the driver can have: its whole segment, or the whole pages in it.
 uint64_t DeviceAllocator::releasable_bytes(const Block* free_block) {
   if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
   const auto [begin, end] =
@@ -88,11 +89,13 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   if (stats_.reserved() <= goal) return;
   const uint64_t target = stats_.reserved() - goal;
   const BlockPool& large = heap_.default_pool(false);
+  // The counts wrap, so only their difference tells an age [core 13.3].
   const auto age_of = [&](const Block* b) {
     return static_cast<int32_t>(large.search_count - b->detail().mark);
   };
   int64_t age_sum = 0;
   int64_t count = 0;
+  // Expandable blocks count in the average, although no pass releases them [core 13.4].
   for (auto& [stream, list] : large.lists) {
     for (const Block* b = list.free.first(); b; b = list.free.next(b)) {
       if (b->is_split()) continue;
@@ -104,6 +107,7 @@ void DeviceAllocator::garbage_collect_cached_blocks(ContextId context) {
   bool freed = true;
   while (reclaimed < target && freed && count > 0) {
     freed = false;
+    // Fixed for the pass, which does not stop where the target is reached [core 13.5].
     const double average = static_cast<double>(age_sum) / static_cast<double>(count);
     for (auto& [stream, list] : large.lists) {
       for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
@@ -138,6 +142,7 @@ bool DeviceAllocator::release_available_cached_blocks(const AllocParams& params)
     return true;
   }
   if (!list) return false;
+  // No block holds the key, so smaller ones go until their sum does. They are gone even if it does not.
   uint64_t released = 0;
   Block* before = block ? list->free.previous(block) : list->free.last();
   while (before && released < key && before->size >= settings_.max_split_size) {
@@ -159,6 +164,7 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
     pending_.synchronize_and_free_events(context, current_stream, found);
     return release_private_pool(pool, context);
   }
+  // Within a capture only private pools give memory back: waiting for events would break the capture.
   if (!captures_.is_capture_context(current_stream)) {
     stats_.count_sync_of_all_streams();
     pending_.synchronize_and_free_events(context, current_stream, nullptr);
@@ -168,6 +174,7 @@ void DeviceAllocator::release_cached_blocks(PoolId pool, std::optional<Stream> c
   for (const PoolId id : pools_.releasable()) release_private_pool(id, context);
 }
 
+// Small before large, unlike the default pools (P16).
 void DeviceAllocator::release_private_pool(PoolId id, ContextId context) {
   PrivatePool& pool = *pools_.find(id);
   release_blocks(pool.small, context);
@@ -176,6 +183,7 @@ void DeviceAllocator::release_private_pool(PoolId id, ContextId context) {
 }
 
 void DeviceAllocator::release_blocks(BlockPool& pool, ContextId context) {
+  // Unmapping makes new free blocks, so it comes after the walk through the lists [core 15.4].
   std::vector<Block*> to_unmap;
   for (auto& [stream, list] : pool.lists) {
     for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
@@ -219,8 +227,9 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
 
 DeviceAllocator::~DeviceAllocator() { give_everything_back(); }
 
-// Errors are passed over: there is nobody left to tell, and the driver may be going down itself.
+// Ignores errors: no caller is left to hear of them, and the driver may be shutting down itself.
 void DeviceAllocator::give_everything_back() {
+  // A deferred free has no event, so nothing less than the device tells that its block is unused.
   if (pending_.has_deferred()) driver_.device_synchronize(device_);
   pending_.destroy_events();
   watch_.reset();
