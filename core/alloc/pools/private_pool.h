@@ -14,9 +14,9 @@ struct PrivatePool {
   explicit PrivatePool(PoolId pool_id) : id(pool_id), small(true, this), large(false, this) {}
 
   PoolId id;
-  int use_count = 1;           // 0: its memory may be given back, and it can not be joined
+  int use_count = 1;           // 0: its memory may be given back, and it cannot be joined
   int driver_allocations = 0;  // as the reference counts them (U4)
-  int requests_under_way = 0;  // that let others at it, or release the cache; it stays meanwhile
+  int requests_under_way = 0;  // not 0: the pool stays, although others may end its last use
   BlockPool small;
   BlockPool large;
   std::shared_ptr<PoolSource> source;  // null: the driver

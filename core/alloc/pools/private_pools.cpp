@@ -22,7 +22,7 @@ void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source)
   if (!pool) {
     auto made = std::make_unique<PrivatePool>(id);
     made->source = std::move(source);
-    made->set_no_split(no_split_.contains(id));
+    made->set_no_split(no_split_.contains(id));  // the mark can be older than the pool [core 17.8]
     pools_.emplace(id, std::move(made));
     return;
   }
@@ -32,7 +32,7 @@ void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source)
   pool->use_count++;
 }
 
-// What can fail comes first.
+// What can fail comes first, so that a pool never exists with half of its options.
 void PrivatePools::create(PoolId id, PoolOptions options) {
   HashOrder<PoolId> use_on_oom;
   std::set<PoolId> no_split;
@@ -48,12 +48,13 @@ void PrivatePools::release(PoolId id) {
   remark_if_outlived(id);
   PrivatePool* pool = find(id);
   if (!pool) throw_invalid_state("there is no pool with this id");
-  if (pool->use_count == 1) releasable_.insert(id, id.hash());
+  if (pool->use_count == 1) releasable_.insert(id, id.hash());  // can fail, so before the count
   pool->use_count--;
   if (pool->use_count == 0 && rules_.forgets_no_split) {
     no_split_.erase(id);
     pool->set_no_split(false);
   }
+  // After the count, which stays below 0 in the reference too [core 17.5].
   if (pool->use_count < 0) {
     throw_invalid_state("the pool was released more often than it was used");
   }
@@ -71,15 +72,15 @@ void PrivatePools::set_no_split(PoolId id) {
   if (PrivatePool* pool = find(id)) pool->set_no_split(true);
 }
 
-// A pool whose use count fell below 0 keeps its memory.
+// Only pools of count 0: one that was released too often keeps its memory (docs/differences.md).
 std::vector<PoolId> PrivatePools::releasable() const {
   std::vector<PoolId> ids = releasable_.keys();
   std::erase_if(ids, [&](PoolId id) { return find(id)->use_count != 0; });
   return ids;
 }
 
-// The reference destroys a pool when its count of driver allocations is 0, which growths and
-// unmappings of expandable segments leave out of step (U4): here it goes when it owns nothing.
+// The reference destroys a pool when its count of driver allocations is 0. Growths and unmappings of
+// expandable segments move that count differently (U4), so here a pool goes when it owns nothing.
 void PrivatePools::destroy_if_empty(PoolId id) {
   const PrivatePool& pool = *find(id);
   const bool reference_destroys = pool.driver_allocations == 0;
@@ -96,7 +97,7 @@ void PrivatePools::destroy_if_empty(PoolId id) {
   releasable_.erase(id, id.hash());
 }
 
-// For a remark only, so that some may be forgotten: ids that the library gives ascend.
+// Only a line of the log needs these ids, so the oldest may go: ids that the library gives ascend.
 void PrivatePools::remember_outlived(PoolId id) {
   constexpr size_t kMost = 10000;
   outlived_.insert(id);
@@ -122,6 +123,7 @@ const PoolId* PrivatePools::route_of(Stream stream) const {
 
 void PrivatePools::begin_routing(PoolId id, PoolFilter filter) {
   reserve_one_more(routes_);  // before the count is raised
+  // The count stays raised after the error, too [core 17.3].
   create_or_join(id, nullptr);
   if (is_routed(id)) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
   routes_.push_back({id, std::move(filter)});

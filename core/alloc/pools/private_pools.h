@@ -21,7 +21,7 @@ class PrivatePools : private SlowPath {
   PrivatePools(const Rules& rules, const Log& log, SlowPathFlags& flags)
       : rules_(rules), log_(log), flags_(flags) {}
 
-  // ---- Pools. The device's lock is enough for those that only look.
+  // ---- Pools. The device's lock is enough for functions that change nothing.
   PrivatePool* find(PoolId id) const;  // null: there is none
   const std::map<PoolId, std::unique_ptr<PrivatePool>>& all() const { return pools_; }
   // Throws where the pool was released, or exists and a source is given [core 17.2].
@@ -35,7 +35,7 @@ class PrivatePools : private SlowPath {
   std::vector<PoolId> releasable() const;
   // Destroys a pool that has no memory and no request under way. pre: nobody uses it.
   void destroy_if_empty(PoolId id);
-  // U4: the reference still has a pool that is gone here, so from now on the two differ.
+  // Logs U4 for a pool that the reference still has: from now on the two differ.
   void remark_if_outlived(PoolId id);
 
   // ---- Routing [core 17.3]

@@ -15,7 +15,7 @@ class Captures : private SlowPath {
   Captures(Driver& driver, const Rules& rules, int device, SlowPathFlags& flags)
       : driver_(driver), rules_(rules), device_(device), flags_(flags) {}
 
-  // Under 2.11 marks change nothing: only the flag that R10 reads stays unset. pre: the whole device.
+  // Marks of a capture, which 2.11 does not know: there they change nothing. pre: the whole device.
   void begin();
   void end();
 
@@ -23,7 +23,7 @@ class Captures : private SlowPath {
   bool is_capturing(Stream stream) const;
   CaptureInfo info(Stream stream) const;
   // Whether a call counts as made during a capture. No stream: one that is not captured. Before R10 any
-  // routing counted as a capture, that of a user's pool too.
+  // routing counts as a capture, also that to a user's pool.
   bool is_capture_context(std::optional<Stream> current_stream) const;
   // Whether a call may count as made during a capture, without asking the driver. Any thread.
   bool may_be_under_way() const {

@@ -38,6 +38,7 @@ void PendingFrees::update_flags() {
 
 void PendingFrees::record_use(Block* block, Stream stream, std::optional<Stream> current_stream) {
   if (!block->is(Block::kRecorded)) {
+    // What can fail comes before the block changes.
     if (spare_uses_.empty()) spare_uses_.push_back(std::make_unique<StreamUses>());
     spare_uses_.back()->uses.reserve(1);
     block->detail().uses = spare_uses_.back().release();
@@ -50,6 +51,7 @@ void PendingFrees::record_use(Block* block, Stream stream, std::optional<Stream>
                           [&](const StreamUse& u) { return u.stream == stream; });
   const bool is_new = use == uses.end();
   if (is_new) {
+    // The reference forgets this use, because it remembers the stream from an earlier block (U2).
     const auto stale = stale_uses_.find(block);
     const bool remembered = stale != stale_uses_.end() && stale->second.contains(stream);
     use = uses.insert(use, {stream, false, remembered, "U2"});
@@ -57,6 +59,7 @@ void PendingFrees::record_use(Block* block, Stream stream, std::optional<Stream>
   if (captures_.is_capture_context(current_stream)) {
     if (!use->reference_forgets) use->defect = "U1";
     use->reference_forgets = true;
+    // A use from before the capture stays one to wait for, which the reference forgets (U1).
     use->is_captured = (is_new || use->is_captured) && captures_.is_capturing(stream);
   } else {
     use->is_captured = false;
@@ -67,7 +70,7 @@ void PendingFrees::forget_stale_uses(const Block* block) {
   if (stale_uses_.erase(block) != 0) update_flags();
 }
 
-// Doubles, since captures put off many.
+// Doubles the room, since a capture puts many frees off.
 void PendingFrees::reserve() { reserve_one_more(deferred_); }
 
 // pre: deferred_ has room.
@@ -76,8 +79,8 @@ void PendingFrees::put_off(Block* block) {
   update_flags();
 }
 
-// Whether the free of a recorded block has to wait for the end of a capture. If that can not be
-// found out it waits too. pre: as put_off.
+// Whether the free of a recorded block has to wait for the end of a capture. Where the driver does not
+// say so, the free waits too. pre: as put_off.
 bool PendingFrees::is_put_off(Block* block, Stream current_stream) try {
   return captures_.is_capture_context(current_stream);
 } catch (...) {
@@ -85,7 +88,8 @@ bool PendingFrees::is_put_off(Block* block, Stream current_stream) try {
   throw;
 }
 
-// A free that finds no memory for its bookkeeping has been put off, as after an error of the driver.
+// Without memory for its bookkeeping a free is put off, as after an error of the driver, so the call
+// need not fail.
 void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) try {
   if (is_put_off(block, current_stream)) {
     defer_free(block, tracks_nodes);
@@ -97,12 +101,13 @@ void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) 
 
 // ---- Events [core 12.3, 12.5, 12.6]
 
-// pre: a waiting block without recorded events; as put_off. If the driver refuses, the free is put
-// off, so that nothing is lost and nothing is reused too early.
+// Puts the free off where the driver refuses an event, so that nothing is lost and nothing is reused
+// too early. pre: a waiting block without recorded events; as put_off.
 void PendingFrees::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
   if (uses.size() > 1) order_as_reference(uses);
   while (!uses.empty()) {
+    // One by one: after a refusal the uses that are left are those without an event.
     record_event(block, uses.front());
     uses.erase(uses.begin());
   }
@@ -112,10 +117,11 @@ void PendingFrees::insert_events(Block* block) try {
   throw;
 }
 
-// look: whether the queue of the stream stays; one that does not is gone by then.
+// look: returns whether the stream's queue stays; otherwise it has erased the queue.
 template <class Look>
 void PendingFrees::look_at_queues(Look look) {
   if (!looks_in_stream_order_) return event_order_.retain(look);
+  // look may erase the queue, so the walk moves on first.
   for (auto queue = events_.begin(); queue != events_.end();) look((queue++)->first);
 }
 
@@ -142,7 +148,7 @@ void PendingFrees::record_event(Block* block, const StreamUse& use) {
   block->detail().uses->events++;
 }
 
-// The reference's, of a stream with its device (hash_order.h).
+// The hash that the reference computes of a stream and its device (hash_order.h).
 uint64_t PendingFrees::hash_of(Stream stream) const {
   constexpr uint64_t kDeviceType = 1;  // CUDA
   constexpr unsigned kStreamBits = 48;
@@ -156,6 +162,7 @@ void PendingFrees::forget_uses(Block* block) {
   std::unique_ptr<StreamUses> uses(std::exchange(block->detail().uses, nullptr));
   uses->uses.clear();
   uses->events = 0;
+  // Never beyond the room it has: this runs where nothing may fail.
   if (spare_uses_.size() < spare_uses_.capacity()) spare_uses_.push_back(std::move(uses));
 }
 
@@ -177,9 +184,11 @@ void PendingFrees::process_events(ContextId context) {
   look_at_queues([&](Stream stream) {
     auto& queue = events_[stream];
     while (!queue.empty()) {
+      // Events of a stream complete in their order, so the first that has not ends the look.
       const PendingEvent pending = queue.front();
       const DriverCode code = driver_.event_query(device_, pending.event);
       if (code == kNotReady) {
+        // The runtime keeps the answer as its last error, which the program must not meet [core 12.5].
         driver_.take_pending_error(device_);
         return true;
       }
@@ -194,7 +203,7 @@ void PendingFrees::process_events(ContextId context) {
   update_flags();
 }
 
-// pool: only its blocks are waited for; null: all.
+// pool: waits for its blocks only; null: for all.
 void PendingFrees::synchronize_and_free_events(ContextId context,
                                                std::optional<Stream> current_stream,
                                                const PrivatePool* pool) {
@@ -225,10 +234,10 @@ void PendingFrees::synchronize_and_free_events(ContextId context,
 
 // ---- Deferred frees [core 18.1 to 18.3]
 
-// With graph_capture_record_stream_reuse the present end nodes of all streams that use the block
-// tell later whether it can be reused within the capture.
+// With graph_capture_record_stream_reuse, notes the present end nodes of all streams that use the
+// block: once they lie before a later allocation in the graph, the block can serve it.
 void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
-  put_off(block);
+  put_off(block);  // first: what follows may throw, and the free must not be lost
   if (!tracks_nodes) return;
   std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);
@@ -250,8 +259,7 @@ void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
   deferred_.back().nodes = std::move(nodes);
 }
 
-// A use that a capture orders is forgotten; all others are waited for (U1, U2: the reference
-// forgets more).
+// Forgets the uses that a capture orders, and waits for all others. The reference forgets more (U1, U2).
 void PendingFrees::complete_deferred_free(Block* block, ContextId context) {
   auto& uses = block->detail().uses->uses;
   for (const StreamUse& use : uses) {
@@ -263,13 +271,14 @@ void PendingFrees::complete_deferred_free(Block* block, ContextId context) {
   for (StreamUse& use : uses) use.reference_forgets = false;
   stale_uses_.erase(block);
   if (!uses.empty()) return insert_events(block);
+  // Some of its events were recorded before the driver refused one: the last of them completes it.
   if (block->detail().uses->events != 0) return;
   complete(block, context);
 }
 
 // pool: only its blocks (R20).
 void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId> pool) {
-  // One at a time: what comes after one that the driver refuses stays where it is.
+  // One at a time: where the driver refuses one, the frees behind it stay deferred.
   for (size_t i = 0; i < deferred_.size();) {
     Block* block = deferred_[i].block;
     if (pool && id_of(*block->segment()->pool) != *pool) {
@@ -286,6 +295,7 @@ void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId>
 
 void PendingFrees::visit_nodes_before(const std::vector<uint64_t>& nodes,
                                       std::set<uint64_t>* visited) {
+  // `visited` is kept for the capture, so each node is asked about once.
   std::vector<uint64_t> open = nodes;
   while (!open.empty()) {
     const uint64_t node = open.back();

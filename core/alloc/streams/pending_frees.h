@@ -43,7 +43,8 @@ class FreeCompletion {
 // pre: the whole device, unless a function says otherwise.
 class PendingFrees : private SlowPath {
  public:
-  // looks_in_stream_order: at events by the handles of their streams, instead of as the reference does.
+  // looks_in_stream_order: looks at the events by the handles of their streams. A replay needs
+  // that: it chooses its streams so that late frees complete as they were recorded.
   PendingFrees(Driver& driver, int device, bool looks_in_stream_order, const Log& log,
                const Captures& captures, SlowPathFlags& flags, FreeCompletion& completion);
 
@@ -52,16 +53,16 @@ class PendingFrees : private SlowPath {
   // is used. current_stream: of the call, where it is known.
   void record_use(Block* block, Stream stream, std::optional<Stream> current_stream);
   void forget_uses(Block* block);
-  // The block's object is about to stand for another block.
+  // For an object that is about to stand for another block: keeps U2 from that block.
   void forget_stale_uses(const Block* block);
 
   // ---- Frees that wait
-  // So that the next free can be put off whatever happens. Throws std::bad_alloc.
+  // Makes room, so that the next free can be put off whatever happens. Throws std::bad_alloc.
   void reserve();
   // The free of a block that others use begins to wait. tracks_nodes: deferred frees are to be recovered
   // within their capture. pre: reserve(); the block is marked as waiting.
   void wait(Block* block, Stream current_stream, bool tracks_nodes);
-  // Completes what has no work left [core 12.5].
+  // Completes the frees whose work is done [core 12.5].
   void process_events(ContextId context);
   // Waits for the work of the blocks of a pool; null: of all [core 12.6].
   void synchronize_and_free_events(ContextId context, std::optional<Stream> current_stream,
@@ -115,7 +116,7 @@ class PendingFrees : private SlowPath {
   std::vector<DeferredFree> deferred_;
   std::map<uint64_t, CaptureState> capture_states_;  // by the capture's id
   std::vector<std::unique_ptr<StreamUses>> spare_uses_;
-  // What the reference wrongly remembers (U2).
+  // The streams that the reference wrongly remembers for a block (U2).
   std::unordered_map<const Block*, std::set<Stream>> stale_uses_;
 };
 

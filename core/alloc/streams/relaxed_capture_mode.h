@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the allocator does by itself is no part of a graph that somebody captures.
+// Keeps the allocator's own driver calls out of graphs that programs capture.
 #pragma once
 
 #include "device/device.h"
 
 namespace cachalot {
 
-// Driver allocations and waits are forbidden in a captured thread, and while others capture in
-// global mode, unless the thread says that they are not part of the graph.
+// The driver forbids allocations and waits to a thread that captures, and to all threads during a
+// capture in global mode. The relaxed mode of a thread lifts that.
 class RelaxedCaptureMode {
  public:
   RelaxedCaptureMode(Driver& driver, int device, bool needed)

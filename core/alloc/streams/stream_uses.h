@@ -16,10 +16,9 @@ namespace cachalot {
 // One stream that uses a block.
 struct StreamUse {
   Stream stream;
-  // Recorded by a stream that was being captured: the graph orders it, nothing has to be waited
-  // for.
+  // The stream was captured when the use was recorded: the graph orders it, so no free waits for it.
   bool is_captured;
-  // What the reference takes for captured: U1 and U2 lie where the two differ.
+  // Whether the reference takes it for captured. Where the two differ lie U1 and U2.
   bool reference_forgets;
   const char* defect;  // "U1" or "U2", for the remark
 };
