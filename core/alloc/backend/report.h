@@ -3,7 +3,7 @@
 // text and its JSON.
 //
 // Every byte that is reserved is either held (a live block, in one row of the holders) or cached
-// (free or waiting, in one row by the reason why the request can not have it). Nothing is changed,
+// (free or waiting, in one row by the reason why the request cannot have it). Nothing is changed,
 // and the driver is asked for its free memory only: frees whose events are done by now still count
 // as waiting.
 #pragma once
@@ -57,7 +57,7 @@ struct HolderRow {
   uint64_t requested = 0;
 };
 
-// Free or waiting blocks that the request can not have for one reason. Bytes.
+// Free or waiting blocks that the request cannot have for one reason. Bytes.
 struct CachedRow {
   Reason reason = Reason::kUsable;
   uint64_t blocks = 0;

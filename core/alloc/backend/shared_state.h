@@ -33,7 +33,7 @@ class SharedState {
   WarningSink option_warnings() {
     return [this](const std::string& text) { warn_of_options(text); };
   }
-  // The options in force together do what nobody wants (U22): said once. pre: settings_lock.
+  // Warns once where the options in force harm each other (U22). pre: settings_lock.
   void advise_of(const Settings& changed);
 
   // What the address table names for an address; its device checks the guess. Null: no block was

@@ -28,7 +28,7 @@ namespace cachalot {
 // Its functions expect the device's lock to be held.
 class MemoryWatch {
  public:
-  // Throws Error(kNotSupported) for what the driver or this build can not do.
+  // Throws Error(kNotSupported) for what the driver or this build cannot do.
   MemoryWatch(Driver& driver, const DebugOptions& options, int device, const Labels& labels,
               const Log& log);
 

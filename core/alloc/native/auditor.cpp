@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The auditor: walks all that a device has and compares it with its indexes and counters. What it
-// finds is a defect of the library, told in one line.
+// The auditor: walks through all blocks of a device, and compares them with the indexes and counters.
+// Each finding is a defect of the library, told in one line.
 #include "alloc/native/hold.h"
 #include "base/text.h"
 
 namespace cachalot {
 namespace {
 
-// What the counters have to say, recomputed from the blocks [stats 3.4].
+// The values that the counters should have, computed from the blocks [stats 3.4].
 struct Sums {
   int64_t allocation[2] = {}, allocated_bytes[2] = {}, active[2] = {}, active_bytes[2] = {},
           requested[2] = {};
@@ -27,6 +27,7 @@ std::string compare(const char* name, const StatArray& stat, const int64_t expec
                 static_cast<long long>(expected[1]));
 }
 
+// No peak can be computed from the blocks; it can only be too small.
 std::string check_stat(const char* name, const Stat& stat) {
   if (stat.peak >= stat.current) return "";
   return format("the peak of %s is below its current value", name);
@@ -69,6 +70,7 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
       return at + " can not be found";
     if (b->is(Block::kExpandable) != segment.is_expandable())
       return at + " is not of its segment's kind";
+    // Two free neighbours can lie side by side only if one is mapped and the other is not.
     const bool same_state = b->is(Block::kUnmapped) == before->is(Block::kUnmapped);
     if (before != &segment.ends && b->is_free() && before->is_free() && same_state)
       return at + " was not merged";
@@ -90,12 +92,12 @@ std::string DeviceAllocator::check_free_sets() {
   };
   std::map<const StreamFreeList*, Expected> expected;
   for (const auto& [address, segment] : heap_.segments()) {
-    Expected& of_shelf = expected[segment->list];
-    of_shelf.segments++;
+    Expected& of_list = expected[segment->list];
+    of_list.segments++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is_free() || b->is(Block::kUnmapped)) continue;
-      of_shelf.count++;
-      of_shelf.bytes += b->size;
+      of_list.count++;
+      of_list.bytes += b->size;
     }
   }
   std::string found;
@@ -104,11 +106,11 @@ std::string DeviceAllocator::check_free_sets() {
     uint64_t bytes = 0;
     const std::string name =
         format("the free set of stream %llu", static_cast<unsigned long long>(list.stream));
-    const Expected& of_shelf = expected[&list];
+    const Expected& of_list = expected[&list];
     if (!list.free.is_consistent(&count, &bytes)) found = name + " is out of order";
-    if (count != of_shelf.count || bytes != of_shelf.bytes)
+    if (count != of_list.count || bytes != of_list.bytes)
       found = name + " does not hold the free blocks";
-    if (list.segments != of_shelf.segments) found = name + " counts other segments";
+    if (list.segments != of_list.segments) found = name + " counts other segments";
     if (list.entry->stream != list.stream) found = name + " is at another stream's entry";
   });
   return found;

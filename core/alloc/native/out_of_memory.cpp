@@ -8,6 +8,7 @@
 
 namespace cachalot {
 
+// R80, R81. Compares A, so it can blame the reserve for a request that failed for another reason.
 std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
   const std::string name = shared_.reserve_class(params.stream);
   const ReserveDecision decision = decide_reserve(settings_, name, total);
@@ -33,6 +34,7 @@ std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t 
          format_size(params.segment_size) + ".";
 }
 
+// [core 16.2] Programs search this text, so it is the reference's, double spaces included.
 std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
                                                 const OutOfMemory& numbers) {
   std::string text = "CUDA out of memory. Tried to allocate " + format_size(params.segment_size) +
@@ -46,6 +48,7 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
     text += " has " + format_size(process.used) + " memory in use. ";
   }
   if (limit_ != kUnlimited) text += format_size(limit_) + " allowed; ";
+  // The reference counts what private pools cache as allocated (P34).
   const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
   text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
   if (numbers.private_pools_free > 0) {
@@ -105,15 +108,18 @@ void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Hold& hold)
 
 void DeviceAllocator::throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
                                           std::string text, Hold& hold) {
+  // The entry has the free bytes in the place of an address [core 22.1].
   trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
         params.context);
   stats_.count_out_of_memory();
+  // Observers run without a lock, so that they can call the allocator. The copy keeps them alive.
   const auto observers = observers_;
   hold.let_go();
   for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
   throw Error(numbers, std::move(text));
 }
 
+// R31: no entry, and num_ooms does not move, since the driver was not asked.
 void DeviceAllocator::throw_rejected(const AllocParams& params, Hold& hold) {
   const OutOfMemory numbers = out_of_memory_numbers(params);
   const Rejection rejection{device_, params.segment_size, params.obtained_when_rejected,

@@ -13,7 +13,7 @@
 
 namespace cachalot {
 
-// Walks all segments once. The device's lock is held.
+// Walks through all segments once. pre: the whole device.
 class DeviceAllocator::ReportTaker {
  public:
   explicit ReportTaker(DeviceAllocator& device);
@@ -72,6 +72,7 @@ Report DeviceAllocator::ReportTaker::take(const Request& request) {
 void DeviceAllocator::ReportTaker::set_request(const Request& request) {
   params_ = device_.make_params(device_.streams_.find(request.stream), request, kNoContext);
   params_->segment_size = device_.segment_size_for(params_->size);
+  // The limit refuses first, as in a request (R31).
   params_->rejected = !device_.is_over_limit(*params_) && device_.is_rejected(*params_);
   report_.requested = params_->requested;
   report_.size = params_->size;
@@ -158,13 +159,14 @@ bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePo
   return device_.pools_.is_used_on_oom(pool->id);
 }
 
-// As Trim finds it.
+// The same bytes as Trim would find, apart from how long they have been idle.
 uint64_t DeviceAllocator::ReportTaker::bytes_to_trim(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
   const bool is_kept = pool.owner && pool.owner->use_count != 0;
   return may_release_ && !is_kept && block->is_free() ? releasable_bytes(block) : 0;
 }
 
+// Follows the ladder of a miss without taking any of its steps.
 Outcome DeviceAllocator::ReportTaker::outcome(const OomHints& oom_hints) const {
   const Block* found = device_.best_fit(*params_);
   if (found && !device_.is_oversize_mismatch(*params_, found)) return Outcome::kFromCache;

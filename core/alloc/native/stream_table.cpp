@@ -24,13 +24,14 @@ StreamEntry* StreamTable::find_vacant() {
     StreamEntry* const entry = vacant_.back();
     vacant_.pop_back();
     entry->is_listed = false;
-    if (!entry->is_vacant()) continue;
+    if (!entry->is_vacant()) continue;  // it was listed, and has got a list since
     CACHALOT_ASSERT(1, !entry->default_lists[false] && !entry->default_lists[true]);
     return entry;
   }
   return nullptr;
 }
 
+// Has no right to fail, since it is part of giving memory back: add() made the room.
 void StreamTable::note_vacancy(StreamEntry* entry) noexcept {
   if (!entry->is_vacant() || std::exchange(entry->is_listed, true)) return;
   CACHALOT_ASSERT(1, vacant_.size() < vacant_.capacity());
@@ -57,7 +58,7 @@ void StreamTable::give(StreamEntry* vacant, Stream stream) {
   enter(*present_, vacant);
 }
 
-// A quarter of the slots of a new table is used at most, so that the next one is not made soon.
+// A new table has at most a quarter of its slots in use, so that the next one is not needed soon.
 void StreamTable::reserve_slot() {
   if (2 * (entered_ + 1) <= present_->size()) return;
   uint64_t size = present_->size();
@@ -65,6 +66,7 @@ void StreamTable::reserve_slot() {
   if (other_ && other_->size() == size) {
     other_->clear();
   } else {
+    // A reader may still be at a smaller table, so none is given back before the end.
     smaller_.reserve(smaller_.size() + 1);
     auto made = std::make_unique<Slots>(size);
     if (other_) smaller_.push_back(std::move(other_));
@@ -72,6 +74,7 @@ void StreamTable::reserve_slot() {
   }
   entered_ = 0;
   for (StreamEntry* entry : entries_) enter(*other_, entry);
+  // Only a complete table is published: a reader takes what it does not find for absent.
   slots_.store(other_.get(), std::memory_order_release);
   std::swap(present_, other_);
   CACHALOT_ASSERT(2, knows_all_entries());

@@ -10,8 +10,8 @@
 
 namespace cachalot {
 
-// One trim of a device, in steps: candidates are collected, and then for each one it is checked
-// again, taken out of the free set, given to the driver, and forgotten.
+// One trim of a device. It collects candidates, then checks one after the other again, takes it out of
+// the free set, gives it to the driver, and forgets it.
 class DeviceAllocator::Trim {
  public:
   // pre: the device's lock. Of the shards one at a time is held, and none while the driver frees.
@@ -71,7 +71,8 @@ std::vector<BlockPool*> DeviceAllocator::Trim::pools() {
   return found;
 }
 
-// Longest idle first. Smaller blocks than the smallest segment or page are passed over.
+// Longest idle first. Skips blocks below the smallest segment or page: the driver could have nothing of
+// them.
 std::vector<DeviceAllocator::Trim::Candidate> DeviceAllocator::Trim::collect(
     const std::vector<BlockPool*>& pools) {
   std::vector<Candidate> found;
@@ -119,7 +120,7 @@ bool DeviceAllocator::Trim::is_still_idle(const Candidate& candidate) const {
          block->detail().idle_since == candidate.idle_since && releasable_bytes(block) != 0;
 }
 
-// The shard stays: shards go with their device.
+// The block may be gone by now, but not its shard: shards live as long as their device.
 void DeviceAllocator::Trim::release(const Candidate& candidate) {
   auto guard = device_.lock_at(*candidate.shard);
   if (!is_still_idle(candidate)) return;
@@ -130,13 +131,13 @@ void DeviceAllocator::Trim::release(const Candidate& candidate) {
   }
 }
 
-// Its shard waits for the driver, but nobody else does.
+// Only calls on this shard wait for the driver meanwhile.
 void DeviceAllocator::Trim::release_pages(Block* block) {
   const Away away(device_, &shard_of(block));
   device_.unmap_block(block, context_);
 }
 
-// As one that waits it is neither found nor merged.
+// No search finds a waiting block, and no neighbour merges with it.
 void DeviceAllocator::Trim::take_out(Block* block) {
   SegmentHeap::remove_free(block);
   block->set(Block::kWaiting);
@@ -151,7 +152,7 @@ void DeviceAllocator::Trim::put_back(Block* block) {
 void DeviceAllocator::Trim::release_segment(Block* block, std::unique_lock<Lock>& guard) {
   device_.announce_release(block, context_);
   take_out(block);
-  guard.unlock();
+  guard.unlock();  // the driver may wait for the whole device; hits go on meanwhile
   const DriverCode code = device_.give_segment_to_driver(block);
   guard.lock();
   if (code != kSuccess) {
@@ -161,7 +162,7 @@ void DeviceAllocator::Trim::release_segment(Block* block, std::unique_lock<Lock>
   device_.forget_segment(block);
 }
 
-// As emptying the cache does.
+// The end of a trim, the same as when the cache is emptied.
 void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& pools) {
   for (BlockPool* pool : pools) device_.drop_empty_lists(*pool);
   for (const PoolId id : device_.pools_.releasable()) {
@@ -172,7 +173,7 @@ void DeviceAllocator::Trim::drop_what_is_empty(const std::vector<BlockPool*>& po
 
 // ---- Calls
 
-// While a capture may be under way nothing is done: what the driver is asked could spoil it.
+// Does nothing while a capture may be under way: calls of the driver could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   const ContextId context = recorder_.capture_context(ContextLevel::kAll);
   if (has(kPendingFrees)) {

@@ -16,7 +16,7 @@ Address UncachedBlocks::allocate(const Request& request) {
   Address address = 0;
   const DriverCode code = driver_.allocate(request.device, request.size, &address);
   if (code != kSuccess) {
-    driver_.take_pending_error(request.device);
+    driver_.take_pending_error(request.device);  // else the program's next call would meet it
     throw runtime_error(driver_, code);
   }
   if (request.size == 0 && address == 0) return 0;  // as cudaMalloc answers it
@@ -24,7 +24,8 @@ Address UncachedBlocks::allocate(const Request& request) {
   return address;
 }
 
-// What another live block has is not given back: that block would go with it.
+// Keeps a range that begins where another live block does: giving it back would take that block's
+// memory.
 void UncachedBlocks::keep(Address address, const Request& request) {
   const auto refuse = [&](const char* flaw) {
     throw_invalid_state("the driver gave " + range_text(address, request.size) + ": " + flaw);
@@ -84,7 +85,7 @@ void UncachedBlocks::free_all() {
     blocks.swap(blocks_);
     set_count();
   }
-  // A device that is lost has no work to wait for, so its errors are passed over.
+  // Ignores errors: a device that is lost has no work to wait for.
   std::set<int> devices;
   for (const auto& [address, request] : blocks) devices.insert(request.device);
   for (const int device : devices) driver_.device_synchronize(device);

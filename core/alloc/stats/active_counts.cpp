@@ -14,6 +14,7 @@ void ActiveCounts::for_each(Function function) {
   }
 }
 
+// Only `allocated` is set: no block waits yet, and peaks of former waits stay until they are reset.
 void ActiveCounts::begin(const Counters::Rows& allocated) {
   for (size_t name = 0; name < Counters::kRowCount; name++) {
     rows_[name][kBlocks].allocated = allocated[name].current(Counters::kCount);
@@ -45,6 +46,7 @@ void ActiveCounts::reset_accumulated() {
 
 void ActiveCounts::Row::write(const Stat& allocated_blocks, Stat* active) const {
   active->current = allocated_blocks.current + waiting;
+  // While no block waited, `peak` was not kept up, but the peak of allocated blocks was.
   active->peak = std::max(allocated_blocks.peak, peak);
   active->allocated = allocated_blocks.allocated;
   active->freed = add_to_sum(allocated_blocks.freed, waiting_at_reset - waiting);

@@ -9,6 +9,7 @@
 
 namespace cachalot {
 
+// pre: no other account has headroom. Then the limit is the peak itself.
 void Counters::raise_limits(Row& kind) {
   for (Row* row : {&kind, &rows_[kAll]}) {
     for (size_t counter = 0; counter < kCounters; counter++) {
@@ -18,7 +19,8 @@ void Counters::raise_limits(Row& kind) {
   }
 }
 
-// The heads were lowered one after the other up to the first that is below 0, and none was before.
+// A hit lowers the heads one by one and stops at the first that falls below 0. This call takes these
+// steps back, or, if no other account has headroom, does the rest and raises the limits.
 [[gnu::noinline]] bool Counters::raise_or_give_back(Row& kind, int64_t bytes, int64_t requested) {
   struct Step {
     int64_t& head;
@@ -51,6 +53,7 @@ void Counters::raise_limits(Row& kind) {
 
 bool Counters::move(Row& kind, const Move& move, bool may_raise) {
   Row& all = rows_[kAll];
+  // The sign of an OR is set if any of the signs is: one branch for all counters.
   int64_t signs = 0;
   for (size_t counter = 0; counter < kCounters; counter++) {
     signs |=

@@ -26,6 +26,7 @@ void DeviceStats::count_reserved(PoolId pool, bool is_small, int64_t bytes) {
   move(stats_.reserved_bytes, is_small, bytes);
   if (!counts_pools_ || pool.is_default()) return;
   auto row = pool_rows_.find(pool);
+  // The row made before the driver was asked: nothing may fail behind the driver's answer.
   if (row == pool_rows_.end()) row = pool_rows_.insert(std::move(next_row_)).position;
   move(row->second, is_small, bytes);
 }
@@ -43,6 +44,7 @@ void DeviceStats::segment_released(PoolId pool, bool is_small, uint64_t bytes, b
   if (is_oversize) stats_.oversize_segments.decrease(1);
 }
 
+// Pages are no segment: `segment` and `oversize_segments` stay [exp 4.6].
 void DeviceStats::pages_mapped(PoolId pool, bool is_small, uint64_t bytes) {
   count_reserved(pool, is_small, static_cast<int64_t>(bytes));
   stats_.num_device_alloc++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the driver tells of a device's memory, whoever has it, beside what the allocator has.
+// The memory of a device as the driver tells it, for all processes, and what the allocator has of it.
 #pragma once
 
 #include <cstdint>

@@ -40,6 +40,7 @@ bool SharedAccount::covers(Counters::RowName kind, const Counters::Move& move) {
 bool SharedAccount::lend(Counters& own, Counters::RowName kind, const Counters::Move& move,
                          const Counters::Amounts& loan) {
   order_.assert_held();
+  // Looks at all counters first, so that a refusal changes nothing.
   for (const size_t name : {size_t{kind}, size_t{Counters::kAll}}) {
     const Counters::Row& row = own.row(name);
     for (size_t counter = 0; counter < Counters::kCounters; counter++) {
@@ -54,6 +55,7 @@ bool SharedAccount::lend(Counters& own, Counters::RowName kind, const Counters::
     for (size_t counter = 0; counter < Counters::kCounters; counter++) {
       const int64_t by = moves ? move.by[counter] : 0;
       const int64_t missing = by + loan[name][counter] - row.headroom(counter);
+      // Limits move from one account to the other, so their sum, the peak, stays.
       const int64_t taken = std::clamp<int64_t>(missing, 0, spare.headroom(counter));
       spare.raise_limit(counter, -taken);
       row.raise_limit(counter, taken);
@@ -72,12 +74,14 @@ void SharedAccount::move_for(Counters& own, Counters::RowName kind, const Counte
       const int64_t by = move.by[counter];
       spare.raise_limit(counter, -std::min(by, spare.headroom(counter)));
       row.limit[counter] += by;
+      // The row of all has no sums of frees of its own: they are those of the two kinds.
       if (name != Counters::kAll)
         row.freed[counter] = wrapping_add(row.freed[counter], -std::min<int64_t>(by, 0));
     }
   }
 }
 
+// The sums of the limits fall to what is counted: that is how a peak is reset.
 void SharedAccount::drop_headroom() {
   Counters::Amounts dropped{};
   counters_.move_headroom_to(&dropped);

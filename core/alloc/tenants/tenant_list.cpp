@@ -40,6 +40,7 @@ void TenantList::add(std::shared_ptr<Tenant> tenant) {
 std::shared_ptr<Tenant> TenantList::remove(uint64_t id) {
   CACHALOT_ASSERT(1, find(id));
   std::shared_ptr<Tenant> removed = std::move(entries_[place_of(id)].tenant);
+  // Entries behind it would move at each removal, so gone ones stay until they are half of all.
   gone_++;
   if (gone_ * 2 >= entries_.size()) drop_gone();
   return removed;
