@@ -43,6 +43,7 @@ class Allocator::Audit {
   [[gnu::noinline]] void look() {
     const std::string found = allocator_.check();
     if (found.empty()) return;
+    // Ends the program where it stands: with a defect its state is worth a core file, not an error.
     std::fprintf(stderr, "cachalot: the auditor found a defect: %s\n", found.c_str());
     std::abort();
   }
@@ -56,6 +57,7 @@ Allocator::Allocator(const AllocatorOptions& options)
       rules_(options.rules),
       contexts_(options.context_source),
       shared_(std::make_unique<SharedState>(options)) {
+  // The reference chooses the backend before it checks any option [opt 4.9].
   Configuration::Unread unread;
   if (chooses_async_backend(options.config)) {
     backend_ = std::make_unique<AsyncBackend>(*shared_);
@@ -74,7 +76,7 @@ DeviceBackend& Allocator::device(int index) const { return backend_->device(inde
 
 // ---- Blocks
 
-// Without a call where the handle means the same on each thread.
+// Only one handle means another stream on each thread, so the driver is asked for that one alone.
 inline Stream Allocator::resolved(Stream stream) const {
   if (stream != kPerThreadStream) [[likely]]
     return stream;
@@ -98,6 +100,7 @@ Address Allocator::allocate(const Request& asked) {
   const Audit audit(*this);
   if (request.at != 0 && !rules_.allocates_at_addresses)
     throw_not_supported("allocation at an address needs release 2.13 or newer");
+  // Before any lock: such a request moves no counter and leaves no entry [core 3.2].
   if (request.size >= kTooLarge && request.at == 0) {
     OutOfMemory numbers;
     numbers.device = request.device;
@@ -214,7 +217,7 @@ DeviceUse Allocator::device_use(int index) {
   try {
     use.totals = asked.totals();
   } catch (const Error&) {
-    // It does not tell.
+    // A driver that does not tell its memory may still tell its processes.
   }
   use.processes = bytes_by_process(*driver_, index);
   return use;
@@ -328,7 +331,7 @@ Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, 
 
 // ---- Devices and expandable segments
 
-// The peer's memory is what the access is to.
+// Asks the peer's device, since the access is to the peer's memory.
 void Allocator::enable_peer_access(int index, int peer) {
   require_device(index, device_count());
   device(peer).give_peer_access(index);

@@ -51,6 +51,7 @@ Address AsyncBackend::allocate(const Request& request) {
   std::lock_guard guard(lock_);
   AsyncDevice& device = at(request.device);
   device.prepare();
+  // The reference's order: a failure of one step keeps the later ones from being taken [async 2.2].
   if (!capture_.is_under_way()) issue_deferred_frees();
   raise_pending_error(request.device);
   device.require_within_limit(request);
@@ -67,14 +68,15 @@ Address AsyncBackend::allocate(const Request& request) {
   return address;
 }
 
-// Doubles, so that rows are rarely moved: reserve() alone makes just enough room.
+// Doubles the room, so that rows seldom move: reserve() alone makes just enough.
 void AsyncBackend::reserve_row() {
   const auto room =
       static_cast<size_t>(static_cast<double>(blocks_.bucket_count()) * blocks_.max_load_factor());
   if (blocks_.size() + 1 > room) blocks_.reserve(2 * (blocks_.size() + 1));
 }
 
-// Memory of a graph that is gone, and that nobody gave back here. The row stands for it from now on.
+// The driver has taken the memory back with a graph that is gone, without a free here. The old row
+// stands for the new block from now on.
 void AsyncBackend::throw_handed_out_twice(Address address, const Block& block) {
   throw_invalid_state("the driver handed out " + hex_address(address) +
                       format(" again, while its block of %llu bytes is live",
@@ -92,6 +94,7 @@ AsyncBackend::Blocks::iterator AsyncBackend::find_live(Address address) {
 
 void AsyncBackend::free(Address address, std::optional<Stream>) {
   std::lock_guard guard(lock_);
+  // A pending error comes before the look at the address, so an unknown one raises it too [async 3.1].
   const auto known = blocks_.find(address);
   raise_pending_error(known == blocks_.end() ? 0 : known->second.device);
   const auto found = find_live(address);
@@ -120,7 +123,7 @@ void AsyncBackend::defer_free(Address address, Block& block) {
   block.is_deferred = true;
 }
 
-// One that fails stays first in the line.
+// A free that fails stays the first, and the next request tries it again.
 void AsyncBackend::issue_deferred_frees() {
   CACHALOT_ASSERT(1, !capture_.is_under_way());
   for (; !deferred_.empty(); deferred_.pop_front()) {
@@ -135,6 +138,7 @@ void AsyncBackend::issue_free(Blocks::iterator found) {
   const Block& block = found->second;
   AsyncDevice& device = at(block.device);
   const Stream stream = device.stream_after(block.stream, block.uses.keys());
+  // Noting can fail, so it comes first: a free that is not noted leaves the graph a loose branch.
   const bool is_noted = capture_.note_free(block.device, stream);
   const DriverCode code = driver_.pool_free(block.device, found->first, stream);
   if (code != kSuccess && is_noted) capture_.forget_free(block.device, stream);
@@ -151,7 +155,7 @@ void AsyncBackend::free_quietly() {
   deferred_.clear();
 }
 
-// A device that is lost has no work to wait for, so its errors are passed over.
+// Ignores errors of the driver: a device that is lost has no work to wait for.
 void AsyncBackend::free_all() {
   std::lock_guard guard(lock_);
   std::unordered_set<int> waited_for;
@@ -188,7 +192,7 @@ std::pair<Address, uint64_t> AsyncBackend::base_allocation(Address address) {
   return {address, block(address).size};
 }
 
-// Whatever the address: the reference warns before it looks at it.
+// Warns whatever the address is: so does the reference.
 void AsyncBackend::annotate(Address, const std::string&) {
   shared_.log.warn_once(
       "cudaMallocAsync annotation",

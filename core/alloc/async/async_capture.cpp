@@ -22,6 +22,7 @@ void AsyncCapture::end(std::optional<Stream> current_stream) {
         "CudaMallocAsync::notifyCaptureAboutToEnd called, but CudaMallocAsync::capture_underway is "
         "false.");
   }
+  // A copy, since a failure half-way must leave no capture behind.
   const std::vector<DeviceStream> freed_on(freed_on_.begin(), freed_on_.end());
   is_under_way_ = false;
   const Stream joining = current_stream ? *current_stream : stream_.value_or(0);
@@ -50,7 +51,7 @@ void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited
   require_success(driver, driver.event_create(device, &event));
   DriverCode code = driver.event_record(device, event, awaited);
   if (code == kSuccess) code = driver.stream_wait_event(device, waiting, event);
-  driver.event_destroy(device, event);
+  driver.event_destroy(device, event);  // the driver keeps it until the wait is over
   require_success(driver, code);
 }
 

@@ -40,7 +40,7 @@ class AsyncCapture {
     Stream stream;
     bool operator==(const DeviceStream&) const = default;
   };
-  // The reference's, so that the standard table lists streams in its order.
+  // The hash of the reference, so that the standard table lists streams in the reference's order.
   struct StreamHash {
     size_t operator()(const DeviceStream& s) const {
       return static_cast<size_t>(s.stream) + static_cast<size_t>(s.device);

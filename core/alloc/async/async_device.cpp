@@ -20,7 +20,7 @@ namespace of_graph = graph_attribute;
 
 namespace {
 
-// A driver may say what no device has.
+// A driver may report more bytes than a signed number holds.
 int64_t shown_bytes(uint64_t bytes) {
   return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
 }
@@ -107,6 +107,7 @@ DriverCode AsyncDevice::ask_driver(const Request& request, Address* address) {
     return code;
   };
   const DriverCode code = ask();
+  // R70: frees on the stream may be queued, and the pool may keep memory that others could use.
   if (code != kDriverOutOfMemory || !shared_.rules.trims_async_pool_and_retries) return code;
   require_success(driver_, driver_.stream_synchronize(device_, request.stream));
   require_success(driver_, driver_.pool_trim(device_, 0));
@@ -163,7 +164,7 @@ void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
   require_success(driver_, driver_.pool_trim(device_, 0));
 }
 
-// The driver's pool does not wait, and gives back what it has free by then.
+// Does not wait for queued work: the driver's pool gives back what is free by now.
 void AsyncDevice::trim(const TrimGoal& goal, uint64_t* released) {
   if (goal.min_idle_ns != 0) {
     throw_not_supported(
@@ -177,7 +178,8 @@ void AsyncDevice::trim(const TrimGoal& goal, uint64_t* released) {
   *released += before - std::min(before, after);
 }
 
-// By trial. The reference never ends where the limit is below what is used.
+// Finds the size by trial, since the driver's pool does not tell it. The reference never ends where the
+// limit is below what is used.
 uint64_t AsyncDevice::largest_block(uint64_t, Stream current_stream) {
   std::lock_guard guard(lock_);
   prepare();
@@ -260,6 +262,7 @@ Stats AsyncDevice::stats() {
 
 void AsyncDevice::reset_peak_stats() {
   std::lock_guard guard(lock_);
+  // The driver wants reserved before used memory [async 5].
   require_success(driver_, driver_.pool_set_attribute(device_, of_pool::kReservedHigh, 0));
   require_success(driver_, driver_.pool_set_attribute(device_, of_pool::kUsedHigh, 0));
   if (!shared_.rules.counts_graph_memory) return;

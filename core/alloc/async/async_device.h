@@ -53,7 +53,7 @@ class AsyncDevice final : public DeviceBackend {
     CACHALOT_ASSERT(1, size <= used_);
     used_ -= size;
   }
-  // Once all blocks went back to the driver. Errors are passed over.
+  // pre: all blocks have gone back to the driver. Ignores errors.
   void forget_blocks();
   void close();
 

@@ -12,7 +12,7 @@
 namespace cachalot {
 namespace {
 
-// A double as a number of bytes, cut at what 64 bits hold.
+// A conversion beyond the range of 64 bits would be undefined.
 uint64_t saturated(double bytes) {
   CACHALOT_ASSERT(1, bytes >= 0);
   constexpr double kTooMany = 18446744073709551616.0;
@@ -39,6 +39,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       debug(options.debug) {}
 
 void SharedState::warn_of_options(const std::string& text) {
+  // The reference gives this warning once a process, and the others each time (R33, R34).
   constexpr std::string_view kLimits = "pinned_max_round_threshold_mb (";
   if (text.starts_with(kLimits)) {
     log.warn_once(std::string(kLimits), text);

@@ -15,7 +15,7 @@ constexpr uint64_t kMaxRegisterThreads = 128;
 
 }  // namespace
 
-// The conditions are written so that a NaN fails them.
+// The conditions name what is allowed, not what is wrong: so a NaN fails them.
 
 void check_large_segment_size(uint64_t size) {
   if (size <= kMinLargeAlloc)

@@ -19,7 +19,7 @@ namespace cachalot {
 
 namespace {
 
-// What the characters mean must not depend on the program's locale, so no isspace here.
+// Not isspace: the meaning of an option string must not depend on the program's locale.
 bool is_white_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool is_separator(char c) { return c == ',' || c == ':' || c == '[' || c == ']'; }
@@ -64,6 +64,7 @@ uint64_t parse_integer(const std::string& token) {
 }
 
 double parse_fraction(const std::string& token) {
+  // strtod reads a comma for the point in some locales, and from_chars knows no hexadecimal prefix.
   const UniqueLocale locale(newlocale(LC_ALL_MASK, "C", nullptr));
   if (!locale) throw Error(Status::kOutOfHostMemory, "No memory for the C locale");
   char* end = nullptr;
@@ -100,6 +101,7 @@ bool OptionReader::take_flag() {
 
 void OptionReader::skip_value() {
   if (take() != "[") return;
+  // A list without its end runs past the last token, which is the error to give.
   while (take() != "]") {
   }
 }

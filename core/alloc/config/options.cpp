@@ -85,7 +85,8 @@ void OptionPass::reset() {
   target_.settings.config = text_;
 }
 
-// Any token of that spelling counts, also one in the place of a value.
+// The first of the two walks: other keys are checked against this size, wherever it stands. Any token of
+// that spelling counts, also one in the place of a value [opt 1.8].
 void OptionPass::apply_large_segment_size() {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i] != kLargeSegmentSizeKey) continue;
@@ -100,8 +101,8 @@ void OptionPass::apply_large_segment_size() {
     }
   }
   if (keeps_unnamed_) return;
-  // The reset of this one waits until the segment size is known, and does not happen if that is
-  // faulty.
+  // Its default is the segment size, so this reset waits until that is known. A faulty size ends the
+  // pass before it.
   target_.settings.max_non_split_rounding_size = target_.settings.large_segment_size;
 }
 
@@ -127,7 +128,7 @@ bool OptionPass::has_applied(std::string_view key) const {
   return std::find(applied_keys_.begin(), applied_keys_.end(), key) != applied_keys_.end();
 }
 
-// Only if this very string sets both (R33).
+// Warns only if this very string sets both (R33).
 void OptionPass::warn_of_pinned_limits() const {
   const uint64_t threshold = target_.settings.pinned_max_round_threshold;
   const uint64_t cached = target_.settings.pinned_max_cached_size;
@@ -181,7 +182,7 @@ void check_release(const Settings& settings, const Rules& rules) {
 
 }  // namespace
 
-// Other keys are not even looked up.
+// Does not look other keys up, so faults of theirs do not change the backend [opt 4.9].
 bool chooses_async_backend(std::string_view text) {
   const std::vector<std::string> tokens = split_options(text);
   OptionReader reader(tokens);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kSeenAtOnce = 64 * KiB;
 
-// Where there is no memory for the watch's own notes, what they are about is not watched.
+// Goes on without memory for the watch's own notes: debugging must not fail a call.
 template <class Step>
 void watched(Step step) noexcept {
   try {
@@ -71,6 +71,7 @@ void MemoryWatch::handed_out(Block* block) noexcept {
 
 void MemoryWatch::freed(Block* block) noexcept {
   CACHALOT_ASSERT(1, block->is_free());
+  // Before poison covers it, the zone is looked at for the last time.
   set_region(block, asked(block), block->size);
   watched([&] {
     if (const std::string found = look(block); !found.empty()) log_.report_damage(found);
@@ -89,7 +90,8 @@ std::string MemoryWatch::damage(const Block* block) noexcept {
   return found;
 }
 
-// Outside of a capture; a stream whose state the driver does not tell may be in one.
+// Not within a capture: the fill would become part of the graph. A stream whose state the driver does
+// not tell may be captured.
 bool MemoryWatch::may_touch(Stream stream) const {
   CaptureInfo info;
   return driver_.capture_info(device_, stream, &info) == kSuccess && !info.capturing;
@@ -106,7 +108,7 @@ bool MemoryWatch::fill(const Block* block, uint64_t from, uint8_t byte) const {
   return filled;
 }
 
-// What the watch itself touches has to lie in a region too.
+// For the watch's own writes and reads: a checking tool would report those outside of a region.
 void MemoryWatch::set_region(const Block* block, uint64_t before, uint64_t after) const {
   if (nvtx_) nvtx_->set_region(block->address, before, after);
 }

@@ -9,8 +9,8 @@
 namespace cachalot {
 namespace {
 
-// So many blocks are copied under a shard's lock at a time, in less than a microsecond, and then its
-// stream has the lock for longer than that.
+// The snapshot copies so many blocks at a time under a shard's lock, in less than a microsecond, and
+// then leaves the lock to the shard's streams for longer than that.
 constexpr int kSlice = 4;
 constexpr int kPauses = 32;
 

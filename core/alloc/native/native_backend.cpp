@@ -88,14 +88,14 @@ void NativeBackend::require_exact_address(const Request& request) const {
   }
 }
 
-// A block remembers how it was made, so the switch does not matter here.
+// Ignores the switch: a block goes back the way it was made.
 void NativeBackend::free(Address address, std::optional<Stream> current_stream) {
   const auto [shard, block] = shared_.find(address);
   if (shard && shard->device->free(*shard, block, address, current_stream)) return;
   if (!uncached_.free(address)) throw invalid_pointer(address);
 }
 
-// An address that no block ever had is passed over.
+// Ignores an address that no block ever had, as the reference does [core 12.1].
 void NativeBackend::record_stream(Address address, Stream stream,
                                   std::optional<Stream> current_stream) {
   const auto [shard, block] = shared_.find(address);
@@ -172,8 +172,8 @@ Snapshot NativeBackend::snapshot(PoolId pool, bool with_history) {
   return snapshot;
 }
 
-// An unknown name: only the switch and the names before it have an effect, as in the reference
-// [core 22.3].
+// Of a call with an unknown name only the switch and the names before it have an effect, as in the
+// reference [core 22.3].
 void NativeBackend::record_history(const HistoryOptions& options) {
   std::string unknown;
   const uint32_t skipped = action_bits(options.skip_actions, shared_.rules, &unknown);
@@ -187,10 +187,11 @@ void NativeBackend::record_history(const HistoryOptions& options) {
   if (!unknown.empty()) throw_invalid_argument("Unknown TraceEntry action: " + unknown);
 }
 
-// Devices hold the set that is in force; one that is replaced lives until its last reader is done.
+// Replaces the whole set, so that calls read it without this lock. A former set lives until its last
+// reader is done.
 template <typename Change>
 void NativeBackend::change_observers(Change change) {
-  std::shared_ptr<const ObserverSet> former;
+  std::shared_ptr<const ObserverSet> former;  // goes unlocked: its observers may call back
   {
     std::lock_guard guard(observers_lock_);
     auto changed = std::make_shared<ObserverSet>(*observers_);

@@ -18,7 +18,7 @@ void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
 void DeviceAllocator::pool_end(PoolId id, std::optional<Stream>) {
   const ContextId context = recorder_.capture_context(ContextLevel::kAll);
   Hold hold(*this);
-  // The reference does this before it looks whether there is a routing to end.
+  // First, as in the reference: the call settles frees also where no routing is to be ended (R20).
   if (settings_.graph_capture_record_stream_reuse) {
     pending_.forget_captures_of(id);
     if (rules_.completes_frees_at_routing_end) pending_.flush_deferred_frees(context, id);

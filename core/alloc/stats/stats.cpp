@@ -96,7 +96,7 @@ constexpr const char* kCountUnits[] = {" ", "K", "M"};
 constexpr Scale kSizeScale{kSizeUnits, 1024, 768.0 * 1024, 6, 3};
 constexpr Scale kCountScale{kCountUnits, 1000, 750.0 * 1000, 7, 2};
 
-// The reference chooses the unit, so that rows below one another have the same.
+// `reference` chooses the unit, so that the rows of a metric have the same [stats 6.8].
 std::string format_value(int64_t value, int64_t reference, const Scale& scale) {
   size_t unit = 0;
   auto rest = static_cast<double>(reference);

@@ -8,6 +8,7 @@
 namespace cachalot {
 
 PressureOrder::Member::Member() : note_{this}, noted_at_(note_.begin()) {
+  // Both nodes are made here, so that no later change of place can fail.
   Places made;
   node_ = made.extract(made.insert(Place{}).first);
 }
@@ -22,6 +23,7 @@ void PressureOrder::leave(Member& member) {
   update(member);
 }
 
+// Allocations and frees only note a member: few requests read the order, so they pay for it.
 const PressureOrder::Places& PressureOrder::up_to_date() {
   while (!noted_.empty()) update(*noted_.front());
   return places_;
