@@ -82,7 +82,7 @@ class Allocator {
 
   void configure(const std::string& config);
   Settings settings();
-  // All or nothing; nobody else changes settings meanwhile. `change` must not call back.
+  // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
   void change_settings(const std::function<void(Settings&)>& change);
   void update_config(const std::string& config);
 

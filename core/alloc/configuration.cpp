@@ -30,7 +30,7 @@ void Configuration::read(OptionPart part, Unread* unread, Settings* settings) {
   unread->erase(found);
 }
 
-// All or nothing: what can fail comes first.
+// Changes all devices or none: what can fail comes first.
 void Configuration::commit(Settings changed, Unread unread) {
   shared_.settings_lock.assert_held();
   const int devices = shared_.driver.device_count();
@@ -42,7 +42,7 @@ void Configuration::commit(Settings changed, Unread unread) {
     backend_.device(i).set_settings(std::move(copies[static_cast<size_t>(i)]));
 }
 
-// What stands before an error has been applied, as in the reference [opt 1.10].
+// Keeps what stands before an error, as the reference does [opt 1.10].
 void Configuration::configure(const std::string& config) {
   std::lock_guard guard(shared_.settings_lock);
   Settings changed = shared_.settings;
@@ -54,6 +54,7 @@ void Configuration::configure(const std::string& config) {
     }
     backend_.require_possible(changed);
   } catch (const Error&) {
+    // Otherwise a driver that cannot serve the option would have it on after its refusal.
     if (!shared_.driver.supports_virtual_memory())
       changed.expandable_segments = shared_.settings.expandable_segments;
     commit(std::move(changed), std::move(unread));
@@ -79,7 +80,7 @@ void Configuration::change(const std::function<void(Settings&)>& change) {
   commit(std::move(changed), std::move(unread));
 }
 
-// R67: an option that says something of the class, or of all, goes before a default.
+// R67: an option for the class, or for all streams, comes before a default.
 void Configuration::set_default_reserve(const std::string& name, double fraction) {
   std::lock_guard guard(shared_.settings_lock);
   Settings changed = shared_.settings;

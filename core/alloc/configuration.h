@@ -31,7 +31,7 @@ class Configuration {
 
   void configure(const std::string& config);
   Settings settings();
-  // All or nothing; nobody else changes settings meanwhile. `change` must not call back.
+  // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
   void change(const std::function<void(Settings&)>& change);
   void set_default_reserve(const std::string& name, double fraction);
 

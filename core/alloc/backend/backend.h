@@ -11,7 +11,7 @@
 // reference refuses some of these calls and ignores others, and programs rely on which.
 // Approach: The base classes below give that answer. A backend overrides the calls that it has.
 // Invariants: A call that a backend may refuse belongs to Backend, also where it names a device:
-// the refusal comes before anybody asks whether the device exists. DeviceBackend only has calls that
+// the refusal comes before the look whether the device exists. DeviceBackend only has calls that
 // each backend serves or ignores.
 #pragma once
 

@@ -29,7 +29,7 @@ void read_megabytes(OptionReader& reader, const OptionTarget& target) {
 
 // ---- Segments and splitting
 
-// A pass of its own has read it, so that it holds for the checks of the others wherever it stands
+// An earlier pass has read it, so that it holds for the checks of all others, wherever it stands
 // [opt 1.8].
 void skip_large_segment_size(OptionReader& reader, const OptionTarget&) { reader.skip_value(); }
 
@@ -69,6 +69,7 @@ class RoundupList {
     reader.take_separator();
     const uint64_t divisions = reader.take_integer();
     check_divisions_of_interval(divisions);
+    // The interval is read after the divisions, so its error is the later one [opt 4.5].
     if (begin_mb == ">") {
       set_all_after_last(divisions);
     } else {
@@ -87,6 +88,7 @@ class RoundupList {
     is_first_ = false;
   }
 
+  // Not the slot of the entry before, which keeps its own value; of `[>:8]` that is slot 0.
   void set_all_after_last(uint64_t divisions) {
     std::fill_n(slots_.rbegin(), slots_.size() - 1 - last_, divisions);
   }
@@ -114,7 +116,7 @@ void read_roundup_power2_divisions(OptionReader& reader, const OptionTarget& tar
 
 // ---- Reserves of expandable segments
 
-// "0.5" is a fraction, "40G" are GiB. Nothing but a number may stand there (R34).
+// "0.5" is a fraction, "40G" are GiB. Nothing may stand beside the number (R34).
 std::optional<Reserve> parse_reserve(std::string text) {
   CACHALOT_ASSERT(1, !text.empty());
   Reserve reserve;
@@ -127,7 +129,7 @@ std::optional<Reserve> parse_reserve(std::string text) {
   return reserve;
 }
 
-// A value that is none is a warning and not an error.
+// Warns of a value that is no reserve, and goes on: the reference does not refuse the string (R34).
 std::optional<Reserve> take_reserve(OptionReader& reader, const OptionTarget& target) {
   const std::string& text = reader.take();
   const std::optional<Reserve> reserve = parse_reserve(text);
@@ -145,8 +147,8 @@ void read_expandable_segments_reserve(OptionReader& reader, const OptionTarget& 
   if (reserve) target.settings.expandable_segments_reserve = reserve;
 }
 
-// Replaces the table only when the list is complete (R35). The bracket that opens it is not looked
-// at.
+// Replaces the table only when the list is complete (R35). Takes any token for the bracket that opens
+// it.
 void read_expandable_segments_reserve_by_class(OptionReader& reader, const OptionTarget& target) {
   std::map<std::string, Reserve> reserves;
   reader.take();
@@ -163,8 +165,8 @@ void read_expandable_segments_reserve_by_class(OptionReader& reader, const Optio
 
 // ---- Others
 
-// The choice itself is made when an allocator is made (options.cpp); afterwards only that one can
-// be named.
+// Chooses nothing: the backend was chosen when the allocator was made (options.cpp). Afterwards a string
+// can only name that one.
 void read_backend(OptionReader& reader, const OptionTarget& target) {
   const std::string& named = reader.take();
   if (named != "native" && named != "cudaMallocAsync")

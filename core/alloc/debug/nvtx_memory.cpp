@@ -15,7 +15,7 @@ namespace {
 
 const void* pointer(Address address) { return reinterpret_cast<const void*>(address); }
 
-// The descriptions of NVTX say their version and size.
+// NVTX tells older descriptions from newer ones by version and size.
 template <class Description>
 Description described() {
   Description description{};
@@ -85,7 +85,7 @@ class Announcements final : public NvtxMemory {
     nvtxMemHeapHandle_t handle;
   };
 
-  // A tool may have refused the segment.
+  // False also for a segment that the tool has refused.
   bool is_in_heap(Address address) const {
     auto heap = heaps_.upper_bound(address);
     return heap != heaps_.begin() && address - (--heap)->first < heap->second.size;

@@ -36,13 +36,13 @@ uint64_t DeviceAllocator::OomHints::page_size(const BlockPool& pool) const {
   return pool.is_small ? kSmallSegment : settings_.large_segment_size;
 }
 
-// The most that the driver is asked for.
+// The most that the request asks the driver for.
 uint64_t DeviceAllocator::OomHints::bytes_to_obtain(const AllocParams& params) const {
   if (!params.expandable) return params.segment_size;
   return round_up(params.size, page_size(*params.pool));
 }
 
-// Whether the driver has enough and no limit is in the way.
+// Whether the driver has enough and no limit refuses.
 bool DeviceAllocator::OomHints::has_room(const AllocParams& params) const {
   return !has_own_source() && !device_.is_over_limit(params) && !device_.is_rejected(params) &&
          bytes_to_obtain(params) <= device_free_;
@@ -63,7 +63,7 @@ bool DeviceAllocator::OomHints::would_reserve_be_too_small() const {
   return pages < round_up(params_.size, page) / page;
 }
 
-// What a release of the whole cache gives back at least: frees that wait are not counted.
+// The least that a release of the whole cache gives back: it does not count frees that wait.
 uint64_t DeviceAllocator::OomHints::releasable_bytes() const {
   uint64_t bytes = 0;
   for (const bool is_small : {false, true})

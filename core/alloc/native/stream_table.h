@@ -5,11 +5,11 @@
 // Rationale: programs make a stream for each request, session or worker, and drop it again. A stream
 // that has no memory must cost nothing, and finding one needs no lock.
 // Approach: an open-addressing table of pointers to entries, at most half full. An entry stays with its
-// shard, and is never given back: when its stream has no memory any more it serves the next new stream.
-// So a thread may lock the shard of an entry that it has found, and then look whether the entry is
-// still that of its stream. The slot of the earlier stream stays behind; a table that is full of those
-// is made anew, into the other one of two tables, so that neither the tables nor the time for a change
-// grow with the number of changes. A reader that is still at the old table finds its stream there, or
+// shard, and its memory stays: once its stream has no memory it serves the next new stream. So a thread
+// may lock the shard of an entry that it has found, and then look whether the entry still serves its
+// stream. The slot of the earlier stream stays behind. When such slots fill the table, the present
+// entries go into the other one of two tables, so neither the tables nor the time for a change grow
+// with the number of changes. A reader that is still at the old table finds its stream there, or
 // finds nothing and asks again under the device's lock.
 // Invariants: an entry that is `vacant` has no lists; each stream with lists is in the table.
 #pragma once
@@ -44,7 +44,7 @@ class StreamTable {
   }
 
   // pre (here and below): the device's lock.
-  // An entry of an earlier stream that has no memory any more; null: none. Throws std::bad_alloc.
+  // An entry whose stream has no memory; null: there is none. Throws std::bad_alloc.
   StreamEntry* find_vacant();
   // The entry that was found now serves this stream. pre: the lock of its shard.
   void give(StreamEntry* vacant, Stream stream);

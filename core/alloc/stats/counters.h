@@ -4,10 +4,10 @@
 // Note [Headroom]
 // Rationale: a hit moves five statistics, each for its kind of pool and for all, each with a current
 // value, a peak and two sums.
-// Approach: for each row (small, large, all) a shard has a limit up to which it may go without asking
-// anybody, and `head = limit - current` is kept up, and by kind `freed`. peaks.h says where limits come
-// from, and how the peak and the sums of the device follow from them. `all` is kept because its limit
-// is one of its own; its `freed` stays 0, since the kinds have it.
+// Approach: for each row (small, large, all) a shard has a limit, below which it moves without a look at
+// other shards. A move changes `head = limit - current`, and of a kind `freed`. peaks.h says where
+// limits come from, and how the peak and the sums of the device follow from them. The row `all` has a
+// limit of its own, so it has a head too; its `freed` stays 0, since the kinds have it.
 //   A plain segment of which a block is in use is occupied: its bytes are either active or those of
 // split free blocks. So split bytes follow from bytes as long as no segment becomes occupied or empty,
 // and a hit need not move them. In the place of their head a row keeps `span`, the head of the bytes
@@ -92,21 +92,21 @@ class Counters {
   // The general form.
   bool move(Row& kind, const Move& move) { return this->move(kind, move, alone_); }
   bool move(bool is_small, const Move& move) { return this->move(rows_[kind_of(is_small)], move); }
-  // may_raise: limits that would be passed are raised.
+  // may_raise: raises limits that the move would pass.
   bool move(Row& kind, const Move& move, bool may_raise);
 
   // So many rounds of a free and a hand-out of the same: only the sums move.
   void add_rounds(bool is_small, const Change& change, int64_t rounds);
 
-  // Whether nobody else has headroom: then the limits are the peaks, and are raised where they are
-  // passed.
+  // Whether no other account has headroom: then the limits are the peaks, and a move may raise them.
   void set_alone(bool alone) { alone_ = alone; }
   bool is_alone() const { return alone_; }
 
   const Rows& rows() const { return rows_; }
   Row& row(size_t name) { return rows_[name]; }
   void reset_accumulated();
-  // Headroom goes out of these counters and is added to what is there, or comes in and 0 is left.
+  // Adds the headroom of these counters to `to` and leaves none here; or takes it in and leaves 0 in
+  // `from`.
   void move_headroom_to(Amounts* to);
   void move_headroom_from(Amounts* from);
   bool has_headroom() const;

@@ -34,7 +34,7 @@ class HeadroomLender {
     calm_moves_ = 0;
     patience_ = 1;
   }
-  // A move since. True: the headroom is to be lent again.
+  // A move has taken place since. True: it is time to lend the headroom again.
   bool note_move(bool is_new_peak);
   // spare: what there is to lend.
   void begin_period(const Counters::Rows& spare);

@@ -168,6 +168,7 @@ constexpr TenantSumFamily kTenantSums[] = {
 
 // ---- Lines
 
+// Prometheus refuses a whole page for one label that is not UTF-8.
 std::string label_value(const std::string& text) {
   std::string escaped;
   for (const char c : valid_utf8(text)) {
@@ -185,7 +186,7 @@ std::string device_label(const DeviceMetrics& device) {
   return format("device=\"%d\"", device.device);
 }
 
-// Two tenants may have the same name.
+// The id too, since two tenants may have the same name, and a series must not come twice.
 std::string tenant_labels(const TenantRow& tenant) {
   return ",tenant=\"" + label_value(tenant.name) + format("\",id=\"%" PRIu64 "\"", tenant.id);
 }
@@ -194,7 +195,7 @@ int64_t bytes_value(uint64_t bytes) {
   return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
 }
 
-// None: not limited.
+// Nothing: there is no limit, and no number would say so.
 std::optional<int64_t> limit_value(uint64_t limit) {
   if (limit == kUnlimited) return {};
   return bytes_value(limit);
@@ -239,7 +240,7 @@ class MetricsWriter {
         1);
   }
 
-  // What the driver does not tell has no series.
+  // A figure that the driver does not tell has no series: 0 would be an answer.
   void write_device() {
     write_totals("cachalot_device_total_bytes", "Bytes of memory that a device has.",
                  [](const DeviceTotals& totals) { return totals.total; });

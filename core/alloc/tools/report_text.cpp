@@ -48,6 +48,7 @@ constexpr OutcomeWords kOutcomes[kOutcomeCount] = {
 
 // ---- The table
 
+// Columns count characters, not bytes: labels are UTF-8.
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 size_t character_count(const std::string& text) {
@@ -60,7 +61,8 @@ std::string padded(std::string text, size_t width) {
   return text.append(width - std::min(width, length), ' ');
 }
 
-// On one line, cut to the column.
+// Escaped as in JSON, so that a label with a line break stays on one line; cut to the column, but never
+// within a character.
 std::string shown_label(const std::string& label) {
   if (label.empty()) return "(no label)";
   std::string text = json_escaped(label);
@@ -85,6 +87,7 @@ std::string shown_holder(const HolderRow& row) {
                 format_size(row.requested).c_str());
 }
 
+// A server can have thousands of rows; the rest becomes one, so that the table's sums are complete.
 std::string shown_remainder(const std::vector<HolderRow>& rows) {
   uint64_t blocks = 0;
   uint64_t bytes = 0;
@@ -166,7 +169,7 @@ template <class Rows, class Write>
 std::string json_rows(const char* key, const Rows& rows, Write write) {
   std::string text = format("\"%s\":[", key);
   for (const auto& row : rows) {
-    if (text.back() == '}') text += ',';
+    if (text.back() == '}') text += ',';  // each row ends so
     text += write(row);
   }
   return text + "]";

@@ -16,13 +16,15 @@ void Log::warn(const std::string& text) const {
 
 void Log::warn_once(const std::string& key, const std::string& text) {
   {
+    // The sink runs without the lock, since it may call back.
     std::lock_guard guard(lock_);
     if (warned_.size() == kMostWarnings || !warned_.insert(key).second) return;
   }
   warn(text);
 }
 
-// Said in the midst of changes, so that a remark for which there is no memory is left out.
+// Leaves the remark out where there is no memory for it: it comes in the midst of changes, which must
+// not fail.
 void Log::differ(const char* defect, std::string_view text) const {
   if (!sink_) return;
   std::string line;

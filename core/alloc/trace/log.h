@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an allocator says to its log: where it says nothing there is no sink, and nothing is made up.
+// The lines that an allocator gives to its log. Without a sink it does not put them together.
 #pragma once
 
 #include <cstdint>
