@@ -7,7 +7,7 @@
 // Rationale: a process can hold several copies of the library (one static inside of a plugin, one
 // shared), and a process that was forked holds locks that nobody will give back and a driver that
 // does not work. A handle that is not ours to use must be refused, for next to nothing on a hit.
-// Approach: a handle's first word is the mark of its copy plus its kind. The mark of what can not
+// Approach: a handle's first word is the mark of its copy plus its kind. The mark of what cannot
 // be used in a forked child lies in a page that the kernel clears in children, so that there no
 // handle of the parent's has it. One comparison finds all; only who is refused is told why, by the
 // second word, which is the same in all copies.

@@ -18,7 +18,7 @@ Stream handle_named(Stream number);
 // Whether it is the per-thread default stream of another thread than this one.
 bool is_of_another_thread(Stream number);
 
-// The driver's handle. A stream of another thread can not be named here: the legacy stream stands
+// The driver's handle. A stream of another thread cannot be named here: the legacy stream stands
 // in for it, which waits for what is queued on all threads' default streams (a wait too long, never
 // too short).
 StreamHandle handle_of(Stream number);

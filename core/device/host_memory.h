@@ -25,7 +25,7 @@ class HostMemory {
   DriverCode allocate(uint64_t size, Address* address);
   DriverCode free(Address address);
 
-  // Virtual memory: a reservation can not be touched until a page is mapped there and access is
+  // Virtual memory: a reservation cannot be touched until a page is mapped there and access is
   // set. A page has one place at a time, and loses its contents with it.
   DriverCode reserve(uint64_t size, Address* address);
   DriverCode unreserve(Address address, uint64_t size);

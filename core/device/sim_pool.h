@@ -31,7 +31,7 @@ class SimPool {
   void trim(uint64_t keep_bytes);
   void set_graph_memory(uint64_t used, uint64_t reserved);
 
-  // kInvalidValue for an attribute that can not be read. Setting a high mark sets it to the current
+  // kInvalidValue for an attribute that cannot be read. Setting a high mark sets it to the current
   // value, as a driver requires it to be asked for with 0; others are remembered by nobody.
   DriverCode get_attribute(int32_t attribute, uint64_t* value) const;
   void set_attribute(int32_t attribute);

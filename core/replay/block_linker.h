@@ -15,7 +15,7 @@ namespace cachalot {
 
 class BlockLinker {
  public:
-  // Sets event->block; events come in their order. After one that can not have happened nothing is
+  // Sets event->block; events come in their order. After one that cannot have happened nothing is
   // linked.
   void link(TraceEvent* event, uint32_t index);
   // Hands over what was found when all events have come.

@@ -19,7 +19,7 @@ struct LiveBlock {
 };
 
 // An open-addressing table: a look-up is one line of cache, whatever addresses a file has: where
-// they go depends on a number that it can not know. Entries move, so pointers to them are
+// they go depends on a number that it cannot know. Entries move, so pointers to them are
 // good until the next insert or erase only.
 class LiveBlocks {
  public:

@@ -54,7 +54,7 @@ SimOptions replay_device_options(const Trace& trace, const ReplayOptions& option
 AllocatorOptions replay_allocator_options(const ReplayOptions& options,
                                           std::shared_ptr<Driver> device);
 
-// pre: an allocator and a device made so, not yet used. Throws Error(kIo) for a trace that can not
+// pre: an allocator and a device made so, not yet used. Throws Error(kIo) for a trace that cannot
 // have happened, Error(kCallback) if it is stopped. Blocks that the program did not free are live
 // afterwards.
 ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator* allocator,

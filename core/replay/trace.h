@@ -81,7 +81,7 @@ struct Trace {
 
   uint32_t block_slots = 0;
   std::vector<LateFree> late_frees;  // in the order of their requests
-  // The first event that can not have happened, as text; "" if all can.
+  // The first event that cannot have happened, as text; "" if all can.
   std::string flaw;
 
   PoolId pool_of(const TraceEvent& event) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a request that can not be served leaves: texts, numbers, counters, observers [core 16, R31,
+// What a request that cannot be served leaves: texts, numbers, counters, observers [core 16, R31,
 // R80 to R82].
 #include <unistd.h>
 

@@ -350,7 +350,7 @@ TEST(SetSettings, OfTheSplitLimitLeavesExistingBlocksUnharmed) {
     set(with, [](cachalot_settings& s) { s.max_split_size = 40 * MiB; });
     EXPECT_EQ(with.layout(), before);
     EXPECT_EQ(with.block(cut).size, 50 * MiB);
-    // The search and the oversize release of a request that can not be served meet the pieces.
+    // The search and the oversize release of a request that cannot be served meet the pieces.
     EXPECT_EQ(with.try_allocate(300 * MiB).status, CACHALOT_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(with.layout(), before);
     with.allocate(20 * MiB);

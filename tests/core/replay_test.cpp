@@ -225,7 +225,7 @@ TEST(Replay, StopsWhenItIsTold) {
 }
 
 TEST(Replay, DoesNotPlaceSegmentsOverEachOther) {
-  // Whatever a file claims, the second and third segment can not lie inside the first.
+  // Whatever a file claims, the second and third segment cannot lie inside the first.
   const Trace trace = read_events(
       "S,10000000,2097152,0\na,10000000,31457280,0\nS,10200000,2097152,0\na,10200000,512,0\n"
       "S,fff00000,2097152,0\na,fff00000,2097152,0\nS,0,2097152,0\na,10400000,31457280,0\n"

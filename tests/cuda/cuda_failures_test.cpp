@@ -121,7 +121,7 @@ class Program {
   std::vector<Address> blocks_;
 };
 
-// A call that gives back can not be made good: what it was for stays with the driver. Any call needs
+// A call that gives back cannot be made good: what it was for stays with the driver. Any call needs
 // its context.
 bool gives_back(const std::string& function) {
   return function == "cuMemFree" || function == "cuMemRelease" || function == "cuMemUnmap" ||

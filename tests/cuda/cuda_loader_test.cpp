@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is said where the driver can not be opened. Each test is a process of its own, with the
+// What is said where the driver cannot be opened. Each test is a process of its own, with the
 // library that its name tells on the path.
 #include <dlfcn.h>
 #include <gtest/gtest.h>

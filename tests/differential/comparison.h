@@ -17,7 +17,7 @@ namespace cachalot::differential {
 struct ErrorRules {
   // The expected file has all lines of an error text, with \n between them; else the first only.
   bool whole_text = false;
-  // The reference's text can not be had through the C interface.
+  // The reference's text cannot be had through the C interface.
   bool kind_only = false;
 };
 

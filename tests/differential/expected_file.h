@@ -26,7 +26,7 @@ class ExpectedFile {
   // The word of the block that each complete file ends with; no operation of a script.
   static constexpr std::string_view kEnd = "end";
 
-  // Throws InputError for a text that the oracle can not have printed as a whole.
+  // Throws InputError for a text that the oracle cannot have printed as a whole.
   explicit ExpectedFile(std::string text);
   ExpectedFile(const ExpectedFile&) = delete;
   ExpectedFile& operator=(const ExpectedFile&) = delete;

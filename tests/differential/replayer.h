@@ -46,7 +46,7 @@ struct Verdict {
   // What the library does not have yet ("operation 'checkpoint'"), and the line that names it.
   std::string unsupported;
   size_t unsupported_line = 0;
-  // Why the file, or the rest of it, can not be compared on purpose.
+  // Why the file, or the rest of it, cannot be compared on purpose.
   std::string exempt;
 };
 

@@ -17,7 +17,7 @@ struct ScriptSetup {
   int32_t devices = 1;
 };
 
-// Throws InputError with its line for one that can not be read.
+// Throws InputError with its line for one that cannot be read.
 ScriptSetup read_setup(std::span<const Operation> operations);
 
 // Adds the line to an error of one of its words.

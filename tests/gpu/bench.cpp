@@ -138,7 +138,7 @@ class Bench {
 
   using Make = std::function<std::unique_ptr<Contender>()>;
 
-  // One that can not be made is reported and left out.
+  // One that cannot be made is reported and left out.
   void add(const char* name, const Make& make) { add_to(contenders_, name, make); }
   // In turns with the others, for what is not a miss of theirs.
   void add_for_misses(const char* name, const Make& make) { add_to(for_misses_, name, make); }

@@ -33,7 +33,7 @@ const char* problem_of(Call call) {
 
 }  // namespace
 
-// NULL, or why it can not run. Before the others; again is nothing.
+// NULL, or why it cannot run. Before the others; again is nothing.
 extern "C" const char* torch_start() {
   static const char* const answer = problem_of([] {
     c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });

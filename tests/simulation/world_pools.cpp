@@ -15,7 +15,7 @@ int32_t World::use_count(const Pool& pool) {
   return worked(status) ? count : 0;
 }
 
-// Pools whose use count is 0 can not be used again.
+// Pools whose use count is 0 cannot be used again.
 void World::forget_dead_pools() {
   std::erase_if(pools_, [this](const Pool& pool) {
     return !pool.is_routed && pool.capture == 0 && use_count(pool) <= 0;

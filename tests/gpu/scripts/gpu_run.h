@@ -34,7 +34,7 @@ struct GpuRun {
 // numbers of its lines.
 std::vector<std::string> read_script(const std::string& path);
 
-// Why a script can not run on a GPU ("it makes failures up"); empty if it can.
+// Why a script cannot run on a GPU ("it makes failures up"); empty if it can.
 std::string reason_to_skip(const std::vector<std::string>& script, int32_t release);
 
 // Throws InputError for what a real device takes otherwise than the oracle's. release:
