@@ -40,7 +40,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
   settings_changed();
 }
 
-// Limit and settings are in force. pre: the whole device.
+// Makes flags and the rules of hits say what the limit and the settings do. pre: the whole device.
 void DeviceAllocator::settings_changed() {
   const auto& divisions = settings_.roundup_power2_divisions;
   flags_.put(kRounding, std::any_of(divisions.begin(), divisions.end(),
@@ -88,6 +88,7 @@ void DeviceAllocator::drop_empty_lists(BlockPool& pool) {
 
 // ---- Sizes
 
+// [core 4] Chooses the slot by the size as asked, not by a rounded one [core 4.6].
 uint64_t DeviceAllocator::round_size(uint64_t n) const {
   if (n < kMinBlockSize) return kMinBlockSize;
   if (has(kRounding) && n <= settings_.roundup_bypass_threshold) [[unlikely]] {
@@ -97,12 +98,14 @@ uint64_t DeviceAllocator::round_size(uint64_t n) const {
     if (divisions > 1 && n > kMinBlockSize * divisions) {
       if (is_power_of_two(n)) return n;
       const uint64_t step = (uint64_t{1} << power) >> log2_floor(divisions);
+      // No step: so many divisions that 512 times their number is more than 64 bits [core 4.5].
       return step == 0 ? uint64_t{2} << power : round_up(n, step);
     }
   }
   return (n + kMinBlockSize - 1) & ~(kMinBlockSize - 1);
 }
 
+// [core 5.2] The limit and the texts use this size for expandable segments too [core 5.3].
 uint64_t DeviceAllocator::segment_size_for(uint64_t size) const {
   if (size <= kSmallSize) return kSmallSegment;
   if (size < kMinLargeAlloc) return settings_.large_segment_size;
@@ -140,7 +143,8 @@ DeviceAllocator::AllocParams DeviceAllocator::make_params(StreamEntry* entry,
 
 // ---- Counting
 
-// False: refused, and nothing has changed: recall headroom, and try again. Never for the whole device.
+// False: the counters refuse, and nothing has changed; after a recall of headroom the call tries again.
+// Never false for the whole device.
 // pre: the shard, at which this call has changed nothing yet but through begin_at().
 inline bool DeviceAllocator::count(Shard& shard, bool is_small, const Counters::Move& move) {
   CACHALOT_ASSERT(1, shard.lock.is_held() || has(kWholeDevice));
@@ -179,7 +183,7 @@ DeviceAllocator::Step DeviceAllocator::allocate_from_cache(StreamEntry& entry,
   return Step::kRefused;
 }
 
-// What the shard alone could not do: routed requests, misses.
+// Serves what the shard alone cannot: routed requests, misses.
 Address DeviceAllocator::allocate_on_device(const Request& request, ContextId context) {
   Hold hold(*this, request.stream);
   if (request.at != 0) {
@@ -467,6 +471,7 @@ Address DeviceAllocator::allocate_at(const Request& request, ContextId context, 
   for (const Address address : {block->address, request.at}) shared_.addresses.make_room(address);
   recorder_.set_internal_tag("mallocWithAddress");
   SegmentHeap::remove_free(block);
+  // R51: allocates what lies before and frees it again, so history and peaks show both.
   Block* front = nullptr;
   if (block->address < request.at) {
     AllocParams front_params = params;
@@ -491,6 +496,7 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
   settings_changed();
 }
 
+// R25: since 2.13 to the nearest, so the fraction that is read back can be above the one that was set.
 uint64_t DeviceAllocator::limit_of(double fraction, uint64_t total) const {
   const double bytes = fraction * static_cast<double>(total);
   return static_cast<uint64_t>(rules_.rounds_limit ? std::round(bytes) : std::floor(bytes));

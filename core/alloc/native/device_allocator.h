@@ -7,10 +7,10 @@
 //   shard.h, hold.h        which part of the device a call has; stream_table.h leads to it
 //   device_allocator.cpp   allocate, free, record_stream; settings, statistics
 //   obtain_memory.cpp      the ladder of a miss
-//   out_of_memory.cpp      its last rung; oom_hints.h says what would have helped
+//   out_of_memory.cpp      its end without memory; oom_hints.h says what would have helped
 //   release_memory.cpp     garbage collection, giving cached memory back, the cache emptied
 //   trim.cpp               giving back what has been idle; backend/trim.h says how that is known
-//   report.cpp             who holds what, and what is in the way of a request
+//   report.cpp             what holds the memory, and what keeps a request from it
 //   expandable_memory.cpp  growing and unmapping expandable segments
 //   pool_calls.cpp         calls on private pools
 //   device_tenants.cpp     tenants: what a request is granted, and whose a block is
@@ -19,7 +19,7 @@
 //
 // Every public function takes what it needs of the device: a shard, or a Hold (Note [Shards] in
 // shard.h). Private functions expect the whole device to be held, unless they say that a shard is
-// enough; those that let go meanwhile take the Hold as an argument.
+// enough; those that unlock it meanwhile take the Hold as an argument.
 #pragma once
 
 #include <atomic>
@@ -111,7 +111,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   std::vector<TraceEntry> history();
   void add_to_snapshot(Snapshot* snapshot, PoolId pool);
 
-  // ---- Pools (pools.cpp)
+  // ---- Pools (pool_calls.cpp)
   void pool_create(PoolId id, PoolOptions options);
   void pool_begin(PoolId id, PoolFilter filter) override;
   void pool_end(PoolId id, std::optional<Stream> current_stream) override;
@@ -320,7 +320,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   bool map_block(Block* block, uint64_t size, ContextId context);
   void unmap_block(Block* block, ContextId context);
 
-  // pools.cpp
+  // pool_calls.cpp
   PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
 
   // device_snapshot.cpp

@@ -9,7 +9,7 @@
 namespace cachalot {
 namespace {
 
-constexpr int kSpins = 256;  // then whoever has the shard's lock may need this core
+constexpr int kSpins = 256;  // then the thread that has the shard's lock may need this core
 
 }  // namespace
 

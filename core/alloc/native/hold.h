@@ -24,7 +24,7 @@ class DeviceAllocator::Hold {
   Shard* shard() const { return shard_; }
   // Of the stream that the hold was made for.
   StreamEntry& entry() const { return *entry_; }
-  // More than one shard. The shard is let go on the way, so what was found there may have changed.
+  // Takes the whole device. Unlocks the shard on the way, so what was found there may have changed.
   void take_all();
   void let_go();
 
@@ -41,8 +41,8 @@ class DeviceAllocator::Hold {
   bool is_let_go_ = false;
 };
 
-// Lets others at the device while this thread is busy elsewhere. The pool of the request and the entry
-// of its stream stay meanwhile.
+// Unlocks the device while this thread is in the driver or in a callback. The pool of the request and
+// the entry of its stream stay meanwhile.
 class DeviceAllocator::Unlocked {
  public:
   Unlocked(Hold& hold, StreamEntry& entry, PrivatePool* pool);
@@ -97,7 +97,7 @@ bool DeviceAllocator::with_headroom(Shard& shard, TakeStep step) {
 }
 
 // The same for a step that is taken while the shard is held with the device: its lock is kept, so that
-// nobody sees a block that is in no set. The shard is marked as away, so the recall passes it over.
+// no other call sees a block that is in no set. The recall passes over the shard, which is marked away.
 template <class TakeStep>
 void DeviceAllocator::with_headroom_of_held(Shard& shard, TakeStep step) {
   while (step() == Step::kRefused) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The hit: what a request or a free is while no flag of the slow path is set. The same decisions as in
-// device_allocator.cpp, with all that can not apply left out; the golden files are compared on both
+// device_allocator.cpp, with all that cannot apply left out; the golden files are compared on both
 // paths. Decide, count, apply: nothing has changed where the counters refuse.
 //
 // Note [Registers of a hit]

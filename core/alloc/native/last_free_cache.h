@@ -3,8 +3,8 @@
 //
 // Note [Last free]
 // Rationale: programs free a block and ask for the same size again and again. Then the free merges
-// the block with its neighbour and files it, and the request finds, unfiles and splits it: the
-// state before is restored.
+// the block with its neighbour and puts it into its free set, and the request finds it there, takes it
+// out and splits it: the state before is back.
 // Approach: a free of the block that was handed out last, with nothing else done at the shard
 // since, only notes that (`kept`). If the next request is for the same pool, stream and number of
 // bytes it gets the block again, and only a count of such rounds goes up (`rounds`). Anything else,

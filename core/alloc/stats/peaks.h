@@ -77,7 +77,7 @@ class Peaks : private SlowPath {
   // Each but those that are away. for_a_move: the recall serves a move, not the whole device.
   void visit(Account& account, bool for_a_move);
   void end_recall();
-  // pre: the whole device, which is let go next.
+  // pre: the whole device, which the caller unlocks next.
   void lend_again();
   // The account returns its headroom.
   void return_headroom(Account& account);

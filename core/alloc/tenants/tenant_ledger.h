@@ -4,8 +4,8 @@
 //
 // Glossary
 //   has      sizes of live blocks, from the hand-out to the caller's free
-//   booked   what is granted to requests that are under way; nobody else is granted the same bytes
-//            while the device's lock is away
+//   booked   what is granted to requests that are under way; no other request is granted the
+//            same bytes while the device is unlocked
 //   owed     what a tenant does not have and is guaranteed, or has booked beyond that
 //
 // The book has a lock of its own, under which nothing else is taken. What a call costs does not
@@ -65,7 +65,7 @@ class TenantLedger {
 
   // Starts with what the device has handed out so far, all of it the default tenant's.
   void begin(const TenantUse& so_far);
-  void reserve(Slot slot);  // so that open() can not fail
+  void reserve(Slot slot);  // so that open() cannot fail
   // pre: the slot is reserved and free; there is no objection() to the terms.
   void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
   void close(Slot slot);  // pre: is_unused()
@@ -74,7 +74,7 @@ class TenantLedger {
   void set_limit(uint64_t bytes);
   void set_physical(uint64_t bytes);
   uint64_t capacity() const;
-  // Empty, or why a tenant can not have these terms (kNone: a new one).
+  // Empty, or why a tenant cannot have these terms (kNone: a new one).
   static constexpr Slot kNone = UINT32_MAX;
   std::string objection(Slot slot, const TenantTerms& terms) const;
   void set_terms(Slot slot, const TenantTerms& terms);
@@ -104,7 +104,7 @@ class TenantLedger {
     uint64_t guaranteed;
     bool is_request_guaranteed;
   };
-  // Whom one request still can ask.
+  // Which tenants one request can still ask.
   struct Search {
     std::set<uint64_t> done;  // ids
     // Up to here all are done, or the requester itself, while the order has this version.

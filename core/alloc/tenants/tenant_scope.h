@@ -13,7 +13,7 @@ void begin_tenant(const std::shared_ptr<Tenant>& tenant);
 bool end_tenant(const Tenant& tenant);                         // false: it is not the innermost
 TenantLedger::Slot current_tenant(const Tenants& allocators);  // 0: none was begun
 
-// A request that is made meanwhile asks nobody.
+// A request from within asks no callback.
 class AskingTenant {
  public:
   explicit AskingTenant(const Tenant& tenant);

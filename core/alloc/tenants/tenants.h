@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The tenants of an allocator: who they are, and a book of what they have for each device
+// The tenants of an allocator: their names and terms, and for each device a book of what they have
 // (tenant_ledger.h). What a tenant is asked for stands in tenant_pressure.h. Callbacks run with no lock
 // held; the order of the locks is that of base/lock_rank.h.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The history of one device: which entries are made, who is told of them, which are kept
+// The history of one device: which entries it makes, which of them observers see, and which it keeps
 // [core 22].
 #pragma once
 
@@ -40,9 +40,9 @@ class TraceRecorder : private SlowPath {
 
   // Another limit keeps the entries that are there, and with it the reference's order [core 22.1, U11].
   void set_options(const HistoryOptions& options, uint32_t skipped_actions);
-  // What is left of a request to record that names an unknown action [core 22.3].
+  // The part of a request to record that has an effect although it names an unknown action [core 22.3].
   void skip_actions(bool recording, uint32_t skipped_actions);
-  // They are told of each entry.
+  // Observers see each entry, also one that is not kept.
   void set_observers(std::shared_ptr<const ObserverSet> observers);
 
   void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
