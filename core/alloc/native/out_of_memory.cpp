@@ -34,7 +34,8 @@ std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t 
          format_size(params.segment_size) + ".";
 }
 
-// [core 16.2] Programs search this text, so it is the reference's, double spaces included.
+// [core 16.2] Programs search this text, so it is the reference's, double spaces included. It counts what
+// private pools cache as allocated (P34).
 std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
                                                 const OutOfMemory& numbers) {
   std::string text = "CUDA out of memory. Tried to allocate " + format_size(params.segment_size) +
@@ -48,7 +49,6 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
     text += " has " + format_size(process.used) + " memory in use. ";
   }
   if (limit_ != kUnlimited) text += format_size(limit_) + " allowed; ";
-  // The reference counts what private pools cache as allocated (P34).
   const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
   text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
   if (numbers.private_pools_free > 0) {
