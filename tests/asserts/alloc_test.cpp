@@ -194,14 +194,16 @@ TEST_F(AllocDeathTest, FindsALabelThatIsLetGoTwice) {
 TEST_F(AllocDeathTest, FindsABlockThatCountsForALabelThatItDoesNotPin) {
   Labels labels;
   LabelRows rows(labels);
-  const Labels::Slot slot = labels.pin(std::make_shared<const std::string>("model"));
-  EXPECT_DEATH(rows.count(slot, 512), "slot < rows_.size");
-  rows.reserve(slot);
+  const Labels::Slot unknown = labels.pin(std::make_shared<const std::string>("unknown"));
+  EXPECT_DEATH(rows.count(unknown, 512), "slot < rows_.size");
+  EXPECT_DEATH(rows.keep(unknown), "slot < rows_.size");
+  const Labels::Slot slot = rows.use(std::make_shared<const std::string>("model"));
+  EXPECT_DEATH(rows.release(slot), "keepers > 0");
   rows.count(slot, 512);
   EXPECT_DEATH(rows.uncount(slot, 1024), "bytes <= rows_");
   rows.uncount(slot, 512);
   EXPECT_DEATH(rows.uncount(slot, 512), "allocation.current > 0");
-  labels.unpin(slot);
+  rows.use(std::make_shared<const std::string>("another"));
   EXPECT_DEATH(rows.count(slot, 512), "is_pinned");
 }
 

@@ -93,7 +93,7 @@ TEST_F(TenantsDeathTest, FindsATenantOfAnotherAllocator) {
   const std::shared_ptr<Tenant> tenant = others.create({});
   EXPECT_DEATH(tenants.destroy(*tenant), "tenant.owner == this");
   EXPECT_DEATH(tenants.set_priority(*tenant, 1), "tenant.owner == this");
-  EXPECT_DEATH(tenants.book(1), "books_.size");
+  EXPECT_DEATH(tenants.ledger(1), "ledgers_.size");
 }
 
 TEST_F(TenantsDeathTest, FindsATenantThatIsAskedUnderALock) {

@@ -15,7 +15,7 @@ class NumberedRing {
     for (int i = 0; i < count; ++i) {
       TraceEntry entry{};
       entry.size = ++last_;
-      ring_.add(entry);
+      ring_.next() = entry;
     }
   }
   void set_limit(uint64_t limit, bool keep_order = false) { ring_.set_limit(limit, keep_order); }

@@ -17,11 +17,12 @@ Labels::Slot use(Labels& labels, size_t number) {
 }
 
 // A block that is freed at once.
-void count(Labels& labels, LabelRows& rows, size_t number) {
-  const LabelPin pin(&labels, text_of(number));
-  rows.reserve(pin.slot());
-  rows.count(pin.slot(), 512);
-  rows.uncount(pin.slot(), 512);
+void count(LabelRows& rows, size_t number) {
+  const Labels::Slot slot = rows.use(text_of(number));
+  rows.keep(slot);
+  rows.count(slot, 512);
+  rows.uncount(slot, 512);
+  rows.release(slot);
 }
 
 void fill(Labels& labels) {
@@ -65,30 +66,80 @@ TEST(Labels, AreOthersWhereAllSlotsArePinned) {
 TEST(LabelRows, AddTheSumsOfALabelThatAnotherDeviceEndedToTheOthers) {
   Labels labels;
   LabelRows rows(labels);
-  count(labels, rows, 0);
-  for (size_t i = 1; i <= Labels::kMost; i++) use(labels, i);
-  count(labels, rows, Labels::kMost);
+  count(rows, 0);
+  count(rows, 1);
+  for (size_t i = 2; i <= Labels::kMost; i++) use(labels, i);
+  count(rows, Labels::kMost);
   const std::vector<LabelStats> left = rows.rows();
-  ASSERT_EQ(left.size(), 2u);
-  EXPECT_EQ(*left[0].label, "label 1000");
-  EXPECT_EQ(*left[1].label, "(other)");
-  EXPECT_EQ(left[1].allocation.allocated, 1);
-  EXPECT_EQ(left[1].allocated_bytes.freed, 512);
-  EXPECT_EQ(left[1].allocated_bytes.current, 0);
+  ASSERT_EQ(left.size(), 3u);
+  EXPECT_EQ(*left[0].label, "label 1");
+  EXPECT_EQ(*left[1].label, "label 1000");
+  EXPECT_EQ(*left[2].label, "(other)");
+  EXPECT_EQ(left[2].allocation.allocated, 1);
+  EXPECT_EQ(left[2].allocated_bytes.freed, 512);
+  EXPECT_EQ(left[2].allocated_bytes.current, 0);
+}
+
+TEST(LabelRows, KeepTheLabelThatTheDeviceUsedLast) {
+  Labels labels;
+  LabelRows rows(labels);
+  count(rows, 0);
+  const Labels::Slot slot = rows.use(text_of(0));
+  for (size_t i = 1; i <= 2 * Labels::kMost; i++) use(labels, i);
+  EXPECT_TRUE(labels.is_pinned(slot));
+  EXPECT_EQ(labels.text(slot), "label 0");
+  count(rows, 1);
+  EXPECT_FALSE(labels.is_pinned(slot));
+}
+
+TEST(LabelRows, GiveTheSlotOfTheLastLabelToTheNextWhereAllOthersArePinned) {
+  Labels labels;
+  LabelRows rows(labels);
+  count(rows, 0);
+  for (size_t i = 1; i < Labels::kMost; i++) labels.pin(text_of(i));
+  EXPECT_EQ(labels.text(rows.use(text_of(5000))), "label 5000");
+}
+
+TEST(LabelRows, PinALabelAsLongAsABlockKeepsIt) {
+  Labels labels;
+  Labels::Slot slot;
+  {
+    LabelRows rows(labels);
+    slot = rows.use(text_of(0));
+    rows.keep(slot);
+    rows.use(text_of(1));
+    EXPECT_TRUE(labels.is_pinned(slot));
+    rows.use(text_of(0));
+    rows.release(slot);
+    EXPECT_TRUE(labels.is_pinned(slot));
+  }
+  EXPECT_FALSE(labels.is_pinned(slot));
+}
+
+TEST(LabelRows, DoNotRememberThatAllSlotsWereTaken) {
+  Labels labels;
+  LabelRows rows(labels);
+  const Labels::Slot first = labels.pin(text_of(1));
+  for (size_t i = 2; i <= Labels::kMost; i++) labels.pin(text_of(i));
+  EXPECT_EQ(rows.use(text_of(0)), Labels::kOther);
+  labels.unpin(first);
+  EXPECT_EQ(labels.text(rows.use(text_of(0))), "label 0");
 }
 
 TEST(LabelRows, AreInTheOrderOfFirstUsesAlsoWhereASlotWasGivenAgain) {
   Labels labels;
   LabelRows rows(labels);
-  count(labels, rows, 0);
+  count(rows, 0);
+  count(rows, 1);
   fill(labels);
-  count(labels, rows, 5000);
-  count(labels, rows, 1);
+  count(rows, 5000);
+  count(rows, 2);
   const std::vector<LabelStats> counted = rows.rows();
-  ASSERT_EQ(counted.size(), 3u);
+  ASSERT_EQ(counted.size(), 4u);
   EXPECT_EQ(*counted[0].label, "label 1");
-  EXPECT_EQ(*counted[1].label, "label 5000");
-  EXPECT_EQ(*counted[2].label, "(other)");
+  EXPECT_EQ(*counted[1].label, "label 2");
+  EXPECT_EQ(*counted[2].label, "label 5000");
+  EXPECT_EQ(*counted[3].label, "(other)");
 }
 
 }  // namespace

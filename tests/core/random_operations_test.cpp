@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Everything that a caller can do, in random order, with the auditor behind every call.
 //
-// A run is made twice on drivers whose addresses repeat: with the auditor, which settles what the
-// hit path has put off, and without it. Both have to tell the same story.
+// A run is made twice on drivers whose addresses repeat: on the general path with the auditor, and with
+// hits and without it. Both have to tell the same story.
 #include <gtest/gtest.h>
 
+#include <cinttypes>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,8 @@
 
 #include "../test_seed.h"
 #include "alloc/allocator.h"
+#include "alloc/native/hot_path.h"
+#include "alloc/tenants/tenant_scope.h"
 #include "base/text.h"
 #include "device/host_driver.h"
 #include "device/sim_driver.h"
@@ -79,6 +82,7 @@ struct Kind {
   std::string name;
   std::string config;
   uint32_t failing_calls;
+  bool is_of_hits = false;
 };
 
 std::shared_ptr<Driver> make_driver(const std::string& name) {
@@ -90,21 +94,22 @@ std::shared_ptr<Driver> make_driver(const std::string& name) {
 class RandomRun {
  public:
   RandomRun(const Kind& kind, uint64_t seed, bool audits)
-      : random_(seed), kind_(kind), driver_(make_driver(kind.driver)) {
+      : random_(seed), kind_(kind), tries_hits_(!audits), driver_(make_driver(kind.driver)) {
     sim_ = dynamic_cast<SimDriver*>(driver_.get());
     AllocatorOptions options;
     options.driver = driver_;
     options.config = kind.config;
     options.rules = rules_of(kind.release);
     options.check_every_call = audits;
-    options.track_labels = random_.one_in(4);
+    options.track_labels = random_.one_in(kind_.is_of_hits ? 2 : 4);
     options.context_source = label_contexts();
     allocator_ = std::make_unique<Allocator>(options);
   }
 
   // A line for each step.
   std::vector<std::string> run() {
-    for (int i = 0; i < kSteps && !testing::Test::HasFatalFailure(); i++) {
+    const int steps = kind_.is_of_hits ? 4 * kSteps : kSteps;
+    for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); i++) {
       story_.push_back("");
       step();
       story_.back() += numbers();
@@ -127,6 +132,7 @@ class RandomRun {
   };
   struct Operation {
     int weight;
+    int weight_of_hits;  // where most requests are to be hits, of a device with labels, tenants or history
     const char* name;
     void (RandomRun::*run)();
   };
@@ -135,41 +141,45 @@ class RandomRun {
 
   void step() {
     static constexpr Operation kOperations[] = {
-        {400, "allocate", &RandomRun::allocate},
-        {40, "allocate and free", &RandomRun::allocate_and_free},
-        {300, "free", &RandomRun::free_one},
-        {10, "free nonsense", &RandomRun::free_nonsense},
-        {60, "record_stream", &RandomRun::record_stream},
-        {60, "work", &RandomRun::work},
-        {8, "empty_cache", &RandomRun::empty_cache},
-        {10, "trim", &RandomRun::trim},
-        {15, "pool_create", &RandomRun::pool_create},
-        {15, "pool_begin", &RandomRun::pool_begin},
-        {15, "pool_end", &RandomRun::pool_end},
-        {8, "pool_release", &RandomRun::pool_release},
-        {6, "pool_flags", &RandomRun::pool_flags},
-        {10, "capture_begin", &RandomRun::capture_begin},
-        {30, "capture_node", &RandomRun::capture_node},
-        {12, "capture_end", &RandomRun::capture_end},
-        {25, "fail", &RandomRun::fail},
-        {6, "configure", &RandomRun::configure},
-        {6, "set_settings", &RandomRun::set_settings},
-        {8, "limit", &RandomRun::limit},
-        {10, "snapshot", &RandomRun::snapshot},
-        {10, "reset", &RandomRun::reset},
-        {6, "history", &RandomRun::history},
-        {6, "observe", &RandomRun::observe},
-        {4, "caching", &RandomRun::switch_caching},
-        {20, "allocate_at", &RandomRun::allocate_at},
-        {20, "ask", &RandomRun::ask},
-        {4, "label", &RandomRun::label},
-        {2, "peer", &RandomRun::peer},
+        {400, 400, "allocate", &RandomRun::allocate},
+        {40, 80, "allocate and free", &RandomRun::allocate_and_free},
+        {300, 300, "free", &RandomRun::free_one},
+        {10, 5, "free nonsense", &RandomRun::free_nonsense},
+        {60, 0, "record_stream", &RandomRun::record_stream},
+        {60, 0, "work", &RandomRun::work},
+        {8, 2, "empty_cache", &RandomRun::empty_cache},
+        {10, 4, "trim", &RandomRun::trim},
+        {15, 0, "pool_create", &RandomRun::pool_create},
+        {15, 0, "pool_begin", &RandomRun::pool_begin},
+        {15, 0, "pool_end", &RandomRun::pool_end},
+        {8, 0, "pool_release", &RandomRun::pool_release},
+        {6, 0, "pool_flags", &RandomRun::pool_flags},
+        {10, 0, "capture_begin", &RandomRun::capture_begin},
+        {30, 0, "capture_node", &RandomRun::capture_node},
+        {12, 0, "capture_end", &RandomRun::capture_end},
+        {25, 0, "fail", &RandomRun::fail},
+        {6, 0, "configure", &RandomRun::configure},
+        {6, 0, "set_settings", &RandomRun::set_settings},
+        {8, 0, "limit", &RandomRun::limit},
+        {10, 10, "snapshot", &RandomRun::snapshot},
+        {10, 10, "reset", &RandomRun::reset},
+        {6, 20, "history", &RandomRun::history},
+        {6, 10, "observe", &RandomRun::observe},
+        {4, 0, "caching", &RandomRun::switch_caching},
+        {20, 0, "allocate_at", &RandomRun::allocate_at},
+        {20, 5, "ask", &RandomRun::ask},
+        {4, 30, "label", &RandomRun::label},
+        {4, 20, "tenant", &RandomRun::tenant},
+        {2, 0, "peer", &RandomRun::peer},
     };
     int total = 0;
-    for (const Operation& operation : kOperations) total += operation.weight;
+    const auto weight_of = [&](const Operation& operation) {
+      return kind_.is_of_hits ? operation.weight_of_hits : operation.weight;
+    };
+    for (const Operation& operation : kOperations) total += weight_of(operation);
     int chosen = static_cast<int>(random_.below(static_cast<uint64_t>(total)));
     const Operation* operation = kOperations;
-    while (chosen >= operation->weight) chosen -= operation++->weight;
+    while (chosen >= weight_of(*operation)) chosen -= weight_of(*operation++);
     story_.back() += operation->name;
     guarded([&] { (this->*operation->run)(); });
   }
@@ -187,6 +197,18 @@ class RandomRun {
     }
   }
 
+  // As the C functions do.
+  Address allocate_plain(uint64_t size, int device, Stream stream) {
+    if (tries_hits_) {
+      if (const Address hit = allocator_->hits().try_allocate(size, device, stream)) return hit;
+    }
+    return allocator_->allocate(size, device, stream);
+  }
+  void free_plain(Address address, std::optional<Stream> current_stream) {
+    if (!current_stream && tries_hits_ && allocator_->hits().try_free(address)) return;
+    allocator_->free(address, current_stream);
+  }
+
   void allocate() {
     Request request;
     request.size = any_size();
@@ -194,7 +216,7 @@ class RandomRun {
     request.stream = request.current_stream = any_stream();
     if (random_.one_in(8)) request.current_stream = any_stream();
     const bool is_plain = request.current_stream == request.stream;
-    add_live(is_plain ? allocator_->allocate(request.size, request.device, request.stream)
+    add_live(is_plain ? allocate_plain(request.size, request.device, request.stream)
                       : allocator_->allocate(request),
              request.device);
   }
@@ -205,7 +227,7 @@ class RandomRun {
     const int device = any_device();
     const Stream stream = any_stream();
     for (uint64_t i = random_.between(1, 5); i > 0; i--) {
-      add_live(allocator_->allocate(size, device, stream), device);
+      add_live(allocate_plain(size, device, stream), device);
       if (random_.one_in(8)) return;
       free_at(live_.size() - 1);
     }
@@ -412,6 +434,11 @@ class RandomRun {
     const PoolId pool = of_a_pool ? random_.pick(pools_).id : PoolId{};
     const Snapshot snapshot = allocator_->snapshot(pool, random_.one_in(2));
     if (!of_a_pool) expect_sums(snapshot);
+    for (const auto& trace : snapshot.traces) {
+      for (const TraceEntry& entry : trace)
+        tell(format("%s %" PRIx64 " %" PRIu64, action_name(entry.action), entry.address,
+                    entry.size));
+    }
   }
   void expect_sums(const Snapshot& snapshot) {
     for (int device = 0; device < allocator_->device_count(); device++) {
@@ -438,7 +465,7 @@ class RandomRun {
   void history() {
     HistoryOptions options;
     options.enabled = random_.one_in(2);
-    options.context = static_cast<ContextLevel>(random_.below(4));
+    options.context = static_cast<ContextLevel>(random_.below(kind_.is_of_hits ? 1 : 4));
     options.max_entries = random_.below(100);
     options.clear = random_.one_in(2);
     allocator_->record_history(options);
@@ -475,6 +502,17 @@ class RandomRun {
   void label() {
     if (!pop_label()) push_label("label");
   }
+  // The first one after a while, so that there are steps without tenants too.
+  void tenant() {
+    if (!tenant_) {
+      if (!random_.one_in(4)) return;
+      tenant_ = allocator_->tenant_create(
+          {.name = "tenant",
+           .terms = {random_.below(64) * MiB, random_.between(64, 512) * MiB, 0}});
+    }
+    is_tenant_begun_ ? void(end_tenant(*tenant_)) : begin_tenant(tenant_);
+    is_tenant_begun_ = !is_tenant_begun_;
+  }
   void peer() {
     if (allocator_->device_count() > 1) allocator_->enable_peer_access(0, 1);
   }
@@ -486,6 +524,7 @@ class RandomRun {
     forget_failures();
     if (observer_ != 0) allocator_->detach(observer_);
     while (pop_label()) continue;
+    if (is_tenant_begun_) end_tenant(*tenant_);
     allocator_->set_caching_enabled(true);
     for (const Pool& pool : pools_) {
       if (pool.capture != 0) sim_->end_capture(pool.device, pool.capture);
@@ -539,7 +578,7 @@ class RandomRun {
     const Live live = live_[index];
     live_[index] = live_.back();
     live_.pop_back();
-    const bool worked = guarded([&] { allocator_->free(live.address, maybe_stream()); });
+    const bool worked = guarded([&] { free_plain(live.address, maybe_stream()); });
     if (!worked && is_uncached(live.address)) {
       live_.push_back(live);
       return false;
@@ -573,6 +612,12 @@ class RandomRun {
         if (value != 0)
           text += format("\n    %d %s %lld", device, row.name, static_cast<long long>(value));
       }
+      for (const LabelStats& row : allocator_->label_stats(device))
+        text += format("\n    %d %s %" PRId64 " of %" PRId64, device, row.label->c_str(),
+                       row.allocated_bytes.current, row.allocation.allocated);
+      for (const TenantRow& row : allocator_->tenants()->rows(device))
+        text += format("\n    %d %s %" PRId64 " of %" PRId64, device, row.name.c_str(),
+                       row.use.requested_bytes.peak, row.use.allocation.allocated);
     }
     return text;
   }
@@ -595,6 +640,7 @@ class RandomRun {
   Random random_;
   uint64_t trim_time_ = 0;
   const Kind kind_;
+  const bool tries_hits_;
   OddMemory sources_;
   std::shared_ptr<Driver> driver_;
   SimDriver* sim_ = nullptr;
@@ -607,6 +653,8 @@ class RandomRun {
   uint64_t observer_ = 0;
   uint64_t observed_ = 0;
   uint64_t last_capture_ = 0;
+  std::shared_ptr<Tenant> tenant_;
+  bool is_tenant_begun_ = false;
 };
 
 std::vector<Kind> kinds() {
@@ -616,10 +664,12 @@ std::vector<Kind> kinds() {
     bool needs_virtual_memory;
     bool needs_2_15;
     uint32_t failing_calls = kAllSimCalls & ~kGivingBack;
+    bool has_kind_of_hits = false;
   } configs[] = {
-      {"default", "", false, false},
-      {"max_split", "max_split_size_mb:24,max_non_split_rounding_mb:22", false, false},
-      {"expandable", "expandable_segments:True", true, false},
+      {"default", "", false, false, kAllSimCalls & ~kGivingBack, true},
+      {"max_split", "max_split_size_mb:24,max_non_split_rounding_mb:22", false, false,
+       kAllSimCalls & ~kGivingBack, true},
+      {"expandable", "expandable_segments:True", true, false, kAllSimCalls & ~kGivingBack, true},
       {"collecting", "garbage_collection_threshold:0.5,per_process_memory_fraction:0.5", false,
        false},
       {"rounding", "roundup_power2_divisions:[1:4,16:8,>:2]", false, false},
@@ -640,6 +690,9 @@ std::vector<Kind> kinds() {
         if (config.needs_virtual_memory && driver == std::string("custom")) continue;
         if (config.needs_2_15 && release != Release::k2_15) continue;
         kinds.push_back({driver, release, config.name, config.config, config.failing_calls});
+        if (config.has_kind_of_hits)
+          kinds.push_back({driver, release, std::string("hits_") + config.name, config.config,
+                           config.failing_calls, true});
       }
     }
   }

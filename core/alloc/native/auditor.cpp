@@ -180,10 +180,10 @@ std::string DeviceAllocator::check() {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
   for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
-                          &DeviceAllocator::check_pending, &DeviceAllocator::check_tenants}) {
+                          &DeviceAllocator::check_pending}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
-  return "";
+  return owners_.check_tenants(heap_);
 }
 
 std::string DeviceAllocator::check_red_zones() {

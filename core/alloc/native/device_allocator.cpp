@@ -12,6 +12,15 @@
 
 namespace cachalot {
 
+namespace {
+
+void require_live(const Block* block, Address address) {
+  if (block->address != address || !block->is(Block::kUsed)) [[unlikely]]
+    throw invalid_pointer(address);
+}
+
+}  // namespace
+
 DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
     : shared_(shared),
       driver_(shared.driver),
@@ -25,7 +34,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       pending_(shared.driver, device, shared.looks_in_stream_order, shared.log, captures_, flags_,
                *this),
       stats_(rules_.counts_private_pool_bytes, settings_.shown_max_split_size()),
-      label_rows_(shared.labels),
+      owners_(shared.labels, shared.tenants, device, flags_),
       recorder_(shared.contexts, shared.rules, device, flags_),
       observers_(std::make_shared<const ObserverSet>()) {
   if (settings_.per_process_memory_fraction < 1)
@@ -192,8 +201,8 @@ Address DeviceAllocator::allocate_on_device(const Request& request, ContextId co
   }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) free_what_is_ready(request, context);
   AllocParams params = make_params(&hold.entry(), request, context);
-  const LabelPin label = pin_label();
-  params.label = label.slot();
+  const LabelPin label = owners_.pin_label();
+  params.owner.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
   heap_.reserve(params.shard().supply, 1);
   Block* block = get_free_block(params);
@@ -276,21 +285,14 @@ inline Block* DeviceAllocator::alloc_found_block(Block* block, const AllocParams
   shared_.addresses.set(block->address, BlockArena::number_of(block));
   trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
         params.context);
-  if (has(kLabels | kWatched)) [[unlikely]]
-    take_label(block, params.label);
-  if (has(kTenants)) [[unlikely]]
-    count_tenant(block, params.tenant);
+  if (has(kLabels | kTenants | kWatched)) [[unlikely]]
+    owners_.take(block, params.owner);
   if (MemoryWatch* watch = watch_of(*params.pool)) [[unlikely]]
     watch->handed_out(block);
   return block;
 }
 
 // ---- Freeing
-
-void DeviceAllocator::require_live(const Block* block, Address address) const {
-  if (block->address != address || !block->is(Block::kUsed)) [[unlikely]]
-    throw invalid_pointer(address);
-}
 
 bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
                            std::optional<Stream> current_stream) {
@@ -343,10 +345,8 @@ void DeviceAllocator::free_locked(Block* block, Stream current_stream, ContextId
   count(*list.shard, list.is_small, Counters::giving_back(change));
   trace(Action::kFreeRequested, block->address, block->requested, list.stream, *list.pool,
         context ? context : block->detail().context);
-  if (has(kLabels)) [[unlikely]]
-    uncount_label(block);
-  if (has(kTenants)) [[unlikely]]
-    uncount_tenant(block);
+  if (has(kLabels | kTenants)) [[unlikely]]
+    owners_.give_up(block);
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);
@@ -359,7 +359,7 @@ void DeviceAllocator::complete_free(Block* block, ContextId context) {
   if (MemoryWatch* watch = watch_of(*list.pool)) [[unlikely]]
     watch->freed(block);
   if (has(kLabels | kWatched)) [[unlikely]]
-    shared_.labels.unpin(std::exchange(block->detail().label, Labels::kNone));
+    owners_.release_label(block);
   trace(Action::kFreeCompleted, block->address, block->requested, list.stream, *list.pool,
         context ? context : block->detail().context);
   if (has(kContexts)) block->detail().context = kNoContext;
@@ -459,8 +459,8 @@ Block* DeviceAllocator::free_block_around(const AllocParams& params, Address add
 Address DeviceAllocator::allocate_at(const Request& request, ContextId context, Hold& hold) {
   free_what_is_ready(request, context);
   AllocParams params = make_params(&hold.entry(), request, context);
-  const LabelPin label = pin_label();
-  params.label = label.slot();
+  const LabelPin label = owners_.pin_label();
+  params.owner.label = label.slot();
   const TenantBooking booking = admit(request, params, hold);
   heap_.reserve(params.shard().supply, 2);
   Block* block = free_block_around(params, request.at);
@@ -543,6 +543,7 @@ Stats DeviceAllocator::stats() {
   const std::lock_guard guard(lock_);
   Stats stats = stats_.stats();
   if (has(kWholeDevice)) {
+    flush_only_shard();
     peaks_.write(sums(), &stats);
     return stats;
   }
@@ -571,8 +572,7 @@ void DeviceAllocator::reset_peak_stats() {
   for (const auto& shard : shards_) peaks_.return_headroom(shard->account);
   peaks_.reset_peak();
   stats_.reset_peaks();
-  label_rows_.reset_peaks();
-  if (has(kTenants)) tenants().reset_peaks();
+  owners_.reset_peaks();
 }
 
 void DeviceAllocator::reset_accumulated_stats() {
@@ -580,8 +580,7 @@ void DeviceAllocator::reset_accumulated_stats() {
   for (const auto& shard : shards_) shard->account.counters.reset_accumulated();
   peaks_.reset_accumulated(sums());
   stats_.reset_accumulated();
-  label_rows_.reset_accumulated();
-  if (has(kTenants)) tenants().reset_accumulated();
+  owners_.reset_accumulated();
 }
 
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
@@ -601,34 +600,12 @@ std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::stats_of_existing_poo
 
 std::vector<LabelStats> DeviceAllocator::label_stats() {
   const std::lock_guard guard(lock_);
-  return label_rows_.rows();
+  return owners_.labels().rows();
 }
 
 DeviceTotals DeviceAllocator::totals() {
   const std::lock_guard guard(lock_);
   return totals_of(driver_, device_, stats_.reserved());
-}
-
-// The thread's label and its row, so that taking it cannot fail.
-LabelPin DeviceAllocator::pin_label() {
-  if (!has(kLabels | kWatched)) [[likely]]
-    return {};
-  LabelPin pin(&shared_.labels, current_labels());
-  if (has(kLabels)) label_rows_.reserve(pin.slot());
-  return pin;
-}
-
-// Until complete_free().
-void DeviceAllocator::take_label(Block* block, Labels::Slot label) {
-  block->detail().label = label;
-  if (label == Labels::kNone) return;
-  shared_.labels.pin_again(label);
-  if (has(kLabels)) label_rows_.count(label, static_cast<int64_t>(block->size));
-}
-
-void DeviceAllocator::uncount_label(const Block* block) {
-  const Labels::Slot label = block->detail().label;
-  if (label != Labels::kNone) label_rows_.uncount(label, static_cast<int64_t>(block->size));
 }
 
 }  // namespace cachalot

@@ -3,7 +3,8 @@
 // reference's verbs.
 //
 // Where to find what (this folder; the others have the parts that it is made of):
-//   hot_path.h             a hit and a usual free, all inline
+//   hot_path.h             a hit and a usual free, all inline; attributed_hits.cpp: the same with labels,
+//                          tenants and history
 //   shard.h, hold.h        which part of the device a call has; stream_table.h leads to it
 //   device_allocator.cpp   allocate, free, record_stream; settings, statistics
 //   obtain_memory.cpp      the ladder of a miss
@@ -52,6 +53,7 @@
 #include "alloc/stats/peaks.h"
 #include "alloc/streams/pending_frees.h"
 #include "alloc/sync/slow_path_flags.h"
+#include "alloc/tenants/block_owners.h"
 #include "alloc/tenants/tenant_pressure.h"
 #include "alloc/trace/trace_recorder.h"
 #include "base/lock.h"
@@ -155,11 +157,10 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
     Shard& shard() const { return *entry->shard; }
     bool expandable;  // active for this request [core 8.4]
     ContextId context;
-    Labels::Slot label = Labels::kNone;   // pinned by the request
+    BlockOwners::Owner owner = {};
     uint64_t obtained_when_rejected = 0;  // T
     bool rejected = false;                // R31
     bool source_gave_null = false;        // R82
-    TenantLedger::Slot tenant = 0;
   };
 
   // What the settings in force say of hits. Changes under the whole device.
@@ -178,16 +179,30 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   class ReportTaker;
 
   // hot_path.h. pre: the shard.
-  // shares_account (here and below): the same as the shard's; a constant.
-  Address allocate_usual(StreamEntry& entry, uint64_t requested, Stream stream,
-                         bool shares_account);
+  // Who counts a hit; a constant. Its shard, the account that shards share, or the device, which is
+  // used as a whole.
+  enum class CountedBy { kShard, kSharedAccount, kDevice };
+  template <CountedBy counted_by, class Count>
+  [[gnu::always_inline]] inline bool count_hit(Shard& shard, StreamFreeList& list, Count count);
+  template <CountedBy counted_by>
+  [[gnu::always_inline]] static inline bool keeps_last_free(const Shard& shard);
+  template <CountedBy counted_by, class Admit>
+  [[gnu::always_inline]] inline Block* allocate_usual(StreamEntry& entry, uint64_t requested,
+                                                      Stream stream, Admit admit);
   Address allocate_sharing(StreamEntry& entry, uint64_t requested, Stream stream);
+  Address allocate_attributed(StreamEntry& entry, uint64_t requested, Stream stream);
+  bool free_attributed(Shard& shard, Block* block, Address address);
   bool free_sharing(Shard& shard, Block* block);
   bool free_usual(Shard& shard, Block* block);
   // Before anything that walks, releases, counts or changes what a hit does not.
   void flush(Shard& shard);
+  void flush_only_shard();
   static void count_rounds(Shard& shard, Block* block, int64_t rounds);
-  bool put_back(Shard& shard, Block* block, bool shares_account);
+  template <CountedBy counted_by>
+  [[gnu::always_inline]] inline bool count_put_back(Shard& shard, Block* block, Neighbours free);
+  void merge_and_insert(Shard& shard, Block* block, Neighbours free);
+  template <CountedBy counted_by>
+  [[gnu::always_inline]] inline bool put_back(Shard& shard, Block* block);
 
   // hold.cpp
   void recall_headroom(uint64_t last);
@@ -232,21 +247,14 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   Address allocate_at(const Request& request, ContextId context, Hold& hold);
   std::pair<Address, uint64_t> base_allocation_locked(const Block* block, Address address);
   Block* free_block_around(const AllocParams& params, Address address);
-  void require_live(const Block* block, Address address) const;
   void free_what_is_ready(const Request& request, ContextId context);
   void settings_changed();
-  LabelPin pin_label();
-  void take_label(Block* block, Labels::Slot label);
-  void uncount_label(const Block* block);
 
   // device_tenants.cpp
-  TenantLedger& tenants() { return shared_.tenants->book(device_); }
+  TenantLedger& tenants() { return owners_.tenants(); }
   TenantBooking admit(const Request& request, AllocParams& params, Hold& hold);
   [[noreturn]] void refuse(AllocParams& params, const TenantRefusal& refusal, Hold& hold);
   void update_capacity();
-  void count_tenant(Block* block, TenantLedger::Slot tenant);
-  void uncount_tenant(Block* block);
-  std::string check_tenants();
 
   static Shard& shard_of(const Block* block) { return *list_of(block).shard; }
   StreamFreeList& list_for(BlockPool& pool, Stream stream);
@@ -377,7 +385,7 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   PendingFrees pending_;
 
   DeviceStats stats_;  // those that the shards do not count
-  LabelRows label_rows_;
+  BlockOwners owners_;
 
   TraceRecorder recorder_;
   std::shared_ptr<const ObserverSet> observers_;

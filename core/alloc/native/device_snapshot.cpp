@@ -64,6 +64,7 @@ void DeviceAllocator::preserve_before_free(Shard& shard, Block* block, Neighbour
 // pre: the device's lock, and copies of segments that do not lead to them.
 void DeviceAllocator::copy_segments(std::deque<SegmentCopy>& copies) {
   if (has(kWholeDevice)) {
+    flush_only_shard();
     for (SegmentCopy& copy : copies) {
       while (copy.copy(kSlice, 0)) continue;
     }

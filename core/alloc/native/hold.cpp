@@ -93,6 +93,11 @@ void DeviceAllocator::begin_at(Shard& shard) {
   shard.preserves_for = has(kCopying) ? copy_number_ : 0;
 }
 
+// What a hit of a device that is used as a whole may have kept. pre: the device's lock.
+void DeviceAllocator::flush_only_shard() {
+  if (shards_.size() == 1 && !shards_.front()->last.is_empty()) flush(*shards_.front());
+}
+
 std::unique_lock<Lock> DeviceAllocator::lock_at(Shard& shard) {
   std::unique_lock guard(shard.lock);
   begin_at(shard);
@@ -127,7 +132,10 @@ void DeviceAllocator::recall_headroom(uint64_t last) {
 // pre: no shard's lock; the check of the lock order finds it.
 void DeviceAllocator::stop() {
   lock_.assert_held();
-  if (has(kWholeDevice)) return flags_.add(kHeld);  // nobody is at a shard
+  if (has(kWholeDevice)) {  // nobody is at a shard
+    flush_only_shard();
+    return flags_.add(kHeld);
+  }
   const std::lock_guard guard(recalling_);
   peaks_.begin_recall();
   flags_.add(kHeld);

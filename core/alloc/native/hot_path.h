@@ -24,7 +24,7 @@ namespace cachalot {
   const LastFreeCache last = std::exchange(shard.last, {});
   if (last.rounds() != 0) count_rounds(shard, last.handed_out, last.rounds());
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  if (last.is_kept()) put_back(shard, last.handed_out, false);
+  if (last.is_kept()) put_back<CountedBy::kShard>(shard, last.handed_out);
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
@@ -58,21 +58,52 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
                              static_cast<int64_t>(block->requested), free.count());
 }
 
-// pre: a mapped block that the caller freed, of a size that is not oversize.
-[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block,
-                                                             bool shares_account) {
+// count(counters, row of the kind): whether the counters agree.
+template <DeviceAllocator::CountedBy counted_by, class Count>
+[[gnu::always_inline]] inline bool DeviceAllocator::count_hit(Shard& shard, StreamFreeList& list,
+                                                              Count count) {
+  switch (counted_by) {
+    case CountedBy::kShard:
+      return count(shard.account.counters, *list.counters);
+    case CountedBy::kSharedAccount:
+      return peaks_.count_shared(shard.account, list.is_small, count);
+    case CountedBy::kDevice:
+      return peaks_.count_of_whole(shard.account, list.is_small, count);
+  }
+}
+
+// ---- Freeing
+
+// Whether a call frees a live block that no other stream uses. Recorded uses and memory that was idle
+// have flags of their own, so one comparison tells it all.
+[[gnu::always_inline]] inline bool is_usual_free(const Block* block, Address address) {
+  return block->address == address &&
+         (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
+}
+
+template <DeviceAllocator::CountedBy counted_by>
+[[gnu::always_inline]] inline bool DeviceAllocator::count_put_back(Shard& shard, Block* block,
+                                                                   Neighbours free) {
+  return count_hit<counted_by>(shard, list_of(block), [&](Counters& counters, Counters::Row& kind) {
+    return count_free(counters, kind, block, free);
+  });
+}
+
+// pre (here and below): a mapped block that the caller freed, of a size that is not oversize.
+template <DeviceAllocator::CountedBy counted_by>
+[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
+  const Neighbours free = mapped_neighbours(block);
+  if (!count_put_back<counted_by>(shard, block, free)) [[unlikely]]
+    return false;
+  merge_and_insert(shard, block, free);
+  return true;
+}
+
+[[gnu::always_inline]] inline void DeviceAllocator::merge_and_insert(Shard& shard, Block* block,
+                                                                     Neighbours free) {
   StreamFreeList& list = list_of(block);
   Block* const previous = block->prev;
   Block* const next = block->next;
-  const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
-  const bool is_counted =
-      shares_account ? peaks_.count_shared(shard.account, list.is_small,
-                                           [&](Counters& counters, Counters::Row& kind) {
-                                             return count_free(counters, kind, block, free);
-                                           })
-                     : count_free(shard.account.counters, *list.counters, block, free);
-  if (!is_counted) [[unlikely]]
-    return false;
   block->clear(Block::kUsed);
   if (free.before) {
     list.free.remove(previous);
@@ -83,7 +114,10 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
     heap_.absorb_next(shard.supply, block);
   }
   list.free.insert(block);
-  return true;
+}
+
+[[gnu::always_inline]] inline Address address_or_0(const Block* block) {
+  return block ? block->address : 0;
 }
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
@@ -92,12 +126,16 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   StreamEntry* const entry = streams_.find(stream);
   if (!entry) [[unlikely]]
     return 0;
+  if (!flags_.none()) [[unlikely]]
+    return allocate_attributed(*entry, requested, stream);
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
   if (flags_.none()) [[likely]] {
-    address = shard->account.is_shared ? allocate_sharing(*entry, requested, stream)
-                                       : allocate_usual(*entry, requested, stream, false);
+    address = shard->account.is_shared
+                  ? allocate_sharing(*entry, requested, stream)
+                  : address_or_0(allocate_usual<CountedBy::kShard>(*entry, requested, stream,
+                                                                   [](uint64_t) { return true; }));
   }
   shard->lock.unlock();
   return address;
@@ -106,11 +144,10 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 // False: not a live block, or more than a usual free; nothing has changed.
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
                                                              Address address) {
+  if (!flags_.none()) [[unlikely]]
+    return free_attributed(shard, block, address);
   shard.lock.lock();
-  // Recorded uses and memory that was idle have flags of their own, so one comparison tells it all.
-  const bool is_usual = flags_.none() && block->address == address &&
-                        (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
-  const bool is_freed = is_usual && free_usual(shard, block);
+  const bool is_freed = flags_.none() && is_usual_free(block, address) && free_usual(shard, block);
   shard.lock.unlock();
   return is_freed;
 }
@@ -119,71 +156,78 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
 [[gnu::noinline]] inline Address DeviceAllocator::allocate_sharing(StreamEntry& entry,
                                                                    uint64_t requested,
                                                                    Stream stream) {
-  return allocate_usual(entry, requested, stream, true);
+  return address_or_0(allocate_usual<CountedBy::kSharedAccount>(entry, requested, stream,
+                                                                [](uint64_t) { return true; }));
 }
 [[gnu::noinline]] inline bool DeviceAllocator::free_sharing(Shard& shard, Block* block) {
-  return put_back(shard, block, true);
+  return put_back<CountedBy::kSharedAccount>(shard, block);
 }
 
-// 0: a miss. pre: requested is not 0.
-[[gnu::always_inline]] inline Address DeviceAllocator::allocate_usual(StreamEntry& entry,
-                                                                      uint64_t requested,
-                                                                      Stream stream,
-                                                                      bool shares_account) {
+// See Note [Last free].
+template <DeviceAllocator::CountedBy counted_by>
+[[gnu::always_inline]] inline bool DeviceAllocator::keeps_last_free(const Shard& shard) {
+  return counted_by == CountedBy::kShard ||
+         (counted_by == CountedBy::kDevice && shard.account.counters.is_alone());
+}
+
+// Null: a miss, or not admitted. admit(bytes of the block): the last question before the counters.
+// pre: requested is not 0.
+template <DeviceAllocator::CountedBy counted_by, class Admit>
+[[gnu::always_inline]] inline Block* DeviceAllocator::allocate_usual(StreamEntry& entry,
+                                                                     uint64_t requested,
+                                                                     Stream stream, Admit admit) {
   Shard& shard = *entry.shard;
   const uint64_t size = round_up(requested, kMinBlockSize);
   const bool is_small = size <= kSmallSize;
   StreamFreeList* const list = entry.default_lists[is_small];
   const bool is_of_stream = entry.stream.load(std::memory_order_relaxed) == stream;
   if (!list || !is_of_stream) [[unlikely]]
-    return 0;
+    return nullptr;
   LastFreeCache& kept = shard.last;
   if (!kept.is_empty()) [[unlikely]] {
     Block* const last = kept.handed_out;
     if (kept.is_kept() && last->requested == requested && last->segment()->list == list) {
+      if (!admit(last->size)) return nullptr;
       kept.hand_out_again();
       last->set(Block::kUsed);
-      return last->address;
+      return last;
     }
     flush(shard);
   }
   Block* block = list->free.first_at_least(size);
   if (!block) [[unlikely]]
-    return 0;
+    return nullptr;
   if (block->is(Block::kExpandable)) [[unlikely]] {
-    if (!hit_rules_.is_expandable) return 0;
+    if (!hit_rules_.is_expandable) return nullptr;
     block = step_to_smaller_reach(*list, block);
   }
   if (block->size >= hit_rules_.oversize) [[unlikely]]
-    return 0;
+    return nullptr;
   const AddressTable::Place place = shared_.addresses.place(block->address);
   if (!place.has_room()) [[unlikely]]
-    return 0;
+    return nullptr;
   const bool splits = block->size - size >= hit_rules_.least_remainder[is_small];
   if (splits && shard.supply.is_empty()) [[unlikely]]
-    return 0;
+    return nullptr;
   const uint64_t taken = splits ? size : block->size;
   const bool is_counted =
-      shares_account ? peaks_.count_shared(shard.account, is_small,
-                                           [&](Counters& counters, Counters::Row& kind) {
-                                             return count_hand_out(counters, kind, block, taken,
-                                                                   requested, splits);
-                                           })
-                     : count_hand_out(shard.account.counters, *list->counters, block, taken,
-                                      requested, splits);
+      admit(taken) &&
+      count_hit<counted_by>(shard, *list, [&](Counters& counters, Counters::Row& kind) {
+        return count_hand_out(counters, kind, block, taken, requested, splits);
+      });
   if (!is_counted) [[unlikely]]
-    return 0;
+    return nullptr;
   list->free.remove(block);
   if (splits) {
     Block* const remainder = block;
     block = SegmentHeap::split_front(shard.supply, block, size);
     list->free.insert(remainder);
   }
-  kept.handed_out = shares_account ? nullptr : block;
+  kept.handed_out = keeps_last_free<counted_by>(shard) ? block : nullptr;
   block->set(Block::kUsed);
   block->requested = requested;
   AddressTable::set(place, BlockArena::number_of(block));
-  return block->address;
+  return block;
 }
 
 // False: refused by the counters, or oversize. pre: no flag is set; a block that is used, and by no
@@ -202,7 +246,7 @@ inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t ro
   if (!kept.is_empty()) [[unlikely]]
     flush(shard);
   kept.handed_out = nullptr;
-  return put_back(shard, block, false);
+  return put_back<CountedBy::kShard>(shard, block);
 }
 
 // ---- The same, of the device or the block that a call names

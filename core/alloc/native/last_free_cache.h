@@ -10,9 +10,11 @@
 // bytes it gets the block again, and only a count of such rounds goes up (`rounds`). Anything else,
 // a look at the statistics too, flushes it first: the rounds are accounted for, and the free is
 // carried out (DeviceAllocator::flush). A round moves no peak.
-//   A shard that uses the shared account keeps none: another shard would have to flush it first.
+//   A shard that uses the shared account keeps none: another shard would have to flush it first. With
+// labels, tenants and history (Note [Attributed hits]) the device's only shard may keep one; they are
+// told of each round, so only segments and counters lag.
 // Invariants: a kept block is `handed_out`, neither used nor in a free set; once flushed, and while
-// a flag of the slow path is set, there is neither a kept block nor a round.
+// another flag of the slow path is set, there is neither a kept block nor a round.
 #pragma once
 
 #include <cstdint>

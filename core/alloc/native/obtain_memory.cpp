@@ -67,7 +67,7 @@ Block* DeviceAllocator::climb_ladder(AllocParams& params, Hold& hold) {
 
 // Searches before it asks the driver: a tenant frees into the cache. Null: no tenant is left to ask.
 Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
-  TenantPressure pressure(*shared_.tenants, device_, params.tenant);
+  TenantPressure pressure(*shared_.tenants, device_, params.owner.tenant);
   while (true) {
     bool freed = false;
     {
@@ -80,7 +80,7 @@ Block* DeviceAllocator::ask_tenants(AllocParams& params, Hold& hold) {
     if (Block* block = get_free_block(params)) return block;
     if (Block* block = climb_ladder(params, hold)) return block;
   }
-  tenants().count_refusal(params.tenant);
+  tenants().count_refusal(params.owner.tenant);
   return nullptr;
 }
 

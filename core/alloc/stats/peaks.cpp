@@ -26,7 +26,9 @@ void Peaks::open_next_to_others(Account& account) {
   return_headroom(account);
 }
 
+// Not while hits are attributed: these wait for each other anyway, at the device's lock.
 void Peaks::give_own_account(Account& account) {
+  if (flags_.has(kAttribution)) return;
   account.become_own(recall_number());
   shared_.add_own_account();
 }
@@ -34,7 +36,7 @@ void Peaks::give_own_account(Account& account) {
 // What the recall has gathered comes first: the shared account may be alone from now on, and then raises
 // its limits without a look at the others.
 void Peaks::take_own_account(Account& account) {
-  const OrderGuard guard(shared_.order());
+  shared_.order().assert_held();
   recall_.move_gathered_to(shared_.counters());
   shared_.take_over(account);
   shared_.remove_own_account();
@@ -54,6 +56,10 @@ bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& 
   const bool met_others = !shared_.lock_order();
   const OrderGuard guard(shared_.order(), std::adopt_lock);
   preserve_if_read(account);
+  if (!account.is_shared && flags_.has(kAttribution) && shares_account) {
+    join_recall(account);
+    take_own_account(account);
+  }
   if (account.is_shared) {
     lender_.note_borrower(shared_borrowed_in_);
     if (!move_shared(is_small, move)) return false;
@@ -131,7 +137,9 @@ void Peaks::visit(Account& account, bool for_a_move) {
   const uint64_t number = recall_number();
   const bool had_joined = std::exchange(account.joined, number) == number;
   if (!for_a_move || had_joined) return;
-  if (account.note_visit() && shares_account) take_own_account(account);
+  if (!account.note_visit() || !shares_account) return;
+  const OrderGuard guard(shared_.order());
+  take_own_account(account);
 }
 
 void Peaks::end_recall() {

@@ -64,6 +64,14 @@ class Peaks : private SlowPath {
   // count(counters, row of the kind): whether the counters agreed.
   template <class Count>
   bool count_shared(Account& account, bool is_small, Count count);
+  // Whether the account, or the shared one for it, has all headroom: then it refuses no move. pre: the
+  // device is used as a whole.
+  bool counts_all(const Account& account) const {
+    return account.counters.is_alone() || (account.is_shared && shared_.is_alone());
+  }
+  // Hits of a device that is used as a whole. pre: counts_all().
+  template <class Count>
+  bool count_of_whole(Account& account, bool is_small, Count count);
   // Whether a freed block is still active. Before the first one, begin_waiting(): pre: the whole device.
   bool has_waiting() const { return stats_.has_waiting(); }
   void begin_waiting(const Sums& sums);
@@ -132,6 +140,15 @@ class Peaks : private SlowPath {
 inline void Peaks::note_use_of_shared(Account& account, bool met_others) {
   if (shared_.note_use(account, met_others)) [[unlikely]]
     give_own_account(account);
+}
+
+template <class Count>
+[[gnu::always_inline]] inline bool Peaks::count_of_whole(Account& account, bool is_small,
+                                                         Count count) {
+  const Counters::RowName kind = Counters::kind_of(is_small);
+  if (account.counters.is_alone()) return count(account.counters, account.counters.row(kind));
+  // Nobody else moves the shared account while the device is used as a whole.
+  return count(shared_.counters(), shared_.counters().row(kind));
 }
 
 // A hit saw no flag, but one may have been set before it had the lock: see Note [Reading statistics].

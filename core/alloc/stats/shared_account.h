@@ -44,6 +44,7 @@ class SharedAccount {
   // ---- pre: the whole device, or the order lock
 
   const Counters::Rows& rows() const { return counters_.rows(); }
+  bool is_alone() const { return counters_.is_alone(); }  // no shard has an account of its own
   bool is_sound() const { return counters_.is_sound(); }
   // The limits become what is counted now. pre: no account has borrowed anything.
   void drop_headroom();

@@ -38,7 +38,13 @@ struct SlowPath {
     // With one of these no shard is used by itself: the device's own lock is enough.
     kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
                    kWatched | kStaleUses | kTenants | kHeld,
+    // What is told to others of each allocation and free, which are hits all the same.
+    kAttribution = kTracing | kLabels | kTenants,
   };
+  // Whether some of these flags are set, and no others but kScarce.
+  static bool is_only(uint32_t bits, uint32_t flags) {
+    return (bits & flags) != 0 && (bits & ~(flags | kScarce)) == 0;
+  }
 };
 
 class SlowPathFlags : private SlowPath {

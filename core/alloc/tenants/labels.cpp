@@ -110,19 +110,60 @@ void LabelStats::reset_accumulated() {
 }
 
 void LabelRows::reserve(Labels::Slot slot) {
-  if (slot == Labels::kNone || slot < rows_.size()) return;
+  if (slot < rows_.size()) return;
   reserve_for(rows_, slot + 1);
   rows_.resize(slot + 1);
+}
+
+// The last label goes first: its slot may be the only one that is not in use.
+Labels::Slot LabelRows::use_other(const LabelText& text) {
+  if (!text) return Labels::kNone;
+  if (last_.text && *text == *last_.text) {
+    last_.text = text;
+    return last_.slot;
+  }
+  forget_last();
+  const LabelPin pin(&labels_, text);
+  const Labels::Slot slot = pin.slot();
+  reserve(slot);
+  if (slot == Labels::kOther) return slot;  // the label may have a slot the next time
+  if (!pins(slot)) {
+    labels_.pin_again(slot);
+    rows_[slot].is_of_label = false;
+  }
+  last_ = {text, slot};
+  return slot;
+}
+
+void LabelRows::forget_last() {
+  const Last last = std::exchange(last_, {});
+  if (last.text && rows_[last.slot].keepers == 0) labels_.unpin(last.slot);
+}
+
+void LabelRows::keep(Labels::Slot slot) {
+  if (slot <= Labels::kOther) return;
+  CACHALOT_ASSERT(1, slot < rows_.size() && labels_.is_pinned(slot));
+  if (!pins(slot)) {
+    labels_.pin_again(slot);
+    rows_[slot].is_of_label = false;
+  }
+  rows_[slot].keepers++;
+}
+
+void LabelRows::begin(Row& row, Labels::Slot slot) {
+  const Labels::Label label = labels_.label(slot);
+  if (row.number != label.number) end(row);
+  row.number = label.number;
+  row.stats.label = label.text;
+  row.is_of_label = true;
 }
 
 void LabelRows::count(Labels::Slot slot, int64_t bytes) {
   CACHALOT_ASSERT(1, slot < rows_.size() && bytes > 0);
   CACHALOT_ASSERT(1, labels_.is_pinned(slot));
-  const Labels::Label label = labels_.label(slot);
   Row& row = rows_[slot];
-  if (row.number != label.number) end(row);
-  row.number = label.number;
-  row.stats.label = label.text;
+  if (!row.is_of_label) [[unlikely]]
+    begin(row, slot);
   row.stats.allocation.increase(1);
   row.stats.allocated_bytes.increase(bytes);
 }
@@ -149,7 +190,7 @@ void LabelRows::end(Row& row) {
   add(other.stats.allocated_bytes, row.stats.allocated_bytes);
   other.number = label.number;
   other.stats.label = label.text;
-  row = {};
+  row.stats = {};
 }
 
 std::vector<LabelStats> LabelRows::rows() const {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "alloc/stats/stats.h"
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace cachalot {
@@ -74,6 +75,10 @@ class LabelPin {
  public:
   LabelPin() = default;
   LabelPin(Labels* labels, const LabelText& text) : labels_(labels), slot_(labels->pin(text)) {}
+  // pre: the slot is pinned.
+  LabelPin(Labels* labels, Labels::Slot slot) : labels_(labels), slot_(slot) {
+    labels->pin_again(slot);
+  }
   LabelPin(LabelPin&& other) noexcept
       : labels_(std::exchange(other.labels_, nullptr)), slot_(other.slot_) {}
   ~LabelPin() {
@@ -101,12 +106,35 @@ struct LabelStats {
 };
 
 // What each label has had on one device.
+//
+// Note [Pins of a device]
+// Rationale: a pin takes the lock of all labels, which would be taken four times for a request and its
+// free.
+// Approach: a device pins a label once for all its blocks, and keeps the pin of the label that it used
+// last, so that threads which stay with one label do not meet at that lock.
+// Invariants: a device pins a slot exactly while it has `keepers`, or is the one of last_.
 class LabelRows {
  public:
-  explicit LabelRows(const Labels& labels) : labels_(labels) {}
+  explicit LabelRows(Labels& labels) : labels_(labels) {}
+  ~LabelRows() { forget_last(); }
+  LabelRows(const LabelRows&) = delete;
+  LabelRows& operator=(const LabelRows&) = delete;
 
-  void reserve(Labels::Slot slot);  // so that count() cannot fail
-  // pre: the slot is pinned, and reserve() was called for it.
+  // The slot of a label, which stays pinned until another label is used; kNone for null. Throws
+  // std::bad_alloc.
+  Labels::Slot use(const LabelText& text) {
+    return text && text == last_.text ? last_.slot : use_other(text);
+  }
+  // A block keeps its label from keep() to release(). pre: the slot is pinned, and comes from use().
+  void keep(Labels::Slot slot);
+  void release(Labels::Slot slot) {
+    if (slot <= Labels::kOther) return;
+    CACHALOT_ASSERT(1, slot < rows_.size() && rows_[slot].keepers > 0);
+    rows_[slot].keepers--;
+    if (!pins(slot)) [[unlikely]]
+      labels_.unpin(slot);
+  }
+  // pre: the slot is kept.
   void count(Labels::Slot slot, int64_t bytes);
   void uncount(Labels::Slot slot, int64_t bytes);
   // In the order of the labels' first uses; kOther is last. There are never fewer than before.
@@ -118,12 +146,27 @@ class LabelRows {
   struct Row {
     uint64_t number = 0;  // of its label; 0: it has not counted
     LabelStats stats;
+    uint64_t keepers = 0;  // blocks
+    bool is_of_label =
+        false;  // since the slot was pinned: the number was compared with the label's
+  };
+  struct Last {
+    LabelText text;  // null: none
+    Labels::Slot slot = Labels::kNone;
   };
 
+  Labels::Slot use_other(const LabelText& text);
+  void forget_last();
+  void reserve(Labels::Slot slot);
+  bool pins(Labels::Slot slot) const {
+    return slot > Labels::kOther && (rows_[slot].keepers != 0 || slot == last_.slot);
+  }
+  void begin(Row& row, Labels::Slot slot);
   void end(Row& row);
 
-  const Labels& labels_;
+  Labels& labels_;
   std::vector<Row> rows_;  // by slot
+  Last last_;
 };
 
 }  // namespace cachalot

@@ -2,12 +2,13 @@
 #include "alloc/tenants/tenant_ledger.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/text.h"
 
 namespace cachalot {
 
-using BookGuard = std::lock_guard<Mutex>;
+using BookGuard = std::lock_guard<Lock>;
 
 void TenantUse::reset_peaks() {
   for (Stat* stat : {&allocation, &allocated_bytes, &requested_bytes}) stat->reset_peak();
@@ -147,27 +148,40 @@ std::optional<TenantRefusal> TenantLedger::book(Slot slot, uint64_t bytes) {
   CACHALOT_ASSERT(1, bytes > 0);
   const BookGuard guard(lock_);
   const Row& own = row(slot);
-  const uint64_t had = own.has_with_booked();
-  TenantRefusal refusal{.by_limit = had + bytes > own.terms.limit,
-                        .had = had,
-                        .terms = own.terms,
-                        .capacity = std::min(limit_, physical_),
-                        .had_by_all = sums_.has,
-                        .owed_to_others = sums_.owed - own.owed(),
-                        .missing = 0};
-  if (refusal.by_limit) {
-    refusal.missing = had + bytes - own.terms.limit;
-    return refusal;
-  }
-  // Where nothing is owed, the device itself tells whether there is memory.
-  const uint64_t needed = refusal.had_by_all + own.booked + refusal.owed_to_others + bytes;
-  const bool is_guaranteed = had + bytes <= own.terms.guaranteed;
-  if (!is_guaranteed && refusal.owed_to_others > 0 && needed > refusal.capacity) {
-    refusal.missing = needed - refusal.capacity;
-    return refusal;
+  const Shortage missing = shortage(own, bytes);
+  if (missing.bytes != 0) {
+    return TenantRefusal{.by_limit = missing.is_by_limit,
+                         .had = own.has_with_booked(),
+                         .terms = own.terms,
+                         .capacity = std::min(limit_, physical_),
+                         .had_by_all = sums_.has,
+                         .owed_to_others = sums_.owed - own.owed(),
+                         .missing = missing.bytes};
   }
   change(slot, [&](Row& row) { row.booked += bytes; });
   return {};
+}
+
+TenantLedger::Shortage TenantLedger::shortage(const Row& own, uint64_t bytes) const {
+  lock_.assert_held();
+  const uint64_t with_these = own.has_with_booked() + bytes;
+  if (with_these > own.terms.limit) return {true, with_these - own.terms.limit};
+  // Where nothing is owed, the device itself tells whether there is memory.
+  const uint64_t owed_to_others = sums_.owed - own.owed();
+  const bool is_guaranteed = with_these <= own.terms.guaranteed;
+  if (is_guaranteed || owed_to_others == 0) return {false, 0};
+  const uint64_t needed = sums_.has + own.booked + owed_to_others + bytes;
+  const uint64_t capacity = std::min(limit_, physical_);
+  return {false, needed - std::min(needed, capacity)};
+}
+
+bool TenantLedger::count_if_granted(Slot slot, uint64_t asked, uint64_t bytes, uint64_t requested) {
+  const BookGuard guard(lock_);
+  const Row& own = row(slot);
+  const bool is_free_of_terms = own.terms.limit == kUnlimited && sums_.owed == 0;
+  if (!is_free_of_terms && shortage(own, asked).bytes != 0) return false;
+  add_block(slot, bytes, requested);
+  return true;
 }
 
 void TenantLedger::unbook(Slot slot, uint64_t bytes) {
@@ -177,13 +191,14 @@ void TenantLedger::unbook(Slot slot, uint64_t bytes) {
 }
 
 void TenantLedger::count(Slot slot, uint64_t bytes, uint64_t requested) {
-  CACHALOT_ASSERT(1, requested <= bytes);
   const BookGuard guard(lock_);
-  change(slot, [&](Row& row) {
-    row.use.allocation.increase(1);
-    row.use.allocated_bytes.increase(static_cast<int64_t>(bytes));
-    row.use.requested_bytes.increase(static_cast<int64_t>(requested));
-  });
+  add_block(slot, bytes, requested);
+}
+
+void TenantLedger::add_block(Slot slot, uint64_t bytes, uint64_t requested) {
+  lock_.assert_held();
+  CACHALOT_ASSERT(1, requested <= bytes);
+  change(slot, [&](Row& row) { row.use.add_block(bytes, requested); });
 }
 
 void TenantLedger::uncount(Slot slot, uint64_t bytes, uint64_t requested) {

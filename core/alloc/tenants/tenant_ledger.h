@@ -24,7 +24,7 @@
 #include "alloc/stats/stats.h"
 #include "alloc/tenants/pressure_order.h"
 #include "base/assert.h"
-#include "base/mutex.h"
+#include "base/lock.h"
 
 namespace cachalot {
 
@@ -42,6 +42,11 @@ struct TenantUse {
   int64_t num_pressure_calls = 0;
   int64_t pressure_freed_bytes = 0;
 
+  void add_block(uint64_t bytes, uint64_t requested) {
+    allocation.increase(1);
+    allocated_bytes.increase(static_cast<int64_t>(bytes));
+    requested_bytes.increase(static_cast<int64_t>(requested));
+  }
   void reset_peaks();
   void reset_accumulated();
 };
@@ -80,7 +85,10 @@ class TenantLedger {
   void set_terms(Slot slot, const TenantTerms& terms);
   TenantTerms terms(Slot slot) const;
 
-  // [tenant 1 to 3] Books the bytes, or says why not.
+  // [tenant 1 to 3] For a request that has found its block: counts the block if `asked` bytes are granted.
+  // False: they are not, and nothing has changed.
+  bool count_if_granted(Slot slot, uint64_t asked, uint64_t bytes, uint64_t requested);
+  // [tenant 1 to 3] Books the bytes, or says why they are not granted.
   std::optional<TenantRefusal> book(Slot slot, uint64_t bytes);
   void unbook(Slot slot, uint64_t bytes);
   void count(Slot slot, uint64_t bytes, uint64_t requested);
@@ -141,7 +149,14 @@ class TenantLedger {
     bool operator==(const Sums&) const = default;
   };
 
+  // What is missing for a request to be granted; 0 bytes: nothing.
+  struct Shortage {
+    bool is_by_limit;
+    uint64_t bytes;
+  };
+
   // pre of all: lock_.
+  Shortage shortage(const Row& own, uint64_t bytes) const;
   bool is_taken(Slot slot) const;
   bool is_sound() const;
   Row& row(Slot slot) {
@@ -152,12 +167,13 @@ class TenantLedger {
     CACHALOT_ASSERT(1, is_taken(slot));
     return *rows_[slot];
   }
+  void add_block(Slot slot, uint64_t bytes, uint64_t requested);
   // All that changes what is summed up or who is asked when.
   template <class Change>
   void change(Slot slot, Change change);
   const PressureOrder::Place* next_other(Slot requester, Search& search);
 
-  mutable Mutex lock_{LockRank::kTenantBook};
+  mutable Lock lock_{LockRank::kTenantBook};
   std::vector<std::unique_ptr<Row>> rows_;  // by slot; null: free
   size_t open_ = 0;                         // rows, without the default tenant's
   Sums sums_;

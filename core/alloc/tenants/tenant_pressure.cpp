@@ -27,7 +27,7 @@ uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
 bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
   CACHALOT_ASSERT(1, holds_no_lock() && missing > 0);
   if (is_asking_a_tenant()) return false;
-  TenantLedger& book = tenants_.book(device_);
+  TenantLedger& book = tenants_.ledger(device_);
   const bool only_itself = reason == PressureReason::kLimit;
   while (const auto candidate = book.next_to_ask(requester_, only_itself, search_)) {
     if (ask(*candidate, reason, missing)) return true;
@@ -41,7 +41,7 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
   search_.done.insert(candidate.id);  // until it is seen to give
   const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
   if (!tenant) return false;
-  TenantLedger& book = tenants_.book(device_);
+  TenantLedger& book = tenants_.ledger(device_);
   auto [id, name] = tenants_.id_and_name(requester_);
   const uint64_t answer =
       answer_of(*tenant, {.reason = reason,

@@ -52,7 +52,10 @@ bool end_tenant(const Tenant& tenant) {
 }
 
 TenantLedger::Slot current_tenant(const Tenants& allocators) {
-  if (!begun_tenants) return 0;
+  if (!begun_tenants || begun_tenants->empty()) return 0;
+  const Tenant& innermost = *begun_tenants->back();
+  if (innermost.owner == &allocators) [[likely]]
+    return innermost.slot;
   const auto found = std::find_if(begun_tenants->rbegin(), begun_tenants->rend(),
                                   [&](const auto& tenant) { return tenant->owner == &allocators; });
   return found == begun_tenants->rend() ? 0 : (*found)->slot;

@@ -16,7 +16,7 @@ std::string shown_name(const std::string& name) { return "tenant '" + name + "'"
 
 }  // namespace
 
-Tenants::Tenants(int device_count) : books_(static_cast<size_t>(device_count)) {}
+Tenants::Tenants(int device_count) : ledgers_(static_cast<size_t>(device_count)) {}
 
 // The slot that is taken next. Its free_slot() cannot fail.
 TenantLedger::Slot Tenants::reserve_slot() {
@@ -48,8 +48,8 @@ void Tenants::free_slot(TenantLedger::Slot slot) {
 std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   auto tenant = std::make_shared<Tenant>();
   const std::lock_guard guard(lock_);
-  for (size_t i = 0; i < books_.size(); i++) {
-    const std::string objection = books_[i].objection(TenantLedger::kNone, options.terms);
+  for (size_t i = 0; i < ledgers_.size(); i++) {
+    const std::string objection = ledgers_[i].objection(TenantLedger::kNone, options.terms);
     if (!objection.empty()) throw_invalid_argument(format("device %zu: ", i) + objection);
   }
   tenant->owner = this;
@@ -58,8 +58,8 @@ std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   tenant->name = options.name.empty() ? "tenant " + std::to_string(tenant->id) : options.name;
   tenant->pressure = std::move(options.pressure);
   tenants_.reserve_one();
-  for (TenantLedger& book : books_) book.reserve(tenant->slot);
-  for (TenantLedger& book : books_)
+  for (TenantLedger& book : ledgers_) book.reserve(tenant->slot);
+  for (TenantLedger& book : ledgers_)
     book.open(tenant->slot, tenant->id, options.terms, tenant->pressure != nullptr);
   take_slot(tenant->slot);
   last_id_ = tenant->id;
@@ -77,7 +77,7 @@ void Tenants::destroy(const Tenant& tenant) {
     throw_invalid_state(name + format(" is begun %d time%s", scopes, scopes == 1 ? "" : "s"));
   uint64_t live = 0;
   bool is_unused = true;
-  for (const TenantLedger& book : books_) {
+  for (const TenantLedger& book : ledgers_) {
     live += static_cast<uint64_t>(book.use(tenant.slot).allocation.current);
     is_unused = is_unused && book.is_unused(tenant.slot);
   }
@@ -85,7 +85,7 @@ void Tenants::destroy(const Tenant& tenant) {
     throw_invalid_state(name + format(" has %llu live block%s",
                                       static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
   }
-  for (TenantLedger& book : books_) book.close(tenant.slot);
+  for (TenantLedger& book : ledgers_) book.close(tenant.slot);
   gone = tenants_.remove(tenant.id);
   free_slot(tenant.slot);
 }
@@ -95,25 +95,25 @@ void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, u
   if (device != kAllDevices) require_device(device);
   const std::lock_guard guard(lock_);
   const auto change = [&](auto apply) {
-    for (size_t i = 0; i < books_.size(); i++) {
+    for (size_t i = 0; i < ledgers_.size(); i++) {
       if (device != kAllDevices && static_cast<size_t>(device) != i) continue;
-      TenantTerms terms = books_[i].terms(tenant.slot);
+      TenantTerms terms = ledgers_[i].terms(tenant.slot);
       terms.guaranteed = guaranteed;
       terms.limit = limit;
       apply(i, terms);
     }
   };
   change([&](size_t i, const TenantTerms& terms) {
-    const std::string objection = books_[i].objection(tenant.slot, terms);
+    const std::string objection = ledgers_[i].objection(tenant.slot, terms);
     if (!objection.empty()) throw_invalid_argument(format("device %zu: ", i) + objection);
   });
-  change([&](size_t i, const TenantTerms& terms) { books_[i].set_terms(tenant.slot, terms); });
+  change([&](size_t i, const TenantTerms& terms) { ledgers_[i].set_terms(tenant.slot, terms); });
 }
 
 void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
   CACHALOT_ASSERT(1, tenant.owner == this);
   const std::lock_guard guard(lock_);
-  for (TenantLedger& book : books_) {
+  for (TenantLedger& book : ledgers_) {
     TenantTerms terms = book.terms(tenant.slot);
     terms.priority = priority;
     book.set_terms(tenant.slot, terms);
@@ -128,12 +128,12 @@ size_t Tenants::count() const {
 TenantRow Tenants::row(const Tenant& tenant, int device) const {
   CACHALOT_ASSERT(1, tenant.owner == this);
   require_device(device);
-  const TenantLedger& book = books_[static_cast<size_t>(device)];
+  const TenantLedger& book = ledgers_[static_cast<size_t>(device)];
   return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};
 }
 
 TenantRow Tenants::default_row(int device) const {
-  const TenantLedger& book = books_[static_cast<size_t>(device)];
+  const TenantLedger& book = ledgers_[static_cast<size_t>(device)];
   return {0, kDefaultName, book.terms(0), book.use(0)};
 }
 
@@ -163,7 +163,7 @@ std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
 
 std::pair<uint64_t, std::string> Tenants::id_and_name(TenantLedger::Slot slot) const {
   const std::lock_guard guard(lock_);
-  const std::shared_ptr<Tenant> tenant = tenants_.find(books_.front().id(slot));
+  const std::shared_ptr<Tenant> tenant = tenants_.find(ledgers_.front().id(slot));
   if (!tenant) return {0, kDefaultName};
   return {tenant->id, tenant->name};
 }

@@ -70,11 +70,11 @@ class Tenants {
   explicit Tenants(int device_count);
 
   void require_device(int device) const {
-    cachalot::require_device(device, static_cast<int>(books_.size()));
+    cachalot::require_device(device, static_cast<int>(ledgers_.size()));
   }
-  TenantLedger& book(int device) {
-    CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < books_.size());
-    return books_[static_cast<size_t>(device)];
+  TenantLedger& ledger(int device) {
+    CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < ledgers_.size());
+    return ledgers_[static_cast<size_t>(device)];
   }
 
   // pre of all that gets a tenant: it is one of these.
@@ -112,7 +112,7 @@ class Tenants {
   uint64_t last_id_ = 0;
   TenantLedger::Slot last_slot_ = 0;            // the highest that was given
   std::vector<TenantLedger::Slot> free_slots_;  // below it; has room for all
-  std::vector<TenantLedger> books_;             // by device; there is one at least
+  std::vector<TenantLedger> ledgers_;           // by device; there is one at least
 };
 
 }  // namespace cachalot

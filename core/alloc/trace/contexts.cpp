@@ -238,6 +238,6 @@ void set_metadata(const char* text) {
   texts->metadata = is_empty ? nullptr : std::make_shared<const std::string>(text);
 }
 
-Text current_metadata() { return thread_texts ? thread_texts->metadata : nullptr; }
+const Text& current_metadata() { return thread_texts ? thread_texts->metadata : kNoText.text; }
 
 }  // namespace cachalot

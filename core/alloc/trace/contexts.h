@@ -32,6 +32,6 @@ const std::shared_ptr<const std::string>& current_labels();
 
 // The calling thread's metadata text; null without one.
 void set_metadata(const char* text);
-std::shared_ptr<const std::string> current_metadata();
+const std::shared_ptr<const std::string>& current_metadata();
 
 }  // namespace cachalot

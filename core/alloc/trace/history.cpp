@@ -24,7 +24,12 @@ const char* action_name(Action action) {
 
 void HistoryRing::set_limit(uint64_t max_entries, bool keep_order) {
   limit_ = std::max<uint64_t>(max_entries, 1);
-  if (!keep_order) return;
+  if (keep_order) drop_oldest();
+  is_full_ = entries_.size() >= limit_;
+}
+
+// Down to the limit. The order of entries is that of time afterwards.
+void HistoryRing::drop_oldest() {
   CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
   std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(next_),
               entries_.end());
@@ -34,21 +39,26 @@ void HistoryRing::set_limit(uint64_t max_entries, bool keep_order) {
   CACHALOT_ASSERT(1, entries_.size() <= limit_);
 }
 
-void HistoryRing::add(TraceEntry entry) {
-  if (entries_.size() < limit_) {
-    entries_.push_back(std::move(entry));
-    return;
-  }
-  CACHALOT_ASSERT(1, next_ < entries_.size());
-  entries_[next_++] = std::move(entry);
+TraceEntry& HistoryRing::append() {
+  TraceEntry& last = entries_.emplace_back();
+  is_full_ = entries_.size() >= limit_;
+  return last;
+}
+
+TraceEntry& HistoryRing::next() {
+  if (!is_full_) return append();
+  CACHALOT_ASSERT(1, next_ < entries_.size() && entries_.size() >= limit_);
+  TraceEntry& oldest = entries_[next_++];
   // After a lower limit the position can be past it: the reference then writes on until behind its
   // buffer.
-  if (next_ == limit_ || next_ == entries_.size()) next_ = 0;
+  if (next_ == limit_ || &oldest == &entries_.back()) next_ = 0;
+  return oldest;
 }
 
 void HistoryRing::clear() {
   entries_.clear();
   next_ = 0;
+  is_full_ = false;
 }
 
 std::vector<TraceEntry> HistoryRing::entries() const {

@@ -54,12 +54,18 @@ struct TraceEntry {
 class HistoryRing {
  public:
   void set_limit(uint64_t max_entries, bool keep_order);
-  void add(TraceEntry entry);
+  // The place of the next entry, which the caller fills: a new one, or that of the oldest. Throws
+  // std::bad_alloc.
+  TraceEntry& next();
   void clear();
   std::vector<TraceEntry> entries() const;
 
  private:
+  TraceEntry& append();
+  void drop_oldest();
+
   std::vector<TraceEntry> entries_;
+  bool is_full_ = false;  // as many entries as the limit, or more
   uint64_t limit_ = 1;
   uint64_t next_ = 0;
 };

@@ -48,8 +48,28 @@ void TraceRecorder::set_observers(std::shared_ptr<const ObserverSet> observers) 
 
 void TraceRecorder::make_entry(Action action, Address address, uint64_t size, Stream stream,
                                PoolId pool, ContextId context) {
-  add({action, device_, address, size, stream, pool, kept(context), microseconds_since_1970(),
-       current_metadata(), internal_tag_});
+  add(entry_of_now(action, address, size, stream, pool, context));
+}
+
+TraceEntry TraceRecorder::entry_of_now(Action action, Address address, uint64_t size, Stream stream,
+                                       PoolId pool, ContextId context) const {
+  return {action,
+          device_,
+          address,
+          size,
+          stream,
+          pool,
+          kept(context),
+          microseconds_since_1970(),
+          current_metadata(),
+          internal_tag_};
+}
+
+void TraceRecorder::record_free(Address address, uint64_t size, Stream stream, PoolId pool) {
+  TraceEntry entry = entry_of_now(Action::kFreeRequested, address, size, stream, pool, kNoContext);
+  add(entry);
+  entry.action = Action::kFreeCompleted;
+  add(entry);
 }
 
 void TraceRecorder::record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
@@ -61,12 +81,12 @@ void TraceRecorder::record_annotation(Address address, uint64_t size, Stream str
 
 // An entry that there is no memory for is lost, and so is what an observer throws: the call that it is
 // about goes on, because it has changed something already.
-void TraceRecorder::add(TraceEntry entry) try {
+void TraceRecorder::add(const TraceEntry& entry) try {
   if (observers_) {
     for (const auto& [id, observer] : observers_->trace) observer(entry);
   }
   const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
-  if (recording_ && !is_skipped) ring_.add(std::move(entry));
+  if (recording_ && !is_skipped) ring_.next() = entry;
 } catch (...) {
 }
 

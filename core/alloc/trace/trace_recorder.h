@@ -50,6 +50,8 @@ class TraceRecorder : private SlowPath {
     if (flags_.has(kTracing)) [[unlikely]]
       make_entry(action, address, size, stream, pool, context);
   }
+  // A free that is requested and completed at once.
+  void record_free(Address address, uint64_t size, Stream stream, PoolId pool);
   void record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
                          ContextId context, const std::string& text);
   // Of the entries that are made from now on (R48); "": none.
@@ -64,7 +66,9 @@ class TraceRecorder : private SlowPath {
   void update_flags();
   void make_entry(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
                   ContextId context);
-  void add(TraceEntry entry);
+  TraceEntry entry_of_now(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
+                          ContextId context) const;
+  void add(const TraceEntry& entry);
 
   const ContextSource& contexts_;
   const bool mend_order_;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/tenants/block_owners.h"
+
+#include <map>
+#include <utility>
+
+#include "alloc/tenants/tenant_scope.h"
+#include "alloc/trace/contexts.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+BlockOwners::Owner BlockOwners::of_thread(uint32_t flags) {
+  Owner owner;
+  if (flags & kLabels) owner.label = rows_.use(current_labels());
+  if (flags & kTenants) owner.tenant = tenant_of_thread();
+  return owner;
+}
+
+TenantLedger::Slot BlockOwners::tenant_of_thread() const { return current_tenant(tenants_); }
+
+LabelPin BlockOwners::pin_label() {
+  if (!flags_.has(kLabels | kWatched)) [[likely]]
+    return {};
+  return {&labels_, rows_.use(current_labels())};
+}
+
+void BlockOwners::take(Block* block, const Owner& owner) {
+  if (flags_.has(kLabels | kWatched)) take_label(block, owner.label);
+  if (!flags_.has(kTenants)) return;
+  block->detail().tenant = owner.tenant;
+  tenants().count(owner.tenant, block->size, block->requested);
+}
+
+void BlockOwners::take_label(Block* block, Labels::Slot label) {
+  block->detail().label = label;
+  if (label == Labels::kNone) return;
+  rows_.keep(label);
+  if (flags_.has(kLabels)) rows_.count(label, static_cast<int64_t>(block->size));
+}
+
+void BlockOwners::give_up(Block* block) {
+  const Labels::Slot label = block->detail().label;
+  if (flags_.has(kLabels) && label != Labels::kNone)
+    rows_.uncount(label, static_cast<int64_t>(block->size));
+  if (flags_.has(kTenants))
+    tenants().uncount(std::exchange(block->detail().tenant, 0), block->size, block->requested);
+}
+
+void BlockOwners::release_label(Block* block) {
+  rows_.release(std::exchange(block->detail().label, Labels::kNone));
+}
+
+void BlockOwners::reset_peaks() {
+  rows_.reset_peaks();
+  if (flags_.has(kTenants)) tenants().reset_peaks();
+}
+
+void BlockOwners::reset_accumulated() {
+  rows_.reset_accumulated();
+  if (flags_.has(kTenants)) tenants().reset_accumulated();
+}
+
+std::string BlockOwners::check_tenants(const SegmentHeap& heap) {
+  if (!flags_.has(kTenants)) return "";
+  std::map<TenantLedger::Slot, TenantUse> sums;
+  for (const auto& [address, segment] : heap.segments()) {
+    for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (b->is(Block::kUsed)) sums[b->detail().tenant].add_block(b->size, b->requested);
+    }
+  }
+  for (const auto& [slot, use] : tenants().uses()) {
+    const TenantUse& sum = sums[slot];
+    if (use.allocation.current != sum.allocation.current ||
+        use.allocated_bytes.current != sum.allocated_bytes.current ||
+        use.requested_bytes.current != sum.requested_bytes.current) {
+      return format(
+          "tenant slot %u has %lld blocks of %lld bytes where the blocks say %lld of %lld", slot,
+          static_cast<long long>(use.allocation.current),
+          static_cast<long long>(use.allocated_bytes.current),
+          static_cast<long long>(sum.allocation.current),
+          static_cast<long long>(sum.allocated_bytes.current));
+    }
+    sums.erase(slot);
+  }
+  return sums.empty() ? "" : "a block is that of a tenant which does not exist";
+}
+
+}  // namespace cachalot

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Whose the blocks of a device are: the label and the tenant that each counts for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "alloc/heap/block.h"
+#include "alloc/heap/segment_heap.h"
+#include "alloc/sync/slow_path_flags.h"
+#include "alloc/tenants/labels.h"
+#include "alloc/tenants/tenants.h"
+
+namespace cachalot {
+
+// pre of all functions but tenants(): the device's lock.
+class BlockOwners : private SlowPath {
+ public:
+  struct Owner {
+    Labels::Slot label = Labels::kNone;
+    TenantLedger::Slot tenant = 0;
+  };
+
+  BlockOwners(Labels& labels, const std::shared_ptr<Tenants>& tenants, int device,
+              const SlowPathFlags& flags)
+      : labels_(labels), rows_(labels), tenants_(*tenants), device_(device), flags_(flags) {}
+
+  LabelRows& labels() { return rows_; }
+  TenantLedger& tenants() { return tenants_.ledger(device_); }
+
+  // Of the calling thread, while these flags are set. The label stays pinned until another one is used.
+  // Throws std::bad_alloc.
+  Owner of_thread(uint32_t flags);
+  TenantLedger::Slot tenant_of_thread() const;
+  // The same label, pinned for as long as the request lasts, which may let the device go.
+  LabelPin pin_label();
+
+  // An allocation, and the caller's free; neither can fail. The block keeps its label until
+  // release_label(), when its free completes.
+  void take(Block* block, const Owner& owner);
+  void take_label(Block* block, Labels::Slot label);
+  void give_up(Block* block);
+  void release_label(Block* block);
+
+  // The auditor: empty, or what is wrong.
+  std::string check_tenants(const SegmentHeap& heap);
+  void reset_peaks();
+  void reset_accumulated();
+
+ private:
+  Labels& labels_;
+  LabelRows rows_;
+  Tenants& tenants_;
+  const int device_;
+  const SlowPathFlags& flags_;
+};
+
+}  // namespace cachalot
