@@ -63,17 +63,14 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
     text +=
         " If reserved but unallocated memory is large try setting "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-        "documentation for "
-        "Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+        "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
         "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
   }
   if (rules_.oom_text_knows_expandable && params.source_gave_null) {
     text +=
         " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "
-        "warnings or "
-        "logs for the underlying cause. This can indicate an allocator-specific error or memory "
-        "constraint, "
-        "even when device-wide free memory is available.";
+        "warnings or logs for the underlying cause. This can indicate an allocator-specific error "
+        "or memory constraint, even when device-wide free memory is available.";
   }
   return text;
 }
