@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* cachalot as a contender of the benchmark of tails. */
+/* cachalot as a contender of the benchmarks. CACHALOT_TAILS_WITH names what it does besides: labels, tenants,
+ * history. CACHALOT_TAILS_CONFIG is its option string. */
 #include <cachalot/cachalot.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "contender.h"
 
@@ -15,8 +17,30 @@ static void must(cachalot_status status, const cachalot_error* error) {
   abort();
 }
 
+static void begin_labels(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  must(cachalot_label_push("model", &error), &error);
+}
+
+static void begin_tenants(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_tenant* tenant = NULL;
+  const cachalot_tenant_options options = {.struct_size = sizeof(options), .name = "tenant"};
+  must(cachalot_tenant_create(allocator, &options, &tenant, &error), &error);
+  must(cachalot_tenant_begin(tenant, &error), &error);
+}
+
+static void begin_history(void) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  const cachalot_history_options options = {
+      .struct_size = sizeof(options), .enabled = 1, .max_entries = 100000};
+  must(cachalot_record_history(allocator, &options, &error), &error);
+}
+
 __attribute__((constructor)) static void open_allocator(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
+  const char* with = getenv("CACHALOT_TAILS_WITH") ? getenv("CACHALOT_TAILS_WITH") : "";
+  const char* config = getenv("CACHALOT_TAILS_CONFIG");
   must(cachalot_sim_create(&(cachalot_sim_options){.struct_size = sizeof(cachalot_sim_options),
                                                    .capacity = (uint64_t)1 << 42},
                            &driver, &error),
@@ -25,10 +49,14 @@ __attribute__((constructor)) static void open_allocator(void) {
   const cachalot_allocator_options options = {
       .struct_size = sizeof(options),
       .driver = driver,
-      .config = "",
+      .config = config ? config : "",
+      .track_labels = strstr(with, "labels") != NULL,
       .release = release && release[3] == '1' && release[2] == '1' ? CACHALOT_RELEASE_2_11
                                                                    : CACHALOT_RELEASE_2_15};
   must(cachalot_allocator_create(&options, &allocator, &error), &error);
+  if (strstr(with, "labels")) begin_labels();
+  if (strstr(with, "tenants")) begin_tenants();
+  if (strstr(with, "history")) begin_history();
 }
 
 void* cachalot_tails_alloc(ssize_t size, int device, void* stream) {

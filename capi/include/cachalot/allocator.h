@@ -75,7 +75,7 @@ typedef struct cachalot_pool_id {
 
 /**
  * @name Safe debugging (cachalot_allocator_options::debug; docs/debugging.md). Blocks of the cache
- * only; requests take the longer road, so all calls are slower.
+ * only; requests take the general path, so all calls are slower.
  */
 /** @{ */
 /** Segments and live blocks are announced through NVTX's memory API, so that compute-sanitizer finds

@@ -42,7 +42,7 @@
  * statistics, change, make and destroy other tenants. They must not wait for a thread that waits for
  * memory. An exception out of one counts as 0.
  *
- * From the first tenant on all requests of the allocator take the longer road (docs/benchmarks.md);
+ * From the first tenant on all requests of the allocator are counted, which costs (docs/benchmarks.md);
  * without one nothing changes. Not with backend:cudaMallocAsync (CACHALOT_ERROR_NOT_SUPPORTED).
  */
 #ifndef CACHALOT_TENANT_H_

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // PyTorch's own allocator behind the pluggable-allocator contract, over the simulated runtime: the
-// benchmark's reference.
+// benchmark's reference. With C10_PLUGIN_HISTORY it records the history, without contexts.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/PeerToPeerAccess.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
@@ -17,11 +18,16 @@ namespace {
 
 namespace cca = c10::cuda::CUDACachingAllocator;
 
+constexpr size_t kHistoryEntries = 100'000;
+
 [[maybe_unused]] const bool ready = [] {
   const char* gib = std::getenv("C10_PLUGIN_GIB");
   fakecuda::configure((gib ? std::strtoull(gib, nullptr, 10) : 80) << 30, 1);
   c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+  c10::cuda::detail::init_p2p_access_cache(1);  // which pages of expandable segments ask for
   cca::init(1);
+  if (std::getenv("C10_PLUGIN_HISTORY"))
+    cca::recordHistory(true, nullptr, kHistoryEntries, cca::RecordContext::NEVER, true, {});
   return true;
 }();
 

@@ -72,7 +72,7 @@ flags! {
 }
 
 flags! {
-    /// Safe debugging (`docs/debugging.md`). Requests take the longer road, so all calls are slower.
+    /// Safe debugging (`docs/debugging.md`). Requests take the general path, so all calls are slower.
     DebugOptions {
         /// Segments and live blocks are announced through NVTX's memory API, so that
         /// compute-sanitizer finds accesses outside of the bytes that were requested.

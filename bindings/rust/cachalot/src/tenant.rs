@@ -424,7 +424,7 @@ impl fmt::Debug for TenantScope {
 }
 
 impl Allocator {
-    /// Makes a tenant. From the first one on all requests take the longer road. Stands for
+    /// Makes a tenant. From the first one on all requests are counted, which costs. Stands for
     /// `cachalot_tenant_create`.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ package io.cachalot;
 import io.cachalot.raw.Constants;
 import java.util.Set;
 
-/** Safe debugging. Requests take the longer road, so all calls are slower. */
+/** Safe debugging. Requests take the general path, so all calls are slower. */
 public enum DebugOption {
   /**
    * Segments and live blocks are announced through NVTX, so that compute-sanitizer finds accesses outside of what was
