@@ -23,12 +23,12 @@
 // spends its time in the system, and the threads that it wakes are in each other's way.
 // Approach: an unlock wakes a sleeper only while no other one is awake, and while nobody looks seldom
 // for the lock. Such a thread takes the lock, and its own unlock wakes the next one; or it gives up,
-// and tries once more before it sleeps. All of them exchange what says so: where an unlock has read it
-// of a thread that then gives up, that last try finds the lock free.
-// Limitations: who looks often is not counted, since all of them would write the line that they look
-// at. A wake-up finds nobody while the only sleeper is on its way into its sleep, and another unlock at
-// this moment relies on that wake-up; so each sleep ends by itself after kLongestSleepNs. In a child
-// that was forked while others waited all sleeps may do.
+// and tries once more before it sleeps. It says that it gives up by an exchange, before that last
+// try. So where an unlock has relied on it, the try finds the lock free.
+// Limitations: threads that look often are not counted, because the count would share the line that
+// all of them read. A wake-up finds nobody while the only sleeper is on its way into its sleep, and
+// another unlock at this moment relies on that wake-up; so each sleep ends by itself after
+// kLongestSleepNs. In a child that was forked while others waited all sleeps may end that way.
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/reserve.h"
+#include "base/sums.h"
 #include "base/text.h"
 #include "device/address_range.h"
 #include "device/driver_error.h"
@@ -21,9 +22,6 @@ namespace of_graph = graph_attribute;
 namespace {
 
 // A driver may report more bytes than a signed number holds.
-int64_t shown_bytes(uint64_t bytes) {
-  return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
-}
 int64_t add_bytes(int64_t shown, uint64_t bytes) {
   return shown + std::min(shown_bytes(bytes), INT64_MAX - shown);
 }

@@ -34,11 +34,6 @@ inline Neighbours free_neighbours(const Block* block) {
   return {can_absorb(block, block->prev), can_absorb(block, block->next)};
 }
 
-// The same of a block that is mapped.
-inline Neighbours mapped_neighbours(const Block* block) {
-  return {block->prev->is_mapped_and_free(), block->next->is_mapped_and_free()};
-}
-
 // The neighbours of what a block merges to.
 inline const Block* before_merged(const Block* block, Neighbours free) {
   return free.before ? block->prev->prev : block->prev;

@@ -45,15 +45,7 @@ bool DeviceAllocator::free_attributed(Shard& shard, Block* block, Address addres
     recorder_.record_free(address, block->requested, list.stream, pool_id_of(*list.pool));
   if (flags & (kLabels | kTenants)) owners_.give_up(block);
   if (flags & kLabels) owners_.release_label(block);
-  LastFreeCache& kept = shard.last;
-  if (block == kept.handed_out) {
-    block->clear(Block::kUsed);
-    kept.keep();
-    return true;
-  }
-  if (!kept.is_empty()) flush(shard);
-  kept.handed_out = nullptr;
-  const bool is_freed = put_back<CountedBy::kDevice>(shard, block);
+  const bool is_freed = keep_or_put_back<CountedBy::kDevice>(shard, block);
   CACHALOT_ASSERT(1, is_freed);
   return true;
 }

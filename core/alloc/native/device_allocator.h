@@ -199,10 +199,9 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   void flush_only_shard();
   static void count_rounds(Shard& shard, Block* block, int64_t rounds);
   template <CountedBy counted_by>
-  [[gnu::always_inline]] inline bool count_put_back(Shard& shard, Block* block, Neighbours free);
-  void merge_and_insert(Shard& shard, Block* block, Neighbours free);
-  template <CountedBy counted_by>
   [[gnu::always_inline]] inline bool put_back(Shard& shard, Block* block);
+  template <CountedBy counted_by>
+  [[gnu::always_inline]] inline bool keep_or_put_back(Shard& shard, Block* block);
 
   // hold.cpp
   void recall_headroom(uint64_t last);
@@ -327,9 +326,6 @@ class DeviceAllocator final : public DeviceBackend, private FreeCompletion, priv
   uint64_t expandable_reserve(Stream stream, uint64_t total);
   bool map_block(Block* block, uint64_t size, ContextId context);
   void unmap_block(Block* block, ContextId context);
-
-  // pool_calls.cpp
-  PoolId pool_id_of(const BlockPool& pool) const { return pool.owner ? pool.owner->id : PoolId{}; }
 
   // device_snapshot.cpp
   void trace(Action action, Address address, uint64_t size, Stream stream, const BlockPool& pool,

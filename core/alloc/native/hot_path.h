@@ -81,29 +81,19 @@ template <DeviceAllocator::CountedBy counted_by, class Count>
          (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
 }
 
-template <DeviceAllocator::CountedBy counted_by>
-[[gnu::always_inline]] inline bool DeviceAllocator::count_put_back(Shard& shard, Block* block,
-                                                                   Neighbours free) {
-  return count_hit<counted_by>(shard, list_of(block), [&](Counters& counters, Counters::Row& kind) {
-    return count_free(counters, kind, block, free);
-  });
-}
-
 // pre (here and below): a mapped block that the caller freed, of a size that is not oversize.
 template <DeviceAllocator::CountedBy counted_by>
 [[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
-  const Neighbours free = mapped_neighbours(block);
-  if (!count_put_back<counted_by>(shard, block, free)) [[unlikely]]
-    return false;
-  merge_and_insert(shard, block, free);
-  return true;
-}
-
-[[gnu::always_inline]] inline void DeviceAllocator::merge_and_insert(Shard& shard, Block* block,
-                                                                     Neighbours free) {
   StreamFreeList& list = list_of(block);
   Block* const previous = block->prev;
   Block* const next = block->next;
+  const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
+  const bool is_counted =
+      count_hit<counted_by>(shard, list, [&](Counters& counters, Counters::Row& kind) {
+        return count_free(counters, kind, block, free);
+      });
+  if (!is_counted) [[unlikely]]
+    return false;
   block->clear(Block::kUsed);
   if (free.before) {
     list.free.remove(previous);
@@ -114,6 +104,23 @@ template <DeviceAllocator::CountedBy counted_by>
     heap_.absorb_next(shard.supply, block);
   }
   list.free.insert(block);
+  return true;
+}
+
+// The same, unless the block is kept: see Note [Last free].
+template <DeviceAllocator::CountedBy counted_by>
+[[gnu::always_inline]] inline bool DeviceAllocator::keep_or_put_back(Shard& shard, Block* block) {
+  LastFreeCache& kept = shard.last;
+  if (block == kept.handed_out) {
+    block->clear(Block::kUsed);
+    kept.keep();
+    return true;
+  }
+  // While this block is used, so that no neighbour takes it in.
+  if (!kept.is_empty()) [[unlikely]]
+    flush(shard);
+  kept.handed_out = nullptr;
+  return put_back<counted_by>(shard, block);
 }
 
 [[gnu::always_inline]] inline Address address_or_0(const Block* block) {
@@ -126,6 +133,7 @@ template <DeviceAllocator::CountedBy counted_by>
   StreamEntry* const entry = streams_.find(stream);
   if (!entry) [[unlikely]]
     return 0;
+  // Before the shard's lock too: an attributed hit does not need it.
   if (!flags_.none()) [[unlikely]]
     return allocate_attributed(*entry, requested, stream);
   Shard* const shard = entry->shard;
@@ -236,17 +244,7 @@ template <DeviceAllocator::CountedBy counted_by, class Admit>
   if (block->size >= hit_rules_.oversize) [[unlikely]]
     return false;
   if (shard.account.is_shared) return free_sharing(shard, block);
-  LastFreeCache& kept = shard.last;
-  if (block == kept.handed_out) {
-    block->clear(Block::kUsed);
-    kept.keep();
-    return true;
-  }
-  // While this block is used, so that no neighbour takes it in.
-  if (!kept.is_empty()) [[unlikely]]
-    flush(shard);
-  kept.handed_out = nullptr;
-  return put_back<CountedBy::kShard>(shard, block);
+  return keep_or_put_back<CountedBy::kShard>(shard, block);
 }
 
 // ---- The same, of the device or the block that a call names

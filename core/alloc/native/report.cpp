@@ -78,7 +78,7 @@ void DeviceAllocator::ReportTaker::set_request(const Request& request) {
   report_.size = params_->size;
   report_.segment_size = params_->segment_size;
   report_.stream = params_->stream;
-  report_.pool = device_.pool_id_of(*params_->pool);
+  report_.pool = pool_id_of(*params_->pool);
   report_.is_small = params_->pool->is_small;
 }
 
@@ -110,7 +110,7 @@ void DeviceAllocator::ReportTaker::add_holder(const Block* block) {
   const StreamFreeList& list = list_of(block);
   const uint32_t label = device_.has(kLabels) ? block->detail().label : 0;
   const uint32_t tenant = device_.has(kTenants) ? block->detail().tenant : 0;
-  const PoolId pool = device_.pool_id_of(*list.pool);
+  const PoolId pool = pool_id_of(*list.pool);
   auto [place, is_new] = holders_.try_emplace({label, tenant, list.stream, pool});
   HolderRow& row = place->second;
   if (is_new) {

@@ -26,7 +26,7 @@ struct PrivatePool {
   bool is_empty() const { return small.lists.empty() && large.lists.empty(); }
 };
 
-inline PoolId id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id : PoolId{}; }
+inline PoolId pool_id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id : PoolId{}; }
 
 // Whether its segments come from a source of its own instead of the driver.
 inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }

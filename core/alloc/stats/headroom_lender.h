@@ -2,9 +2,9 @@
 // How much headroom an account borrows at a time, and when recalled headroom is lent again.
 //
 // Note [Lending]
-// Rationale: an account that borrows little comes for more soon. One that borrows much leaves too little
-// for the others, and a recall costs a visit of all. At the peak each move needs a recall of what was
-// lent before it.
+// Rationale: an account that borrows little soon asks again. An account that borrows much leaves too
+// little for the others, and a recall visits all accounts. At the peak each move needs a recall of what
+// was lent before it.
 // Approach: a period is the time from one lending to the next. The lender counts the accounts that ask
 // in a period, and expects about as many in the next one. It divides two thirds of the spare headroom
 // among them; the rest is for those that come unexpected. After a recall it waits until moves have been

@@ -281,7 +281,7 @@ void PendingFrees::flush_deferred_frees(ContextId context, std::optional<PoolId>
   // One at a time: where the driver refuses one, the frees behind it stay deferred.
   for (size_t i = 0; i < deferred_.size();) {
     Block* block = deferred_[i].block;
-    if (pool && id_of(*block->segment()->pool) != *pool) {
+    if (pool && pool_id_of(*block->segment()->pool) != *pool) {
       i++;
       continue;
     }

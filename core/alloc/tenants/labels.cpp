@@ -127,12 +127,16 @@ Labels::Slot LabelRows::use_other(const LabelText& text) {
   const Labels::Slot slot = pin.slot();
   reserve(slot);
   if (slot == Labels::kOther) return slot;  // the label may have a slot the next time
-  if (!pins(slot)) {
-    labels_.pin_again(slot);
-    rows_[slot].is_of_label = false;
-  }
+  pin_once(slot);
   last_ = {text, slot};
   return slot;
+}
+
+// For the device, which may have pinned it already.
+void LabelRows::pin_once(Labels::Slot slot) {
+  if (pins(slot)) return;
+  labels_.pin_again(slot);
+  rows_[slot].is_of_label = false;
 }
 
 void LabelRows::forget_last() {
@@ -143,10 +147,7 @@ void LabelRows::forget_last() {
 void LabelRows::keep(Labels::Slot slot) {
   if (slot <= Labels::kOther) return;
   CACHALOT_ASSERT(1, slot < rows_.size() && labels_.is_pinned(slot));
-  if (!pins(slot)) {
-    labels_.pin_again(slot);
-    rows_[slot].is_of_label = false;
-  }
+  pin_once(slot);
   rows_[slot].keepers++;
 }
 

@@ -146,9 +146,8 @@ class LabelRows {
   struct Row {
     uint64_t number = 0;  // of its label; 0: it has not counted
     LabelStats stats;
-    uint64_t keepers = 0;  // blocks
-    bool is_of_label =
-        false;  // since the slot was pinned: the number was compared with the label's
+    uint64_t keepers = 0;      // blocks
+    bool is_of_label = false;  // the number was compared with the label's since the slot was pinned
   };
   struct Last {
     LabelText text;  // null: none
@@ -156,6 +155,7 @@ class LabelRows {
   };
 
   Labels::Slot use_other(const LabelText& text);
+  void pin_once(Labels::Slot slot);
   void forget_last();
   void reserve(Labels::Slot slot);
   bool pins(Labels::Slot slot) const {

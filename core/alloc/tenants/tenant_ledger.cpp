@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/sums.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -24,9 +25,7 @@ uint64_t TenantLedger::Row::owed() const {
 }
 
 PressureOrder::Place TenantLedger::Row::place(Slot slot) const {
-  // A driver may say that it has more bytes than a signed number holds.
-  const auto guaranteed = static_cast<int64_t>(std::min<uint64_t>(terms.guaranteed, INT64_MAX));
-  const int64_t below = guaranteed - static_cast<int64_t>(has());
+  const int64_t below = shown_bytes(terms.guaranteed) - static_cast<int64_t>(has());
   return {terms.priority, below, id, slot};
 }
 
@@ -167,6 +166,7 @@ TenantLedger::Shortage TenantLedger::shortage(const Row& own, uint64_t bytes) co
   const uint64_t with_these = own.has_with_booked() + bytes;
   if (with_these > own.terms.limit) return {true, with_these - own.terms.limit};
   // Where nothing is owed, the device itself tells whether there is memory.
+  if (sums_.owed == 0) return {false, 0};
   const uint64_t owed_to_others = sums_.owed - own.owed();
   const bool is_guaranteed = with_these <= own.terms.guaranteed;
   if (is_guaranteed || owed_to_others == 0) return {false, 0};
@@ -177,9 +177,7 @@ TenantLedger::Shortage TenantLedger::shortage(const Row& own, uint64_t bytes) co
 
 bool TenantLedger::count_if_granted(Slot slot, uint64_t asked, uint64_t bytes, uint64_t requested) {
   const BookGuard guard(lock_);
-  const Row& own = row(slot);
-  const bool is_free_of_terms = own.terms.limit == kUnlimited && sums_.owed == 0;
-  if (!is_free_of_terms && shortage(own, asked).bytes != 0) return false;
+  if (shortage(row(slot), asked).bytes != 0) return false;
   add_block(slot, bytes, requested);
   return true;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/sums.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -191,14 +192,10 @@ std::string tenant_labels(const TenantRow& tenant) {
   return ",tenant=\"" + label_value(tenant.name) + format("\",id=\"%" PRIu64 "\"", tenant.id);
 }
 
-int64_t bytes_value(uint64_t bytes) {
-  return static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX));
-}
-
 // Nothing: there is no limit, and no number would say so.
 std::optional<int64_t> limit_value(uint64_t limit) {
   if (limit == kUnlimited) return {};
-  return bytes_value(limit);
+  return shown_bytes(limit);
 }
 
 class MetricsWriter {
@@ -252,7 +249,7 @@ class MetricsWriter {
     begin("cachalot_device_process_bytes", "Bytes in use on a device by a process.", Kind::kGauge);
     for (const DeviceMetrics& device : metrics_.devices) {
       for (const auto& [pid, bytes] : device.use.processes)
-        add(device_label(device) + format(",pid=\"%" PRIu64 "\"", pid), bytes_value(bytes));
+        add(device_label(device) + format(",pid=\"%" PRIu64 "\"", pid), shown_bytes(bytes));
     }
   }
 
@@ -260,7 +257,7 @@ class MetricsWriter {
   void write_totals(const char* name, const char* help, ValueOf value_of) {
     begin(name, help, Kind::kGauge);
     for (const DeviceMetrics& device : metrics_.devices) {
-      if (device.use.totals) add(device_label(device), bytes_value(value_of(*device.use.totals)));
+      if (device.use.totals) add(device_label(device), shown_bytes(value_of(*device.use.totals)));
     }
   }
 
@@ -350,7 +347,7 @@ class MetricsWriter {
   void write_tenant_terms() {
     write_by_tenant("cachalot_tenant_guaranteed_bytes", "What a tenant can have at any time.",
                     Kind::kGauge, [](const TenantRow& tenant) {
-                      return std::optional(bytes_value(tenant.terms.guaranteed));
+                      return std::optional(shown_bytes(tenant.terms.guaranteed));
                     });
     write_by_tenant("cachalot_tenant_limit_bytes", "The most that a tenant may have.", Kind::kGauge,
                     [](const TenantRow& tenant) { return limit_value(tenant.terms.limit); });
