@@ -25,9 +25,9 @@ static_assert(kLogQueries == CACHALOT_SIM_LOG_QUERIES);
 static_assert(kLogCaptureModes == CACHALOT_SIM_LOG_CAPTURE_MODES);
 static_assert(kLogWaits == CACHALOT_SIM_LOG_WAITS);
 
-SimDriver& sim_of(cachalot_driver* driver) {
+SimMachine& sim_of(cachalot_driver* driver) {
   Driver& core = *require(driver, "driver").core;
-  if (auto* const sim = dynamic_cast<SimDriver*>(&core)) return *sim;
+  if (auto* const sim = dynamic_cast<SimDriver*>(&core)) return sim->machine();
   throw_invalid_argument(format("the driver is %s, not sim", core.name()));
 }
 
@@ -79,7 +79,7 @@ cachalot_status cachalot_sim_give_addresses(cachalot_driver* driver, int32_t dev
                                             const cachalot_address* addresses, size_t count,
                                             cachalot_error* error) {
   return guard(error, [&] {
-    SimDriver& sim = sim_of(driver);
+    SimMachine& sim = sim_of(driver);
     check_addresses(addresses, count);
     sim.give_addresses(device, {addresses, count});
   });
@@ -118,7 +118,7 @@ cachalot_status cachalot_sim_set_pending_error(cachalot_driver* driver, int32_t 
 cachalot_status cachalot_sim_set_latency(cachalot_driver* driver, uint32_t calls,
                                          uint64_t nanoseconds, cachalot_error* error) {
   return guard(error, [&] {
-    SimDriver& sim = sim_of(driver);
+    SimMachine& sim = sim_of(driver);
     check_bits("calls", calls, kAllSimCalls);
     sim.set_latency(calls, nanoseconds);
   });
@@ -173,7 +173,7 @@ cachalot_status cachalot_sim_set_graph_memory(cachalot_driver* driver, int32_t d
 cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uint32_t words,
                                        cachalot_error* error) {
   return guard(error, [&] {
-    SimDriver& sim = sim_of(driver);
+    SimMachine& sim = sim_of(driver);
     check_bits("words", words, kLogEverything);
     sim.log_calls(words);
   });
@@ -182,7 +182,7 @@ cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uint32_t words,
 cachalot_status cachalot_sim_read_calls(cachalot_driver* driver, char* buffer, size_t capacity,
                                         size_t* out_length, cachalot_error* error) {
   return guard(error, [&] {
-    SimDriver& sim = sim_of(driver);
+    SimMachine& sim = sim_of(driver);
     if (capacity != 0) require(buffer, "buffer");
     const size_t length = sim.take_calls(buffer, capacity);
     if (out_length != nullptr) *out_length = length;

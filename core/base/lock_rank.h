@@ -43,7 +43,7 @@ namespace cachalot {
   RANK(kHighAddresses, "high addresses") /* the table's leaves above 47 bits */                    \
   RANK(kContexts, "contexts")            /* numbers of stacks and of label texts */                \
   RANK(kReplayDevice, "replay device")   /* the simulated device that a replay steers */           \
-  RANK(kSimDriver, "sim driver")                                                                   \
+  RANK(kSimMachine, "sim machine")                                                                 \
   RANK(kHostMemory, "host memory")                                                                 \
   RANK(kCudaContexts, "CUDA contexts")                                                             \
   RANK(kMemoryBudget, "memory budget")                                                             \

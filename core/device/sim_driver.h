@@ -1,68 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulated driver: accounts instead of memory, and everything that time or chance decides on a
-// real device under the caller's control. Deterministic.
+// The simulated driver.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
-#include "base/assert.h"
-#include "base/mutex.h"
 #include "base/units.h"
 #include "device/device.h"
-#include "device/sim_calls.h"
-#include "device/sim_captures.h"
-#include "device/sim_failures.h"
-#include "device/sim_latencies.h"
-#include "device/sim_log.h"
-#include "device/sim_memory.h"
-#include "device/sim_pool.h"
-#include "device/sim_streams.h"
+#include "device/sim_machine.h"
 
 namespace cachalot {
 
-struct SimOptions {
-  uint64_t capacity = 80 * GiB;
-  int device_count = 1;
-};
-
-// More would take whole gigabytes of bookkeeping, for address space alone.
-inline constexpr uint64_t kLargestSimCapacity = 4096 * GiB;
-
-// Returns the capacity; throws Error(kInvalidArgument) for one that is above the largest.
-uint64_t checked_sim_capacity(uint64_t capacity);
-
+// The driver of a simulated machine. It takes each call to the machine's accounts and notes it in
+// the machine's log; what its caller controls is the machine. Deterministic.
 class SimDriver : public Driver {
  public:
   // Throws Error(kInvalidArgument) for a capacity or a number of devices that is not possible.
-  explicit SimDriver(const SimOptions& options = {});
+  explicit SimDriver(const SimOptions& options = {}) : machine_(options) {}
 
-  // Controls. Those with a device throw Error(kInvalidArgument) for one that there is not.
-  void give_addresses(int device, std::span<const Address> addresses);
-  void queue_work(int device, Stream stream);
-  void finish_oldest(int device, Stream stream);
-  void finish_stream(int device, Stream stream);
-  void finish_device(int device);
-  void fail(const SimFailure& failure);
-  void set_pending_error(DriverCode code);
-  void set_latency(uint32_t calls, uint64_t nanoseconds) { latencies_.set(calls, nanoseconds); }
-  void add_process(int device, const DeviceProcess& process);
-  // state: negative if the question shall fail. create_code: what creating with a fabric handle
-  // gives.
-  void set_fabric(int device, int32_t state, DriverCode create_code);
-  void begin_capture(int device, Stream stream, uint64_t capture_id);
-  void end_capture(int device, uint64_t capture_id);
-  void add_node(int device, Stream stream);
-  void fork_capture(int device, Stream from, Stream to);
-  void join_capture(int device, Stream into, Stream other);
-  void set_graph_memory(int device, uint64_t used, uint64_t reserved);
-  void log_calls(uint32_t words);
-  size_t take_calls(char* buffer, size_t capacity);  // as SimLog::take
+  SimMachine& machine() { return machine_; }
 
   // The seam.
   const char* name() const override { return "sim"; }
-  int device_count() const override { return static_cast<int>(devices_.size()); }
+  int device_count() const override { return machine_.device_count(); }
   bool supports_virtual_memory() const override { return true; }
   bool supports_memory_pools() const override { return true; }
 
@@ -114,16 +74,8 @@ class SimDriver : public Driver {
   std::string error_text(DriverCode code) override;
 
  private:
-  struct Device {
-    SimMemory memory;
-    SimStreams streams;
-    SimCaptures captures;
-    SimPool pool;
-    std::vector<DeviceProcess> processes;
-    int32_t fabric_state = 0;
-    DriverCode fabric_create_code = kSuccess;
-  };
-  using Lock = std::unique_lock<Mutex>;
+  using Device = SimMachine::Device;
+  using Lock = SimMachine::Lock;
   using Hex = SimLog::Hex;
   using Outcome = SimLog::Outcome;
 
@@ -131,25 +83,13 @@ class SimDriver : public Driver {
   static constexpr Stream kStreamBase = 0x500000;
   static constexpr Stream kStreamStep = 0x1000;
 
-  // A call takes its time before it has the lock, so that devices do not wait for each other.
-  [[nodiscard]] Lock enter(SimCall call);
-  [[nodiscard]] Lock enter() { return Lock(mutex_); }
-  Device& at(int device) {
-    mutex_.assert_held();
-    CACHALOT_ASSERT(1, device >= 0 && device < device_count());
-    return devices_[static_cast<size_t>(device)];
-  }
-  Device& checked(int device);  // throws
+  Device& at(int device) { return machine_.at(device); }
   DriverCode create(Device& device, uint64_t size, HandleType type, uint64_t* handle);
 
-  Mutex mutex_{LockRank::kSimDriver};
-  std::vector<Device> devices_;
-  SimFailures failures_;
-  SimLatencies latencies_;
-  SimLog log_;
+  SimMachine machine_;
+  // Guarded by the machine's lock.
   uint64_t handles_made_ = 0;
   uint64_t streams_made_ = 0;
-  DriverCode pending_error_ = kSuccess;
   int32_t capture_mode_ = 0;
 };
 

@@ -52,7 +52,7 @@ class Performer {
   }
 
   void free_late(const TraceEvent& event, Stream stream) {
-    device_.queue_work(event.device, stream);
+    device_.machine().queue_work(event.device, stream);
     const Address address = std::exchange(address_of(event), 0);
     if (address == 0) return;
     allocator_.record_stream(address, stream);
@@ -60,7 +60,7 @@ class Performer {
   }
 
   void finish(const TraceEvent& event, Stream stream) {
-    device_.finish_oldest(event.device, stream);
+    device_.machine().finish_oldest(event.device, stream);
   }
 
   void release_pool(const TraceEvent& event) {

@@ -119,7 +119,7 @@ void ReplayDevice::place_next(int device, std::deque<Address>* offers, uint64_t 
   if (offers->empty()) return;
   const Address address = offers->front();
   offers->pop_front();
-  if (is_free(address, size)) give_addresses(device, {&address, 1});
+  if (is_free(address, size)) machine().give_addresses(device, {&address, 1});
 }
 
 void ReplayDevice::add_range(Address address, uint64_t size) {

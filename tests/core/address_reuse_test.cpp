@@ -43,7 +43,7 @@ class AddressReuse : public testing::Test {
     std::vector<Address> blocks;
     driver_->on_free = [&](Address address) {
       [[maybe_unused]] const LockScope another_thread{};
-      driver_->give_addresses(1, {&address, 1});
+      driver_->machine().give_addresses(1, {&address, 1});
       for (int i = 0; i < 3; i++) blocks.push_back(allocator_->allocate(512, 1, 0));
     };
     give_back();
@@ -69,7 +69,7 @@ TEST_F(AddressReuse, KeepsTheBlocksOfTheDeviceThatGetsWhatATrimReleases) {
 }
 
 TEST_F(AddressReuse, LeavesMemoryInUseThatTheDriverDoesNotTake) {
-  driver_->fail({.calls = static_cast<uint32_t>(SimCall::kFree), .code = 1});
+  driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kFree), .code = 1});
   EXPECT_THROW(allocator_->empty_cache(0), Error);
   std::vector<Address> blocks;
   for (int i = 0; i < 300; i++) blocks.push_back(allocator_->allocate(512, 0, 0));

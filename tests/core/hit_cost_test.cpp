@@ -80,14 +80,14 @@ class HitCost : public testing::Test {
 
   // The very next call of any kind would fail, and none does.
   void expect_no_driver_call(const std::function<void()>& calls) {
-    driver_->log_calls(kLogEverything);
-    driver_->fail({kAllSimCalls, kTold, 0, 1});
+    driver_->machine().log_calls(kLogEverything);
+    driver_->machine().fail({kAllSimCalls, kTold, 0, 1});
     EXPECT_NO_THROW(calls());
     char buffer[256];
-    EXPECT_EQ(driver_->take_calls(buffer, sizeof buffer), 0u) << buffer;
+    EXPECT_EQ(driver_->machine().take_calls(buffer, sizeof buffer), 0u) << buffer;
     uint64_t ignored = 0;
     EXPECT_EQ(driver_->memory_info(0, &ignored, &ignored), kTold) << "a call was made before";
-    driver_->log_calls(0);
+    driver_->machine().log_calls(0);
   }
 
   void pair(uint64_t size, Stream stream) {

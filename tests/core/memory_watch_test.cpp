@@ -65,11 +65,11 @@ class Watched : public testing::Test {
 
   void begin_capture() {
     allocator->pool_begin(0, {1, 0}, [](Stream) { return true; });
-    driver->begin_capture(0, 0x10, 1);
+    driver->machine().begin_capture(0, 0x10, 1);
     allocator->capture_begin(0);
   }
   void end_capture() {
-    driver->end_capture(0, 1);
+    driver->machine().end_capture(0, 1);
     allocator->capture_end(0);
     allocator->pool_end(0, {1, 0});
   }
@@ -126,11 +126,11 @@ TEST_F(Poison, FillsTheWholeBlockWithNaNsOnItsStream) {
 TEST_F(Poison, WaitsForTheStreamsThatUseTheBlock) {
   make(kPoison);
   const Address address = allocator->allocate(1000, 0, 0x20);
-  driver->queue_work(0, 0x30);
+  driver->machine().queue_work(0, 0x30);
   allocator->record_stream(address, 0x30);
   allocator->free(address);
   EXPECT_EQ(take_fills(), Texts{}) << "the other stream still works on it";
-  driver->finish_stream(0, 0x30);
+  driver->machine().finish_stream(0, 0x30);
   allocator->free(allocator->allocate(512, 0, 0x40));
   EXPECT_EQ(take_fills(), (Texts{"1024 x ff @20", "512 x ff @40"}));
 }
@@ -261,11 +261,11 @@ TEST_F(RedZone, IsLookedAtOnDemand) {
 TEST_F(RedZone, SeesWhatIsWrittenUntilTheFreeCompletes) {
   make(kRedZones);
   const Address address = allocator->allocate(1000, 0, 0x20);
-  driver->queue_work(0, 0x30);
+  driver->machine().queue_work(0, 0x30);
   allocator->record_stream(address, 0x30);
   allocator->free(address);
   driver->bytes[address + 1000] = 1;
-  driver->finish_stream(0, 0x30);
+  driver->machine().finish_stream(0, 0x30);
   EXPECT_EQ(damage, Texts{});
   allocator->free(allocator->allocate(512, 0, 0x40));
   EXPECT_EQ(damage.size(), 1u);

@@ -43,7 +43,7 @@ class OddDriver final : public SimDriver {
   const char* name() const override { return "custom"; }
   bool supports_virtual_memory() const override { return false; }
   DriverCode allocate(int device, uint64_t size, Address* address) override {
-    if (!is_given_) give_addresses(device, {&next_, 1});
+    if (!is_given_) machine().give_addresses(device, {&next_, 1});
     const DriverCode code = SimDriver::allocate(device, size, address);
     is_given_ = code != kSuccess;
     if (!is_given_) next_ += round_up(size + 1, 512) + gaps_.below(4) * 512;
@@ -278,11 +278,11 @@ class RandomRun {
     const int device = any_device();
     switch (random_.below(5)) {
       case 0:
-        return sim_->finish_oldest(device, any_stream());
+        return sim_->machine().finish_oldest(device, any_stream());
       case 1:
-        return sim_->finish_stream(device, any_stream());
+        return sim_->machine().finish_stream(device, any_stream());
       default:
-        return sim_->queue_work(device, any_stream());
+        return sim_->machine().queue_work(device, any_stream());
     }
   }
 
@@ -348,7 +348,7 @@ class RandomRun {
     if (!sim_) return;
     const Stream stream = any_stream();
     Pool pool{allocator_->new_pool_id(true), any_device(), false, ++last_capture_};
-    sim_->begin_capture(pool.device, stream, pool.capture);
+    sim_->machine().begin_capture(pool.device, stream, pool.capture);
     pools_.push_back(pool);
     allocator_->capture_begin(pool.device);
     begin(pools_.back(), random_.one_in(2) ? stream : kAllStreams);
@@ -358,15 +358,15 @@ class RandomRun {
     const int device = any_device();
     switch (random_.below(4)) {
       case 0:
-        return sim_->fork_capture(device, any_stream(), any_stream());
+        return sim_->machine().fork_capture(device, any_stream(), any_stream());
       case 1:
-        return sim_->join_capture(device, any_stream(), any_stream());
+        return sim_->machine().join_capture(device, any_stream(), any_stream());
       default:
-        return sim_->add_node(device, any_stream());
+        return sim_->machine().add_node(device, any_stream());
     }
   }
   void end_capture(Pool& pool) {
-    sim_->end_capture(pool.device, pool.capture);
+    sim_->machine().end_capture(pool.device, pool.capture);
     pool.capture = 0;
     allocator_->capture_end(pool.device);
     if (pool.is_routed) end(pool);
@@ -382,10 +382,10 @@ class RandomRun {
   void fail() {
     if (!sim_) return;
     const uint32_t calls = (uint32_t{1} << random_.below(kSimCallCount)) & kind_.failing_calls;
-    if (calls == 0) return sim_->set_pending_error(700);
+    if (calls == 0) return sim_->machine().set_pending_error(700);
     const DriverCode code = random_.one_in(2) ? kDriverOutOfMemory : 700;
     const SimFailure failure{calls, code, random_.below(3), random_.between(1, 3)};
-    sim_->fail(failure);
+    sim_->machine().fail(failure);
     failures_.push_back(failure);
   }
 
@@ -393,9 +393,9 @@ class RandomRun {
     if (!sim_) return;
     for (SimFailure& failure : failures_) {
       failure.after = UINT64_MAX;
-      sim_->fail(failure);
+      sim_->machine().fail(failure);
     }
-    sim_->set_pending_error(kSuccess);
+    sim_->machine().set_pending_error(kSuccess);
   }
 
   // ---- Settings and questions
@@ -527,7 +527,7 @@ class RandomRun {
     if (is_tenant_begun_) end_tenant(*tenant_);
     allocator_->set_caching_enabled(true);
     for (const Pool& pool : pools_) {
-      if (pool.capture != 0) sim_->end_capture(pool.device, pool.capture);
+      if (pool.capture != 0) sim_->machine().end_capture(pool.device, pool.capture);
     }
     for (Pool& pool : pools_) {
       if (pool.capture != 0) end_capture(pool);

@@ -329,9 +329,9 @@ class RandomRun {
     else if (kind < 90)
       free_one();
     else if (kind < 96)
-      device_->finish_oldest(device(), side_stream());
+      device_->machine().finish_oldest(device(), side_stream());
     else if (kind < 99)
-      device_->finish_device(device());
+      device_->machine().finish_device(device());
     else if (options_.empties_cache)
       allocator_->empty_cache(device());
   }
@@ -373,7 +373,7 @@ class RandomRun {
     live_.pop_back();
     for (uint64_t uses = options_.uses_side_streams ? below(4) / 2 : 0; uses > 0; uses--) {
       const Stream stream = side_stream();
-      device_->queue_work(block.device, stream);
+      device_->machine().queue_work(block.device, stream);
       allocator_->record_stream(block.address, stream);
     }
     allocator_->free(block.address);

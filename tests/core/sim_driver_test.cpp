@@ -17,14 +17,14 @@ constexpr Address kFirst = 0x700000000000;
 constexpr uint64_t kPage = 2 * MiB;
 
 std::string take_calls(SimDriver& driver) {
-  std::string text(driver.take_calls(nullptr, 0), '\0');
-  driver.take_calls(text.data(), text.size() + 1);
+  std::string text(driver.machine().take_calls(nullptr, 0), '\0');
+  driver.machine().take_calls(text.data(), text.size() + 1);
   return text;
 }
 
 class Sim : public testing::Test {
  protected:
-  Sim() { driver.log_calls(kLogCalls); }
+  Sim() { driver.machine().log_calls(kLogCalls); }
 
   std::string calls() { return take_calls(driver); }
   uint64_t free_bytes() {
@@ -89,7 +89,7 @@ TEST_F(Sim, RefusesToFreeWhatIsNotAllocatedWithoutALine) {
 
 TEST_F(Sim, HandsOutGivenAddressesToSegmentsAndReservations) {
   const Address given[] = {0xa00000, 0xb00000, 0xa00000};
-  driver.give_addresses(0, given);
+  driver.machine().give_addresses(0, given);
   EXPECT_EQ(allocate(512), kSuccess);
   EXPECT_EQ(driver.reserve(0, kPage, &address), kSuccess);
   EXPECT_EQ(driver.free(0, 0xa00000), kSuccess);
@@ -105,8 +105,8 @@ TEST_F(Sim, HandsOutGivenAddressesToSegmentsAndReservations) {
 
 TEST_F(Sim, KeepsGivenAddressesForCallsThatWork) {
   const Address given[] = {0xa00000};
-  driver.give_addresses(0, given);
-  driver.fail({static_cast<uint32_t>(SimCall::kAllocate), kDriverOutOfMemory, 0, 1});
+  driver.machine().give_addresses(0, given);
+  driver.machine().fail({static_cast<uint32_t>(SimCall::kAllocate), kDriverOutOfMemory, 0, 1});
   EXPECT_EQ(allocate(512), kDriverOutOfMemory);
   EXPECT_EQ(allocate(101 * MiB), kDriverOutOfMemory);
   EXPECT_EQ(allocate(512), kSuccess);
@@ -115,7 +115,7 @@ TEST_F(Sim, KeepsGivenAddressesForCallsThatWork) {
 
 TEST(SimDevices, HaveAccountsAndAddressesOfTheirOwn) {
   SimDriver driver({10 * MiB, 2});
-  driver.log_calls(kLogCalls);
+  driver.machine().log_calls(kLogCalls);
   Address first = 0;
   Address second = 0;
   EXPECT_EQ(driver.allocate(0, 10 * MiB, &first), kSuccess);
@@ -152,7 +152,7 @@ TEST(SimDevices, HaveRoomForReservationsBeyondTheirShareIfNoneFollows) {
 // ---- Virtual memory
 
 TEST_F(Sim, WritesOneLineForEachCallOfVirtualMemory) {
-  driver.log_calls(kLogCalls | kLogHandles);
+  driver.machine().log_calls(kLogCalls | kLogHandles);
   ShareableHandle shareable;
   EXPECT_EQ(driver.reserve(0, 4 * kPage, &address), kSuccess);
   EXPECT_EQ(driver.create(0, kPage, HandleType::kPosixFd, true, &handle), kSuccess);
@@ -188,16 +188,16 @@ TEST_F(Sim, ReservesMoreThanTheDeviceHas) {
 }
 
 TEST_F(Sim, ChecksAPageForItsSizeThenFabricThenOrdersThenRoom) {
-  driver.set_fabric(0, 1, 800);
-  driver.fail({static_cast<uint32_t>(SimCall::kCreate), kDriverOutOfMemory, 0, 1});
-  driver.fail({static_cast<uint32_t>(SimCall::kCreate), 999, 0, 1});
+  driver.machine().set_fabric(0, 1, 800);
+  driver.machine().fail({static_cast<uint32_t>(SimCall::kCreate), kDriverOutOfMemory, 0, 1});
+  driver.machine().fail({static_cast<uint32_t>(SimCall::kCreate), 999, 0, 1});
   EXPECT_EQ(create(kPage + 1, HandleType::kFabric), kInvalidValue);
   EXPECT_EQ(create(200 * MiB, HandleType::kFabric), 800);
   EXPECT_EQ(create(200 * MiB), 999);
   EXPECT_EQ(create(kPage), kDriverOutOfMemory);
   EXPECT_EQ(create(200 * MiB), kDriverOutOfMemory);
   EXPECT_EQ(create(kPage), kSuccess);
-  driver.set_fabric(0, 1, 0);
+  driver.machine().set_fabric(0, 1, 0);
   EXPECT_EQ(create(kPage, HandleType::kFabric), kSuccess);
   EXPECT_EQ(calls(),
             "create 2097153 error 1\n"
@@ -222,10 +222,10 @@ TEST_F(Sim, SaysWhetherTheDeviceIsPartOfAFabric) {
   int32_t state = -1;
   EXPECT_EQ(driver.fabric_state(0, &state), kSuccess);
   EXPECT_EQ(state, 0);
-  driver.set_fabric(0, 1, 0);
+  driver.machine().set_fabric(0, 1, 0);
   EXPECT_EQ(driver.fabric_state(0, &state), kSuccess);
   EXPECT_EQ(state, 1);
-  driver.set_fabric(0, -1, 0);
+  driver.machine().set_fabric(0, -1, 0);
   EXPECT_NE(driver.fabric_state(0, &state), kSuccess);
 }
 
@@ -235,14 +235,14 @@ TEST_F(Sim, KeepsAnEventPendingUntilTheWorkBeforeItIsDone) {
   const Stream stream = 0x10;
   EXPECT_EQ(driver.event_create(0, &event), kSuccess);
   EXPECT_EQ(driver.event_query(0, event), kSuccess) << "never recorded";
-  driver.queue_work(0, stream);
-  driver.queue_work(0, stream);
+  driver.machine().queue_work(0, stream);
+  driver.machine().queue_work(0, stream);
   EXPECT_EQ(driver.event_record(0, event, stream), kSuccess);
-  driver.queue_work(0, stream);
+  driver.machine().queue_work(0, stream);
   EXPECT_EQ(driver.event_query(0, event), kNotReady);
-  driver.finish_oldest(0, stream);
+  driver.machine().finish_oldest(0, stream);
   EXPECT_EQ(driver.event_query(0, event), kNotReady);
-  driver.finish_oldest(0, stream);
+  driver.machine().finish_oldest(0, stream);
   EXPECT_EQ(driver.event_query(0, event), kSuccess) << "the third piece came later";
 }
 
@@ -250,9 +250,9 @@ TEST_F(Sim, DoesTheWorkThatIsWaitedFor) {
   uint64_t later = 0;
   driver.event_create(0, &event);
   driver.event_create(0, &later);
-  driver.queue_work(0, 1);
+  driver.machine().queue_work(0, 1);
   driver.event_record(0, event, 1);
-  driver.queue_work(0, 1);
+  driver.machine().queue_work(0, 1);
   driver.event_record(0, later, 1);
   EXPECT_EQ(driver.event_synchronize(0, event), kSuccess);
   EXPECT_EQ(driver.event_query(0, event), kSuccess);
@@ -261,7 +261,7 @@ TEST_F(Sim, DoesTheWorkThatIsWaitedFor) {
   EXPECT_EQ(driver.event_query(0, later), kNotReady) << "another stream";
   EXPECT_EQ(driver.stream_synchronize(0, 1), kSuccess);
   EXPECT_EQ(driver.event_query(0, later), kSuccess);
-  driver.queue_work(0, 0xabc);
+  driver.machine().queue_work(0, 0xabc);
   driver.event_record(0, later, 0xabc);
   EXPECT_EQ(driver.device_synchronize(0), kSuccess);
   EXPECT_EQ(driver.event_query(0, later), kSuccess);
@@ -281,18 +281,18 @@ TEST_F(Sim, DoesTheWorkThatIsWaitedFor) {
 
 TEST_F(Sim, FinishesStreamsAndDevicesOnRequest) {
   driver.event_create(0, &event);
-  driver.queue_work(0, 7);
+  driver.machine().queue_work(0, 7);
   driver.event_record(0, event, 7);
-  driver.finish_stream(0, 8);
+  driver.machine().finish_stream(0, 8);
   EXPECT_EQ(driver.event_query(0, event), kNotReady);
-  driver.finish_stream(0, 7);
+  driver.machine().finish_stream(0, 7);
   EXPECT_EQ(driver.event_query(0, event), kSuccess);
-  driver.queue_work(0, 7);
+  driver.machine().queue_work(0, 7);
   driver.event_record(0, event, 7);
-  driver.finish_device(0);
+  driver.machine().finish_device(0);
   EXPECT_EQ(driver.event_query(0, event), kSuccess);
-  driver.finish_oldest(0, 7);
-  driver.queue_work(0, 7);
+  driver.machine().finish_oldest(0, 7);
+  driver.machine().queue_work(0, 7);
   driver.event_record(0, event, 7);
   EXPECT_EQ(driver.event_query(0, event), kNotReady) << "finishing nothing does not count ahead";
 }
@@ -310,9 +310,9 @@ TEST_F(Sim, SaysWhatAStreamsNextNodeDependsOn) {
   CaptureInfo info;
   EXPECT_EQ(driver.capture_info(0, 1, &info), kSuccess);
   EXPECT_FALSE(info.capturing);
-  driver.begin_capture(0, 1, 5);
-  driver.add_node(0, 1);
-  driver.add_node(0, 1);
+  driver.machine().begin_capture(0, 1, 5);
+  driver.machine().add_node(0, 1);
+  driver.machine().add_node(0, 1);
   EXPECT_EQ(driver.capture_info(0, 1, &info), kSuccess);
   EXPECT_TRUE(info.capturing);
   EXPECT_EQ(info.capture_id, 5u);
@@ -332,24 +332,24 @@ TEST_F(Sim, SaysWhatAStreamsNextNodeDependsOn) {
 
 TEST_F(Sim, ForksAndJoinsCaptures) {
   CaptureInfo info;
-  driver.begin_capture(0, 1, 5);
-  driver.add_node(0, 1);  // 9010
-  driver.fork_capture(0, 1, 2);
-  driver.add_node(0, 2);  // 9020, behind 9010
-  driver.add_node(0, 1);  // 9030, behind 9010
-  driver.join_capture(0, 1, 2);
-  driver.join_capture(0, 1, 2);  // Adds nothing the second time.
-  driver.join_capture(0, 1, 1);
+  driver.machine().begin_capture(0, 1, 5);
+  driver.machine().add_node(0, 1);  // 9010
+  driver.machine().fork_capture(0, 1, 2);
+  driver.machine().add_node(0, 2);  // 9020, behind 9010
+  driver.machine().add_node(0, 1);  // 9030, behind 9010
+  driver.machine().join_capture(0, 1, 2);
+  driver.machine().join_capture(0, 1, 2);  // Adds nothing the second time.
+  driver.machine().join_capture(0, 1, 1);
   driver.capture_info(0, 1, &info);
   EXPECT_EQ(info.nodes, (std::vector<uint64_t>{0x9030, 0x9020}));
   driver.capture_info(0, 2, &info);
   EXPECT_EQ(info.capture_id, 5u);
   EXPECT_EQ(info.nodes, std::vector<uint64_t>{0x9020});
-  driver.add_node(0, 1);  // 9040
+  driver.machine().add_node(0, 1);  // 9040
   std::vector<uint64_t> nodes;
   driver.node_dependencies(0, 0x9040, &nodes);
   EXPECT_EQ(nodes, (std::vector<uint64_t>{0x9030, 0x9020}));
-  driver.end_capture(0, 5);
+  driver.machine().end_capture(0, 5);
   for (const Stream stream : {Stream{1}, Stream{2}}) {
     driver.capture_info(0, stream, &info);
     EXPECT_FALSE(info.capturing);
@@ -360,16 +360,16 @@ TEST_F(Sim, ForksAndJoinsCaptures) {
 
 TEST_F(Sim, EndsOnlyTheNamedCapture) {
   CaptureInfo info;
-  driver.begin_capture(0, 1, 5);
-  driver.begin_capture(0, 2, 6);
-  driver.end_capture(0, 5);
+  driver.machine().begin_capture(0, 1, 5);
+  driver.machine().begin_capture(0, 2, 6);
+  driver.machine().end_capture(0, 5);
   driver.capture_info(0, 2, &info);
   EXPECT_TRUE(info.capturing);
-  EXPECT_THROW(driver.begin_capture(0, 2, 0), Error);
+  EXPECT_THROW(driver.machine().begin_capture(0, 2, 0), Error);
 }
 
 TEST_F(Sim, ExchangesTheCaptureMode) {
-  driver.log_calls(kLogCaptureModes);
+  driver.machine().log_calls(kLogCaptureModes);
   int32_t mode = kRelaxedCaptureMode;
   EXPECT_EQ(driver.exchange_capture_mode(0, &mode), kSuccess);
   EXPECT_EQ(mode, 0);
@@ -396,7 +396,7 @@ class SimFailures : public Sim {
     EXPECT_EQ(driver.event_create(0, &event), kSuccess);
     EXPECT_EQ(driver.event_record(0, event, 3), kSuccess);
     EXPECT_EQ(driver.pool_allocate(0, 8, 3, &pooled), kSuccess);
-    driver.log_calls(kLogEverything);
+    driver.machine().log_calls(kLogEverything);
     calls();
   }
 
@@ -464,7 +464,7 @@ class SimFailures : public Sim {
   }
   void expect_failure_then_success(const CallOfKind& call, DriverCode code, const char* outcome) {
     SCOPED_TRACE(sim_call_index(call.kind));
-    driver.fail({static_cast<uint32_t>(call.kind), code, 0, 1});
+    driver.machine().fail({static_cast<uint32_t>(call.kind), code, 0, 1});
     EXPECT_EQ(call.make(), code);
     EXPECT_EQ(calls(), call.line == nullptr ? "" : std::string(call.line) + outcome);
     EXPECT_EQ(call.make(), kSuccess);
@@ -524,7 +524,7 @@ TEST_F(SimFailures, ReadAsOutOfMemoryWhereTheyAre) {
 }
 
 TEST_F(Sim, FailsAfterSomeCallsAndForSome) {
-  driver.fail({static_cast<uint32_t>(SimCall::kAllocate), kDriverOutOfMemory, 2, 2});
+  driver.machine().fail({static_cast<uint32_t>(SimCall::kAllocate), kDriverOutOfMemory, 2, 2});
   std::vector<DriverCode> codes;
   for (int i = 0; i < 6; i++) codes.push_back(allocate(512));
   EXPECT_EQ(codes, (std::vector<DriverCode>{0, 0, 2, 2, 0, 0}));
@@ -533,7 +533,7 @@ TEST_F(Sim, FailsAfterSomeCallsAndForSome) {
 TEST_F(Sim, CountsKindsOfOneFailureTogether) {
   const uint32_t kinds =
       static_cast<uint32_t>(SimCall::kAllocate) | static_cast<uint32_t>(SimCall::kCreate);
-  driver.fail({kinds, kDriverOutOfMemory, 1, 1});
+  driver.machine().fail({kinds, kDriverOutOfMemory, 1, 1});
   EXPECT_EQ(driver.reserve(0, kPage, &address), kSuccess);
   EXPECT_EQ(create(kPage), kSuccess);
   EXPECT_EQ(allocate(512), kDriverOutOfMemory);
@@ -542,8 +542,8 @@ TEST_F(Sim, CountsKindsOfOneFailureTogether) {
 
 TEST_F(Sim, ReportsOtherErrorsBeforeOutOfMemory) {
   const auto kind = static_cast<uint32_t>(SimCall::kAllocate);
-  driver.fail({kind, kDriverOutOfMemory, 1, 1});
-  driver.fail({kind, 700, 1, 1});
+  driver.machine().fail({kind, kDriverOutOfMemory, 1, 1});
+  driver.machine().fail({kind, 700, 1, 1});
   EXPECT_EQ(allocate(512), kSuccess);
   EXPECT_EQ(allocate(512), 700);
   EXPECT_EQ(allocate(512), kDriverOutOfMemory) << "its turn came when the error had gone";
@@ -552,8 +552,8 @@ TEST_F(Sim, ReportsOtherErrorsBeforeOutOfMemory) {
 
 TEST_F(Sim, ReplacesAFailureOfTheSameKindsAndCode) {
   const auto kind = static_cast<uint32_t>(SimCall::kAllocate);
-  driver.fail({kind, 700, 0, 5});
-  driver.fail({kind, 700, 1, 1});
+  driver.machine().fail({kind, 700, 0, 5});
+  driver.machine().fail({kind, 700, 1, 1});
   EXPECT_EQ(allocate(512), kSuccess);
   EXPECT_EQ(allocate(512), 700);
   EXPECT_EQ(allocate(512), kSuccess);
@@ -561,7 +561,7 @@ TEST_F(Sim, ReplacesAFailureOfTheSameKindsAndCode) {
 
 TEST_F(Sim, LeavesErrorsPendingUntilTheyAreTaken) {
   EXPECT_EQ(driver.take_pending_error(0), kSuccess);
-  driver.set_pending_error(700);
+  driver.machine().set_pending_error(700);
   EXPECT_EQ(driver.take_pending_error(0), 700);
   EXPECT_EQ(driver.take_pending_error(0), kSuccess);
 }
@@ -578,7 +578,7 @@ TEST_F(Sim, HasTheErrorTextsOfTheReference) {
 
 TEST_F(Sim, ListsProcesses) {
   EXPECT_TRUE(driver.processes(0).empty());
-  driver.add_process(0, {42, 1 * GiB});
+  driver.machine().add_process(0, {42, 1 * GiB});
   ASSERT_EQ(driver.processes(0).size(), 1u);
   EXPECT_EQ(driver.processes(0)[0].pid, 42u);
   EXPECT_EQ(driver.processes(0)[0].used, 1 * GiB);
@@ -586,31 +586,31 @@ TEST_F(Sim, ListsProcesses) {
 
 TEST_F(Sim, RefusesControlsOfADeviceThatItDoesNotHave) {
   for (const int device : {-1, 1}) {
-    EXPECT_THROW(driver.queue_work(device, 0), Error);
-    EXPECT_THROW(driver.give_addresses(device, {}), Error);
-    EXPECT_THROW(driver.set_fabric(device, 0, 0), Error);
+    EXPECT_THROW(driver.machine().queue_work(device, 0), Error);
+    EXPECT_THROW(driver.machine().give_addresses(device, {}), Error);
+    EXPECT_THROW(driver.machine().set_fabric(device, 0, 0), Error);
   }
 }
 
 TEST_F(Sim, HandsOutWholeLinesOfItsLog) {
   allocate(1);   // 22 bytes
   allocate(22);  // 23 bytes
-  driver.log_calls(0);
+  driver.machine().log_calls(0);
   allocate(3);
   char buffer[64] = "untouched";
-  EXPECT_EQ(driver.take_calls(nullptr, 0), 45u);
-  EXPECT_EQ(driver.take_calls(buffer, 22), 45u);
+  EXPECT_EQ(driver.machine().take_calls(nullptr, 0), 45u);
+  EXPECT_EQ(driver.machine().take_calls(buffer, 22), 45u);
   EXPECT_STREQ(buffer, "");
-  EXPECT_EQ(driver.take_calls(buffer, 44), 45u);
+  EXPECT_EQ(driver.machine().take_calls(buffer, 44), 45u);
   EXPECT_STREQ(buffer, "malloc 1 700000000000\n");
-  EXPECT_EQ(driver.take_calls(buffer, 24), 23u);
+  EXPECT_EQ(driver.machine().take_calls(buffer, 24), 23u);
   EXPECT_STREQ(buffer, "malloc 22 700000200000\n");
-  EXPECT_EQ(driver.take_calls(buffer, 1), 0u);
+  EXPECT_EQ(driver.machine().take_calls(buffer, 1), 0u);
   EXPECT_STREQ(buffer, "");
 }
 
 TEST_F(Sim, LogsOnlyTheWordsThatAreWanted) {
-  driver.log_calls(kLogQueries);
+  driver.machine().log_calls(kLogQueries);
   driver.event_create(0, &event);
   driver.event_record(0, event, 0xf);
   driver.event_query(0, event);
@@ -621,20 +621,20 @@ TEST_F(Sim, LogsOnlyTheWordsThatAreWanted) {
 TEST_F(Sim, TakesTheTimeThatIsSet) {
   using Clock = std::chrono::steady_clock;
   for (const int64_t nanoseconds : {50'000, 2'000'000}) {
-    driver.set_latency(static_cast<uint32_t>(SimCall::kAllocate),
-                       static_cast<uint64_t>(nanoseconds));
+    driver.machine().set_latency(static_cast<uint32_t>(SimCall::kAllocate),
+                                 static_cast<uint64_t>(nanoseconds));
     const auto begin = Clock::now();
     allocate(512);
     EXPECT_GE((Clock::now() - begin).count(), nanoseconds);
   }
-  driver.set_latency(kAllSimCalls, 0);
+  driver.machine().set_latency(kAllSimCalls, 0);
   const auto begin = Clock::now();
   for (int i = 0; i < 10; i++) driver.free(0, 1);
   EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(1000));
 }
 
 TEST_F(Sim, ServesManyThreadsAtOnce) {
-  driver.log_calls(0);
+  driver.machine().log_calls(0);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++) {
     threads.emplace_back([this] {

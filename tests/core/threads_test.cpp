@@ -193,7 +193,7 @@ TEST_F(Threads, CanUseExpandableSegments) {
 TEST_F(Threads, MissAtTheSameTimeWhereTheLockIsReleased) {
   const uint64_t seed = test_seed();
   open("release_lock_on_cudamalloc:True", 256 * MiB);
-  driver_->set_latency(static_cast<uint32_t>(SimCall::kAllocate), 20'000);
+  driver_->machine().set_latency(static_cast<uint32_t>(SimCall::kAllocate), 20'000);
   std::atomic<int> failures{0};
   run_threads(kThreads, [&](int thread) {
     Random random(seed + static_cast<uint64_t>(thread));
@@ -226,11 +226,11 @@ TEST_F(Threads, WaitForRecordedStreamsOnly) {
     for (int i = 0; i < 400; i++) {
       const Address address = allocate(random.of_any_magnitude(1, 8 * MiB), stream);
       const Stream other = random.below(kThreads);
-      driver_->queue_work(0, other);
+      driver_->machine().queue_work(0, other);
       allocator_->record_stream(address, other);
       exchange.put(address);
       allocator_->free(exchange.take());
-      driver_->finish_oldest(0, random.below(kThreads));
+      driver_->machine().finish_oldest(0, random.below(kThreads));
     }
   });
   while (const Address address = exchange.take()) allocator_->free(address);

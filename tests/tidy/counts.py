@@ -44,7 +44,6 @@ ALLOWED = Allowed(
     classes={
         "DeviceAllocator": (26, 165),
         "SharedState": (20, MOST_FUNCTIONS),
-        "SimDriver": (MOST_FIELDS, 66),
     },
     functions={
         "DeviceAllocator::allocate_usual": 59,
