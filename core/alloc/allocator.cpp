@@ -183,7 +183,7 @@ void Allocator::change_settings(const std::function<void(Settings&)>& change) {
 
 void Allocator::update_config(const std::string& config) {
   change_settings([&](Settings& changed) {
-    update_options(config, rules_, &changed, shared_->option_warnings());
+    update_options(config, rules_, &changed, shared_->settings.warnings());
   });
 }
 
@@ -358,12 +358,12 @@ void Allocator::require_reserves() const {
 
 void Allocator::set_reserve_class(Stream stream, const std::string& name) {
   require_reserves();
-  shared_->set_reserve_class(resolved(stream), name);
+  shared_->reserve_classes.set(resolved(stream), name);
 }
 
 std::string Allocator::reserve_class(Stream stream) {
   require_reserves();
-  return shared_->reserve_class(resolved(stream));
+  return shared_->reserve_classes.of(resolved(stream));
 }
 
 void Allocator::set_default_reserve(const std::string& name, double fraction) {

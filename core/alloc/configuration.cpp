@@ -26,17 +26,16 @@ Configuration::Unread Configuration::unread(const std::string& config) {
 void Configuration::read(OptionPart part, Unread* unread, Settings* settings) {
   const auto found = unread->find(part);
   if (found == unread->end()) return;
-  apply_option_part(found->second, part, shared_.rules, settings, shared_.option_warnings());
+  apply_option_part(found->second, part, shared_.rules, settings, shared_.settings.warnings());
   unread->erase(found);
 }
 
 // Changes all devices or none: what can fail comes first.
 void Configuration::commit(Settings changed, Unread unread) {
-  shared_.settings_lock.assert_held();
   const int devices = shared_.driver.device_count();
   std::vector<Settings> copies(static_cast<size_t>(devices), changed);
-  shared_.advise_of(changed);
-  shared_.settings = std::move(changed);
+  shared_.settings.advise_of(changed);
+  shared_.settings.current() = std::move(changed);
   unread_ = std::move(unread);
   for (int i = 0; i < devices; i++)
     backend_.device(i).set_settings(std::move(copies[static_cast<size_t>(i)]));
@@ -44,19 +43,19 @@ void Configuration::commit(Settings changed, Unread unread) {
 
 // Keeps what stands before an error, as the reference does [opt 1.10].
 void Configuration::configure(const std::string& config) {
-  std::lock_guard guard(shared_.settings_lock);
-  Settings changed = shared_.settings;
+  const auto lock = shared_.settings.lock();
+  Settings changed = shared_.settings.current();
   Unread unread = unread_;
   try {
     for (const OptionPart part : kParts) {
       read(part, &unread, &changed);
-      apply_option_part(config, part, shared_.rules, &changed, shared_.option_warnings());
+      apply_option_part(config, part, shared_.rules, &changed, shared_.settings.warnings());
     }
     backend_.require_possible(changed);
   } catch (const Error&) {
     // Otherwise a driver that cannot serve the option would have it on after its refusal.
     if (!shared_.driver.supports_virtual_memory())
-      changed.expandable_segments = shared_.settings.expandable_segments;
+      changed.expandable_segments = shared_.settings.current().expandable_segments;
     commit(std::move(changed), std::move(unread));
     throw;
   }
@@ -64,14 +63,14 @@ void Configuration::configure(const std::string& config) {
 }
 
 Settings Configuration::settings() {
-  std::lock_guard guard(shared_.settings_lock);
-  for (const OptionPart part : kParts) read(part, &unread_, &shared_.settings);
-  return shared_.settings;
+  const auto lock = shared_.settings.lock();
+  for (const OptionPart part : kParts) read(part, &unread_, &shared_.settings.current());
+  return shared_.settings.current();
 }
 
 void Configuration::change(const std::function<void(Settings&)>& change) {
-  std::lock_guard guard(shared_.settings_lock);
-  Settings changed = shared_.settings;
+  const auto lock = shared_.settings.lock();
+  Settings changed = shared_.settings.current();
   Unread unread = unread_;
   for (const OptionPart part : kParts) read(part, &unread, &changed);
   change(changed);
@@ -82,8 +81,8 @@ void Configuration::change(const std::function<void(Settings&)>& change) {
 
 // R67: an option for the class, or for all streams, comes before a default.
 void Configuration::set_default_reserve(const std::string& name, double fraction) {
-  std::lock_guard guard(shared_.settings_lock);
-  Settings changed = shared_.settings;
+  const auto lock = shared_.settings.lock();
+  Settings changed = shared_.settings.current();
   Unread unread = unread_;
   read(OptionPart::kCuda, &unread, &changed);
   if (!changed.expandable_segments_reserve)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The options of an allocator while it runs: the calls that read and change them (docs/config.md).
 //
-// The settings in force are shared (SharedState::settings). A change is made to a copy, which then
+// The settings in force are shared (shared_settings.h). A change is made to a copy, which then
 // takes their place for all devices at once.
 #pragma once
 

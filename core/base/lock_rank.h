@@ -35,7 +35,7 @@ namespace cachalot {
   RANK(kTenantList, "tenant list")       /* which tenants there are */                             \
   RANK(kTenantBook, "tenant book")       /* what the tenants of a device have */                   \
   RANK(kHandleTypes, "handle types")     /* which kind of page handles a device gives */           \
-  RANK(kSharedState, "shared state")     /* reserve classes of streams */                          \
+  RANK(kReserves, "reserve classes")     /* of streams */                                          \
   RANK(kLog, "log")                      /* warnings that were given */                            \
   RANK(kLabels, "labels")                /* slots of labels */                                     \
   RANK(kBlockArena, "block arena")       /* chunks of blocks */                                    \

@@ -216,7 +216,7 @@ TEST_F(AllocDeathTest, FindsATokenWithoutCharacters) {
 // ---- The state of all devices, and the other backend
 
 TEST_F(AllocDeathTest, FindsSettingsThatAreLookedAtWithoutTheirLock) {
-  EXPECT_DEATH(shared_.advise_of({}), "lock .settings. is not held");
+  EXPECT_DEATH(shared_.settings.advise_of({}), "lock .settings. is not held");
 }
 
 TEST_F(AllocDeathTest, FindsAHandleTypeThatIsNotDecided) {

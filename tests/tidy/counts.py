@@ -43,7 +43,6 @@ class Allowed:
 ALLOWED = Allowed(
     classes={
         "DeviceAllocator": (26, 165),
-        "SharedState": (20, MOST_FUNCTIONS),
     },
     functions={
         "DeviceAllocator::allocate_usual": 59,

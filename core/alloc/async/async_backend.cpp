@@ -20,7 +20,10 @@ AsyncBackend::AsyncBackend(SharedState& shared)
   }
   if (shared_.debug.any())
     throw_not_supported("backend:cudaMallocAsync has no blocks of ours to watch: no debugging");
-  shared_.settings.is_backend_async = true;
+  {
+    const auto lock = shared_.settings.lock();
+    shared_.settings.current().is_backend_async = true;
+  }
   for (int i = 0; i < driver_.device_count(); i++)
     devices_.push_back(std::make_unique<AsyncDevice>(shared_, i, lock_, capture_));
   blocks_.reserve(16);  // an empty table has room for none, whatever reserve_row() is told

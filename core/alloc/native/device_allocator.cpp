@@ -26,7 +26,7 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device)
       driver_(shared.driver),
       rules_(shared.rules),
       device_(device),
-      settings_(shared.settings),
+      settings_(shared.settings.current()),
       heap_(shared.arena, flags_,
             [this](const Block* block) { pending_.forget_stale_uses(block); }),
       pools_(shared.rules, shared.log, flags_),

@@ -36,7 +36,7 @@ Block* DeviceAllocator::find_expandable_block(AllocParams& params) {
 // R65: what a new segment of this stream reserves, before rounding to pages.
 uint64_t DeviceAllocator::expandable_reserve(Stream stream, uint64_t total) {
   if (!rules_.has_reserves) return total + total / 8;
-  const std::string name = shared_.reserve_class(stream);
+  const std::string name = shared_.reserve_classes.of(stream);
   const ReserveDecision decision = decide_reserve(settings_, name, total);
   if (decision.reserve_bytes && !name.empty() && !decision.is_class_known) {
     shared_.log.warn_once(

@@ -38,14 +38,14 @@ NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& option
       hits_(*hits),
       uncached_(shared.driver),
       caching_from_start_(options.caching),
+      audits_every_call_(options.check_every_call),
       observers_(std::make_shared<const ObserverSet>()) {
-  apply_options(options.config, OptionMoment::kCreation, shared_.rules, &shared_.settings,
-                shared_.option_warnings());
-  require_possible(shared_.settings);
-  {
-    const std::lock_guard guard(shared_.settings_lock);
-    shared_.advise_of(shared_.settings);
-  }
+  const auto lock = shared_.settings.lock();
+  Settings& settings = shared_.settings.current();
+  apply_options(options.config, OptionMoment::kCreation, shared_.rules, &settings,
+                shared_.settings.warnings());
+  require_possible(settings);
+  shared_.settings.advise_of(settings);
   for (int i = 0; i < shared_.driver.device_count(); i++)
     devices_.push_back(std::make_unique<DeviceAllocator>(shared_, i));
   hits_.lead_to(devices_.data(), &shared_);
@@ -145,7 +145,7 @@ void NativeBackend::free_all() {
 // A hit cannot run the auditor, so an allocator that audits every call has none.
 void NativeBackend::set_caching_enabled(bool enabled) {
   caching_switch_.store(enabled);
-  is_caching() && !shared_.check_every_call ? hits_.open(devices_.size()) : hits_.close();
+  is_caching() && !audits_every_call_ ? hits_.open(devices_.size()) : hits_.close();
 }
 
 // R73: before 2.13 only the switch is asked.

@@ -80,6 +80,7 @@ class NativeBackend final : public Backend {
   UncachedBlocks uncached_;
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
   const bool caching_from_start_;
+  const bool audits_every_call_;  // which needs each call to take the general path
   std::atomic<bool> caching_switch_{true};
   Mutex observers_lock_{LockRank::kObservers};
   std::shared_ptr<const ObserverSet> observers_;

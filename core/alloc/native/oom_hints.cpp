@@ -56,7 +56,7 @@ bool DeviceAllocator::OomHints::is_reserve_too_small() const {
 bool DeviceAllocator::OomHints::would_reserve_be_too_small() const {
   const Rules& rules = device_.rules_;
   if (!rules.has_reserves || rules.mend_reserve) return false;
-  const std::string name = device_.shared_.reserve_class(params_.stream);
+  const std::string name = device_.shared_.reserve_classes.of(params_.stream);
   const uint64_t bytes = decide_reserve(settings_, name, device_total_).segment_bytes;
   const uint64_t page = page_size(*params_.pool);
   const uint64_t pages = bytes / page + (bytes % page != 0 ? 1 : 0);
@@ -165,7 +165,7 @@ std::string DeviceAllocator::OomHints::without_rejection() const {
 std::string DeviceAllocator::OomHints::with_larger_reserve() const {
   if (!is_reserve_too_small() || !has_room(params_)) return "";
   if (params_.size > device_total_) return "";
-  const std::string name = device_.shared_.reserve_class(params_.stream);
+  const std::string name = device_.shared_.reserve_classes.of(params_.stream);
   const bool is_of_class = settings_.expandable_segments_reserve_by_class.contains(name);
   return std::string("a larger ") +
          (is_of_class ? "expandable_segments_reserve_by_class" : "expandable_segments_reserve") +

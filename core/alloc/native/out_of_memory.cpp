@@ -10,7 +10,7 @@ namespace cachalot {
 
 // R80, R81. Compares A, so it can blame the reserve for a request that failed for another reason.
 std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
-  const std::string name = shared_.reserve_class(params.stream);
+  const std::string name = shared_.reserve_classes.of(params.stream);
   const ReserveDecision decision = decide_reserve(settings_, name, total);
   const bool blames_reserve = params.segment_size <= total &&
                               decision.segment_bytes < params.segment_size && !rules_.mend_reserve;
