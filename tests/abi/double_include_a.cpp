@@ -6,7 +6,7 @@
 #include "cachalot/trace.h"
 #include "cachalot/report.h"
 #include "cachalot/metrics.h"
-#include "cachalot/later.h"
+#include "cachalot/unsupported.h"
 #include "cachalot/cuda.h"
 #include "cachalot/pool.h"
 #include "cachalot/snapshot.h"
@@ -27,7 +27,6 @@
 #include "cachalot/driver.h"
 #include "cachalot/export.h"
 #include "cachalot/history.h"
-#include "cachalot/later.h"
 #include "cachalot/metrics.h"
 #include "cachalot/pool.h"
 #include "cachalot/report.h"
@@ -38,6 +37,7 @@
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
+#include "cachalot/unsupported.h"
 #include "cachalot/version.h"
 
 const char* version_elsewhere();

@@ -34,7 +34,7 @@
  * | report.h      | who holds what, and what is in the way of a request                 |
  * | metrics.h     | statistics for Prometheus                                           |
  * | trace.h       | recorded runs and their replay                                      |
- * | later.h       | what the reference has and this version answers NOT_SUPPORTED to    |
+ * | unsupported.h | what the reference has and this version answers NOT_SUPPORTED to    |
  *
  * Not included here: cuda.h, wrappers for CUDA's own types of streams and addresses.
  *
@@ -64,7 +64,6 @@
 #include "cachalot/allocator.h"
 #include "cachalot/driver.h"
 #include "cachalot/history.h"
-#include "cachalot/later.h"
 #include "cachalot/metrics.h"
 #include "cachalot/pool.h"
 #include "cachalot/report.h"
@@ -75,5 +74,6 @@
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
+#include "cachalot/unsupported.h"
 
 #endif /* CACHALOT_CACHALOT_H_ */

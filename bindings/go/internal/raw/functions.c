@@ -889,6 +889,21 @@ cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id) {
   return result;
 }
 
+cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity) {
+  cachalot_go_metrics_text_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_metrics_text((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id) {
   cachalot_go_pool_new_id_result result = {0};
   cachalot_error error;
@@ -1182,126 +1197,6 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_reserve((cachalot_allocator*)allocator, device, name, out_reserve, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
-  cachalot_go_checkpoint_take_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_checkpoint_take((cachalot_allocator*)allocator, device, id, &result.checkpoint, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint) {
-  cachalot_go_checkpoint_apply_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_checkpoint_apply((cachalot_allocator*)allocator, device, (const cachalot_checkpoint*)checkpoint, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity) {
-  cachalot_go_share_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_share((cachalot_allocator*)allocator, address, buffer, capacity, &result.size, &result.offset, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size) {
-  cachalot_go_open_shared_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_open_shared((cachalot_allocator*)allocator, device, shared, size, &result.address, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream) {
-  cachalot_go_copy_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size) {
-  cachalot_go_pinned_allocate_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pinned_allocate((cachalot_allocator*)allocator, size, &result.memory, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory) {
-  cachalot_go_pinned_free_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pinned_free((cachalot_allocator*)allocator, memory, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity) {
-  cachalot_go_metrics_text_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_metrics_text((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
@@ -1928,6 +1823,111 @@ cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t devi
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_trim_at((cachalot_allocator*)allocator, device, keep_bytes, min_idle_ns, now_ns, &result.released_bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
+  cachalot_go_checkpoint_take_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_checkpoint_take((cachalot_allocator*)allocator, device, id, &result.checkpoint, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint) {
+  cachalot_go_checkpoint_apply_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_checkpoint_apply((cachalot_allocator*)allocator, device, (const cachalot_checkpoint*)checkpoint, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity) {
+  cachalot_go_share_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_share((cachalot_allocator*)allocator, address, buffer, capacity, &result.size, &result.offset, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size) {
+  cachalot_go_open_shared_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_open_shared((cachalot_allocator*)allocator, device, shared, size, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream) {
+  cachalot_go_copy_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size) {
+  cachalot_go_pinned_allocate_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_allocate((cachalot_allocator*)allocator, size, &result.memory, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory) {
+  cachalot_go_pinned_free_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_free((cachalot_allocator*)allocator, memory, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);

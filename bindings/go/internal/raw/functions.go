@@ -869,6 +869,40 @@ func Detach(allocator Allocator, id uint64) (err error) {
 	return
 }
 
+// MetricsText is cachalot_metrics_text.
+//
+// What a server answers to a scrape of Prometheus, with the content type
+// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+//
+// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+// out.
+//
+// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+// and the next one may be longer: call again with more room while
+// *out_length >= capacity.
+// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+// numbers. Any thread.
+func MetricsText(allocator Allocator) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_metrics_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
 // PoolNewId is cachalot_pool_new_id.
 //
 // A new id that this allocator has not given yet.
@@ -1136,118 +1170,6 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 	err = check(r.status, r.error)
 	reserve = reserveOf(&reserveC)
 	return
-}
-
-// CheckpointTake is cachalot_checkpoint_take.
-//
-// Takes a checkpoint of a private pool.
-func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Checkpoint, err error) {
-	var idC C.cachalot_pool_id
-	id.fill(&idC, nil)
-	r := C.cachalot_go_checkpoint_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
-	err = check(r.status, r.error)
-	checkpoint = r.checkpoint
-	return
-}
-
-// CheckpointApply is cachalot_checkpoint_apply.
-//
-// Puts a private pool back to a checkpoint.
-func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (err error) {
-	r := C.cachalot_go_checkpoint_apply(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))))
-	err = check(r.status, r.error)
-	return
-}
-
-// Share is cachalot_share.
-//
-// Writes what another process needs to open a block; *out_size is the number of bytes.
-func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_share(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.size)
-		if count <= len(buffer) {
-			buffer_ = buffer[:count]
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
-}
-
-// OpenShared is cachalot_open_shared.
-//
-// Opens memory that another process shares.
-func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
-	r := C.cachalot_go_open_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)))
-	err = check(r.status, r.error)
-	address = Address(r.address)
-	return
-}
-
-// Copy is cachalot_copy.
-//
-// Copies between devices on a stream, over peer access where that is allowed.
-func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
-	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
-	err = check(r.status, r.error)
-	return
-}
-
-// PinnedAllocate is cachalot_pinned_allocate.
-//
-// Hands out pinned host memory.
-func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, err error) {
-	r := C.cachalot_go_pinned_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size))
-	err = check(r.status, r.error)
-	memory = r.memory
-	return
-}
-
-// PinnedFree is cachalot_pinned_free.
-//
-// Gives pinned host memory back.
-func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
-	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
-	err = check(r.status, r.error)
-	return
-}
-
-// MetricsText is cachalot_metrics_text.
-//
-// What a server answers to a scrape of Prometheus, with the content type
-// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-//
-// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-// out.
-//
-// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-// and the next one may be longer: call again with more room while
-// *out_length >= capacity.
-// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-// numbers. Any thread.
-func MetricsText(allocator Allocator) (buffer_ string, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_metrics_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.length)
-		if count < len(buffer) {
-			buffer_ = string(buffer[:count])
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
 }
 
 // ReportCreate is cachalot_report_create.
@@ -2157,5 +2079,83 @@ func TrimAt(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint6
 	r := C.cachalot_go_trim_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), C.uint64_t(nowNs))
 	err = check(r.status, r.error)
 	releasedBytes = uint64(r.released_bytes)
+	return
+}
+
+// CheckpointTake is cachalot_checkpoint_take.
+//
+// Takes a checkpoint of a private pool.
+func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Checkpoint, err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_checkpoint_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	checkpoint = r.checkpoint
+	return
+}
+
+// CheckpointApply is cachalot_checkpoint_apply.
+//
+// Puts a private pool back to a checkpoint.
+func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (err error) {
+	r := C.cachalot_go_checkpoint_apply(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))))
+	err = check(r.status, r.error)
+	return
+}
+
+// Share is cachalot_share.
+//
+// Writes what another process needs to open a block; *out_size is the number of bytes.
+func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_share(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.size)
+		if count <= len(buffer) {
+			buffer_ = buffer[:count]
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// OpenShared is cachalot_open_shared.
+//
+// Opens memory that another process shares.
+func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
+	r := C.cachalot_go_open_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)))
+	err = check(r.status, r.error)
+	address = Address(r.address)
+	return
+}
+
+// Copy is cachalot_copy.
+//
+// Copies between devices on a stream, over peer access where that is allowed.
+func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
+	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedAllocate is cachalot_pinned_allocate.
+//
+// Hands out pinned host memory.
+func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, err error) {
+	r := C.cachalot_go_pinned_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size))
+	err = check(r.status, r.error)
+	memory = r.memory
+	return
+}
+
+// PinnedFree is cachalot_pinned_free.
+//
+// Gives pinned host memory back.
+func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
+	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
+	err = check(r.status, r.error)
 	return
 }

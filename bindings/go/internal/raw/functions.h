@@ -453,6 +453,14 @@ cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id);
 
 typedef struct {
   int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_metrics_text_result;
+
+cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
   cachalot_error* error;
 } cachalot_go_pool_new_id_result;
 
@@ -596,68 +604,6 @@ typedef struct {
 } cachalot_go_get_reserve_result;
 
 cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int32_t device, const char* name, cachalot_reserve* out_reserve);
-
-typedef struct {
-  int32_t status;
-  cachalot_checkpoint* checkpoint;
-  cachalot_error* error;
-} cachalot_go_checkpoint_take_result;
-
-cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_checkpoint_apply_result;
-
-cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint);
-
-typedef struct {
-  int32_t status;
-  size_t size;
-  uint64_t offset;
-  cachalot_error* error;
-} cachalot_go_share_result;
-
-cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity);
-
-typedef struct {
-  int32_t status;
-  cachalot_address address;
-  cachalot_error* error;
-} cachalot_go_open_shared_result;
-
-cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_copy_result;
-
-cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream);
-
-typedef struct {
-  int32_t status;
-  void* memory;
-  cachalot_error* error;
-} cachalot_go_pinned_allocate_result;
-
-cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_pinned_free_result;
-
-cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory);
-
-typedef struct {
-  int32_t status;
-  size_t length;
-  cachalot_error* error;
-} cachalot_go_metrics_text_result;
-
-cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity);
 
 typedef struct {
   int32_t status;
@@ -1015,5 +961,59 @@ typedef struct {
 } cachalot_go_trim_at_result;
 
 cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t device, uint64_t keep_bytes, uint64_t min_idle_ns, uint64_t now_ns);
+
+typedef struct {
+  int32_t status;
+  cachalot_checkpoint* checkpoint;
+  cachalot_error* error;
+} cachalot_go_checkpoint_take_result;
+
+cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_checkpoint_apply_result;
+
+cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint);
+
+typedef struct {
+  int32_t status;
+  size_t size;
+  uint64_t offset;
+  cachalot_error* error;
+} cachalot_go_share_result;
+
+cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  cachalot_address address;
+  cachalot_error* error;
+} cachalot_go_open_shared_result;
+
+cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_copy_result;
+
+cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  void* memory;
+  cachalot_error* error;
+} cachalot_go_pinned_allocate_result;
+
+cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_free_result;
+
+cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory);
 
 #endif /* CACHALOT_GO_FUNCTIONS_H_ */

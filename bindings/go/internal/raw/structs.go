@@ -20,11 +20,6 @@ type Driver = *C.cachalot_driver
 // other call to have returned. Devices do not wait for each other.
 type Allocator = *C.cachalot_allocator
 
-// Checkpoint is cachalot_checkpoint.
-//
-// The blocks of a private pool at one moment, to be put back later.
-type Checkpoint = *C.cachalot_checkpoint
-
 // Report is cachalot_report.
 //
 // A picture of one device, and of one request for it. It keeps nothing alive, so it may outlive the
@@ -51,6 +46,11 @@ type Trace = *C.cachalot_trace
 //
 // A replay that has ended, with its allocator. One thread at a time.
 type Replay = *C.cachalot_replay
+
+// Checkpoint is cachalot_checkpoint.
+//
+// The blocks of a private pool at one moment, to be put back later.
+type Checkpoint = *C.cachalot_checkpoint
 
 // Error is cachalot_error.
 //

@@ -848,12 +848,6 @@ pub struct cachalot_reserve {
     /// What a new segment gets, before it is rounded up to pages.
     pub segment_bytes: u64,
 }
-/// The blocks of a private pool at one moment, to be put back later.
-#[repr(C)]
-#[derive(Debug)]
-pub struct cachalot_checkpoint {
-    _unused: [u8; 0],
-}
 /// A picture of one device, and of one request for it. It keeps nothing alive, so it may outlive the
 /// allocator, and never changes, so any thread may read it at any time.
 #[repr(C)]
@@ -1289,6 +1283,12 @@ pub struct cachalot_replay_result {
     /// What was expected there and what came; "" without a difference. Lives as long as the replay.
     pub expected: *const core::ffi::c_char,
     pub actual: *const core::ffi::c_char,
+}
+/// The blocks of a private pool at one moment, to be put back later.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_checkpoint {
+    _unused: [u8; 0],
 }
 pub const CACHALOT_VERSION_MAJOR: i32 = 0;
 pub const CACHALOT_VERSION_MINOR: i32 = 1;
@@ -3764,6 +3764,29 @@ unsafe extern "C" {
         id: u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// What a server answers to a scrape of Prometheus, with the content type
+    /// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+    ///
+    /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+    /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+    /// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+    /// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+    /// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+    /// out.
+    ///
+    /// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+    /// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+    /// and the next one may be longer: call again with more room while
+    /// out_length >= capacity.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+    /// numbers. Any thread.
+    pub fn cachalot_metrics_text(
+        allocator: *mut cachalot_allocator,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// A new id that this allocator has not given yet.
     ///
     /// @param for_graph  0: of the form (0, k); 1: (k, 0).
@@ -3941,87 +3964,6 @@ unsafe extern "C" {
         device: i32,
         name: *const core::ffi::c_char,
         out_reserve: *mut cachalot_reserve,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Takes a checkpoint of a private pool.
-    pub fn cachalot_checkpoint_take(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        id: cachalot_pool_id,
-        out_checkpoint: *mut *mut cachalot_checkpoint,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Puts a private pool back to a checkpoint.
-    pub fn cachalot_checkpoint_apply(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        checkpoint: *const cachalot_checkpoint,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Writes what another process needs to open a block; *out_size is the number of bytes.
-    pub fn cachalot_share(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        buffer: *mut core::ffi::c_void,
-        capacity: usize,
-        out_size: *mut usize,
-        out_offset: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Opens memory that another process shares.
-    pub fn cachalot_open_shared(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        shared: *const core::ffi::c_void,
-        size: usize,
-        out_address: *mut cachalot_address,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Copies between devices on a stream, over peer access where that is allowed.
-    pub fn cachalot_copy(
-        allocator: *mut cachalot_allocator,
-        to: cachalot_address,
-        to_device: i32,
-        from: cachalot_address,
-        from_device: i32,
-        size: u64,
-        stream: cachalot_stream,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Hands out pinned host memory.
-    pub fn cachalot_pinned_allocate(
-        allocator: *mut cachalot_allocator,
-        size: u64,
-        out_memory: *mut *mut core::ffi::c_void,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Gives pinned host memory back.
-    pub fn cachalot_pinned_free(
-        allocator: *mut cachalot_allocator,
-        memory: *mut core::ffi::c_void,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// What a server answers to a scrape of Prometheus, with the content type
-    /// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-    ///
-    /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-    /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-    /// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-    /// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-    /// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-    /// out.
-    ///
-    /// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-    /// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-    /// and the next one may be longer: call again with more room while
-    /// out_length >= capacity.
-    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-    /// numbers. Any thread.
-    pub fn cachalot_metrics_text(
-        allocator: *mut cachalot_allocator,
-        buffer: *mut core::ffi::c_char,
-        capacity: usize,
-        out_length: *mut usize,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Makes a report: of a request that may come ("why would it fail now?"), or of one that has failed,
@@ -4635,6 +4577,64 @@ unsafe extern "C" {
         min_idle_ns: u64,
         now_ns: u64,
         out_released_bytes: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Takes a checkpoint of a private pool.
+    pub fn cachalot_checkpoint_take(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        out_checkpoint: *mut *mut cachalot_checkpoint,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Puts a private pool back to a checkpoint.
+    pub fn cachalot_checkpoint_apply(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        checkpoint: *const cachalot_checkpoint,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Writes what another process needs to open a block; *out_size is the number of bytes.
+    pub fn cachalot_share(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        buffer: *mut core::ffi::c_void,
+        capacity: usize,
+        out_size: *mut usize,
+        out_offset: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Opens memory that another process shares.
+    pub fn cachalot_open_shared(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        shared: *const core::ffi::c_void,
+        size: usize,
+        out_address: *mut cachalot_address,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Copies between devices on a stream, over peer access where that is allowed.
+    pub fn cachalot_copy(
+        allocator: *mut cachalot_allocator,
+        to: cachalot_address,
+        to_device: i32,
+        from: cachalot_address,
+        from_device: i32,
+        size: u64,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Hands out pinned host memory.
+    pub fn cachalot_pinned_allocate(
+        allocator: *mut cachalot_allocator,
+        size: u64,
+        out_memory: *mut *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Gives pinned host memory back.
+    pub fn cachalot_pinned_free(
+        allocator: *mut cachalot_allocator,
+        memory: *mut core::ffi::c_void,
         error: *mut cachalot_error,
     ) -> cachalot_status;
 }

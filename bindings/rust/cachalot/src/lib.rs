@@ -70,7 +70,6 @@ mod history;
 #[cfg(feature = "allocator-api2")]
 pub mod host;
 mod label;
-mod later;
 mod metrics;
 mod observer;
 mod pool;
@@ -86,6 +85,7 @@ mod tenant;
 mod trace;
 mod trim;
 mod types;
+mod unsupported;
 
 pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
 pub use block::{Block, BlockInfo, BorrowedBlock, Request};
@@ -96,7 +96,6 @@ pub use error::{CallbackError, DriverError, Error, OutOfMemory, Result};
 pub use expandable::{ExpandableSegment, ExpandableTotals, ReserveInfo};
 pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
 pub use label::{Label, set_metadata};
-pub use later::{Checkpoint, PinnedBlock};
 pub use observer::{Observer, Rejection};
 pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
 pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
@@ -114,3 +113,4 @@ pub use tenant::{Pressure, PressureReason, Tenant, TenantOptions, TenantScope, T
 pub use trace::{Trace, TraceEvent, TraceInfo};
 pub use trim::TrimError;
 pub use types::{Address, PoolId, Release, Stream};
+pub use unsupported::{Checkpoint, PinnedBlock};

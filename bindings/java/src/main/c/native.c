@@ -521,6 +521,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_detach(
   return (jint)cachalot_detach((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
+    JNIEnv* env, jclass type, jlong allocator, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolNewId(
     JNIEnv* env, jclass type, jlong allocator, jint forGraph, jlong outId, jlong error) {
   (void)env;
@@ -659,62 +666,6 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getReserve(
   (void)env;
   (void)type;
   return (jint)cachalot_get_reserve((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const char*)(intptr_t)name, (cachalot_reserve*)(intptr_t)outReserve, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointTake(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outCheckpoint, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_checkpoint_take((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_checkpoint**)(intptr_t)outCheckpoint, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointApply(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong checkpoint, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_checkpoint_apply((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const cachalot_checkpoint*)(intptr_t)checkpoint, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_share(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong buffer, jlong capacity, jlong outSize, jlong outOffset, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_share((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (void*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outSize, (uint64_t*)(intptr_t)outOffset, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openShared(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong shared, jlong size, jlong outAddress, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_open_shared((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const void*)(intptr_t)shared, (size_t)size, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_copy(
-    JNIEnv* env, jclass type, jlong allocator, jlong to, jint toDevice, jlong from, jint fromDevice, jlong size, jlong stream, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_copy((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)to, (int32_t)toDevice, (cachalot_address)from, (int32_t)fromDevice, (uint64_t)size, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedAllocate(
-    JNIEnv* env, jclass type, jlong allocator, jlong size, jlong outMemory, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pinned_allocate((cachalot_allocator*)(intptr_t)allocator, (uint64_t)size, (void**)(intptr_t)outMemory, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedFree(
-    JNIEnv* env, jclass type, jlong allocator, jlong memory, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pinned_free((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
-    JNIEnv* env, jclass type, jlong allocator, jlong buffer, jlong capacity, jlong outLength, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_reportCreate(
@@ -1268,4 +1219,53 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_trimAt(
   (void)env;
   (void)type;
   return (jint)cachalot_trim_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (uint64_t)keepBytes, (uint64_t)minIdleNs, (uint64_t)nowNs, (uint64_t*)(intptr_t)outReleasedBytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointTake(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outCheckpoint, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_take((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_checkpoint**)(intptr_t)outCheckpoint, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointApply(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong checkpoint, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_apply((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const cachalot_checkpoint*)(intptr_t)checkpoint, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_share(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong buffer, jlong capacity, jlong outSize, jlong outOffset, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_share((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (void*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outSize, (uint64_t*)(intptr_t)outOffset, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openShared(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong shared, jlong size, jlong outAddress, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_open_shared((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const void*)(intptr_t)shared, (size_t)size, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_copy(
+    JNIEnv* env, jclass type, jlong allocator, jlong to, jint toDevice, jlong from, jint fromDevice, jlong size, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_copy((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)to, (int32_t)toDevice, (cachalot_address)from, (int32_t)fromDevice, (uint64_t)size, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedAllocate(
+    JNIEnv* env, jclass type, jlong allocator, jlong size, jlong outMemory, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_allocate((cachalot_allocator*)(intptr_t)allocator, (uint64_t)size, (void**)(intptr_t)outMemory, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedFree(
+    JNIEnv* env, jclass type, jlong allocator, jlong memory, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_free((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (cachalot_error*)(intptr_t)error);
 }

@@ -594,6 +594,27 @@ public final class Native {
   public static native int detach(long allocator, long id, long error);
 
   /**
+   * cachalot_metrics_text.
+   * What a server answers to a scrape of Prometheus, with the content type
+   * `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+   *
+   * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+   * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+   * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+   * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+   * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+   * out.
+   *
+   * &#64;param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+   * &#64;param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+   * and the next one may be longer: call again with more room while
+   * *out_length &gt;= capacity.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+   * numbers. Any thread.
+   */
+  public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
+
+  /**
    * cachalot_pool_new_id.
    * A new id that this allocator has not given yet.
    *
@@ -739,69 +760,6 @@ public final class Native {
    * What a class gets on a device. name NULL or "": streams without a class.
    */
   public static native int getReserve(long allocator, int device, long name, long outReserve, long error);
-
-  /**
-   * cachalot_checkpoint_take.
-   * Takes a checkpoint of a private pool.
-   */
-  public static native int checkpointTake(long allocator, int device, long idFirst, long idSecond, long outCheckpoint, long error);
-
-  /**
-   * cachalot_checkpoint_apply.
-   * Puts a private pool back to a checkpoint.
-   */
-  public static native int checkpointApply(long allocator, int device, long checkpoint, long error);
-
-  /**
-   * cachalot_share.
-   * Writes what another process needs to open a block; *out_size is the number of bytes.
-   */
-  public static native int share(long allocator, long address, long buffer, long capacity, long outSize, long outOffset, long error);
-
-  /**
-   * cachalot_open_shared.
-   * Opens memory that another process shares.
-   */
-  public static native int openShared(long allocator, int device, long shared, long size, long outAddress, long error);
-
-  /**
-   * cachalot_copy.
-   * Copies between devices on a stream, over peer access where that is allowed.
-   */
-  public static native int copy(long allocator, long to, int toDevice, long from, int fromDevice, long size, long stream, long error);
-
-  /**
-   * cachalot_pinned_allocate.
-   * Hands out pinned host memory.
-   */
-  public static native int pinnedAllocate(long allocator, long size, long outMemory, long error);
-
-  /**
-   * cachalot_pinned_free.
-   * Gives pinned host memory back.
-   */
-  public static native int pinnedFree(long allocator, long memory, long error);
-
-  /**
-   * cachalot_metrics_text.
-   * What a server answers to a scrape of Prometheus, with the content type
-   * `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-   *
-   * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-   * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-   * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-   * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-   * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-   * out.
-   *
-   * &#64;param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-   * &#64;param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-   * and the next one may be longer: call again with more room while
-   * *out_length &gt;= capacity.
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-   * numbers. Any thread.
-   */
-  public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
 
   /**
    * cachalot_report_create.
@@ -1408,4 +1366,46 @@ public final class Native {
    * than that counts as idle for 0.
    */
   public static native int trimAt(long allocator, int device, long keepBytes, long minIdleNs, long nowNs, long outReleasedBytes, long error);
+
+  /**
+   * cachalot_checkpoint_take.
+   * Takes a checkpoint of a private pool.
+   */
+  public static native int checkpointTake(long allocator, int device, long idFirst, long idSecond, long outCheckpoint, long error);
+
+  /**
+   * cachalot_checkpoint_apply.
+   * Puts a private pool back to a checkpoint.
+   */
+  public static native int checkpointApply(long allocator, int device, long checkpoint, long error);
+
+  /**
+   * cachalot_share.
+   * Writes what another process needs to open a block; *out_size is the number of bytes.
+   */
+  public static native int share(long allocator, long address, long buffer, long capacity, long outSize, long outOffset, long error);
+
+  /**
+   * cachalot_open_shared.
+   * Opens memory that another process shares.
+   */
+  public static native int openShared(long allocator, int device, long shared, long size, long outAddress, long error);
+
+  /**
+   * cachalot_copy.
+   * Copies between devices on a stream, over peer access where that is allowed.
+   */
+  public static native int copy(long allocator, long to, int toDevice, long from, int fromDevice, long size, long stream, long error);
+
+  /**
+   * cachalot_pinned_allocate.
+   * Hands out pinned host memory.
+   */
+  public static native int pinnedAllocate(long allocator, long size, long outMemory, long error);
+
+  /**
+   * cachalot_pinned_free.
+   * Gives pinned host memory back.
+   */
+  public static native int pinnedFree(long allocator, long memory, long error);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /**
- * @file later.h
+ * @file unsupported.h
  * What the reference has and this version does not: each function checks its arguments, changes
  * nothing and returns CACHALOT_ERROR_NOT_SUPPORTED.
  */
-#ifndef CACHALOT_LATER_H_
-#define CACHALOT_LATER_H_
+#ifndef CACHALOT_UNSUPPORTED_H_
+#define CACHALOT_UNSUPPORTED_H_
 
 #include "cachalot/pool.h"
 
@@ -57,4 +57,4 @@ CACHALOT_API cachalot_status cachalot_pinned_free(cachalot_allocator* allocator,
 }
 #endif
 
-#endif /* CACHALOT_LATER_H_ */
+#endif /* CACHALOT_UNSUPPORTED_H_ */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What this version does not have yet: arguments are checked as they will be, then the answer is
 // NOT_SUPPORTED.
-#include "cachalot/later.h"
+#include "cachalot/unsupported.h"
 
 #include "core_of.h"
 #include "values.h"
@@ -15,7 +15,7 @@ void check_device(const Allocator& core, int32_t device, const char* name = "dev
         format("%s is %d: the driver has %d", name, device, core.device_count()));
 }
 
-[[noreturn]] void throw_later(const char* what) {
+[[noreturn]] void throw_unsupported(const char* what) {
   throw_not_supported(format("this version has no %s", what));
 }
 
@@ -32,7 +32,7 @@ cachalot_status cachalot_checkpoint_take(cachalot_allocator* allocator, int32_t 
     check_device(core_of(allocator), device);
     read_pool_id(id);
     require(out_checkpoint, "out_checkpoint");
-    throw_later("checkpoints");
+    throw_unsupported("checkpoints");
   });
 }
 
@@ -42,7 +42,7 @@ cachalot_status cachalot_checkpoint_apply(cachalot_allocator* allocator, int32_t
   return guard(error, [&] {
     check_device(core_of(allocator), device);
     if (checkpoint == nullptr) throw_null("checkpoint");
-    throw_later("checkpoints");
+    throw_unsupported("checkpoints");
   });
 }
 
@@ -54,7 +54,7 @@ cachalot_status cachalot_share(cachalot_allocator* allocator, cachalot_address a
     if (capacity > 0 && buffer == nullptr) throw_null("buffer");
     require(out_size, "out_size");
     require(out_offset, "out_offset");
-    throw_later("sharing between processes");
+    throw_unsupported("sharing between processes");
   });
 }
 
@@ -66,7 +66,7 @@ cachalot_status cachalot_open_shared(cachalot_allocator* allocator, int32_t devi
     if (shared == nullptr) throw_null("shared");
     if (size == 0) throw_invalid_argument("size is 0");
     require(out_address, "out_address");
-    throw_later("sharing between processes");
+    throw_unsupported("sharing between processes");
   });
 }
 
@@ -79,7 +79,7 @@ cachalot_status cachalot_copy(cachalot_allocator* allocator, cachalot_address to
     check_device(core, from_device, "from_device");
     if (size > 0 && to == 0) throw_invalid_argument("to is 0");
     if (size > 0 && from == 0) throw_invalid_argument("from is 0");
-    throw_later("copies between devices");
+    throw_unsupported("copies between devices");
   });
 }
 
@@ -88,13 +88,13 @@ cachalot_status cachalot_pinned_allocate(cachalot_allocator* allocator, uint64_t
   return guard(error, [&] {
     core_of(allocator);
     require(out_memory, "out_memory");
-    throw_later("pinned memory");
+    throw_unsupported("pinned memory");
   });
 }
 
 cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void*, cachalot_error* error) {
   return guard(error, [&] {
     core_of(allocator);
-    throw_later("pinned memory");
+    throw_unsupported("pinned memory");
   });
 }
