@@ -39,7 +39,7 @@ extern "C" void* c10_alloc(ssize_t size, int, cudaStream_t stream) {
 
 extern "C" void c10_free(void* address, ssize_t, int, cudaStream_t) { cca::raw_delete(address); }
 
-// For the benchmark of tails.
+// For the benchmark of latency.
 extern "C" void c10_set_latency(uint64_t nanoseconds) { fakecuda::set_latency(nanoseconds); }
 extern "C" void c10_snapshot() { cca::snapshot(); }
 extern "C" void c10_trim() { cca::emptyCache(); }

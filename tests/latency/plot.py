@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Draws what the benchmark of tails has written: how many hits take longer than a time.
+"""Draws what the benchmark of latency has written: how many hits take longer than a time.
 
     plot.py CSV SVG
 """
@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-NAMES = {"c10": ("PyTorch", "#c0504d"), "cachalot_tails": ("cachalot", "#1f6fb4")}
+NAMES = {"c10": ("PyTorch", "#c0504d"), "cachalot_latency": ("cachalot", "#1f6fb4")}
 
 
 def main():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the benchmark of tails asks of an allocator: a shared library with these functions, each behind
- * a prefix (cachalot_tails.c; c10_plugin.cpp of the oracle). Device 0, simulated. */
-#ifndef TESTS_TAILS_CONTENDER_H_
-#define TESTS_TAILS_CONTENDER_H_
+/* What the benchmark of latency asks of an allocator: a shared library with these functions, each behind
+ * a prefix (cachalot_latency.c; c10_plugin.cpp of the oracle). Device 0, simulated. */
+#ifndef TESTS_LATENCY_CONTENDER_H_
+#define TESTS_LATENCY_CONTENDER_H_
 
 #include <stdint.h>
 #include <sys/types.h>

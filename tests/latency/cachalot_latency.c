@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* cachalot as a contender of the benchmarks. CACHALOT_TAILS_WITH names what it does besides: labels, tenants,
- * history. CACHALOT_TAILS_CONFIG is its option string. */
+/* cachalot as a contender of the benchmarks. CACHALOT_LATENCY_WITH names what it does besides: labels, tenants,
+ * history. CACHALOT_LATENCY_CONFIG is its option string. */
 #include <cachalot/cachalot.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ static void begin_history(void) {
 
 __attribute__((constructor)) static void open_allocator(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
-  const char* with = getenv("CACHALOT_TAILS_WITH") ? getenv("CACHALOT_TAILS_WITH") : "";
-  const char* config = getenv("CACHALOT_TAILS_CONFIG");
+  const char* with = getenv("CACHALOT_LATENCY_WITH") ? getenv("CACHALOT_LATENCY_WITH") : "";
+  const char* config = getenv("CACHALOT_LATENCY_CONFIG");
   must(cachalot_sim_create(&(cachalot_sim_options){.struct_size = sizeof(cachalot_sim_options),
                                                    .capacity = (uint64_t)1 << 42},
                            &driver, &error),
@@ -59,7 +59,7 @@ __attribute__((constructor)) static void open_allocator(void) {
   if (strstr(with, "history")) begin_history();
 }
 
-void* cachalot_tails_alloc(ssize_t size, int device, void* stream) {
+void* cachalot_latency_alloc(ssize_t size, int device, void* stream) {
   cachalot_address address = 0;
   cachalot_error error = {.struct_size = sizeof(error)};
   must(cachalot_allocate(allocator, (uint64_t)size, device, (cachalot_stream)(uintptr_t)stream,
@@ -68,31 +68,31 @@ void* cachalot_tails_alloc(ssize_t size, int device, void* stream) {
   return (void*)(uintptr_t)address;
 }
 
-void cachalot_tails_free(void* address, ssize_t size, int device, void* stream) {
+void cachalot_latency_free(void* address, ssize_t size, int device, void* stream) {
   (void)size, (void)device, (void)stream;
   cachalot_free(allocator, (cachalot_address)(uintptr_t)address, NULL);
 }
 
-void cachalot_tails_set_latency(uint64_t nanoseconds) {
+void cachalot_latency_set_latency(uint64_t nanoseconds) {
   cachalot_error error = {.struct_size = sizeof(error)};
   must(cachalot_sim_set_latency(driver, CACHALOT_SIM_CALL_ALLOCATE | CACHALOT_SIM_CALL_FREE,
                                 nanoseconds, &error),
        &error);
 }
 
-void cachalot_tails_snapshot(void) {
+void cachalot_latency_snapshot(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
   cachalot_snapshot* snapshot = NULL;
   must(cachalot_snapshot_take(allocator, NULL, &snapshot, &error), &error);
   cachalot_snapshot_destroy(snapshot);
 }
 
-void cachalot_tails_trim(void) {
+void cachalot_latency_trim(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
   must(cachalot_trim(allocator, 0, 0, 0, NULL, &error), &error);
 }
 
-void cachalot_tails_read_stats(void) {
+void cachalot_latency_read_stats(void) {
   cachalot_error error = {.struct_size = sizeof(error)};
   cachalot_stats stats = {.struct_size = sizeof(stats)};
   must(cachalot_get_stats(allocator, 0, &stats, &error), &error);

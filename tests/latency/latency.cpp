@@ -2,10 +2,10 @@
 // The tail of a hit's latency while another thread is busy in the allocator, for several allocators in
 // turn (contender.h).
 //
-//   tails CSV LIBRARY:PREFIX...     CSV: where the distributions go
+//   latency CSV LIBRARY:PREFIX...     CSV: where the distributions go
 //
-// Environment: TAILS_SECONDS (each row; 2), TAILS_THREADS (that hit; 4), TAILS_BLOCKS (100000),
-// TAILS_ROWS (only rows whose names have this in them).
+// Environment: LATENCY_SECONDS (each row; 2), LATENCY_THREADS (that hit; 4), LATENCY_BLOCKS (100000),
+// LATENCY_ROWS (only rows whose names have this in them).
 //
 // Each hitting thread has a stream of its own, and blocks that stay, so that its memory is never all
 // free and each of its allocations is a hit; its frees are not measured. In the rows `driver call`,
@@ -190,10 +190,10 @@ void rise(Contender& contender, int threads) {
 }
 
 int run_all(int argc, char** argv) {
-  if (argc < 3) throw std::runtime_error("usage: tails CSV LIBRARY:PREFIX...");
-  const double seconds = static_cast<double>(number_from("TAILS_SECONDS", 2));
-  const int threads = static_cast<int>(number_from("TAILS_THREADS", 4));
-  const int blocks = static_cast<int>(number_from("TAILS_BLOCKS", 100000));
+  if (argc < 3) throw std::runtime_error("usage: latency CSV LIBRARY:PREFIX...");
+  const double seconds = static_cast<double>(number_from("LATENCY_SECONDS", 2));
+  const int threads = static_cast<int>(number_from("LATENCY_THREADS", 4));
+  const int blocks = static_cast<int>(number_from("LATENCY_BLOCKS", 100000));
   std::vector<Contender> contenders;
   for (int i = 2; i < argc; i++) contenders.push_back(load(argv[i]));
   const auto nothing = [](Contender&) {};
@@ -251,7 +251,7 @@ int run_all(int argc, char** argv) {
   std::printf(
       "| while another thread does | allocator | p50 | p99 | p99.9 | max | hits |\n"
       "| --- | --- | --- | --- | --- | --- | --- |\n");
-  const char* const wanted = std::getenv("TAILS_ROWS");
+  const char* const wanted = std::getenv("LATENCY_ROWS");
   for (const Row& row : rows) {
     if (wanted && !std::strstr(row.name, wanted)) continue;
     for (Contender& contender : contenders) {
@@ -272,7 +272,7 @@ int main(int argc, char** argv) {
   try {
     return run_all(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "tails: %s\n", error.what());
+    std::fprintf(stderr, "latency: %s\n", error.what());
     return 2;
   }
 }
