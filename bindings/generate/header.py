@@ -16,7 +16,7 @@ HEADERS = ROOT / "capi/include"
 
 
 class HeaderError(Exception):
-    """The header can not be read, or has something that no rule here covers."""
+    """The header cannot be read, or has something that no rule here covers."""
 
 
 @dataclass(frozen=True)

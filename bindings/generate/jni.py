@@ -83,7 +83,7 @@ def callbacks(interface: Interface) -> str:
 
 
 def callback(number: int, e: Entry, failing: str) -> str:
-    """Gives the failing value also if the thread can not be attached, or what reports exceptions has thrown one."""
+    """Gives the failing value also if the thread cannot be attached, or what reports exceptions has thrown one."""
     parameters = ", ".join(f"{p.type} {p.name}" for p in e.signature.parameters)
     passed = "".join(f", ({jtype(p.type)}){'(intptr_t)' if p.type.pointers else ''}{p.name}"
                      for p in e.signature.parameters[1:])

@@ -51,7 +51,7 @@ func (a *Allocator) AllocateAddresses(addresses []Address, sizes []uint64, devic
 	})
 }
 
-// FreeAddresses is Free for each address, in one crossing into C. All that can be freed are; where some can not the
+// FreeAddresses is Free for each address, in one crossing into C. All that can be freed are; where some cannot the
 // error is a *BatchError about the first of these, which has the error of its Free inside.
 func (a *Allocator) FreeAddresses(addresses []Address) error {
 	return a.do(func(r raw.Allocator) error {

@@ -43,7 +43,7 @@ func ask[T any](a *Allocator, call func(raw.Allocator) (T, error)) (T, error) {
 	return wrap1(call(a.raw))
 }
 
-// look is do for a function that can not fail: the zero value once the allocator is closed.
+// look is do for a function that cannot fail: the zero value once the allocator is closed.
 func look[T any](a *Allocator, call func(raw.Allocator) T) T {
 	value, _ := ask(a, func(allocator raw.Allocator) (T, error) { return call(allocator), nil })
 	return value

@@ -73,7 +73,7 @@ func (a *Allocator) TrimAt(device int, keepBytes uint64, minIdle, now time.Durat
 	return released, err
 }
 
-// checkTimes refuses times that C can not say: a deadline that has passed would be 0, which is another thing.
+// checkTimes refuses times that C cannot say: a deadline that has passed would be 0, which is another thing.
 func checkTimes(times ...time.Duration) error {
 	for _, each := range times {
 		if each < 0 {

@@ -57,7 +57,7 @@ A callback takes no place: it must not wait. runtime/debug.SetMaxThreads moves t
 # Callbacks
 
 Functions that the library calls run on the goroutine of the call. A panic in one ends there (OnPanic);
-runtime.Goexit, which t.FailNow calls, ends the program. Those that run under a lock of the library can not call any
+runtime.Goexit, which t.FailNow calls, ends the program. Those that run under a lock of the library cannot call any
 allocator: that is ErrInvalidState, and no deadlock. Others go on with their own allocator while another goroutine
 closes it, and wait for no other one that is being closed: that is ErrInvalidState, to be tried again. None may wait
 for another goroutine that uses its allocator. The library keeps them until the allocator is closed.

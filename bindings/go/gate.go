@@ -95,7 +95,7 @@ func (g *gate) close(end func() error) error {
 	}
 	place := raw.PlaceOf(g.object)
 	if place == raw.InOwnCallback {
-		return stateError("the " + g.what + " is in use: it can not be closed from within a callback of its own")
+		return stateError("the " + g.what + " is in use: it cannot be closed from within a callback of its own")
 	}
 	if place == raw.Outside {
 		g.closing.Lock()

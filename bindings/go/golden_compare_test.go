@@ -25,7 +25,7 @@ func (l scriptLine) String() string {
 	return l.text
 }
 
-// textRules say how texts of errors are compared: all lines of them, or only their kind, where PyTorch's text can not
+// textRules say how texts of errors are compared: all lines of them, or only their kind, where PyTorch's text cannot
 // be had.
 type textRules struct {
 	whole, kindOnly bool

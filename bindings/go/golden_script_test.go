@@ -45,7 +45,7 @@ type script struct {
 	ownFailures          uint64
 	ownMadeUp            uint64
 	fabricState, fabrics int
-	// The lines of the operation, or from it on all, can not be compared on purpose.
+	// The lines of the operation, or from it on all, cannot be compared on purpose.
 	isOperationExempt, isTextExempt, isRestExempt bool
 	// isMended: a defect of PyTorch that the library mends has just changed a decision.
 	isMended bool

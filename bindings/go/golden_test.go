@@ -36,8 +36,8 @@ var chosen2_15 = []string{
 	"cases/r70-async",
 }
 
-// What can not be replayed here: checkpoints and sharing are not built, a process's environment is not the test's to
-// change, and failures that were ordered are called off or replaced by another kind, which sim can not do (rough).
+// What cannot be replayed here: checkpoints and sharing are not built, a process's environment is not the test's to
+// change, and failures that were ordered are called off or replaced by another kind, which sim cannot do (rough).
 var leftOut2_11 = []string{
 	"checkpoint", "e04-two-variables", "e26-checkpoint-after-growth", "e28-caching-off", "errors",
 	"rough-14-everything-110", "rough-20-faults-108",
@@ -141,7 +141,7 @@ func replayRest(t *testing.T, release cachalot.Release, leftOut []string) {
 	}
 	slices.Sort(failed)
 	if len(files) < 60 || !slices.Equal(failed, leftOut) {
-		t.Errorf("of %d files these can not be replayed: %v%s", len(files), failed, reasons)
+		t.Errorf("of %d files these cannot be replayed: %v%s", len(files), failed, reasons)
 	}
 }
 

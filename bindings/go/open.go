@@ -12,7 +12,7 @@ type opening struct {
 	driver      *Driver
 	text        string
 	trackBlocks bool
-	// err is of the first option that can not be.
+	// err is of the first option that cannot be.
 	err error
 }
 
@@ -162,7 +162,7 @@ func WithContexts(capture func() uint64, text func(context uint64) string) Optio
 // option string of the environment. Nothing is obtained from the driver yet.
 //
 // The caller closes it. ErrInvalidArgument for an option string that is not acceptable, or nil; ErrNotSupported for an
-// option that the driver can not serve, or a library with another interface; ErrDriverUnavailable.
+// option that the driver cannot serve, or a library with another interface; ErrDriverUnavailable.
 func Open(options ...Option) (*Allocator, error) {
 	if err := checkLibrary(); err != nil {
 		return nil, err

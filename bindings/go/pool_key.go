@@ -12,7 +12,7 @@ import (
 // creating, beginning, ending and releasing is the caller's; Pool keeps it by itself.
 //
 // A pool has a use count: creating or joining it and each beginning of a routing add 1, releasing takes 1 away; at 0
-// its memory may be given back and it can not be joined again.
+// its memory may be given back and it cannot be joined again.
 type PoolKey struct {
 	allocator *Allocator
 	device    int

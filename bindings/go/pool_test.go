@@ -16,7 +16,7 @@ import (
 
 // Uses of pools, and ends that fail.
 
-func TestARoutingThatCanNotBeReleasedIsEnded(t *testing.T) {
+func TestARoutingThatCannotBeReleasedIsEnded(t *testing.T) {
 	a := simulated(t)
 	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{}))
 	together(1, func(int) {

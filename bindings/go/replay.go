@@ -52,7 +52,7 @@ type Replay struct {
 
 // Replay drives the trace through an allocator of its own over a simulated device: allocations, frees, uses on other
 // streams, empty caches. The caller closes it. ErrInvalidArgument for options that do not fit; ErrIO for a trace that
-// can not have happened.
+// cannot have happened.
 func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
 	var run raw.Replay
 	var s caller

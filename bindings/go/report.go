@@ -73,7 +73,7 @@ func (o Outcome) MarshalText() ([]byte, error) { return nameOf(o) }
 // UnmarshalText reads what MarshalText writes. ErrInvalidArgument for any other text.
 func (o *Outcome) UnmarshalText(text []byte) error { return readName(o, text) }
 
-// Reason is why a request can not have memory that is not live: the first that applies.
+// Reason is why a request cannot have memory that is not live: the first that applies.
 type Reason int
 
 // The reasons.

@@ -38,7 +38,7 @@ type Pressure struct {
 type TenantOptions struct {
 	// Name is for messages, statistics and metrics; at most 63 bytes. "": "tenant N".
 	Name string
-	// GuaranteedBytes are those of each device that others can not take.
+	// GuaranteedBytes are those of each device that others cannot take.
 	GuaranteedBytes uint64
 	// LimitBytes are the most on each device; 0: no limit. Not below the guarantee.
 	LimitBytes uint64
@@ -51,7 +51,7 @@ type TenantOptions struct {
 	OnPressure func(Pressure) uint64
 }
 
-// Tenant is one of several users of an allocator (models of a server, say), with memory that the others can not
+// Tenant is one of several users of an allocator (models of a server, say), with memory that the others cannot
 // take, a limit, and a function that is asked to give memory back. cachalot/tenant.h has the rules.
 type Tenant struct {
 	gate      *gate
@@ -133,7 +133,7 @@ func (t *Tenant) Scope() (end func() error, err error) {
 		return nil, err
 	}
 	defer c.leave()
-	// A tenant that is some goroutine's can not be closed, so it is there at the end too.
+	// A tenant that is some goroutine's cannot be closed, so it is there at the end too.
 	return onThread(
 		func() error { return raw.TenantBegin(t.raw) },
 		func() error { return raw.TenantEnd(t.raw) },

@@ -38,7 +38,7 @@ echo "ONNX Runtime: fetching its headers from the Go module proxy"
 found=$(cd "$part" && GOMODCACHE="$part/go" GOFLAGS=-modcacherw GOSUMDB=off go mod download -json "$module") ||
   true  # what it says is looked at
 if ! echo "$found" | grep -qF "\"Sum\": \"$module_sum\""; then
-  echo "The Go module $module can not be had, or is not what it was: $found" >&2
+  echo "The Go module $module cannot be had, or is not what it was: $found" >&2
   exit 1
 fi
 cp "$part/go/$module"/onnxruntime_c_api.h "$part/go/$module"/onnxruntime_ep_c_api.h "$part/include"

@@ -43,7 +43,7 @@ class GzipDecoder : public Decoder {
  public:
   explicit GzipDecoder(Source* source) : source_(*source) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw Failure("zlib can not be started");
+    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw Failure("zlib cannot be started");
   }
   ~GzipDecoder() override { inflateEnd(&stream_); }
 
@@ -80,7 +80,7 @@ class XzDecoder : public Decoder {
  public:
   explicit XzDecoder(Source* source) : source_(*source) {
     if (lzma_stream_decoder(&stream_, kXzMemory, LZMA_CONCATENATED) != LZMA_OK)
-      throw Failure("lzma can not be started");
+      throw Failure("lzma cannot be started");
   }
   ~XzDecoder() override { lzma_end(&stream_); }
 

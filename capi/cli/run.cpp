@@ -148,7 +148,7 @@ void write_script(const std::string& file, const ReplayCall& call) {
   cachalot_error error = CACHALOT_ERROR_INIT;
   check(cachalot_replay_write_script(trace.get(), &options, write_to_output, nullptr, &error),
         error);
-  if (std::fflush(stdout) != 0) throw Failure("standard output can not be written");
+  if (std::fflush(stdout) != 0) throw Failure("standard output cannot be written");
 }
 
 }  // namespace cachalot::cli

@@ -89,9 +89,8 @@ void HandleBase::refuse(HandleKind expected, const char* name) const {
         format("%s is %s %s, not %s %s", name, article(found), found, article(wanted), wanted));
   const auto own = reinterpret_cast<uint64_t>(&mark_page);
   if (without_generation(mark_) == without_generation(own + static_cast<uint64_t>(expected))) {
-    throw_invalid_state(
-        format("this %s was made before the process was forked, and can not be used in the child",
-               wanted));
+    throw_invalid_state(format(
+        "this %s was made before the process was forked, and cannot be used in the child", wanted));
   }
   throw_invalid_argument(format("this %s belongs to another copy of the library", wanted));
 }

@@ -133,7 +133,7 @@ void initialize(const Library& library) {
   if (code == 0) return;
   const char* text = nullptr;
   if (library.cuGetErrorString(code, &text) != 0 || text == nullptr) text = "unknown error";
-  throw_unavailable(format("the CUDA driver can not start: %s (cuInit gave %d)", text, code));
+  throw_unavailable(format("the CUDA driver cannot start: %s (cuInit gave %d)", text, code));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class MemoryBudget {
 
   // Before the device is asked; nothing if there is not so much left.
   std::optional<uint64_t> take(uint64_t size);
-  // Afterwards: under which key it will be given back. pre: the ticket of take(). Can not fail...
+  // Afterwards: under which key it will be given back. pre: the ticket of take(). Cannot fail...
   void keep(uint64_t ticket, Kind kind, uint64_t key) noexcept;
   // ...or that nothing came of it.
   void give_back(uint64_t ticket) { give_back(Kind::kTicket, ticket); }

@@ -82,7 +82,7 @@ static void explain(cachalot_allocator* allocator, const cachalot_error* failure
   printf(", so none is big enough.\n");
   printf("The device has %.0f MiB left: no room for a new segment of %.0f MiB.\n",
          mib(failure->device_free), mib(failure->segment_size));
-  printf("%.0f MiB can not go back to the device: live blocks lie in the same segments.\n",
+  printf("%.0f MiB cannot go back to the device: live blocks lie in the same segments.\n",
          mib((uint64_t)stats.inactive_split_bytes.all.current));
 }
 

@@ -60,7 +60,7 @@ public final class Fragmentation {
         largest / MIB);
     System.out.printf("The device has %d MiB left: no room for a new segment of %d MiB.%n", failed.deviceFree() / MIB,
         failed.segmentSize() / MIB);
-    System.out.printf("%d MiB can not go back to the device: live blocks lie in the same segments.%n",
+    System.out.printf("%d MiB cannot go back to the device: live blocks lie in the same segments.%n",
         allocator.stats(0).inactiveSplitBytes().all().current() / MIB);
   }
 }

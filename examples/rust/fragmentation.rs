@@ -64,7 +64,7 @@ fn explain(allocator: &Allocator, failed: &OutOfMemory) -> cachalot::Result<()> 
         failed.segment_size / MIB
     );
     println!(
-        "{} MiB can not go back to the device: live blocks lie in the same segments.",
+        "{} MiB cannot go back to the device: live blocks lie in the same segments.",
         allocator.stats(0)?.inactive_split_bytes.all.current as u64 / MIB
     );
     Ok(())

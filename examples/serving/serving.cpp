@@ -217,7 +217,7 @@ void report(const char* variant, const Outcome& outcome) {
 int run(const Options& options) {
   std::FILE* csv = options.csv ? std::fopen(options.csv, "w") : nullptr;
   if (options.csv && !csv) {
-    std::fprintf(stderr, "serving: %s can not be written\n", options.csv);
+    std::fprintf(stderr, "serving: %s cannot be written\n", options.csv);
     return 2;
   }
   if (csv) write_heading(csv);

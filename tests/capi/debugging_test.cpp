@@ -132,7 +132,7 @@ TEST_F(Debugging, RefusesWordsAndBitsThatItDoesNotKnow) {
   EXPECT_EQ(allocator, nullptr);
 }
 
-TEST_F(Debugging, IsRefusedWhereTheDriversMemoryCanNotBeTouched) {
+TEST_F(Debugging, IsRefusedWhereTheDriversMemoryCannotBeTouched) {
   EXPECT_EQ(make(CACHALOT_DEBUG_POISON, nullptr, "sim"), CACHALOT_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(make(CACHALOT_DEBUG_RED_ZONES, nullptr, "sim"), CACHALOT_ERROR_NOT_SUPPORTED);
 }

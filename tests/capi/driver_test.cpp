@@ -58,7 +58,7 @@ TEST(DriverOpen, KnowsHostAndSimByName) {
   EXPECT_EQ(open("sim:1TiB", &outcome), CACHALOT_OK);
 }
 
-TEST(DriverOpen, SaysWhyCudaCanNotBeOpened) {
+TEST(DriverOpen, SaysWhyCudaCannotBeOpened) {
   Outcome outcome;
   if (open("cuda", &outcome) == CACHALOT_OK) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(outcome.error.status, CACHALOT_ERROR_DRIVER_UNAVAILABLE);
@@ -212,7 +212,7 @@ TEST(CustomDriver, WorksWithoutADestroyFunction) {
             CACHALOT_OK);
 }
 
-TEST(CustomDriver, DestroysTheUserDataOnceWhenItCanNotBeMade) {
+TEST(CustomDriver, DestroysTheUserDataOnceWhenItCannotBeMade) {
   cachalot_error error = CACHALOT_ERROR_INIT;
   const auto refused = [&](const cachalot_device_ops* ops, int32_t device_count) {
     int destroyed = 0;

@@ -239,7 +239,7 @@ TEST(U7, AMalformedStringIsAnErrorOfTheCreation) {
   }
 }
 
-TEST(U8, PagesBeforeOneThatCanNotBeMadeAreReleased) {
+TEST(U8, PagesBeforeOneThatCannotBeMadeAreReleased) {
   for (const int32_t release : kReleases) {
     SimAllocator with(SimSetup{.config = "expandable_segments:True", .release = release});
     with.ok(cachalot_sim_set_fabric(with.driver(), 0, 0, 801, with.error()));  // so: descriptors

@@ -445,7 +445,7 @@ TEST(Report, WritesAnyLabelAsAJsonString) {
 
 // ---- Bad input
 
-TEST(Report, RefusesWhatItCanNotBeMadeOf) {
+TEST(Report, RefusesWhatItCannotBeMadeOf) {
   SimAllocator with({.device_count = 2});
   cachalot_report_options options = {};
   options.struct_size = sizeof options;

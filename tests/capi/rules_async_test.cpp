@@ -374,7 +374,7 @@ TEST(AsyncCapture, IsOnlyOneAtATime) {
   with.release_pool(kPool);
 }
 
-TEST(AsyncCapture, IsOverAlsoWhenAStreamCanNotBeJoined) {
+TEST(AsyncCapture, IsOverAlsoWhenAStreamCannotBeJoined) {
   Async with;
   with.begin_pool(kPool);
   with.free(with.allocate(1000));
@@ -441,7 +441,7 @@ TEST(AsyncEmptyCache, TrimsThePoolAfterAllWork) {
   EXPECT_EQ(with.reserved(), 0u);
 }
 
-TEST(AsyncCaching, CanNotBeSwitchedOff) {
+TEST(AsyncCaching, CannotBeSwitchedOff) {
   Async with;
   with.ok(cachalot_set_caching_enabled(with.get(), 0, with.error()));
   EXPECT_EQ(cachalot_is_caching_enabled(with.get()), 1);
@@ -622,7 +622,7 @@ TEST(AsyncStats, HaveNoAccumulatedValuesToReset) {
   EXPECT_EQ(with.take_log(), "For backend:cudaMallocAsync, resetAccumulatedStats has no effect.");
 }
 
-TEST(AsyncStats, AnswerForADeviceWhosePoolCanNotBeAskedWithTheDriversError) {
+TEST(AsyncStats, AnswerForADeviceWhosePoolCannotBeAskedWithTheDriversError) {
   Async with;
   with.fail(CACHALOT_SIM_CALL_POOL_ATTRIBUTE, 700);
   cachalot_stats stats = {};

@@ -57,7 +57,7 @@ TEST(ExpandableSegment, CallsTheDriverPageByPage) {
             "reserve 180M 0; create 20M; create 20M; map 0 20M; map 20M 20M; access 0 40M");
 }
 
-TEST(ExpandableSegment, ThatCanNotBeReservedIsADriverErrorAndLeavesNothing) {
+TEST(ExpandableSegment, ThatCannotBeReservedIsADriverErrorAndLeavesNothing) {
   SimAllocator with(kOn);
   with.fail(CACHALOT_SIM_CALL_RESERVE, CACHALOT_DRIVER_OUT_OF_MEMORY);
   const Outcome outcome = with.try_allocate(2 * MiB);

@@ -95,7 +95,7 @@ TEST(TutorialString, CollectsGarbageAboveEightTenthsOfTheLimit) {
   }
 }
 
-TEST(TutorialString, CanNotChangeTheBackendLater) {
+TEST(TutorialString, CannotChangeTheBackendLater) {
   SimAllocator with(kTutorial);
   EXPECT_EQ(refused(with, "backend:foo"),
             "Unknown allocator backend, options are native and cudaMallocAsync");

@@ -183,7 +183,7 @@ TEST(Events, ThatFailAreRaised) {
   EXPECT_EQ(with.stats().active.large_pool.current, 0) << "the next look finds it done";
 }
 
-TEST(Events, ThatCanNotBeRecordedPutTheFreeOff) {
+TEST(Events, ThatCannotBeRecordedPutTheFreeOff) {
   SimAllocator with;
   const cachalot_address block = with.allocate(20 * MiB);
   for (const cachalot_stream stream : {kOther, kThird}) {

@@ -96,7 +96,7 @@ static int64_t has(const model* self) {
   return stats.allocated_bytes.current;
 }
 
-/* A tenant for which bytes are still booked can not be ended. */
+/* A tenant for which bytes are still booked cannot be ended. */
 static void end(model* self) {
   if (self->tenant == NULL) return;
   CHECK_EQUAL(has(self), self->count * 100 * MIB);

@@ -93,7 +93,7 @@ TEST_F(Watched, TouchesNothingWhereNothingWasAskedFor) {
   EXPECT_EQ(driver->reads, 0);
 }
 
-TEST_F(Watched, IsRefusedByADriverWhoseMemoryCanNotBeTouched) {
+TEST_F(Watched, IsRefusedByADriverWhoseMemoryCannotBeTouched) {
   for (const DebugOptions debug : {kPoison, kRedZones}) {
     AllocatorOptions options;
     options.driver = std::make_shared<SimDriver>();

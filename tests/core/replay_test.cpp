@@ -195,7 +195,7 @@ TEST(Replay, WithExpectationsNeedsTheRecordedOptionsAndRelease) {
   EXPECT_EQ(outcome_of(trace, options).status, Status::kOk);
 }
 
-TEST(Replay, RefusesATraceThatCanNotHaveHappened) {
+TEST(Replay, RefusesATraceThatCannotHaveHappened) {
   const Outcome outcome = outcome_of(read_events("q,200,1,0\n"));
   EXPECT_EQ(outcome.status, Status::kIo);
   EXPECT_EQ(outcome.message, "line 2: 0x200 is freed but is not live");
@@ -519,7 +519,7 @@ class RandomEvents {
   std::vector<std::string> freed_;
 };
 
-TEST(Replay, SurvivesWhatCanNotHaveHappened) {
+TEST(Replay, SurvivesWhatCannotHaveHappened) {
   constexpr int kRounds = CACHALOT_HEAP_IS_SANITIZED ? 40 : 100;
   std::mt19937_64 random(first_seed());
   int replays = 0;

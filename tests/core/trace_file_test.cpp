@@ -240,7 +240,7 @@ TEST(TraceFile, SeesThatAFreeIsNotLateBetweenEventsOfOtherDevices) {
   EXPECT_TRUE(trace.late_frees.empty());
 }
 
-TEST(TraceFile, ReadsEventsThatCanNotHaveHappenedAndSaysSo) {
+TEST(TraceFile, ReadsEventsThatCannotHaveHappenedAndSaysSo) {
   EXPECT_EQ(read_events("a,200,1,0\na,200,1,0\n").flaw,
             "line 3: 0x200 is handed out while it is in use");
   EXPECT_EQ(read_events("q,200,1,0\n").flaw, "line 2: 0x200 is freed but is not live");

@@ -64,7 +64,7 @@ TEST_F(Cuda, WorksWithTheOldestDriver) {
 TEST_F(Cuda, PassesOnWhyTheDriverDoesNotStart) {
   fake_cuda::fail("cuInit", 100);
   EXPECT_EQ(refusal(),
-            "the CUDA driver can not start: no CUDA-capable device is detected (cuInit gave 100)");
+            "the CUDA driver cannot start: no CUDA-capable device is detected (cuInit gave 100)");
 }
 
 TEST_F(Cuda, SaysThatThereIsNoDevice) {
@@ -297,7 +297,7 @@ TEST_F(Cuda, SetsFlagsOfAPoolAsIntsAndLimitsAsWords) {
   EXPECT_EQ(value, UINT64_MAX);
 }
 
-TEST_F(Cuda, RefusesOptionsThatADeviceCanNotServeAndWorksOtherwise) {
+TEST_F(Cuda, RefusesOptionsThatADeviceCannotServeAndWorksOtherwise) {
   fake_cuda::set_attribute(102, 0);
   AllocatorOptions options;
   options.driver = std::make_shared<CudaDriver>();

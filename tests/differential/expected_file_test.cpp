@@ -51,7 +51,7 @@ TEST(ExpectedFile, AcceptsAnEndAtTheFailureOfTheStart) {
   EXPECT_EQ(file.operations().size(), 1u);
 }
 
-TEST(ExpectedFile, RefusesWhatTheOracleCanNotHavePrinted) {
+TEST(ExpectedFile, RefusesWhatTheOracleCannotHavePrinted) {
   EXPECT_EQ(line_of_fault(""), 0u);
   EXPECT_EQ(line_of_fault(" T alloc 0 0 0\n"), 1u);
   EXPECT_EQ(line_of_fault("config \n\nend\n"), 2u);

@@ -87,6 +87,6 @@ expect(2 "is a damaged xz file" ${WORK}/garbage.xz)
 execute_process(COMMAND head -c 700 ${WORK}/tour.txt.gz OUTPUT_FILE ${WORK}/cut.gz)
 expect(2 "is a damaged gzip file" ${WORK}/cut.gz)
 
-expect(2 "can not be opened" ${WORK}/absent.txt)
+expect(2 "cannot be opened" ${WORK}/absent.txt)
 expect(2 "FILE is required")
 expect(2 "not in" --torch 2.12 ${DATA}/tour.txt)

@@ -22,9 +22,9 @@ constexpr size_t kChunk = size_t{1} << 16;
 
 std::string read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError("can not be opened");
+  if (!file) throw InputError("cannot be opened");
   std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) throw InputError("can not be read");
+  if (file.bad()) throw InputError("cannot be read");
   return bytes;
 }
 
@@ -44,7 +44,7 @@ std::string gunzip(const std::string& bytes) {
   if (bytes.size() > std::numeric_limits<uInt>::max()) throw InputError("is too large");
   z_stream stream{};
   constexpr int kGzipOnly = 16 + MAX_WBITS;
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw InputError("zlib can not be started");
+  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw InputError("zlib cannot be started");
   const Ending<z_stream, inflateEnd> ending{&stream};
   stream.next_in = as_bytes(bytes);
   stream.avail_in = static_cast<uInt>(bytes.size());
@@ -64,7 +64,7 @@ std::string gunzip(const std::string& bytes) {
 std::string unxz(const std::string& bytes) {
   lzma_stream stream = LZMA_STREAM_INIT;
   if (lzma_stream_decoder(&stream, UINT64_MAX, LZMA_CONCATENATED) != LZMA_OK) {
-    throw InputError("lzma can not be started");
+    throw InputError("lzma cannot be started");
   }
   const Ending<lzma_stream, lzma_end> ending{&stream};
   stream.next_in = as_bytes(bytes);

@@ -56,7 +56,7 @@ class OptionsRun {
   // Under the other backend a faulty string of its creation shows here.
   bool settings(cachalot_settings* settings) {
     const cachalot_status status = cachalot_get_settings(allocator_, settings, &error_);
-    require(is_async() || status == CACHALOT_OK, "the settings can not be read", error_.message);
+    require(is_async() || status == CACHALOT_OK, "the settings cannot be read", error_.message);
     return status == CACHALOT_OK;
   }
   std::string config() {
@@ -73,7 +73,7 @@ class OptionsRun {
     auto after = sized<cachalot_settings>();
     if (!settings(&before)) return;
     require(cachalot_set_settings(allocator_, &before, &error_) == CACHALOT_OK,
-            "settings can not be written back", error_.message);
+            "settings cannot be written back", error_.message);
     settings(&after);
     require(std::memcmp(&before, &after, sizeof before) == 0, "settings change when written back");
   }

@@ -65,10 +65,10 @@ void write_and_read_again(cachalot_allocator* allocator) {
           "no snapshot", error.message);
   std::string text;
   require(cachalot_trace_write(snapshot, nullptr, "again", append, &text, &error) == CACHALOT_OK,
-          "the history can not be written", error.message);
+          "the history cannot be written", error.message);
   cachalot_snapshot_destroy(snapshot);
   cachalot_trace* trace = read(reinterpret_cast<const uint8_t*>(text.data()), text.size(), 4096);
-  require(trace != nullptr, "what was written can not be read");
+  require(trace != nullptr, "what was written cannot be read");
   cachalot_trace_destroy(trace);
 }
 

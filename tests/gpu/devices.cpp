@@ -86,7 +86,7 @@ class Devices {
   void read_from_the_peer() {
     int possible = 0;
     CHECK_CUDA(cudaDeviceCanAccessPeer(&possible, 1, 0));
-    if (!possible) throw gpu::Skip("GPU 1 can not access GPU 0");
+    if (!possible) throw gpu::Skip("GPU 1 cannot access GPU 0");
     const Block before = make_block(uint64_t{40} << 20, 0);
     allocator_.enable_peer_access(1, 0);
     const Block after = make_block(uint64_t{80} << 20, 0);

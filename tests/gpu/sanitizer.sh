@@ -4,7 +4,7 @@
 # announced through NVTX, and found without the cache; the pattern test is clean.
 #
 # Usage: sanitizer.sh BUILD      BUILD holds overrun and patterns
-# Exit code: 0 all as expected, 1 not, 77 the tool can not run here (its message is printed).
+# Exit code: 0 all as expected, 1 not, 77 the tool cannot run here (its message is printed).
 set -uo pipefail
 
 build=${1:?usage: sanitizer.sh BUILD}

@@ -250,7 +250,7 @@ def planted_faults(folder):
 
 
 def planted_go_faults(folder):
-    """A program of Go's with the amalgamation inside: what cgo can not ask for is no fault."""
+    """A program of Go's with the amalgamation inside: what cgo cannot ask for is no fault."""
     go = ["-DPLANTED_GO", "-no-pie", "-fcf-protection=none"]
     for flags in GO_PLANTED:
         binary = build_planted(folder, "consumer", [*go, *flags])

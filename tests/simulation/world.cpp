@@ -270,7 +270,7 @@ void World::end() {
         require(cachalot_pool_release(allocator_, pool.device, pool.id, &error_));
     }
     while (!model_.live().empty())
-      if (!free_at(model_.live().size() - 1)) report_defect("a block can not be freed");
+      if (!free_at(model_.live().size() - 1)) report_defect("a block cannot be freed");
     if (is_async_) issue_put_off_frees();
     begin_call();
     require(cachalot_empty_cache(allocator_, &error_));

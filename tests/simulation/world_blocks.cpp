@@ -138,7 +138,7 @@ bool World::free_at(size_t index) {
     // Streams of one block that are captured into different graphs are an error of the program's.
     const bool is_capture_fault = status == CACHALOT_ERROR_INVALID_STATE && captures_ > 0;
     if (!worked_or_unwilling(status) && !is_capture_fault)
-      report_defect("a live block can not be freed: " + text);
+      report_defect("a live block cannot be freed: " + text);
     auto known = sized<cachalot_block>();
     if (cachalot_get_block(allocator_, block.address, &known, nullptr) == CACHALOT_OK) {
       if (!block.is_uncached && !is_async_) report_defect("a failed free left a block live");
@@ -193,7 +193,7 @@ void World::record_stream() {
                          : cachalot_record_stream(allocator_, block.address, stream, &error_);
   const std::string text = status == CACHALOT_OK ? "" : error_.message;
   if (status != CACHALOT_OK && !worked_or_unwilling(status))
-    report_defect("the use of a live block can not be recorded: " + text);
+    report_defect("the use of a live block cannot be recorded: " + text);
   const bool is_use = status == CACHALOT_OK && stream != block.stream && !block.is_uncached;
   if (is_use && !is_async_ && block.use_count < block.uses.size())
     block.uses[block.use_count++] = {stream, captures_ == 0};

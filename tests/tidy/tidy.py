@@ -38,7 +38,7 @@ ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "streams",
 # Folders that are clients of the C interface, like any program outside.
 CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differential", "tests/capi",
            "tests/gpu", "tests/simulation", "tests/fuzz"]
-# A driver of the core's, which a program outside can not have, is what this folder brings.
+# A driver of the core's, which a program outside cannot have, is what this folder brings.
 NO_CLIENTS = "tests/gpu/scripts/"
 
 # The amalgamation, where a target has put it. Its sources are checked.
@@ -63,6 +63,11 @@ CARGO = r"\bcargo\"? (build|run|test|doc|clippy|package|install)\b"
 
 # Words that stand for work left undone are split here, so that this file passes its own check.
 UNDONE = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"]) + r")\b")
+
+# Split here for the same reason. A comment's mark may stand between the two.
+TWO_WORDS = re.compile(r"\b[cC]" r"an\s+(?:(?://[/!]?|\*|#)\s*)?not\b")
+# The headers as older callers have them, never changed.
+OLDER = "tests/abi/older/"
 
 # What the core must not do, with what to do instead.
 CORE_BANNED = {
@@ -193,6 +198,15 @@ def check_words(tree):
                 yield f"{path}:{number}: {found.group(1)}; open an issue instead"
 
 
+def check_spelling(tree):
+    """One word where two mean another thing, also over the end of a line."""
+    for path, text in tree.texts.items():
+        for found in TWO_WORDS.finditer(text):
+            if not path.startswith(OLDER):
+                number = text.count("\n", 0, found.start()) + 1
+                yield f"{path}:{number}: it is one word, cannot"
+
+
 def check_core(tree):
     """The core keeps away from what only outer layers may do."""
     for path, text in tree.of_kind(CODE):
@@ -292,7 +306,7 @@ def check_whitespace(tree):
 
 
 CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
-          check_words, check_core, check_links, check_folders, check_hardening,
+          check_words, check_spelling, check_core, check_links, check_folders, check_hardening,
           check_downloads, check_places, check_whitespace, check_citations]
 
 
@@ -334,6 +348,8 @@ FAULTS = [
     ("licence", "core/base/b.cpp", "int a;\n"),
     ("licence", "tests/b", "#!/bin/sh\n"),
     ("words", "docs/b.md", "This is a TO" "DO.\n"),
+    ("spelling", "docs/b.md", "This c" "an not be.\n"),
+    ("spelling", "core/base/b.cpp", SPDX + "// This c" "an\n// not be.\n"),
     ("core", "core/base/b.cpp", SPDX + 'auto home = std::getenv("HOME");\n'),
     ("core", "core/base/b.cpp", SPDX + "#include <cassert>\n"),
     ("core", "core/base/b.cpp", SPDX + "  CACHALOT_ASSERT(3, false);\n"),

@@ -88,7 +88,7 @@ cachalot_status load(const char* path, Found* out, cachalot_error* error) {
   *out = open(path, RTLD_NOW | RTLD_LOCAL);
   if (out->base != nullptr) return CACHALOT_OK;
   if (out->handle == nullptr)
-    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "ONNX Runtime can not be loaded: %s",
+    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "ONNX Runtime cannot be loaded: %s",
                 ::dlerror());
   return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "%s is no ONNX Runtime: it has no %s.", path,
               kEntry);

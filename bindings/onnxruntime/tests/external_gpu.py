@@ -63,7 +63,7 @@ def make_session(model, options):
     settings.enable_mem_pattern = False
     provider = ("CUDAExecutionProvider", {"cudnn_conv_algo_search": "HEURISTIC", **options})
     session = onnxruntime.InferenceSession(model, settings, providers=[provider])
-    assert "CUDAExecutionProvider" in session.get_providers(), "the CUDA provider can not be used"
+    assert "CUDAExecutionProvider" in session.get_providers(), "the CUDA provider cannot be used"
     return session
 
 

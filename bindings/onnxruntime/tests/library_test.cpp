@@ -37,7 +37,7 @@ TEST(Library, IsFoundAmongThoseThatAreLoadedOrSaysWhyNot) {
   expect_text(error, "No ONNX Runtime is loaded: of the ");
 
   EXPECT_EQ(try_to_register("/nowhere/libonnxruntime.so", &error), CACHALOT_ERROR_INVALID_ARGUMENT);
-  expect_text(error, "ONNX Runtime can not be loaded: /nowhere/libonnxruntime.so");
+  expect_text(error, "ONNX Runtime cannot be loaded: /nowhere/libonnxruntime.so");
   EXPECT_EQ(try_to_register("libm.so.6", &error), CACHALOT_ERROR_INVALID_ARGUMENT);
   expect_text(error, "libm.so.6 is no ONNX Runtime");
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""torch.cuda.MemPool for a process that is on cachalot: PyTorch can not make its own there."""
+"""torch.cuda.MemPool for a process that is on cachalot: PyTorch cannot make its own there."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ class MemPool:
     torch.cuda.graph.
 
     Args:
-        allocator: must be None; another source of memory can not be put under cachalot from Python.
+        allocator: must be None; another source of memory cannot be put under cachalot from Python.
         use_on_oom: its cached blocks serve requests of others that would fail.
         no_split: its blocks are never split.
     """

@@ -257,7 +257,7 @@ typedef struct cachalot_settings {
  *
  * @param options  NULL: all defaults.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an option string that is not acceptable;
- *         CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver can not serve;
+ *         CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve;
  *         CACHALOT_ERROR_DRIVER_UNAVAILABLE. Any thread.
  */
 CACHALOT_API cachalot_status cachalot_allocator_create(const cachalot_allocator_options* options,

@@ -4,9 +4,9 @@
  * Private pools: memory set apart for a graph or a user, routing of requests to them, captures.
  *
  * A pool is addressed by its id. It has a use count: creating or joining it and each beginning of a
- * routing add 1, cachalot_pool_release takes 1 away; at 0 its memory may be given back and it can
- * not be joined again. As in the reference a pool lives on one device; equal ids on two devices are
- * two pools.
+ * routing add 1, cachalot_pool_release takes 1 away; at 0 its memory may be given back and it
+ * cannot be joined again. As in the reference a pool lives on one device; equal ids on two devices
+ * are two pools.
  *
  * All functions: any thread; CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does not
  * have.

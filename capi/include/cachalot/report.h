@@ -4,7 +4,7 @@
  * Reports: who holds the memory of a device, and what is in the way of a request.
  *
  * Every reserved byte is in one row: a live block among the holders, and what is cached among the
- * reasons, by the first reason why the request can not have it. docs/serving.md shows one.
+ * reasons, by the first reason why the request cannot have it. docs/serving.md shows one.
  */
 #ifndef CACHALOT_REPORT_H_
 #define CACHALOT_REPORT_H_
@@ -49,7 +49,7 @@ typedef struct cachalot_report_options {
 /** @} */
 
 /**
- * @name Why a request can not have memory that is not live (cachalot_report_reason::reason): the
+ * @name Why a request cannot have memory that is not live (cachalot_report_reason::reason): the
  * first that applies. Their names are those of cachalot_report_reason_name.
  */
 /** @{ */

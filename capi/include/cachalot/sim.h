@@ -5,7 +5,7 @@
  *
  * Everything that time or chance decides on a real device is in the caller's hand here: addresses,
  * when work on a stream is done, captures, errors. A program over it is deterministic. Its
- * addresses can not be dereferenced. An allocation fails when the bytes in use and the new ones
+ * addresses cannot be dereferenced. An allocation fails when the bytes in use and the new ones
  * exceed the capacity; what a stream-ordered pool keeps beyond its allocations does not count.
  *
  * Without given addresses, each range lies at the lowest free place that is a multiple of 2 MiB,

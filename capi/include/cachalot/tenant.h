@@ -2,7 +2,7 @@
 /**
  * @file tenant.h
  * Tenants: several users (models of a server, say) of one allocator, each with memory that the
- * others can not take, a limit, and a callback that is asked to give memory back.
+ * others cannot take, a limit, and a callback that is asked to give memory back.
  *
  * Words: what a tenant *has* is the sum of the sizes of its blocks (allocated bytes, rounded), from
  * the hand-out until cachalot_free; its *guarantee* is what it can have at any time; its *limit*

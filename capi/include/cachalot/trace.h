@@ -167,7 +167,7 @@ typedef struct cachalot_replay_result {
  * @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
  * differ.
  * @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
- * not fit; CACHALOT_ERROR_IO for a trace that can not have happened (a free of what is not live).
+ * not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
  */
 CACHALOT_API cachalot_status cachalot_replay_run(const cachalot_trace* trace,
                                                  const cachalot_replay_options* options,

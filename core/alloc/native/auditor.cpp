@@ -67,7 +67,7 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
       return at + " is on another pool's list";
     if (b->is(Block::kUsed) && b->is(Block::kWaiting)) return at + " is both used and waiting";
     if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != BlockArena::number_of(b))
-      return at + " can not be found";
+      return at + " cannot be found";
     if (b->is(Block::kExpandable) != segment.is_expandable())
       return at + " is not of its segment's kind";
     // Two free neighbours can lie side by side only if one is mapped and the other is not.

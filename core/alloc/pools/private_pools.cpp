@@ -26,9 +26,8 @@ void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source)
     pools_.emplace(id, std::move(made));
     return;
   }
-  if (pool->use_count <= 0) throw_invalid_state("the pool was released and can not be joined");
-  if (source)
-    throw_invalid_state("the pool exists already and can not be given a source of memory");
+  if (pool->use_count <= 0) throw_invalid_state("the pool was released and cannot be joined");
+  if (source) throw_invalid_state("the pool exists already and cannot be given a source of memory");
   pool->use_count++;
 }
 

@@ -98,7 +98,7 @@ func explain(allocator *cachalot.Allocator, failed *cachalot.OutOfMemoryError) e
 	fmt.Printf("They are %d pieces, the largest of %d MiB, so none is big enough.\n", count, largest/mib)
 	fmt.Printf("The device has %d MiB left: no room for a new segment of %d MiB.\n", failed.DeviceFree/mib,
 		failed.SegmentSize/mib)
-	fmt.Printf("%d MiB can not go back to the device: live blocks lie in the same segments.\n",
+	fmt.Printf("%d MiB cannot go back to the device: live blocks lie in the same segments.\n",
 		stats.InactiveSplitBytes.All.Current/mib)
 	return nil
 }

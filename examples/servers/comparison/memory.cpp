@@ -24,7 +24,7 @@ class HostMemory : public Memory {
     const rlim_t all = pages(kData) + bytes;
     const rlimit limit{all, all};
     if (::setrlimit(RLIMIT_DATA, &limit) != 0)
-      throw std::runtime_error("RLIMIT_DATA can not be set");
+      throw std::runtime_error("RLIMIT_DATA cannot be set");
   }
 
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(1); }
@@ -69,7 +69,7 @@ class GpuMemory : public Memory {
     const Info info = ask();
     uint64_t taken = 0;
     if (info.free <= bytes || take_(&taken, info.free - bytes) != 0)
-      throw std::runtime_error("the GPU's memory can not be limited to that");
+      throw std::runtime_error("the GPU's memory cannot be limited to that");
   }
 
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(20); }

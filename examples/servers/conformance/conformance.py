@@ -315,7 +315,7 @@ class Conformance:
         expect(changed["idle_ms"] == config[1]["idle_ms"], f"behind a mistake: {changed}")
 
     def settings(self, server):
-        """What a server can not use ends it, with a line that says why."""
+        """What a server cannot use ends it, with a line that says why."""
         with tempfile.TemporaryDirectory() as folder:
             for model in ("detection", "recognition"):  # which has no characters then
                 pathlib.Path(folder, f"{model}.onnx").symlink_to(FETCHED / "models" / "detection.onnx")

@@ -11,7 +11,7 @@ import (
 	"cachalot.io/go"
 )
 
-// withSession is a pool with one idle session, which can not be run; ONNX Runtime is not loaded.
+// withSession is a pool with one idle session, which cannot be run; ONNX Runtime is not loaded.
 func withSession(t *testing.T, most uint64) *pool {
 	t.Helper()
 	driver, err := cachalot.OpenHost(1<<20, 1)
@@ -74,7 +74,7 @@ func TestARunThatFailsLeavesTurnTenantAndSession(t *testing.T) {
 	expectIdle(t, p)
 }
 
-func TestASessionThatCanNotBeMadeCountsNoLonger(t *testing.T) {
+func TestASessionThatCannotBeMadeCountsNoLonger(t *testing.T) {
 	p := withSession(t, 2)
 	for range 3 {
 		err := p.runBeside(func(*session) error {

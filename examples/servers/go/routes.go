@@ -89,7 +89,7 @@ func readBody(w http.ResponseWriter, request *http.Request, most int64) ([]byte,
 		return nil, &badRequest{fmt.Sprintf("the body has more than %d bytes", most), true}
 	}
 	if err != nil {
-		return nil, &badRequest{text: fmt.Sprintf("the body can not be read: %v", err)}
+		return nil, &badRequest{text: fmt.Sprintf("the body cannot be read: %v", err)}
 	}
 	return body, nil
 }

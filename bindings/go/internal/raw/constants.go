@@ -390,7 +390,7 @@ const REASON_PENDING_CAPTURE int32 = 2
 
 // REASON_OTHER_POOL is CACHALOT_REASON_OTHER_POOL.
 //
-// Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+// Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
 const REASON_OTHER_POOL int32 = 3
 
 // REASON_OTHER_CLASS is CACHALOT_REASON_OTHER_CLASS.
@@ -400,7 +400,7 @@ const REASON_OTHER_CLASS int32 = 4
 
 // REASON_OTHER_STREAM is CACHALOT_REASON_OTHER_STREAM.
 //
-// Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+// Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
 const REASON_OTHER_STREAM int32 = 5
 
 // REASON_EXPANDABLE is CACHALOT_REASON_EXPANDABLE.
@@ -410,7 +410,7 @@ const REASON_EXPANDABLE int32 = 6
 
 // REASON_TOO_SMALL is CACHALOT_REASON_TOO_SMALL.
 //
-// Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+// Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
 const REASON_TOO_SMALL int32 = 7
 
 // REASON_NOT_SPLIT is CACHALOT_REASON_NOT_SPLIT.

@@ -122,7 +122,7 @@ func DriverDeviceCount(driver Driver) int32 {
 //
 // @param options  NULL: all defaults.
 // @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an option string that is not acceptable;
-// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver can not serve;
+// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve;
 // CACHALOT_ERROR_DRIVER_UNAVAILABLE. Any thread.
 func AllocatorCreate(options *AllocatorOptions) (allocator Allocator, keep Keep, err error) {
 	var m memory
@@ -1979,7 +1979,7 @@ func TraceWrite(snapshot Snapshot, stats *Stats, workload string, write WriteFn)
 // @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
 // differ.
 // @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
-// not fit; CACHALOT_ERROR_IO for a trace that can not have happened (a free of what is not live).
+// not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
 func ReplayRun(trace Trace, options *ReplayOptions) (replay Replay, err error) {
 	var m memory
 	defer m.free()

@@ -103,7 +103,7 @@ typedef struct cachalot_ort_info {
  *
  * @param out_registered  Ended by cachalot_ort_unregister only.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a driver other than `host`, a device that
- * it does not have, or a library that can not be loaded; CACHALOT_ERROR_INVALID_STATE where no ORT is
+ * it does not have, or a library that cannot be loaded; CACHALOT_ERROR_INVALID_STATE where no ORT is
  * loaded, several are, an allocator is registered already, or ORT refuses, in its words;
  * CACHALOT_ERROR_NOT_SUPPORTED for an ORT that is too old.
  */

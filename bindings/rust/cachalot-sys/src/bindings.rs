@@ -3241,7 +3241,7 @@ unsafe extern "C" {
     ///
     /// @param options  NULL: all defaults.
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an option string that is not acceptable;
-    /// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver can not serve;
+    /// CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve;
     /// CACHALOT_ERROR_DRIVER_UNAVAILABLE. Any thread.
     pub fn cachalot_allocator_create(
         options: *const cachalot_allocator_options,
@@ -4497,7 +4497,7 @@ unsafe extern "C" {
     /// @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
     /// differ.
     /// @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
-    /// not fit; CACHALOT_ERROR_IO for a trace that can not have happened (a free of what is not live).
+    /// not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
     pub fn cachalot_replay_run(
         trace: *const cachalot_trace,
         options: *const cachalot_replay_options,

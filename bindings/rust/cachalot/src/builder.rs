@@ -281,7 +281,7 @@ impl AllocatorBuilder {
     ///
     /// # Errors
     /// `InvalidArgument` for an option string that is not acceptable; `NotSupported` for an option
-    /// that the driver can not serve; `DriverUnavailable`; `IncompatibleLibrary`.
+    /// that the driver cannot serve; `DriverUnavailable`; `IncompatibleLibrary`.
     pub fn build(self) -> Result<Allocator> {
         ffi::check_library()?;
         let driver = match self.driver {

@@ -4,7 +4,7 @@
 //! Note [Callbacks]
 //! Rationale: some callbacks run with a lock of the library held (observers of traces, predicates of
 //! routes, sources of pools, logs, functions of custom drivers, and whatever drops a closure). From
-//! within them the library must not be called, or the thread waits for itself. A closure can not be
+//! within them the library must not be called, or the thread waits for itself. A closure cannot be
 //! kept from dropping a block, though, so a drop must work anywhere.
 //! Approach: a number of the thread counts these callbacks. While it is above 0 an allocator refuses
 //! calls with `InvalidState`, and drops are put off; they are done when the call of the library that

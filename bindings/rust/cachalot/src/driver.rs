@@ -84,7 +84,7 @@ impl Driver {
     /// the system when it is touched.
     ///
     /// # Errors
-    /// `InvalidArgument` for a number of devices that can not be.
+    /// `InvalidArgument` for a number of devices that cannot be.
     pub fn host(capacity: u64, devices: i32) -> Result<Self> {
         ffi::check_library()?;
         // SAFETY: the call takes numbers only.

@@ -49,7 +49,7 @@ impl HostAllocator {
     ///
     /// # Errors
     /// `InvalidArgument` for a string that is not acceptable; `NotSupported` for an option that host
-    /// memory can not serve.
+    /// memory cannot serve.
     pub fn with_config(capacity: u64, config: impl Into<String>) -> Result<Self> {
         let driver = Driver::host(capacity, 1)?;
         let allocator = Allocator::builder().driver(driver).config(config).build()?;

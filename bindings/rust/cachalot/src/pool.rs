@@ -139,7 +139,7 @@ unsafe extern "C" fn accepts(user_data: *mut c_void, stream: sys::cachalot_strea
 /// itself.
 ///
 /// A pool has a use count: creating or joining it and each beginning of a routing add 1,
-/// [`PoolKey::release`] takes 1 away; at 0 its memory may be given back and it can not be joined again.
+/// [`PoolKey::release`] takes 1 away; at 0 its memory may be given back and it cannot be joined again.
 /// As in PyTorch a pool lives on one device; equal ids on two devices are two pools.
 ///
 /// All functions answer `InvalidArgument` for a device that the driver does not have.

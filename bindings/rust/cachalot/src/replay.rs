@@ -175,7 +175,7 @@ impl Trace {
     /// Replays the trace over a simulated device. Stands for `cachalot_replay_run`.
     ///
     /// # Errors
-    /// `InvalidArgument` for options that do not fit; `Io` for a trace that can not have happened;
+    /// `InvalidArgument` for options that do not fit; `Io` for a trace that cannot have happened;
     /// `Callback` where the progress closure said so. Events that differ are no error.
     pub fn replay(&self, options: ReplayOptions<'_>) -> Result<Replay> {
         let given = give(options)?;

@@ -93,7 +93,7 @@ impl Outcome {
     }
 }
 
-/// Why a request can not have memory that is not live: the first that applies.
+/// Why a request cannot have memory that is not live: the first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -189,7 +189,7 @@ impl Sim {
     /// Makes a simulated driver. Stands for `cachalot_sim_create`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a number of devices that can not be.
+    /// `InvalidArgument` for a number of devices that cannot be.
     pub fn new(options: SimOptions) -> Result<Self> {
         ffi::check_library()?;
         let mut out = ffi::sized::<sys::cachalot_sim_options>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tenants: several users (models of a server, say) of one allocator, each with memory that the
-//! others can not take, a limit, and a closure that is asked to give memory back.
+//! others cannot take, a limit, and a closure that is asked to give memory back.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -363,10 +363,7 @@ impl Tenant {
     /// within its own closure: then it comes back.
     pub fn close(self) -> Result<(), (Self, Error)> {
         if callback::is_locked() {
-            return Err((
-                self,
-                Error::state("a tenant can not end within a callback under a lock"),
-            ));
+            return Err((self, Error::state("a tenant cannot end within a callback under a lock")));
         }
         let inner = match Arc::try_unwrap(self.inner) {
             Ok(inner) => std::mem::ManuallyDrop::new(inner),

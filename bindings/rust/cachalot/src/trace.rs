@@ -186,7 +186,7 @@ impl Trace {
     /// As [`Trace::read`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let file = std::fs::File::open(&path).map_err(|source| {
-            let message = format!("{} can not be opened", path.as_ref().display());
+            let message = format!("{} cannot be opened", path.as_ref().display());
             Error::Callback(Box::new(CallbackError { message, source: Some(source) }))
         })?;
         Self::read(file)

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::sys;
 
 /// An address in device memory (the value of a `CUdeviceptr`). 0 is no address. Addresses of the
-/// `sim` driver can not be dereferenced.
+/// `sim` driver cannot be dereferenced.
 pub type Address = sys::cachalot_address;
 
 /// A stream: the value of a `cudaStream_t` or `CUstream`. Stands for `cachalot_stream`.

@@ -206,7 +206,7 @@ impl Pool {
             if sessions.count < self.most {
                 sessions.count += 1;
                 drop(sessions);
-                // It is counted from here on, and no longer if it can not be made.
+                // It is counted from here on, and no longer if it cannot be made.
                 let mut lent = Lent { session: None, shelf: &self.shelf };
                 lent.session = Some(self.make()?);
                 return Ok(lent);

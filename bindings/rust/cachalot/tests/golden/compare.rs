@@ -15,7 +15,7 @@ pub enum Line {
 pub struct ErrorRules {
     /// The file has all lines of an error text, with \n between them; else the first only.
     pub whole_text: bool,
-    /// PyTorch's text can not be had here.
+    /// PyTorch's text cannot be had here.
     pub kind_only: bool,
 }
 

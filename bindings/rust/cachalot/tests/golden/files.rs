@@ -64,7 +64,7 @@ pub const CHOSEN_2_15: [(&str, &str); 20] = [
     ("cases/r70-async", "the driver's own pool"),
 ];
 
-/// What of release 2.11 can not be replayed here, and why.
+/// What of release 2.11 cannot be replayed here, and why.
 pub const LEFT_OUT_2_11: [(&str, &str); 7] = [
     ("checkpoint", "checkpoints are not built"),
     ("e04-two-variables", "a process's environment is not the test's to change"),
@@ -73,11 +73,11 @@ pub const LEFT_OUT_2_11: [(&str, &str); 7] = [
     ("errors", "checkpoints are not built"),
     (
         "rough-14-everything-110",
-        "failures that were ordered are called off or replaced by another kind, which sim can not do",
+        "failures that were ordered are called off or replaced by another kind, which sim cannot do",
     ),
     (
         "rough-20-faults-108",
-        "failures that were ordered are called off or replaced by another kind, which sim can not do",
+        "failures that were ordered are called off or replaced by another kind, which sim cannot do",
     ),
 ];
 
@@ -92,6 +92,6 @@ pub const LEFT_OUT_2_15: [(&str, &str); 8] = [
     ("r60-fabric-trial-fails", "sharing between processes is not built"),
     (
         "rough-16-faults-108",
-        "failures that were ordered are called off or replaced by another kind, which sim can not do",
+        "failures that were ordered are called off or replaced by another kind, which sim cannot do",
     ),
 ];

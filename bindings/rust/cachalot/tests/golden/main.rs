@@ -75,7 +75,7 @@ fn replay_chosen(release: Release, chosen: &[(&str, &str)]) {
     assert!(failures.is_empty(), "{} files differ:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// All but those that can not be replayed here, which must be just the ones that are listed.
+/// All but those that cannot be replayed here, which must be just the ones that are listed.
 fn replay_rest(release: Release, left_out: &[(&str, &str)]) {
     let files = files::all(&golden_folder().join(release.to_string()));
     let failures = replay_all(&files, release);

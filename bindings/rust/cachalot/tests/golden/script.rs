@@ -59,7 +59,7 @@ pub struct Script {
     pub last: HashMap<i64, Address>,
     pub caching: bool,
     pub sim_log: SimLog,
-    /// The lines of the operation, or from it on all, can not be compared on purpose.
+    /// The lines of the operation, or from it on all, cannot be compared on purpose.
     pub exempt_operation: bool,
     pub exempt_text: bool,
     pub exempt_rest: bool,

@@ -175,7 +175,7 @@ public final class AllocatorBuilder {
    *
    * @return the allocator; close it
    * @throws IllegalArgumentException for an option string that is not acceptable
-   * @throws UnsupportedOperationException for an option that the driver can not serve
+   * @throws UnsupportedOperationException for an option that the driver cannot serve
    * @throws DriverException if no driver could be opened
    */
   public Allocator build() {

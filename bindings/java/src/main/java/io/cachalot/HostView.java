@@ -11,7 +11,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.function.Consumer;
 
-/** A block's memory as a buffer that can not outlive it unnoticed. */
+/** A block's memory as a buffer that cannot outlive it unnoticed. */
 abstract class HostView {
   abstract ByteBuffer buffer();
 
@@ -28,7 +28,7 @@ abstract class HostView {
    */
   abstract void end();
 
-  /** After the end: a buffer that somebody may have, from which the memory can not be taken away; else null. */
+  /** After the end: a buffer that somebody may have, from which the memory cannot be taken away; else null. */
   abstract ByteBuffer left();
 
   static HostView of(Block block, long address, int size) {

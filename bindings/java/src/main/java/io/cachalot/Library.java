@@ -13,7 +13,7 @@ import java.util.List;
  * Finds and loads the native library: {@code libcachalot.so.N}, and {@code libcachalot_jni.so}, which calls it and
  * finds it beside itself or, failing that, where the system looks.
  *
- * <p>The first place that has it is taken. One that has it but can not be used ends the search, so that nobody works
+ * <p>The first place that has it is taken. One that has it but cannot be used ends the search, so that nobody works
  * with another library than was asked for.
  */
 final class Library {
@@ -146,7 +146,7 @@ final class Library {
         refused.add(parent + ": " + failed.getMessage());
       }
     }
-    throw failure(place + ": its native code can not be loaded from any folder for temporary files (a folder must be "
+    throw failure(place + ": its native code cannot be loaded from any folder for temporary files (a folder must be "
         + "writable, and not mounted noexec): " + String.join("; ", refused) + ". Name another one by the system "
         + "property " + Unpacked.PROPERTY + ", or unpack META-INF/native/" + Unpacked.PLATFORM
         + " of the jar once and name that folder by " + PROPERTY);

@@ -11,7 +11,7 @@ import java.util.Objects;
  * beginning, ending and releasing is the caller's; {@link Pool} keeps it by itself.
  *
  * <p>A pool has a use count: creating or joining it and each beginning of a routing add 1, releasing takes 1 away; at
- * 0 its memory may be given back and it can not be joined again.
+ * 0 its memory may be given back and it cannot be joined again.
  */
 public final class PoolKey {
   private final Allocator allocator;

@@ -5,7 +5,7 @@ import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 
-/** Why a request can not have memory that is not live: the first that applies. */
+/** Why a request cannot have memory that is not live: the first that applies. */
 public enum Reason {
   /** It can, or there is no request. */
   USABLE(Constants.REASON_USABLE),

@@ -65,7 +65,7 @@ abstract class Resource implements Runnable {
     Scratch.refuseUnderLock(this);
     // Before the monitor: who holds it waits for the calls of this thread.
     if (Scratch.isUsedHere(this)) {
-      throw new IllegalStateException("the " + name + " can not be closed from within a call of its own");
+      throw new IllegalStateException("the " + name + " cannot be closed from within a call of its own");
     }
     if (endOnce(end)) {
       ended();

@@ -82,7 +82,7 @@ public final class Route {
 
   void refuseOnVirtualThread() {
     if (kind == Constants.ROUTE_THIS_THREAD && Ambient.isNeeded()) {
-      throw new IllegalStateException("requests of a virtual thread can not be told apart; route by stream");
+      throw new IllegalStateException("requests of a virtual thread cannot be told apart; route by stream");
     }
   }
 

@@ -12,7 +12,7 @@ import java.util.Set;
 
 /**
  * A simulated device, which keeps accounts and holds no memory. Everything that time or chance decides on a real one
- * is in the caller's hand: addresses, when work on a stream is done, captures, errors. Its addresses can not be
+ * is in the caller's hand: addresses, when work on a stream is done, captures, errors. Its addresses cannot be
  * dereferenced.
  */
 public final class Sim extends Driver {

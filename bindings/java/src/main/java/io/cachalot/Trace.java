@@ -59,7 +59,7 @@ public final class Trace implements AutoCloseable {
    *
    * @param path the file
    * @return the trace; close it
-   * @throws IOException if it can not be read
+   * @throws IOException if it cannot be read
    */
   public static Trace read(Path path) throws IOException {
     try (InputStream stream = new BufferedInputStream(Files.newInputStream(Objects.requireNonNull(path, "path")))) {
@@ -138,7 +138,7 @@ public final class Trace implements AutoCloseable {
    *
    * @param options how
    * @return what came of it; close it
-   * @throws CachalotException for a trace that can not have happened
+   * @throws CachalotException for a trace that cannot have happened
    */
   public Replay replay(ReplayOptions options) {
     Objects.requireNonNull(options, "options");

@@ -42,6 +42,6 @@
  * <h2>Threads</h2>
  *
  * <p>Any thread may call anything, virtual ones too. Labels, tenants and metadata of a virtual thread follow it from
- * carrier to carrier; requests of one can not be routed to a pool by thread.
+ * carrier to carrier; requests of one cannot be routed to a pool by thread.
  */
 package io.cachalot;

@@ -61,7 +61,7 @@ final class ClosingTest {
         try {
           awaitClosing(allocator.core);
           cached.close();
-          assertEquals("the allocator can not be closed from within a call of its own",
+          assertEquals("the allocator cannot be closed from within a call of its own",
               assertThrows(IllegalStateException.class, allocator::close).getMessage());
         } catch (InterruptedException interrupted) {
           throw new IllegalStateException(interrupted);

@@ -223,7 +223,7 @@ final class InterfaceTest {
   }
 
   @Test
-  void whatIsGivenOutCanNotBeChanged() {
+  void whatIsGivenOutCannotBeChanged() {
     byte[] bytes = {1, 2};
     SharedBlock shared = new SharedBlock(bytes, 3);
     bytes[0] = 7;

@@ -129,7 +129,7 @@ final class LoadTest {
   }
 
   @Test
-  void aFolderThatCanNotBeUsedGetsAnAnswer() throws Exception {
+  void aFolderThatCannotBeUsedGetsAnAnswer() throws Exception {
     String said = probe(Map.of(), all(), "-D" + Unpacked.PROPERTY + "=/proc");
     assertTrue(said.contains("failed:") && said.contains("/proc") && said.contains(Library.PROPERTY), said);
     Path open = Files.createDirectory(folder.resolve("open"));
@@ -170,7 +170,7 @@ final class LoadTest {
   private void startBy(String script, Path argument) throws Exception {
     before = List.of("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, argument.toString());
     assumeTrue(new ProcessBuilder(Stream.concat(before.stream(), Stream.of("true")).toList()).start().waitFor() == 0,
-        "unshare is refused, so nothing can be mounted for a test of folders that can not be used");
+        "unshare is refused, so nothing can be mounted for a test of folders that cannot be used");
   }
 
   @Test

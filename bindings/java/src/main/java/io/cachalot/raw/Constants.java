@@ -443,7 +443,7 @@ public final class Constants {
 
   /**
    * CACHALOT_REASON_OTHER_POOL.
-   * Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+   * Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
    */
   public static final int REASON_OTHER_POOL = 3;
 
@@ -455,7 +455,7 @@ public final class Constants {
 
   /**
    * CACHALOT_REASON_OTHER_STREAM.
-   * Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+   * Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
    */
   public static final int REASON_OTHER_STREAM = 5;
 
@@ -467,7 +467,7 @@ public final class Constants {
 
   /**
    * CACHALOT_REASON_TOO_SMALL.
-   * Why a request can not have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
+   * Why a request cannot have memory that is not live (cachalot_report_reason::reason): the first that applies. Their names are those of cachalot_report_reason_name.
    */
   public static final int REASON_TOO_SMALL = 7;
 

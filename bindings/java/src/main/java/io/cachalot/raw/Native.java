@@ -97,7 +97,7 @@ public final class Native {
    *
    * &#64;param options  NULL: all defaults.
    * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an option string that is not acceptable;
-   * CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver can not serve;
+   * CACHALOT_ERROR_NOT_SUPPORTED for an option that the driver cannot serve;
    * CACHALOT_ERROR_DRIVER_UNAVAILABLE. Any thread.
    */
   public static native int allocatorCreate(long options, long outAllocator, long error);
@@ -1290,7 +1290,7 @@ public final class Native {
    * &#64;param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
    * differ.
    * &#64;return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
-   * not fit; CACHALOT_ERROR_IO for a trace that can not have happened (a free of what is not live).
+   * not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
    */
   public static native int replayRun(long trace, long options, long outReplay, long error);
 

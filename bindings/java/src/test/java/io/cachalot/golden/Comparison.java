@@ -22,7 +22,7 @@ final class Comparison {
     }
   }
 
-  /** How texts of errors are compared: all lines of them, or only their kind, where PyTorch's text can not be had. */
+  /** How texts of errors are compared: all lines of them, or only their kind, where PyTorch's text cannot be had. */
   record Rules(boolean wholeText, boolean kindOnly) {}
 
   private static final Pattern CONTEXT = Pattern.compile("(# (?:trace|seg|blk|context) .*?)? line (\\d+)(.*)");

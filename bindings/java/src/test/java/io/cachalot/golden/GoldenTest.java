@@ -71,7 +71,7 @@ final class GoldenTest {
       "cases/e08-capture-reuse",
       "cases/r70-async");
 
-  /** Failures that were ordered are called off or replaced by another kind there, which {@code sim} can not do. */
+  /** Failures that were ordered are called off or replaced by another kind there, which {@code sim} cannot do. */
   private static final List<String> LEFT_OUT =
       List.of("rough-14-everything-110", "rough-20-faults-108", "rough-16-faults-108");
 

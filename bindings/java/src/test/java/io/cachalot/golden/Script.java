@@ -64,7 +64,7 @@ final class Script implements AutoCloseable {
   long ownMadeUp;
   int fabricState;
   int fabricCode;
-  /** The lines of the operation, or from it on all, can not be compared on purpose. */
+  /** The lines of the operation, or from it on all, cannot be compared on purpose. */
   boolean isOperationExempt;
   boolean isTextExempt;
   boolean isRestExempt;

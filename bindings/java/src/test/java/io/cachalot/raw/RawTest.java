@@ -228,7 +228,7 @@ final class RawTest {
     }
   }
 
-  /** A callback that throws has failed, also where what it throws can not be reported. */
+  /** A callback that throws has failed, also where what it throws cannot be reported. */
   private static void failsWithItsHandler(Over over, long snapshot) {
     Callbacks.WriteFn write = data -> { throw new IllegalStateException("written"); };
     Callbacks.ReadFn read = buffer -> { throw new IllegalStateException("read"); };

@@ -83,7 +83,7 @@ final class Pool {
     }
   }
 
-  /** A text of the model's metadata, of which a session is made: so what can not be used is found at the start. */
+  /** A text of the model's metadata, of which a session is made: so what cannot be used is found at the start. */
   String metadata(String key) throws IOException, OrtException {
     try (TenantScope scope = tenant.enter(); Shelf.Lent lent = shelf.lend(this::make)) {
       String text = Metadata.of(path).get(key);

@@ -104,7 +104,7 @@ final class Shelf {
     return taken.size() * weights;
   }
 
-  /** A session, for one run at a time. Made with it, so that lending it can not fail for want of Java's memory. */
+  /** A session, for one run at a time. Made with it, so that lending it cannot fail for want of Java's memory. */
   final class Lent implements AutoCloseable {
     private OrtSession session;
 

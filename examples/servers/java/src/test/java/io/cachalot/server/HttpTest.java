@@ -156,7 +156,7 @@ class HttpTest {
   }
 
   @Test
-  void anAddressThatCanNotBeUsedIsNamed() throws Exception {
+  void anAddressThatCannotBeUsedIsNamed() throws Exception {
     String address = "127.0.0.1:" + port;
     Settings settings = Settings.from(Map.of("SERVER_ADDRESS", address));
     Http second = new Http(server, settings);
