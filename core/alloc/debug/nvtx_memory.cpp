@@ -6,6 +6,7 @@
 #include <nvtx3/nvToolsExtMem.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "base/assert.h"
@@ -47,16 +48,15 @@ class Announcements final : public NvtxMemory {
 
   void remove_heaps(Address address, uint64_t size) override {
     const auto begin = heaps_.lower_bound(address);
-    auto end = begin;
-    for (; end != heaps_.end() && end->first - address < size; ++end)
-      nvtxMemHeapUnregister(domain_, end->second.handle);
+    const auto end = heaps_.lower_bound(address + size);
+    for (auto heap = begin; heap != end; ++heap)
+      nvtxMemHeapUnregister(domain_, heap->second.handle);
     heaps_.erase(begin, end);
   }
 
   void set_region(Address address, uint64_t before, uint64_t after) override {
-    auto heap = heaps_.upper_bound(address);
-    if (heap != heaps_.begin()) --heap;
-    for (; heap != heaps_.end() && heap->first < address + std::max(before, after); ++heap) {
+    const auto last = heaps_.lower_bound(address + std::max(before, after));
+    for (auto heap = heap_before(address); heap != last; ++heap) {
       const Address begin = std::max(address, heap->first);
       const Address end = heap->first + heap->second.size;
       if (begin >= end) continue;
@@ -87,8 +87,14 @@ class Announcements final : public NvtxMemory {
 
   // False also for a segment that the tool has refused.
   bool is_in_heap(Address address) const {
-    auto heap = heaps_.upper_bound(address);
-    return heap != heaps_.begin() && address - (--heap)->first < heap->second.size;
+    const auto heap = heap_before(address);
+    return heap != heaps_.end() && address - heap->first < heap->second.size;
+  }
+
+  // The last heap that begins at the address or before it; without such a heap the first one.
+  std::map<Address, Heap>::const_iterator heap_before(Address address) const {
+    const auto next = heaps_.upper_bound(address);
+    return next == heaps_.begin() ? next : std::prev(next);
   }
 
   void set_part(nvtxMemHeapHandle_t heap, Address address, uint64_t before, uint64_t after) const {

@@ -70,6 +70,7 @@ class NativeBackend final : public Backend {
  private:
   DeviceAllocator& existing_device(int index) const;  // throws for one that does not exist
   void require_exact_address(const Request& request) const;
+  std::string first_finding(std::string (DeviceAllocator::*look)());
   template <typename Change>
   void change_observers(Change change);
   template <typename Observer>

@@ -125,6 +125,13 @@ void PendingFrees::look_at_queues(Look look) {
   for (auto queue = events_.begin(); queue != events_.end();) look((queue++)->first);
 }
 
+// What a look at a stream's queue returns.
+bool PendingFrees::keep_unless_empty(Stream stream) {
+  if (!events_[stream].empty()) return true;
+  events_.erase(stream);
+  return false;
+}
+
 void PendingFrees::order_as_reference(std::vector<StreamUse>& uses) const {
   HashOrder<size_t> order;  // of places in uses
   for (size_t i = 0; i < uses.size(); i++) order.insert(i, hash_of(uses[i].stream));
@@ -172,7 +179,11 @@ void PendingFrees::complete(Block* block, ContextId context) {
   completion_.complete_free(block, context);
 }
 
-void PendingFrees::finish_event(const PendingEvent& pending, ContextId context) {
+// Takes an event that has come out of its queue, and completes the free that waited for it last.
+void PendingFrees::finish_event(Queue& queue, size_t place, ContextId context) {
+  const PendingEvent pending = queue[place];
+  event_cache_.push_back(pending.event);
+  queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(place));
   Block* block = pending.block;
   // A block can be deferred with events recorded already, where the driver refused a later one.
   if (--block->detail().uses->events != 0 || !block->detail().uses->uses.empty()) return;
@@ -185,20 +196,16 @@ void PendingFrees::process_events(ContextId context) {
     auto& queue = events_[stream];
     while (!queue.empty()) {
       // Events of a stream complete in their order, so the first that has not ends the look.
-      const PendingEvent pending = queue.front();
-      const DriverCode code = driver_.event_query(device_, pending.event);
+      const DriverCode code = driver_.event_query(device_, queue.front().event);
       if (code == kNotReady) {
         // The runtime keeps the answer as its last error, which the program must not meet [core 12.5].
         driver_.take_pending_error(device_);
         return true;
       }
       require_success(driver_, code);
-      event_cache_.push_back(pending.event);
-      queue.pop_front();
-      finish_event(pending, context);
+      finish_event(queue, 0, context);
     }
-    events_.erase(stream);
-    return false;
+    return keep_unless_empty(stream);
   });
   update_flags();
 }
@@ -215,19 +222,14 @@ void PendingFrees::synchronize_and_free_events(ContextId context,
   look_at_queues([&](Stream stream) {
     auto& queue = events_[stream];
     for (size_t i = 0; i < queue.size();) {
-      const PendingEvent pending = queue[i];
-      if (pool && pending.block->segment()->pool->owner != pool) {
+      if (pool && queue[i].block->segment()->pool->owner != pool) {
         i++;
         continue;
       }
-      require_success(driver_, driver_.event_synchronize(device_, pending.event));
-      event_cache_.push_back(pending.event);
-      queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
-      finish_event(pending, context);
+      require_success(driver_, driver_.event_synchronize(device_, queue[i].event));
+      finish_event(queue, i, context);
     }
-    if (!queue.empty()) return true;
-    events_.erase(stream);
-    return false;
+    return keep_unless_empty(stream);
   });
   update_flags();
 }

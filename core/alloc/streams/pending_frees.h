@@ -93,9 +93,10 @@ class PendingFrees : private SlowPath {
   bool is_put_off(Block* block, Stream current_stream);
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);
-  void finish_event(const PendingEvent& pending, ContextId context);
+  void finish_event(Queue& queue, size_t place, ContextId context);
   template <class Look>
   void look_at_queues(Look look);
+  bool keep_unless_empty(Stream stream);
   void order_as_reference(std::vector<StreamUse>& uses) const;
   uint64_t hash_of(Stream stream) const;
   void defer_free(Block* block, bool tracks_nodes);
