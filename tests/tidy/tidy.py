@@ -15,7 +15,9 @@ import sys
 import tempfile
 
 import citations
+import include_graph
 from citations import check_citations
+from include_graph import check_picture
 
 LINES_LIMIT = 1000
 CODE = (".h", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
@@ -307,7 +309,7 @@ def check_whitespace(tree):
 
 CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
           check_words, check_spelling, check_core, check_links, check_folders, check_hardening,
-          check_downloads, check_places, check_whitespace, check_citations]
+          check_downloads, check_places, check_whitespace, check_citations, check_picture]
 
 
 def findings(root):
@@ -323,6 +325,8 @@ CLEAN = {
     "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
     "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
     "core/device/a.h": SPDX + '#include "base/units.h"\n',
+    "core/base/drawn.h": SPDX,
+    "core/device/drawn.h": SPDX + '#include "base/drawn.h"\n',
     "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\nlink any -Wl,-z,now\n",
     FOLDERS: "| [core](core) | parts |\n",
     "tests/core/a_test.cpp": SPDX,
@@ -335,6 +339,7 @@ CLEAN = {
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
     **citations.CITED,
 }
+CLEAN[include_graph.PAGE] = include_graph.BEGIN + include_graph.mermaid(CLEAN) + include_graph.END
 FAULTS = [
     ("layers", "core/device/b.h", SPDX + '#include "alloc/heap/block.h"\n'),
     ("layers", "core/base/b.h", SPDX + '#include "cachalot/status.h"\n'),
@@ -369,6 +374,8 @@ FAULTS = [
     ("places", "docs/b.sh", SHELL + "export PYTHONPATH=${PYTHONPATH}:$folder\n"),
     ("whitespace", "docs/b.md", "text \n"),
     ("whitespace", "docs/b.md", "text"),
+    ("picture", include_graph.PAGE, include_graph.BEGIN + include_graph.mermaid({}) + include_graph.END),
+    ("picture", include_graph.PAGE, "# No picture\n"),
     *citations.FAULTS,
 ]
 
