@@ -114,6 +114,7 @@ Address Allocator::allocate(const Request& asked) {
 void Allocator::free(Address address) { free(address, {}); }
 
 void Allocator::free(Address address, std::optional<Stream> current_stream) {
+  // A free of nothing is no call: no event is looked at.
   if (address == 0) return;
   const Audit audit(*this);
   backend_->free(address, resolved(current_stream));
@@ -317,6 +318,7 @@ void Allocator::capture_end(int index) { device(index).capture_end(); }
 const std::shared_ptr<Tenants>& Allocator::tenants() const { return shared_->tenants; }
 
 std::shared_ptr<Tenant> Allocator::tenant_create(TenantOptions options) {
+  // First, so that all live blocks are counted for the default tenant before another one exists.
   backend_->start_tenants();
   return shared_->tenants->create(std::move(options));
 }
@@ -324,6 +326,7 @@ std::shared_ptr<Tenant> Allocator::tenant_create(TenantOptions options) {
 Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
   if (tenant.owner != shared_->tenants.get())
     throw_invalid_argument("tenant '" + tenant.name + "' is of another allocator");
+  // A block that the cache does not have would be missing from the tenant's book.
   if (!backend_->is_caching())
     throw_invalid_state("caching is off: only blocks of the cache count for tenants");
   return allocate({size, index, stream, stream, 0, tenant.slot});

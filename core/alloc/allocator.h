@@ -108,6 +108,7 @@ class Allocator {
   uint64_t register_free_memory_callback(FreeMemoryCallback callback);
   void detach(uint64_t id);
 
+  // Ids of this allocator, never given twice.
   PoolId new_pool_id(bool for_graph);
   void pool_create(int device, PoolId id, PoolOptions options);
   void pool_begin(int device, PoolId id, PoolFilter filter);
@@ -127,6 +128,7 @@ class Allocator {
 
   void enable_peer_access(int device, int peer);
   DeviceTotals device_totals(int device);
+  // What the driver tells, as far as it does: nothing is an error.
   DeviceUse device_use(int device);
   std::vector<ExpandableSegmentRow> expandable_segments(int device);
   std::pair<uint64_t, uint64_t> expandable_totals();  // bytes reserved, segments
@@ -145,11 +147,14 @@ class Allocator {
 
   DeviceBackend& device(int index) const;  // throws for one that does not exist
   void require_reserves() const;
+  // The handle that all threads share for their own default stream becomes the calling thread's
+  // stream.
   Stream resolved(Stream stream) const;
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
 
   HitPath hits_;
   const bool audits_;
+  // Before the backend, and so destroyed after it: the backend gives its memory back to the driver.
   std::shared_ptr<Driver> driver_;
   Rules rules_;
   ContextSource contexts_;

@@ -16,6 +16,7 @@ constexpr OptionPart kParts[] = {OptionPart::kGeneric, OptionPart::kCuda};
 
 }  // namespace
 
+// A copy for each part: the reference's two configurations read the string at different moments.
 Configuration::Unread Configuration::unread(const std::string& config) {
   Unread unread;
   for (const OptionPart part : kParts) unread[part] = config;
@@ -33,6 +34,7 @@ void Configuration::read(OptionPart part, Unread* unread, Settings* settings) {
 // Changes all devices or none: what can fail comes first.
 void Configuration::commit(Settings changed, Unread unread) {
   const int devices = shared_.driver.device_count();
+  // Made before anything changes: a device takes its copy by a move, which cannot fail.
   std::vector<Settings> copies(static_cast<size_t>(devices), changed);
   shared_.settings.advise_of(changed);
   shared_.settings.current() = std::move(changed);
@@ -74,6 +76,7 @@ void Configuration::change(const std::function<void(Settings&)>& change) {
   Unread unread = unread_;
   for (const OptionPart part : kParts) read(part, &unread, &changed);
   change(changed);
+  // A caller's numbers have not been through the parser's checks.
   check_settings(changed, shared_.rules);
   backend_.require_possible(changed);
   commit(std::move(changed), std::move(unread));

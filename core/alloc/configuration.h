@@ -29,13 +29,17 @@ class Configuration {
   Configuration(SharedState& shared, Backend& backend, Unread unread)
       : shared_(shared), backend_(backend), unread_(std::move(unread)) {}
 
+  // The whole string, as at creation: options that it does not name are reset where the reference
+  // resets them.
   void configure(const std::string& config);
+  // Reads what is unread first, so that a faulty string fails the first call that needs it.
   Settings settings();
   // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
   void change(const std::function<void(Settings&)>& change);
   void set_default_reserve(const std::string& name, double fraction);
 
  private:
+  // pre (here and below): the lock of the settings.
   void read(OptionPart part, Unread* unread, Settings* settings);
   void commit(Settings changed, Unread unread);
 

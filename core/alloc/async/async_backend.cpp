@@ -29,6 +29,8 @@ AsyncBackend::AsyncBackend(SharedState& shared)
   blocks_.reserve(16);  // an empty table has room for none, whatever reserve_row() is told
 }
 
+// Waits for the work first: the frees are issued on the streams that made the blocks, whatever
+// streams used them.
 AsyncBackend::~AsyncBackend() {
   for (int i = 0; i < driver_.device_count(); i++)
     if (at(i).is_prepared()) driver_.device_synchronize(i);
@@ -50,6 +52,7 @@ void AsyncBackend::raise_pending_error(int device) {
 
 Address AsyncBackend::allocate(const Request& request) {
   if (request.at != 0) refuse("allocateWithAddress");
+  // Such a request takes nothing, so it neither prepares the device nor meets a pending error.
   if (request.size == 0) return 0;
   std::lock_guard guard(lock_);
   AsyncDevice& device = at(request.device);
@@ -146,10 +149,12 @@ void AsyncBackend::issue_free(Blocks::iterator found) {
   const DriverCode code = driver_.pool_free(block.device, found->first, stream);
   if (code != kSuccess && is_noted) capture_.forget_free(block.device, stream);
   require_success(driver_, code);
+  // `block` is read for the last time here: the row goes next.
   device.uncount(block.size);
   blocks_.erase(found);
 }
 
+// Ignores errors of the driver: it runs at the end, when nobody could act on them.
 void AsyncBackend::free_quietly() {
   for (const auto& [address, block] : blocks_)
     driver_.pool_free(block.device, address, block.stream);
@@ -185,6 +190,7 @@ void AsyncBackend::record_stream(Address address, Stream stream, std::optional<S
                         "recorded stream. This is unnecessary and has no effect.");
 }
 
+// Nothing is rounded, so a block has the size that was requested.
 BlockInfo AsyncBackend::block(Address address) {
   std::lock_guard guard(lock_);
   const Block& block = find_live(address)->second;

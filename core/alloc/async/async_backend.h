@@ -23,6 +23,10 @@
 
 namespace cachalot {
 
+// Owns the devices, the capture and a row for each block that the driver's pools have handed out.
+// One lock guards all of it, as in the reference [async 1.3]. Invariants: the bytes that a device
+// counts as used are those of the rows of its blocks; a free is deferred exactly while its address
+// is in `deferred_`.
 class AsyncBackend final : public Backend {
  public:
   // Throws where the driver has no stream-ordered memory, or debugging is asked for.
@@ -43,6 +47,8 @@ class AsyncBackend final : public Backend {
   std::string check() override;
 
  private:
+  // A row. It begins when the driver has given the memory and ends when the driver has taken the
+  // free, so a deferred free keeps it.
   struct Block {
     uint64_t size = 0;
     Stream stream = 0;
@@ -58,9 +64,11 @@ class AsyncBackend final : public Backend {
     return *devices_[static_cast<size_t>(device)];
   }
   // pre of all these but free_quietly: the lock.
+  // Throws what an earlier call of the program has left as the runtime's last error [async 2.2].
   void raise_pending_error(int device);
   void reserve_row();
   [[noreturn]] static void throw_handed_out_twice(Address address, const Block& block);
+  // Throws for an address that no live block has.
   Blocks::iterator find_live(Address address);
   void defer_free(Address address, Block& block);
   void issue_deferred_frees();

@@ -35,6 +35,7 @@ class AsyncCapture {
   bool is_consistent() const { return is_under_way_ || freed_on_.empty(); }
 
  private:
+  // The default stream has the same handle on each device, so a stream alone names nothing.
   struct DeviceStream {
     int device;
     Stream stream;
@@ -48,6 +49,7 @@ class AsyncCapture {
   };
 
   Driver& driver_;
+  // One for all devices, since a capture can reach several of them.
   bool is_under_way_ = false;
   std::optional<Stream> stream_;  // of its first request
   std::unordered_set<DeviceStream, StreamHash> freed_on_;

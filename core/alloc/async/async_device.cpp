@@ -55,6 +55,7 @@ uint64_t AsyncDevice::graph_attribute(int32_t attribute) {
 void AsyncDevice::prepare() {
   lock_.assert_held();
   if (is_prepared_) return;
+  // [async 1.2] The pool keeps all that is freed, and reuses it where streams allow.
   constexpr std::pair<int32_t, uint64_t> kSettings[] = {
       {of_pool::kReleaseThreshold, UINT64_MAX},
       {of_pool::kReuseFollowEventDependencies, 1},
@@ -74,6 +75,7 @@ void AsyncDevice::forget_blocks() {
   used_ = 0;
 }
 
+// Ignores errors of the driver, as all steps of the end do.
 void AsyncDevice::close() {
   driver_.device_synchronize(device_);
   driver_.pool_trim(device_, 0);
@@ -101,6 +103,8 @@ Address AsyncDevice::allocate(const Request& request) {
 DriverCode AsyncDevice::ask_driver(const Request& request, Address* address) {
   const auto ask = [&] {
     const DriverCode code = driver_.pool_allocate(device_, request.size, request.stream, address);
+    // The runtime keeps the failure as its last error, which the program must not meet in a later
+    // call.
     if (code != kSuccess) driver_.take_pending_error(device_);
     return code;
   };
@@ -129,6 +133,7 @@ void AsyncDevice::throw_out_of_memory(const Request& request) {
   numbers.device_total = memory.total;
   numbers.limit = limit_ == kUnlimited ? 0 : limit_;
   numbers.allocated = used_;
+  // Without an answer the field stays 0: one error at a time.
   driver_.pool_get_attribute(device_, of_pool::kReservedCurrent, &numbers.reserved);
   throw Error(numbers,
               format("Allocation on device %d would exceed allowed memory. (out of memory)\n"
@@ -184,6 +189,7 @@ uint64_t AsyncDevice::largest_block(uint64_t, Stream current_stream) {
   require_success(driver_, driver_.take_pending_error(device_));
   const uint64_t allowed = limit_ - std::min(limit_, used_);
   uint64_t size = std::min(device_memory().available, allowed);
+  // Before the first trial: a block that the driver does not take back must not be forgotten.
   reserve_one_more(refused_trials_);
   for (; size > 0; size /= 2) {
     Address address = 0;
@@ -217,6 +223,7 @@ double AsyncDevice::memory_fraction() {
   return static_cast<double>(limit_) / static_cast<double>(device_memory().total);
 }
 
+// No device is prepared for it: the driver is not asked anything.
 void AsyncDevice::set_memory_limit(uint64_t bytes) {
   std::lock_guard guard(lock_);
   limit_ = bytes;
@@ -234,6 +241,8 @@ void AsyncDevice::give_peer_access(int peer) {
 
 // ---- Statistics
 
+// R71: memory of graphs is counted beside the pool's. The sum of two peaks can be above the peak of
+// the sum, as in the reference.
 Stat AsyncDevice::memory_stat(int32_t pool_current, int32_t pool_high, int32_t graph_current,
                               int32_t graph_high) {
   Stat stat;
@@ -275,6 +284,7 @@ void AsyncDevice::reset_accumulated_stats() {
 
 DeviceTotals AsyncDevice::totals() {
   std::lock_guard guard(lock_);
+  // A question must not prepare the device, which would create a stream.
   const uint64_t reserved = is_prepared_ ? pool_attribute(of_pool::kReservedCurrent) : 0;
   return totals_of(driver_, device_, reserved);
 }

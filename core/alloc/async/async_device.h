@@ -14,6 +14,9 @@
 
 namespace cachalot {
 
+// Owns the unifying stream and the numbers of one device; the memory belongs to the driver's
+// default pool of the device. Invariant: a device that was never prepared has no blocks, so it has
+// nothing to wait for at the end.
 class AsyncDevice final : public DeviceBackend {
  public:
   // lock: guards all devices and blocks of the backend [async 1.3]; the calls of DeviceBackend take it.
@@ -58,6 +61,7 @@ class AsyncDevice final : public DeviceBackend {
   void close();
 
  private:
+  // Bytes.
   struct DeviceMemory {
     uint64_t available;
     uint64_t total;
@@ -70,11 +74,13 @@ class AsyncDevice final : public DeviceBackend {
   };
 
   DeviceMemory device_memory();
+  // Throw where the driver refuses the question.
   uint64_t pool_attribute(int32_t attribute);
   uint64_t graph_attribute(int32_t attribute);
   Stat memory_stat(int32_t pool_current, int32_t pool_high, int32_t graph_current,
                    int32_t graph_high);
   DriverCode ask_driver(const Request& request, Address* address);
+  // Throws for an address that no memory can have, after giving the memory back.
   void require_range(const Request& request, Address address);
   [[noreturn]] void throw_out_of_memory(const Request& request);
 

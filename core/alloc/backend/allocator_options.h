@@ -13,12 +13,16 @@
 
 namespace cachalot {
 
+// The C layer fills it from a caller's options and the environment; from here on nothing reads the
+// environment.
 struct AllocatorOptions {
   std::shared_ptr<Driver> driver;
   std::string config;
   Rules rules;
   bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
   bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
+  // The auditor looks at everything after each call, which makes calls slower by orders of
+  // magnitude.
   bool check_every_call = false;
   bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
   bool track_labels = false;

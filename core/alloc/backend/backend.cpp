@@ -7,6 +7,7 @@
 
 namespace cachalot {
 
+// The text is the reference's, so that programs which look for it keep working.
 void Backend::refuse(const char* call) const {
   throw_not_supported(std::string(name()) + " does not yet support " + call +
                       ". If you need it, please file an issue describing your use case.");

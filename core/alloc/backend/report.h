@@ -67,6 +67,8 @@ struct CachedRow {
 };
 
 // Bytes, where nothing else is said.
+// A report adds up: reserved = allocated + pending + cached; the rows of the holders have the
+// allocated bytes, those of the reasons all others.
 struct Report {
   int32_t device = 0;
   Outcome outcome = Outcome::kNoRequest;

@@ -40,6 +40,8 @@ void ReserveClasses::set(Stream stream, const std::string& name) {
   }
 }
 
+// The class comes first, then the option for all streams, then 9/8 of the device, which is also the
+// most [exp 1.4].
 ReserveDecision decide_reserve(const Settings& settings, const std::string& name, uint64_t total) {
   const uint64_t full = total + total / 8;
   const auto& classes = settings.expandable_segments_reserve_by_class;

@@ -19,6 +19,8 @@
 
 namespace cachalot {
 
+// Owned by the Allocator, made before its backend and destroyed after it. Members that change have
+// locks of their own; the others are constant, so any thread may read them.
 class SharedState {
  public:
   explicit SharedState(const AllocatorOptions& options);
@@ -35,7 +37,9 @@ class SharedState {
   Driver& driver;
   const Rules rules;
   const bool track_labels;
+  // See PendingFrees.
   const bool looks_in_stream_order;
+  // Called without a lock (contexts.h).
   const ContextSource contexts;
   Log log;
   SharedSettings settings;
@@ -45,6 +49,7 @@ class SharedState {
   HandleTypes handle_types;
   Labels labels;
   const std::shared_ptr<Tenants> tenants;  // also held by their handles
+  // In the order in which segments were obtained, over all devices (R2).
   std::atomic<int64_t> next_segment_number{0};
 
   const DebugOptions debug;

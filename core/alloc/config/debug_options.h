@@ -4,6 +4,7 @@
 
 namespace cachalot {
 
+// Chosen at creation, for good: blocks that are live when debugging begins would have no red zones.
 struct DebugOptions {
   bool nvtx = false;       // segments and live blocks are announced through NVTX
   bool poison = false;     // freed blocks are overwritten

@@ -34,6 +34,7 @@ void check_garbage_collection_threshold(double fraction) {
     throw_invalid_argument("garbage_collect_threshold is invalid, set it in (0.0, 1.0)");
 }
 
+// 0 is allowed: then each request to the driver is refused.
 void check_per_process_memory_fraction(double fraction) {
   if (!(fraction >= 0 && fraction <= 1))
     throw_invalid_argument("per_process_memory_fraction is invalid, set it in [0.0, 1.0]");

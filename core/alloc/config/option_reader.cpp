@@ -24,6 +24,7 @@ bool is_white_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool is_separator(char c) { return c == ',' || c == ':' || c == '[' || c == ']'; }
 
+// A locale is a handle of C, which has to be freed on each way out.
 struct FreeLocale {
   void operator()(locale_t locale) const { freelocale(locale); }
 };
@@ -59,6 +60,7 @@ uint64_t parse_integer(const std::string& token) {
   const char* end = token.data() + token.size();
   // An unsigned from_chars takes no sign of its own, so that a second one is an error here too.
   const auto result = std::from_chars(token.data() + has_sign, end, number);
+  // The text is that of the C++ function which the reference calls.
   if (result.ec != std::errc()) throw_invalid_argument("stoull");
   return token[0] == '-' ? 0 - number : number;
 }
@@ -70,6 +72,7 @@ double parse_fraction(const std::string& token) {
   char* end = nullptr;
   errno = 0;
   const double number = strtod_l(token.c_str(), &end, locale.get());
+  // Likewise.
   if (end == token.c_str() || errno == ERANGE) throw_invalid_argument("stod");
   CACHALOT_ASSERT(1, end <= token.c_str() + token.size());
   return number;
@@ -88,6 +91,7 @@ const std::string& OptionReader::take() {
   return token;
 }
 
+// A size that is cut is still larger than any device.
 uint64_t OptionReader::take_megabytes() { return std::min(take_integer(), UINT64_MAX / MiB) * MiB; }
 
 bool OptionReader::take_flag() {

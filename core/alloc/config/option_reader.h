@@ -46,6 +46,7 @@ class OptionReader {
   void skip_value();
 
  private:
+  // Throws at the end of the list.
   const std::string& next() const;
 
   const std::vector<std::string>& tokens_;

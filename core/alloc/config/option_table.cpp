@@ -17,6 +17,7 @@ namespace {
 
 // ---- Values that several options share
 
+// One function for each field, so that a row of the table names the field.
 template <bool Settings::*kField>
 void read_flag(OptionReader& reader, const OptionTarget& target) {
   target.settings.*kField = reader.take_flag();
@@ -33,6 +34,8 @@ void read_megabytes(OptionReader& reader, const OptionTarget& target) {
 // [opt 1.8].
 void skip_large_segment_size(OptionReader& reader, const OptionTarget&) { reader.skip_value(); }
 
+// Checked before it is stored: a faulty value leaves the old one, or the one that the reset has
+// set.
 void read_max_split_size(OptionReader& reader, const OptionTarget& target) {
   const uint64_t size = reader.take_megabytes();
   check_not_below_large_segment("max_split_size_mb", size, target.settings);
@@ -51,6 +54,7 @@ void read_garbage_collection_threshold(OptionReader& reader, const OptionTarget&
   target.settings.garbage_collection_threshold = fraction;
 }
 
+// Only the creation of a device looks at it [core 14.2].
 void read_per_process_memory_fraction(OptionReader& reader, const OptionTarget& target) {
   const double fraction = reader.take_fraction();
   check_per_process_memory_fraction(fraction);
@@ -194,6 +198,8 @@ void read_pinned_reserve_segment_size(OptionReader& reader, const OptionTarget& 
 constexpr OptionPart kGeneric = OptionPart::kGeneric;
 constexpr OptionPart kCuda = OptionPart::kCuda;
 
+// Keys with "hip" are those of AMD devices, which the reference reads as if they were the ones
+// beside them.
 constexpr Option kOptions[] = {
     {"max_split_size_mb", kGeneric, read_max_split_size,
      [](Settings& settings) { settings.max_split_size = kUnlimited; }},
@@ -234,6 +240,7 @@ constexpr Option kOptions[] = {
 
 }  // namespace
 
+// find_option() takes the first row, so a second one would never be read.
 static_assert(std::all_of(std::begin(kOptions), std::end(kOptions), [](const Option& option) {
   const auto has_same_key = [&](const Option& other) { return other.key == option.key; };
   return std::count_if(std::begin(kOptions), std::end(kOptions), has_same_key) == 1;

@@ -22,6 +22,7 @@ struct OptionTarget {
   }
 };
 
+// A row of the table. Functions, not members: the table is constant data, and a row needs no state.
 struct Option {
   std::string_view key;
   OptionPart part;

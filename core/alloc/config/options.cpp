@@ -26,6 +26,8 @@ constexpr std::string_view kBackendKey = "backend";
 constexpr std::string_view kAsyncBackend = "cudaMallocAsync";
 constexpr std::string_view kLargeSegmentSizeKey = "large_segment_size_mb";
 
+// The reference names the configuration that met the key first, which depends on the order of the
+// passes.
 [[noreturn]] void throw_unknown_key(std::string_view key, OptionPart part) {
   throw_invalid_argument(format("Unrecognized key '%.*s' in %s allocator config.",
                                 static_cast<int>(key.size()), key.data(),
@@ -36,6 +38,8 @@ constexpr std::string_view kLargeSegmentSizeKey = "large_segment_size_mb";
 enum class Unnamed { kReset, kKept };
 
 // One string on its way into settings.
+// Owns the tokens and remembers which keys it has applied, since some warnings depend on what this
+// very string names.
 class OptionPass {
  public:
   OptionPass(std::string_view text, Unnamed unnamed, const Rules& rules, Settings* settings,
@@ -79,6 +83,7 @@ void OptionPass::apply_cuda() {
   warn_of_ignored_options();
 }
 
+// [opt 5.2] Before anything is read, so a string that fails has reset all the same.
 void OptionPass::reset() {
   for (const Option& option : option_table())
     if (option.reset) option.reset(target_.settings);
@@ -106,6 +111,8 @@ void OptionPass::apply_large_segment_size() {
   target_.settings.max_non_split_rounding_size = target_.settings.large_segment_size;
 }
 
+// One walk over all tokens. Keys of the other part are looked up too, because an unknown key is an
+// error in either walk.
 void OptionPass::apply(OptionPart part) {
   OptionReader reader(tokens_);
   while (!reader.at_end()) {
@@ -159,6 +166,7 @@ void check_reserve(const Reserve& reserve) {
         format("expandable_segments_reserve must be positive and finite, got %g", reserve.value));
 }
 
+// For numbers that a program set; a string is checked by take_reserve(), which warns instead (R34).
 void check_reserves(const Settings& settings) {
   if (settings.expandable_segments_reserve) check_reserve(*settings.expandable_segments_reserve);
   for (const auto& [name, reserve] : settings.expandable_segments_reserve_by_class)

@@ -7,6 +7,7 @@
 
 namespace cachalot {
 
+// A graph's pool has a first number, a user's pool a second one; the other number is 0.
 struct PoolId {
   uint64_t first = 0;
   uint64_t second = 0;

@@ -13,6 +13,8 @@ constexpr const char* release_name(Release release) {
   return release == Release::k2_11 ? "2.11" : "2.15";
 }
 
+// Immutable once an allocator is made. A field says what a rule does and not which release has it,
+// so that code reads as the rule does. Without a comment behind it, a field's name is the rule.
 struct Rules {
   Release release = Release::k2_15;
 
@@ -49,6 +51,7 @@ struct Rules {
   bool mend_split_limit = false;           // U22
 };
 
+// The defaults are the latest release's; older ones switch off what they lack.
 constexpr Rules rules_of(Release release) {
   Rules rules;
   rules.release = release;

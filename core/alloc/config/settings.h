@@ -25,6 +25,8 @@ struct ReserveDecision {
   uint64_t segment_bytes;  // before rounding up to pages
 };
 
+// All options, with the reference's defaults. Copied as a whole: a device works with a copy of its
+// own, so that no request sees half of a change.
 struct Settings {
   uint64_t max_split_size = kUnlimited;
   uint64_t max_non_split_rounding_size = kDefaultLargeSegment;

@@ -13,6 +13,8 @@
 namespace cachalot {
 namespace {
 
+// Bytes that are copied to the host at a time: a red zone of a large block can be as long as its
+// rounding.
 constexpr size_t kSeenAtOnce = 64 * KiB;
 
 // Goes on without memory for the watch's own notes: debugging must not fail a call.
@@ -42,6 +44,7 @@ MemoryWatch::MemoryWatch(Driver& driver, const DebugOptions& options, int device
         "this build has no NVTX: its headers were not found (CACHALOT_NVTX_INCLUDE)");
 }
 
+// A heap for each piece, because the driver takes memory back in these pieces.
 void MemoryWatch::came(Address address, uint64_t size, uint64_t piece) noexcept {
   CACHALOT_ASSERT(1, piece > 0 && size % piece == 0);
   if (!nvtx_) return;
@@ -58,6 +61,7 @@ void MemoryWatch::goes(Address address, uint64_t size) noexcept {
 void MemoryWatch::handed_out(Block* block) noexcept {
   CACHALOT_ASSERT(1, block->is(Block::kUsed) && asked(block) <= block->size);
   BlockDetail& detail = block->detail();
+  // The object may come from another block, whose zone means nothing here.
   detail.red_zone = 0;
   set_region(block, 0, asked(block));
   if (nvtx_ && detail.label != Labels::kNone) {

@@ -54,13 +54,17 @@ class MemoryWatch {
   static constexpr uint8_t kRedZoneByte = 0xFB;
   static constexpr uint8_t kPoisonByte = 0xFF;  // a NaN in every format of floating-point numbers
 
+  // What the caller asked for, without the red zone.
   uint64_t asked(const Block* block) const {
     CACHALOT_ASSERT(1, !options_.red_zones || block->requested >= kRedZone);
     return block->requested - (options_.red_zones ? kRedZone : 0);
   }
+  // Whether memory can be read and written behind the work of the stream.
   bool may_touch(Stream stream) const;
+  // From an offset to the end of the block. False: the memory was not touched.
   bool fill(const Block* block, uint64_t from, uint8_t byte) const;
   void set_region(const Block* block, uint64_t before, uint64_t after) const;
+  // What the red zone says; empty: it is whole, or it could not be looked at.
   std::string look(const Block* block);
   std::string damage_text(const Block* block, uint64_t offset, uint8_t found) const;
 

@@ -25,6 +25,8 @@ Description described() {
   return description;
 }
 
+// Invariant: each entry of `heaps_` has a handle that a tool gave; without a tool the map stays
+// empty, and each call ends after one look at it.
 class Announcements final : public NvtxMemory {
  public:
   ~Announcements() override {
@@ -35,6 +37,7 @@ class Announcements final : public NvtxMemory {
   void add_heap(Address address, uint64_t size) override {
     CACHALOT_ASSERT(1, size > 0 && !is_in_heap(address));
     if (!domain_) domain_ = nvtxDomainCreateA("cachalot");
+    // The entry comes first, since it can fail: a heap that is announced must be taken back.
     const auto heap = heaps_.insert_or_assign(address, Heap{size, nullptr}).first;
     const nvtxMemVirtualRangeDesc_t range = {size, pointer(address)};
     auto description = described<nvtxMemHeapDesc_t>();
@@ -57,6 +60,7 @@ class Announcements final : public NvtxMemory {
   void set_region(Address address, uint64_t before, uint64_t after) override {
     const auto last = heaps_.lower_bound(address + std::max(before, after));
     for (auto heap = heap_before(address); heap != last; ++heap) {
+      // A region of an expandable segment may begin in one heap and end in another.
       const Address begin = std::max(address, heap->first);
       const Address end = heap->first + heap->second.size;
       if (begin >= end) continue;
@@ -97,6 +101,7 @@ class Announcements final : public NvtxMemory {
     return next == heaps_.begin() ? next : std::prev(next);
   }
 
+  // The part of a region that lies in one heap: it comes, goes or changes its size.
   void set_part(nvtxMemHeapHandle_t heap, Address address, uint64_t before, uint64_t after) const {
     if (before == after) return;
     if (after == 0) return unregister(address);

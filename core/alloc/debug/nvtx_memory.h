@@ -13,6 +13,8 @@
 namespace cachalot {
 
 // One thread at a time. Whatever is still announced is taken back at the end.
+// What is announced to NVTX. The implementation owns a domain of its own and the handles of its
+// heaps.
 class NvtxMemory {
  public:
   NvtxMemory() = default;

@@ -8,6 +8,7 @@
 
 namespace cachalot {
 
+// The table of chunks is address space: the system gives memory for the part that is written.
 BlockArena::BlockArena()
     : chunks_(static_cast<std::atomic<Chunk*>*>(map_zero_pages(kMaxChunks * sizeof(Chunk*)))) {}
 
@@ -16,6 +17,8 @@ BlockArena::~BlockArena() {
   unmap_pages(chunks_, kMaxChunks * sizeof(Chunk*));
 }
 
+// The objects are zeros, as BlockSupply::take() gives them. Each is given once, so what a reader
+// finds by a number it was told always belongs to the same shard.
 Block* BlockArena::add(Shard* owner, uint32_t count) {
   CACHALOT_ASSERT(1, owner && count > 0);
   const std::lock_guard guard(growing_);
@@ -38,6 +41,7 @@ Block* BlockArena::add(Shard* owner, uint32_t count) {
   return first;
 }
 
+// What is left of groups that were begun for runs comes first.
 BlockArena::Range BlockArena::take_runs(Shard* owner, uint32_t count) {
   growing_.assert_held();
   if (runs_.begin == runs_.end) runs_ = take_groups((count + kGroup - 1) / kGroup);
@@ -50,6 +54,7 @@ BlockArena::Range BlockArena::take_runs(Shard* owner, uint32_t count) {
   return {std::exchange(runs_.begin, end), end};
 }
 
+// At most to the end of the chunk, so a range never spans two.
 BlockArena::Range BlockArena::take_groups(uint32_t count) {
   growing_.assert_held();
   if (next_group_ == kGroups) add_chunk();

@@ -12,6 +12,7 @@
 namespace cachalot {
 
 // Which of a block's neighbours it takes in when it becomes free.
+// pre of what takes it: nothing has changed since the neighbours were looked at.
 struct Neighbours {
   bool before;
   bool after;

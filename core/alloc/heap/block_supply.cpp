@@ -12,6 +12,7 @@ constexpr uint32_t kManyBlocks = 1024;
 
 }  // namespace
 
+// Counts at most `count` objects, so that the usual call is short.
 void BlockSupply::reserve(uint32_t count, BlockArena& arena) {
   uint32_t found = 0;
   Block* last = nullptr;

@@ -10,6 +10,8 @@
 namespace cachalot {
 
 // pre: the shard's lock, or the whole device.
+// Owns the chain of objects, linked through `right`. An object goes from the arena to the supply of
+// one shard and stays with that shard, because the arena notes the shard as its owner.
 class BlockSupply {
  public:
   explicit BlockSupply(Shard* owner) : owner_(owner) {}
@@ -34,6 +36,7 @@ class BlockSupply {
   void reserve(uint32_t count, BlockArena& arena);
 
  private:
+  // last: the end of the chain; null: the chain is empty.
   void add(Block* last, BlockArena& arena);
 
   Shard* const owner_;

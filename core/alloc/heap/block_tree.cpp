@@ -18,6 +18,8 @@ constexpr unsigned kMaxLevels = 24;
 
 }  // namespace
 
+// A leaf or a node above, told by its level. Both kinds have one size, so that one free list serves
+// all trees.
 struct alignas(64) BlockTree::Node {
   // Sorted keys, each with a value.
   template <class Value, unsigned kMost>
@@ -56,6 +58,7 @@ struct alignas(64) BlockTree::Node {
     void clear() { std::fill(keys, keys + kMost, kNoKey); }
   };
 
+  // Entries in use; `keys` and `values` behind them mean nothing but kNoKey.
   uint32_t count;
   uint32_t level;
   union {
@@ -66,6 +69,8 @@ struct alignas(64) BlockTree::Node {
 
   bool is_leaf() const { return level == 0; }
   unsigned capacity() const { return is_leaf() ? leaf.kCapacity : inner.kCapacity; }
+  // Less than this a node is joined with its neighbour. A third, not half: an insertion after a
+  // removal should find the tree as it was.
   bool has_few() const { return count < capacity() / 3; }
   void clear() { is_leaf() ? leaf.clear() : inner.clear(); }
   void remove(unsigned at) {
@@ -89,12 +94,15 @@ struct alignas(64) BlockTree::Node {
   }
 };
 
+// Lies in the first place of its own memory.
 struct BlockTree::Nodes::Slab {
   Slab* next;
   size_t bytes;
 };
 
 // From the root to the leaf where a key is or would be.
+// Noted on the way down, since nodes have no pointer to their parent, which each split would have
+// to change.
 class BlockTree::Path {
  public:
   struct Step {
@@ -163,6 +171,7 @@ BlockTree::Node* BlockTree::Nodes::take(unsigned level) {
   return node;
 }
 
+// Memory stays with the trees: a device that had many free blocks may have them again.
 void BlockTree::Nodes::give(Node* node) {
   node->next_free = free_;
   free_ = node;
@@ -299,6 +308,8 @@ uint32_t last_below(const Node* node) {
 uint32_t BlockTree::first() const { return first_below(root_); }
 uint32_t BlockTree::last() const { return last_below(root_); }
 
+// The leaf of a key may end before it. Then the first key of the next leaf is the answer, which the
+// path finds without a search.
 uint32_t BlockTree::first_at_least(uint64_t key) const {
   if (!root_) return 0;
   if (key == 0) return first();
@@ -341,6 +352,7 @@ bool are_sorted(const Entries& entries, unsigned count, uint64_t begin, uint64_t
                      [](uint64_t key) { return key == kNoKey; });
 }
 
+// Keys below the node are from `begin` to `end`, the latter excluded.
 bool is_node_sound(const Node* node, uint64_t begin, uint64_t end) {
   if (node->count == 0 || node->count > node->capacity()) return false;
   if (node->is_leaf()) return are_sorted(node->leaf, node->count, begin, end);

@@ -19,6 +19,8 @@ namespace cachalot {
 
 struct Block;
 
+// Owns its nodes; the memory for them is shared with other trees (Nodes). All zeros are an empty tree.
+// The lock of the list guards it.
 class BlockTree {
  public:
   struct Node;
@@ -67,6 +69,7 @@ class BlockTree {
   void add_child(const Path& path, Node* left, uint64_t key, Node* right, Nodes& nodes);
   void join_or_drop(const Path& path, Node* node, Nodes& nodes);
 
+  // Null: no keys.
   Node* root_ = nullptr;
 };
 

@@ -9,6 +9,7 @@
 namespace cachalot {
 namespace {
 
+// The unit of physical memory, which is the least that can be created.
 constexpr uint64_t kTrialBytes = 2 * MiB;
 
 }  // namespace
@@ -27,6 +28,7 @@ bool HandleTypes::is_part_of_fabric(int device) {
   lock_.assert_held();
   int32_t state = 0;
   const DriverCode code = driver_.fabric_state(device, &state);
+  // State 0 is that of a device which does not support a fabric.
   if (code == kSuccess) return state != 0;
   if (code != kDriverNotSupported && !std::exchange(has_warned_, true)) {
     log_.warn("nvmlDeviceGetGpuFabricInfoV failed. This function is only supported on sm90+");

@@ -11,6 +11,8 @@
 
 namespace cachalot {
 
+// Owns what was found out about the devices. It belongs to the allocator, not to a device, because
+// the reference keeps the answer once a process. Any thread.
 class HandleTypes {
  public:
   HandleTypes(Driver& driver, const Rules& rules, bool shareable, const Log& log)
@@ -30,6 +32,7 @@ class HandleTypes {
   void decide(Probed type);  // pre: it is decided
 
  private:
+  // pre (here and below): the lock.
   bool is_part_of_fabric(int device);
   bool try_fabric(int device);
 

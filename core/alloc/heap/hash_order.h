@@ -22,6 +22,8 @@
 namespace cachalot {
 
 template <class Key>
+// Owns the slots. Keys come out in the order of their slots, which depends on the history of
+// insertions and erasures as the reference's does.
 class HashOrder {
  public:
   // hash: the same for a key each time. Throws std::bad_alloc; nothing has changed then.
@@ -50,6 +52,7 @@ class HashOrder {
     }
   }
 
+  // In the order of the slots.
   std::vector<Key> keys() const {
     std::vector<Key> keys;
     for (const Slot& slot : slots_) {
@@ -69,10 +72,13 @@ class HashOrder {
     Key key{};
   };
 
+  // The high bits of the product, which depend on all bits of the hash.
   size_t home(uint64_t hash) const {
     return static_cast<size_t>(hash * kMultiplier >> (64 - bits_));
   }
 
+  // Ends at the first slot whose key is nearer to its home than the sought one would be: that key
+  // would have been displaced.
   const Slot* find(Key key, uint64_t hash) const {
     if (bits_ == 0) return nullptr;
     const Slot* slot = &slots_[home(hash)];

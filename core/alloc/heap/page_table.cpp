@@ -28,6 +28,7 @@ bool PageTable::is_whole_pages(Address address, uint64_t size) const {
   return size % page_size_ == 0 && address - address_ + size <= reserved_bytes();
 }
 
+// For assertions; looks at every mapped page.
 uint64_t PageTable::mapped_between(uint64_t first, uint64_t end) const {
   uint64_t count = 0;
   for_each_mapped([&](uint64_t index, const Group&) { count += index >= first && index < end; });
@@ -104,6 +105,8 @@ bool PageTable::create_pages(uint64_t first, uint64_t end) {
   return true;
 }
 
+// [exp 4.2] Maps page by page, then gives access to the whole range in one call for each device. A
+// refusal takes everything back, so that the call has changed nothing.
 void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers) {
   const Address address = address_ + first * page_size_;
   const uint64_t size = (end - first) * page_size_;
@@ -132,6 +135,8 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
   throw driver_error(driver_, code);
 }
 
+// Answers of the driver are ignored: there is no way to keep a handle that the driver does not
+// release.
 void PageTable::release_pages(uint64_t first, uint64_t end) {
   for (uint64_t i = first; i < end; i++) driver_.release(device_, handle(i));
 }

@@ -19,6 +19,9 @@
 
 namespace cachalot {
 
+// Owns the handles of the pages that are mapped; the reservation belongs to the segment's caller.
+// The device's lock guards it. Invariants: a group exists exactly while one of its pages is mapped;
+// no page is left mapped at the end.
 class PageTable {
  public:
   // pre: the driver supports virtual memory.
@@ -74,6 +77,8 @@ class PageTable {
   void for_each_mapped(Visit visit) const;
   DriverCode create(HandleType type, uint64_t index);
   DriverCode create_probing(uint64_t index, bool* counts_as_out_of_memory);
+  // Pages are numbered from the segment's begin; `end` is the first page behind the range (here and
+  // below).
   bool create_pages(uint64_t first, uint64_t end);
   void map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers);
   void release_pages(uint64_t first, uint64_t end);

@@ -12,6 +12,8 @@
 
 namespace cachalot {
 
+// What a caller asks for. The stream is resolved before it gets here: the handle of the per-thread
+// default stream stands for another stream on each thread.
 struct Request {
   uint64_t size = 0;
   int device = 0;
@@ -21,6 +23,7 @@ struct Request {
   uint32_t tenant = 0;  // its slot; 0: the thread's tenant
 };
 
+// A live block, as callers see it.
 struct BlockInfo {
   Address address;
   uint64_t size;

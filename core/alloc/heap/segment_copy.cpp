@@ -28,6 +28,8 @@ void SegmentCopy::preserve(const Block* block) noexcept try {
   is_lost = true;
 }
 
+// A block that another call has preserved is passed over: its row is there already, with the state
+// of the moment.
 bool SegmentCopy::copy(int blocks, uint32_t number) noexcept {
   if (!cursor) cursor = segment->first();
   const Block* const end = &segment->ends;

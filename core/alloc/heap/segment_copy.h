@@ -23,12 +23,15 @@
 
 namespace cachalot {
 
+// A row of the snapshot, with what the snapshot needs to cut rows into segments.
 struct BlockCopy {
   BlockRow block;
   bool is_unmapped;
   ContextId segment_context;
 };
 
+// Owns the rows that were copied so far. The lock of the segment's shard guards all of it but
+// `segment`.
 struct SegmentCopy {
   explicit SegmentCopy(const Segment* of) : segment(of) { CACHALOT_ASSERT(1, of); }
 

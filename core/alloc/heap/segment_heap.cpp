@@ -8,6 +8,8 @@ namespace cachalot {
 
 // ---- Segments
 
+// Either a segment begins inside the range, or the one before reaches into it. Differences instead
+// of ends: a range may end at the last address.
 const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
   const auto next = segments_.lower_bound(address);
   if (next != segments_.end() && next->first - address < size) return next->second.get();
@@ -16,6 +18,7 @@ const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
   return address - before.address < before.size ? &before : nullptr;
 }
 
+// The map's node is made first: it is all that can fail, since the object is reserved.
 Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& list) {
   Segment* segment = owned.get();
   segment->pool = list.pool;
@@ -35,6 +38,7 @@ Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& 
 
 void SegmentHeap::remove_segment(Block* only_block) {
   StreamFreeList& list = list_of(only_block);
+  // A list without segments may end, so nothing below reads it.
   list.segments--;
   const Address address = only_block->segment()->address;  // recycle() clears the block's home
   recycle(*list.supply, only_block);

@@ -22,6 +22,10 @@ namespace cachalot {
 // The free blocks of the block's pool and stream.
 inline StreamFreeList& list_of(const Block* block) { return *block->segment()->list; }
 
+// Owns the segments and the default pools; the block objects belong to the arena, the lists of
+// private pools to those pools. Invariants: those of block.h; a block that is free and mapped is in
+// the free set of its list, one that is unmapped in its pool's unmapped set, and no other block is
+// in either.
 class SegmentHeap : private SlowPath {
  public:
   using Segments = std::map<Address, std::unique_ptr<Segment>>;
@@ -61,8 +65,12 @@ class SegmentHeap : private SlowPath {
 
  private:
   bool has(uint32_t flags) const { return flags_.has(flags); }
+  // pre: the block is free.
   static void remove_from_its_set(Block* block);
+  // The object stands for no block from now on. Its address may be found by a lookup without a
+  // lock, which then sees that it is not used.
   void recycle(BlockSupply& supply, Block* block);
+  // Leaves the object as BlockSupply::give() wants it.
   void forget_details(Block* block);
 
   BlockArena& arena_;

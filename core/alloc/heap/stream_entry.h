@@ -13,6 +13,8 @@ namespace cachalot {
 struct Shard;
 struct StreamFreeList;
 
+// A line of its own, since hits of neighbouring streams would otherwise share it. The shard never
+// changes; the stream does, when the entry is vacant and another one takes it.
 struct alignas(64) StreamEntry {
   StreamEntry(Shard* of, Stream first) : stream(first), shard(of) {}
 

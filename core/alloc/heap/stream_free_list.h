@@ -13,6 +13,9 @@ namespace cachalot {
 struct BlockPool;
 class BlockSupply;
 
+// Owns the set of free blocks and points to all that a hit needs, so that a hit follows one
+// pointer. It lives in its pool for as long as a segment or a request needs it. The lock of the
+// shard guards it.
 struct StreamFreeList {
   StreamFreeList(BlockPool* owner, StreamEntry* of_stream, Counters::Row* of_shard,
                  BlockSupply* of_objects, bool small, bool ties_by_segment_number)

@@ -24,6 +24,7 @@ class PoolSource {
 // Takes a request by its stream; called with the device's lock held, on the requesting thread.
 using PoolFilter = std::function<bool(Stream stream)>;
 
+// What a pool is created with. Joining an existing pool keeps that pool's own.
 struct PoolOptions {
   bool use_on_oom = false;
   bool no_split = false;

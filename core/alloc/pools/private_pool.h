@@ -10,6 +10,9 @@
 
 namespace cachalot {
 
+// Owns the blocks' sets of one private pool and shares its source with the callers. Held by
+// PrivatePools until it has neither memory nor requests. Small and large blocks are apart, as in
+// the default pools.
 struct PrivatePool {
   explicit PrivatePool(PoolId pool_id) : id(pool_id), small(true, this), large(false, this) {}
 

@@ -16,6 +16,7 @@ PrivatePool* PrivatePools::find(PoolId id) const {
   return found == pools_.end() ? nullptr : found->second.get();
 }
 
+// Routing to an unknown id creates its pool, so a caller may begin with either call [core 17.2].
 void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source) {
   remark_if_outlived(id);
   PrivatePool* pool = find(id);
@@ -66,6 +67,7 @@ int PrivatePools::use_count(PoolId id) {
   return pool->use_count;
 }
 
+// The mark is kept for a pool that does not exist yet.
 void PrivatePools::set_no_split(PoolId id) {
   no_split_.insert(id);
   if (PrivatePool* pool = find(id)) pool->set_no_split(true);
@@ -114,6 +116,7 @@ bool PrivatePools::is_routed(PoolId id) const {
                      [&](const PoolRoute& route) { return route.id == id; });
 }
 
+// From the newest on, so that a routing inside another one wins [core 17.3].
 const PoolId* PrivatePools::route_of(Stream stream) const {
   const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
                                   [&](const PoolRoute& r) { return r.takes(stream); });
@@ -129,6 +132,8 @@ void PrivatePools::begin_routing(PoolId id, PoolFilter filter) {
   flags_.put(kRouting, true);
 }
 
+// Gives the route away instead of destroying it: the filter is the caller's code, which may take
+// any lock when it goes.
 PoolRoute PrivatePools::end_routing(PoolId id) {
   const auto route =
       std::find_if(routes_.begin(), routes_.end(), [&](const PoolRoute& r) { return r.id == id; });

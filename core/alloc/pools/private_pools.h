@@ -16,6 +16,10 @@
 
 namespace cachalot {
 
+// Owns the pools, the routes and the marks. A mark belongs to an id, not to a pool, so it can be
+// older than the pool and outlive it [core 17.7, 17.8]. Invariants: kRouting is set exactly while
+// there is a route; an id is in `releasable_` exactly while its pool exists with a use count of 0
+// or less.
 class PrivatePools : private SlowPath {
  public:
   PrivatePools(const Rules& rules, const Log& log, SlowPathFlags& flags)
@@ -48,6 +52,8 @@ class PrivatePools : private SlowPath {
   PoolRoute end_routing(PoolId id);
 
   // ---- Fallback [core 17.7]
+  // The order of the pools is that of the reference's table, because the first one that has a block
+  // serves.
   void set_use_on_oom(PoolId id, bool use);
   std::vector<PoolId> used_on_oom() const { return use_on_oom_.keys(); }
   bool is_used_on_oom(PoolId id) const;

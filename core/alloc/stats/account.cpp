@@ -20,6 +20,7 @@ bool Account::note_visit() {
   const int64_t frees = counters.frees();
   const bool is_idle = !std::exchange(met_others, false) &&
                        frees - std::exchange(frees_when_visited, frees) < kFewFrees;
+  // A shard that met another thread is busy, however few of its frees there were.
   idle_visits = is_idle ? idle_visits + 1 : 0;
   return idle_visits >= kIdleVisits;
 }

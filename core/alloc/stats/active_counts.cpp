@@ -28,6 +28,7 @@ void ActiveCounts::Row::move(int64_t allocated_by, int64_t waiting_by) {
   peak = std::max(peak, allocated + waiting);
 }
 
+// A move counts for its size class and for all.
 void ActiveCounts::move(bool is_small, const Counters::Move& move) {
   for (const Counters::RowName name : {Counters::kind_of(is_small), Counters::kAll}) {
     rows_[name][kBlocks].move(move.by[Counters::kCount], move.waiting);
@@ -35,12 +36,16 @@ void ActiveCounts::move(bool is_small, const Counters::Move& move) {
   }
 }
 
+// Without a block that waits the peak of the allocated blocks is the one that is shown, and a peak
+// of 0 never exceeds it.
 void ActiveCounts::reset_peaks() {
   const bool apart = are_apart();
   for_each([&](Row& row) { row.peak = apart ? row.allocated + row.waiting : 0; });
 }
 
 void ActiveCounts::reset_accumulated() {
+  // Blocks that wait at the reset were not freed before it as far as the sums say, so their frees
+  // count afterwards.
   for_each([](Row& row) { row.waiting_at_reset = row.waiting; });
 }
 
@@ -48,6 +53,8 @@ void ActiveCounts::Row::write(const Stat& allocated_blocks, Stat* active) const 
   active->current = allocated_blocks.current + waiting;
   // While no block waited, `peak` was not kept up, but the peak of allocated blocks was.
   active->peak = std::max(allocated_blocks.peak, peak);
+  // A block becomes active when it is allocated and stops being so when its free completes, which
+  // is later than the free that the other statistic counts.
   active->allocated = allocated_blocks.allocated;
   active->freed = add_to_sum(allocated_blocks.freed, waiting_at_reset - waiting);
 }

@@ -19,6 +19,8 @@
 
 namespace cachalot {
 
+// Owns what waits, by size class and in all, in blocks and bytes. A shard's accounts do not know of
+// it, so a hit touches none of it.
 class ActiveCounts {
  public:
   // Whether a block waits.
@@ -34,6 +36,8 @@ class ActiveCounts {
 
  private:
   enum Unit { kBlocks, kBytes, kUnits };
+  // One statistic of one size class. `allocated` and `peak` mean something only while a block
+  // waits.
   struct Row {
     int64_t waiting = 0;
     int64_t waiting_at_reset = 0;  // of the sums

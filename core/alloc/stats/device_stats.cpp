@@ -14,6 +14,7 @@ void move(StatArray& stat, bool is_small, int64_t by) {
 
 }  // namespace
 
+// A node of a map of its own, which can be moved into the right one without memory.
 void DeviceStats::reserve_pool_row(PoolId pool) {
   if (!counts_pools_ || pool.is_default() || pool_rows_.contains(pool)) return;
   PoolRows made;
@@ -22,6 +23,7 @@ void DeviceStats::reserve_pool_row(PoolId pool) {
 }
 
 void DeviceStats::count_reserved(PoolId pool, bool is_small, int64_t bytes) {
+  // Wraps around for a negative number, which is the subtraction.
   reserved_ += static_cast<uint64_t>(bytes);
   move(stats_.reserved_bytes, is_small, bytes);
   if (!counts_pools_ || pool.is_default()) return;
@@ -66,6 +68,7 @@ void DeviceStats::reset_peaks() {
   for_each([](Stat& stat) { stat.reset_peak(); });
 }
 
+// [stats 4.1] All counters of events begin again; `max_split_size` is an option and stays.
 void DeviceStats::reset_accumulated() {
   for_each([](Stat& stat) { stat.reset_accumulated(); });
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;

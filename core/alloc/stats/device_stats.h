@@ -13,6 +13,8 @@
 
 namespace cachalot {
 
+// Owns the rows. Invariant: the bytes of all pools' rows and those of the default pools add up to
+// `reserved_`.
 class DeviceStats {
  public:
   using PoolRows = std::map<PoolId, StatArray>;
@@ -53,6 +55,7 @@ class DeviceStats {
   uint64_t reserved_ = 0;
   Stats stats_;
   PoolRows pool_rows_;
+  // At most one is made ahead: the device's lock is held from reserve_pool_row() to the count.
   PoolRows::node_type next_row_;  // of a pool without one
 };
 

@@ -23,6 +23,7 @@ DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved) {
 // The management library answers kUnlimited for a process whose memory it cannot see.
 std::map<uint64_t, uint64_t> bytes_by_process(Driver& driver, int device) {
   std::map<uint64_t, uint64_t> bytes;
+  // A driver may list a process more than once.
   for (const DeviceProcess& process : driver.processes(device)) {
     if (process.used != kUnlimited) bytes[process.pid] += process.used;
   }

@@ -13,12 +13,14 @@ namespace cachalot {
 // Bytes.
 struct DeviceTotals {
   uint64_t total;
+  // By all processes, what other libraries and the driver itself took included.
   uint64_t used;
   uint64_t used_by_process;
   uint64_t reserved;  // by the allocator
   uint64_t outside;   // used, and not reserved
 };
 
+// What a report shows beside the allocator's own figures.
 struct DeviceUse {
   std::optional<DeviceTotals> totals;      // none: the driver does not tell
   std::map<uint64_t, uint64_t> processes;  // bytes by process id

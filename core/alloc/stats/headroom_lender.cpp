@@ -7,6 +7,7 @@ namespace cachalot {
 
 bool HeadroomLender::note_move(bool is_new_peak) {
   if (!is_new_peak) return ++calm_moves_ >= patience_;
+  // More borrowers take longer to ask again, and lending too early costs a recall.
   calm_moves_ = 0;
   patience_ = 2 * borrowers_;
   return false;
@@ -20,6 +21,8 @@ void HeadroomLender::begin_period(const Counters::Rows& spare) {
   period_++;
   for (size_t name = 0; name < Counters::kRowCount; name++) {
     for (size_t counter = 0; counter < Counters::kCounters; counter++) {
+      // Two thirds, see Note [Lending]. The product does not run over: headroom is in bytes of one
+      // device.
       const int64_t part = spare[name].headroom(counter) * 2 / (3 * expected_borrowers_);
       loan_[name][counter] = std::min(part, largest_loan);
     }

@@ -25,12 +25,15 @@ class HeadroomRecall : private SlowPath {
   // Of the last recall that has begun.
   uint64_t number() const { return number_.load(std::memory_order_relaxed); }
 
+  // pre (here and below): the order lock, except where a function is told to run without it.
   void begin() {
     CACHALOT_ASSERT(1, !is_under_way());
     phase_ = Phase::kUnderWay;
     number_++;
     flags_.add(kScarce);
   }
+  // pre: the lock of the account's shard; the thread of the recall. The order lock is not needed,
+  // so hits of other shards go on while the recall visits one.
   void gather_from(Counters& own) { own.move_headroom_to(&gathered_); }
   // What was gathered so far becomes spare headroom.
   void move_gathered_to(Counters& spare) { spare.move_headroom_from(&gathered_); }

@@ -22,6 +22,7 @@ Stat ShardStats::stat(const Sums& sums, size_t row, size_t counter) const {
                             ? wrapping_add(sums.rows[Counters::kSmall].freed[counter],
                                            sums.rows[Counters::kLarge].freed[counter])
                             : sums.rows[row].freed[counter];
+  // The sum of all limits is the peak: Note [Peaks].
   const int64_t current = sums.rows[row].current(counter);
   return {current, sums.rows[row].limit[counter], add_to_sum(current - base_[row][counter], freed),
           shown_sum(freed)};
@@ -38,6 +39,7 @@ void ShardStats::write(const Sums& sums, Stats* stats) const {
   stats->inactive_split = array(Counters::kSplit);
   stats->inactive_split_bytes = array(Counters::kSplitBytes);
   active_counts_.write(stats);
+  // The reference has no oversize allocations by size class.
   stats->oversize_allocations = stat(sums, Counters::kAll, Counters::kOversize);
 }
 

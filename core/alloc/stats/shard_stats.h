@@ -9,9 +9,13 @@
 namespace cachalot {
 
 // pre: the whole device, for all that changes something.
+// Owns what the accounts cannot hold: the frees that wait, and what there was when the sums were
+// reset.
 class ShardStats {
  public:
   // Of all accounts, at one moment.
+  // Heads, limits and frees add up by row and counter, so the sum of accounts is read as one
+  // account is.
   struct Sums {
     void add(const Counters::Rows& other);
     Counters::Rows rows;

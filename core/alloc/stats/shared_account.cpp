@@ -11,6 +11,7 @@ void SharedAccount::add_own_account() {
   order_.assert_held();
   own_accounts_++;
   counters_.set_alone(false);
+  // The run led to the account that comes now; the next shard starts anew.
   run_ = 0;
 }
 
@@ -21,12 +22,14 @@ void SharedAccount::remove_own_account() {
   counters_.set_alone(own_accounts_ == 0);
 }
 
+// What the account has counted stays in the sums, so no statistic changes.
 void SharedAccount::take_over(Account& account) {
   order_.assert_held();
   counters_.take_over(account.counters);
   account.is_shared = true;
 }
 
+// One branch for all counters, as in Counters::move().
 bool SharedAccount::covers(Counters::RowName kind, const Counters::Move& move) {
   order_.assert_held();
   int64_t signs = 0;
@@ -72,6 +75,8 @@ void SharedAccount::move_for(Counters& own, Counters::RowName kind, const Counte
     Counters::Row& row = own.row(name);
     for (size_t counter = 0; counter < Counters::kCounters; counter++) {
       const int64_t by = move.by[counter];
+      // A negative move gives its limit to the spare headroom: the peak stays while the current
+      // value falls.
       spare.raise_limit(counter, -std::min(by, spare.headroom(counter)));
       row.limit[counter] += by;
       // The row of all has no sums of frees of its own: they are those of the two kinds.

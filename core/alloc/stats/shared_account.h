@@ -11,6 +11,8 @@
 
 namespace cachalot {
 
+// Owns the order lock and the counters. Invariant: the shared account is alone exactly while no
+// shard has an account of its own, so it may then raise its limits without a look at others.
 class SharedAccount {
  public:
   SharedAccount() { counters_.set_alone(true); }
@@ -55,6 +57,7 @@ class SharedAccount {
 
   // What hits write beside the counters shares a line with the lock.
   alignas(64) Lock order_{LockRank::kAccountOrder};
+  // Only compared, never read through: the account may be gone.
   const Account* last_user_ = nullptr;
   int run_ = 0;  // of moves by the last user
   int64_t own_accounts_ = 0;

@@ -15,6 +15,8 @@ namespace {
 
 // ---- The rows of memory_stats, sorted by code point
 
+// The order of the names is part of the interface: it is that of torch.cuda.memory_stats, and
+// bindings list the rows by index.
 #define CACHALOT_ROW(name, member) \
   StatName { name, offsetof(Stats, member) }
 #define CACHALOT_STAT_ROWS(stat)                                                                  \
@@ -51,6 +53,7 @@ constexpr StatName kRows[] = {
 #undef CACHALOT_STAT_ROWS
 #undef CACHALOT_ROW
 
+// Releases before 2.12 have no such row, so a caller that lists all rows must not meet it.
 constexpr auto kRowsWithoutRejections = [] {
   std::array<StatName, std::size(kRows) - 1> rows{};
   std::copy_if(std::begin(kRows), std::end(kRows), rows.begin(), [](const StatName& row) {
@@ -61,6 +64,7 @@ constexpr auto kRowsWithoutRejections = [] {
 
 // ---- The table of memory_summary
 
+// Between the two bars of a line.
 constexpr int kWidth = 75;
 
 struct Metric {
@@ -69,6 +73,7 @@ struct Metric {
   bool is_size;
 };
 
+// In the order and with the names of the reference's table.
 constexpr Metric kMetrics[] = {
     {&Stats::allocated_bytes, "Allocated memory", true},
     {&Stats::active_bytes, "Active memory", true},
@@ -83,6 +88,7 @@ constexpr Metric kMetrics[] = {
 
 constexpr int64_t Stat::*kColumns[] = {&Stat::current, &Stat::peak, &Stat::allocated, &Stat::freed};
 
+// How a column shows its numbers: in the next unit from the threshold on, rounded down.
 struct Scale {
   std::span<const char* const> units;
   int64_t divisor;
@@ -108,6 +114,7 @@ std::string format_value(int64_t value, int64_t reference, const Scale& scale) {
   return format("%*" PRId64 " %-*s", scale.digits, value, scale.unit_width, scale.units[unit]);
 }
 
+// Owns the text, a line at a time.
 class SummaryTable {
  public:
   void add_rule(char c) { add_line(std::string(kWidth, c)); }
@@ -144,6 +151,8 @@ std::span<const StatName> stat_names(bool with_rejections) {
   return kRowsWithoutRejections;
 }
 
+// By memcpy: Stats has no array of its values, and one read through a pointer of another type would
+// be undefined.
 int64_t stat_value(const Stats& stats, const StatName& row) {
   CACHALOT_ASSERT(1, row.offset % sizeof(int64_t) == 0 && row.offset < sizeof(Stats));
   int64_t value = 0;
@@ -158,6 +167,8 @@ std::string memory_summary(const Stats& stats, int device, bool abbreviated) {
     const StatArray& values = stats.*metric.values;
     table.add_rule('-');
     table.add_row(metric.name, values.all, values.all, metric.is_size);
+    // Lines of a size class show the unit of the line of both, so that the columns can be added by
+    // eye.
     if (abbreviated) continue;
     table.add_row("      from large pool", values.large_pool, values.all, metric.is_size);
     table.add_row("      from small pool", values.small_pool, values.all, metric.is_size);

@@ -36,6 +36,8 @@ struct Stat {
   void reset_accumulated() { allocated = freed = 0; }
 };
 
+// One statistic by size class. Invariant: all.current = small_pool.current + large_pool.current;
+// peaks are not additive, since each was reached at its own moment.
 struct StatArray {
   Stat all;
   Stat small_pool;
@@ -60,6 +62,8 @@ struct StatArray {
   }
 };
 
+// All statistics of a device at one moment, in the order of cachalot_stats. A field is added at the
+// end only, because callers of the C interface compiled an older layout.
 struct Stats {
   StatArray allocation;
   StatArray segment;
@@ -77,6 +81,7 @@ struct Stats {
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;
   int64_t num_device_free = 0;
+  // An option, shown here because the reference does [opt 4.2].
   int64_t max_split_size = -1;
   int64_t num_oom_rejections = 0;
 };

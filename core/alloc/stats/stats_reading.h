@@ -45,6 +45,7 @@ class PreservedRows {
 };
 
 // One reading at a time.
+// Owns the number of the reading and what the shared account was at its moment.
 class StatsReading : private SlowPath {
  public:
   explicit StatsReading(SlowPathFlags& flags) : flags_(flags) {}

@@ -27,6 +27,7 @@ CaptureInfo Captures::info(Stream stream) const {
 
 bool Captures::is_capturing(Stream stream) const { return info(stream).capturing; }
 
+// The flag is looked at first, so that no driver is asked outside of captures.
 bool Captures::is_capture_context(std::optional<Stream> current_stream) const {
   if (!rules_.captures_are_marked) return flags_.has(kRouting);
   return flags_.has(kMarkedCapture) && current_stream && is_capturing(*current_stream);

@@ -10,6 +10,8 @@
 
 namespace cachalot {
 
+// Owns the number of marked captures; the state of a stream is the driver's. Invariant:
+// kMarkedCapture is set exactly while a capture is marked.
 class Captures : private SlowPath {
  public:
   Captures(Driver& driver, const Rules& rules, int device, SlowPathFlags& flags)

@@ -26,9 +26,12 @@ PendingFrees::PendingFrees(Driver& driver, int device, bool looks_in_stream_orde
       captures_(captures),
       flags_(flags),
       completion_(completion) {
+  // Here, so that forget_uses() needs no memory.
   spare_uses_.reserve(kSpareUses);
 }
 
+// Sets the flags that lead calls away from hits: a device with a waiting free has to look at its
+// events before it searches [core 12.5].
 void PendingFrees::update_flags() {
   flags_.put(kPendingFrees, !events_.empty() || !deferred_.empty());
   flags_.put(kStaleUses, !stale_uses_.empty());
@@ -46,9 +49,12 @@ void PendingFrees::record_use(Block* block, Stream stream, std::optional<Stream>
     block->set(Block::kRecorded);
   }
   auto& uses = block->detail().uses->uses;
+  // Before the insertion, and before the block is changed any further: the caller's block stays as
+  // it was after a failure.
   reserve_one_more(uses);
   auto use = std::find_if(uses.begin(), uses.end(),
                           [&](const StreamUse& u) { return u.stream == stream; });
+  // A stream is noted once, however often it was recorded.
   const bool is_new = use == uses.end();
   if (is_new) {
     // The reference forgets this use, because it remembers the stream from an earlier block (U2).
@@ -144,10 +150,13 @@ void PendingFrees::record_event(Block* block, const StreamUse& use) {
   if (event_cache_.empty()) {
     event_cache_.reserve(1);
     uint64_t made = 0;
+    // The room comes before the event: an event that could not be kept would be lost.
     require_success(driver_, driver_.event_create(device_, &made));
     event_cache_.push_back(made);
   }
   require_success(driver_, driver_.event_record(device_, event_cache_.back(), use.stream));
+  // The reference keeps this stream for the object, and takes it for known when the object stands
+  // for a later block (U2).
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
   if (!looks_in_stream_order_) event_order_.insert(use.stream, hash_of(use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
@@ -173,6 +182,8 @@ void PendingFrees::forget_uses(Block* block) {
   if (spare_uses_.size() < spare_uses_.capacity()) spare_uses_.push_back(std::move(uses));
 }
 
+// The uses go first: complete_free() may merge the block, and then the object stands for another
+// one.
 void PendingFrees::complete(Block* block, ContextId context) {
   forget_uses(block);
   block->clear(Block::kWaiting);
@@ -190,6 +201,8 @@ void PendingFrees::finish_event(Queue& queue, size_t place, ContextId context) {
   complete(block, context);
 }
 
+// [core 12.5] Runs at each request of a device with waiting frees. Deferred frees come first:
+// outside of a capture they get their events now, and these are looked at in the same call.
 void PendingFrees::process_events(ContextId context) {
   flush_deferred_frees(context);
   look_at_queues([&](Stream stream) {
@@ -248,6 +261,7 @@ void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
   for (const Stream stream : streams) {
     const CaptureInfo info = captures_.info(stream);
     if (!info.capturing) return;
+    // No graph orders nodes of another one, so there would be no moment at which the block is free.
     if (graph != 0 && info.graph != graph) {
       throw_invalid_state("a block is used by streams that are captured into different graphs");
     }
@@ -321,6 +335,8 @@ void PendingFrees::recover_deferred_frees(Stream stream, const RouteOf& route_of
   }
   std::set<uint64_t>& visited = state->second.visited[stream];
   visit_nodes_before(info.nodes, &visited);
+  // All of them are taken out of `deferred_` before the first one completes, since completing a
+  // free merges blocks and may change the list.
   std::vector<Block*> ready;
   ready.reserve(deferred_.size());
   std::erase_if(deferred_, [&](const DeferredFree& deferred) {
@@ -361,6 +377,7 @@ void PendingFrees::destroy_events() {
       driver_.event_destroy(device_, pending.event);
     }
   }
+  // Answers are ignored: it runs at the end, when nobody could act on them.
   for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
 }
 

@@ -86,17 +86,22 @@ class PendingFrees : private SlowPath {
   std::set<const Block*> deferred_blocks() const;
 
  private:
+  // In the order in which the events were recorded, which is the one in which they complete.
   using Queue = std::deque<PendingEvent>;
 
+  // After any change of a queue, of `deferred_` or of `stale_uses_`.
   void update_flags();
+  // The free waits without an event, until a later call tries again.
   void put_off(Block* block);
   bool is_put_off(Block* block, Stream current_stream);
+  // Records an event on each stream that uses the block.
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);
   void finish_event(Queue& queue, size_t place, ContextId context);
   template <class Look>
   void look_at_queues(Look look);
   bool keep_unless_empty(Stream stream);
+  // Events of one block are recorded in the order in which the reference's table lists the streams.
   void order_as_reference(std::vector<StreamUse>& uses) const;
   uint64_t hash_of(Stream stream) const;
   void defer_free(Block* block, bool tracks_nodes);
@@ -113,6 +118,7 @@ class PendingFrees : private SlowPath {
   FreeCompletion& completion_;
   std::map<Stream, Queue> events_;
   HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
+  // Events are reused, since making one is a call of the driver.
   std::vector<uint64_t> event_cache_;  // last in, first out
   std::vector<DeferredFree> deferred_;
   std::map<uint64_t, CaptureState> capture_states_;  // by the capture's id

@@ -8,6 +8,7 @@ namespace cachalot {
 
 // The driver forbids allocations and waits to a thread that captures, and to all threads during a
 // capture in global mode. The relaxed mode of a thread lifts that.
+// The mode belongs to the thread, so it is put back on the same thread, by the same exchange.
 class RelaxedCaptureMode {
  public:
   RelaxedCaptureMode(Driver& driver, int device, bool needed)

@@ -23,11 +23,14 @@ struct StreamUse {
   const char* defect;  // "U1" or "U2", for the remark
 };
 
+// Owned by its block while kRecorded is set, else by PendingFrees, which keeps some objects for the
+// next blocks.
 struct StreamUses {
   std::vector<StreamUse> uses;
   uint32_t events = 0;  // recorded at the free and not yet seen complete
 };
 
+// An event on the queue of its stream. A block with several streams has one on each.
 struct PendingEvent {
   uint64_t event;
   Block* block;

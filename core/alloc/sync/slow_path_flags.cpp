@@ -5,6 +5,9 @@
 
 namespace cachalot {
 
+// Spins first, since most holds are shorter than a sleep. A thread that has been woken and finds
+// the device held again counts as starved, and later holds let it go first (Note [Starved
+// threads]).
 uint32_t SlowPathFlags::wait_for_end() const {
   uint32_t bits = load();
   for (int spins = 0; spins < kSpins && is_held_for_a_moment(bits); spins++) {

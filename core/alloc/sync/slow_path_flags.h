@@ -47,8 +47,10 @@ struct SlowPath {
   }
 };
 
+// Owns the flags of one device, in a line of their own, because each hit reads them. Any thread.
 class SlowPathFlags : private SlowPath {
  public:
+  // Any of them.
   bool has(uint32_t flags) const { return (load() & flags) != 0; }
   bool none() const { return load() == 0; }
   uint32_t load() const { return bits_.load(std::memory_order_acquire); }

@@ -20,11 +20,13 @@ BlockOwners::Owner BlockOwners::of_thread(uint32_t flags) {
 TenantLedger::Slot BlockOwners::tenant_of_thread() const { return current_tenant(tenants_); }
 
 LabelPin BlockOwners::pin_label() {
+  // A watched device needs labels as well: a report of damage names the label of the block.
   if (!flags_.has(kLabels | kWatched)) [[likely]]
     return {};
   return {&labels_, rows_.use(current_labels())};
 }
 
+// The block counts with its own size, which is at least what was asked for.
 void BlockOwners::take(Block* block, const Owner& owner) {
   if (flags_.has(kLabels | kWatched)) take_label(block, owner.label);
   if (!flags_.has(kTenants)) return;
@@ -39,6 +41,8 @@ void BlockOwners::take_label(Block* block, Labels::Slot label) {
   if (flags_.has(kLabels)) rows_.count(label, static_cast<int64_t>(block->size));
 }
 
+// The label stays noted in the block until the free completes, for reports of damage to freed
+// memory.
 void BlockOwners::give_up(Block* block) {
   const Labels::Slot label = block->detail().label;
   if (flags_.has(kLabels) && label != Labels::kNone)

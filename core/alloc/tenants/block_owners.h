@@ -14,8 +14,13 @@
 namespace cachalot {
 
 // pre of all functions but tenants(): the device's lock.
+// Owns the device's rows of labels; the tenants' book belongs to Tenants. Which of both is counted
+// depends on the device's flags, because a device without labels and tenants pays nothing.
+// Invariants: a live block counts in the row of the label and in that of the tenant that it notes;
+// a block whose free waits keeps its label pinned but counts no longer.
 class BlockOwners : private SlowPath {
  public:
+  // What an allocation is attributed to, taken once before the block is searched.
   struct Owner {
     Labels::Slot label = Labels::kNone;
     TenantLedger::Slot tenant = 0;
@@ -25,12 +30,14 @@ class BlockOwners : private SlowPath {
               const SlowPathFlags& flags)
       : labels_(labels), rows_(labels), tenants_(*tenants), device_(device), flags_(flags) {}
 
+  // pre: the device's lock.
   LabelRows& labels() { return rows_; }
   TenantLedger& tenants() { return tenants_.ledger(device_); }
 
   // Of the calling thread, while these flags are set. The label stays pinned until another one is used.
   // Throws std::bad_alloc.
   Owner of_thread(uint32_t flags);
+  // 0 if the thread has begun no tenant of this allocator.
   TenantLedger::Slot tenant_of_thread() const;
   // The same label, pinned for as long as the request lasts, which may let the device go.
   LabelPin pin_label();
@@ -43,6 +50,7 @@ class BlockOwners : private SlowPath {
   void release_label(Block* block);
 
   // The auditor: empty, or what is wrong.
+  // Compares the book with the sums over all live blocks.
   std::string check_tenants(const SegmentHeap& heap);
   void reset_peaks();
   void reset_accumulated();

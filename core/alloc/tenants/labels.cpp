@@ -18,10 +18,12 @@ constexpr const char* kOtherText = "(other)";
 
 }  // namespace
 
+// The row of kOther is last in the order of numbers, whatever labels come.
 Labels::Labels() : entries_(2) {
   entries_[kOther].label = {UINT64_MAX, std::make_shared<const std::string>(kOtherText)};
 }
 
+// Nothing pins kOther: its slot never goes to another label.
 Labels::Slot Labels::pin(const LabelText& text) {
   if (!text) return kNone;
   const LabelGuard guard(lock_);
@@ -38,6 +40,7 @@ void Labels::pin_again(Slot slot) {
   entries_[slot].pins++;
 }
 
+// The label becomes the one that has been idle for the shortest time.
 void Labels::unpin(Slot slot) {
   if (slot <= kOther) return;
   const LabelGuard guard(lock_);
@@ -72,6 +75,7 @@ Labels::Slot Labels::slot_for(const LabelText& text) {
   CACHALOT_ASSERT(1, is_sound());
   const auto known = slots_.find(*text);
   if (known != slots_.end()) return known->second;
+  // Slots that were never given come first, so that a label keeps its sums for as long as possible.
   if (entries_.size() < kMost + 2) {
     name(new_slot(), text);
   } else if (idle_.empty()) {
@@ -91,6 +95,8 @@ Labels::Slot Labels::new_slot() {
   return slot;
 }
 
+// The new name is added before the old one goes: only the first can fail. The map's key is a view
+// of the text, which the entry keeps alive.
 void Labels::name(Slot slot, const LabelText& text) {
   CACHALOT_ASSERT(1, entries_[slot].pins == 0 && !slots_.contains(*text));
   slots_.emplace(*text, slot);
@@ -109,6 +115,7 @@ void LabelStats::reset_accumulated() {
   allocated_bytes.reset_accumulated();
 }
 
+// So that count() needs no memory.
 void LabelRows::reserve(Labels::Slot slot) {
   if (slot < rows_.size()) return;
   reserve_for(rows_, slot + 1);
@@ -151,6 +158,7 @@ void LabelRows::keep(Labels::Slot slot) {
   rows_[slot].keepers++;
 }
 
+// Asks for the label only at the first count after a pin, since it takes the lock of all labels.
 void LabelRows::begin(Row& row, Labels::Slot slot) {
   const Labels::Label label = labels_.label(slot);
   if (row.number != label.number) end(row);
@@ -189,11 +197,14 @@ void LabelRows::end(Row& row) {
   };
   add(other.stats.allocation, row.stats.allocation);
   add(other.stats.allocated_bytes, row.stats.allocated_bytes);
+  // From now on the row is shown.
   other.number = label.number;
   other.stats.label = label.text;
   row.stats = {};
 }
 
+// Rows of slots that another label has taken meanwhile, elsewhere, are still shown under their own
+// label here, until this device counts a block of the new one.
 std::vector<LabelStats> LabelRows::rows() const {
   std::vector<const Row*> counted;
   for (const Row& row : rows_) {

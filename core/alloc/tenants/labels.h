@@ -28,6 +28,7 @@ namespace cachalot {
 
 using LabelText = std::shared_ptr<const std::string>;
 
+// Owns the slots and the texts of all labels of an allocator. Any thread.
 class Labels {
  public:
   using Slot = uint32_t;
@@ -50,6 +51,8 @@ class Labels {
   bool is_pinned(Slot slot) const;    // for assertions only
 
  private:
+  // A slot. It is in `idle_` while nothing pins it, else in `busy_`; the node of the list is its
+  // own, so that a change of list needs no memory and cannot fail.
   struct Entry {
     Label label;
     uint64_t pins = 0;
@@ -58,6 +61,7 @@ class Labels {
 
   // pre of all: lock_.
   bool is_sound() const;
+  // Gives a new label a slot: an unused one, that of the idle label, or kOther.
   Slot slot_for(const LabelText& text);
   Slot new_slot();
   void name(Slot slot, const LabelText& text);
@@ -96,6 +100,8 @@ class LabelPin {
   Labels::Slot slot_ = Labels::kNone;
 };
 
+// A row of cachalot_label_stats. The rows of a device follow the rules of reset of its other
+// statistics.
 struct LabelStats {
   LabelText label;
   Stat allocation;
@@ -154,13 +160,16 @@ class LabelRows {
     Labels::Slot slot = Labels::kNone;
   };
 
+  // The rest of use(): the text is not the one of the last call.
   Labels::Slot use_other(const LabelText& text);
   void pin_once(Labels::Slot slot);
   void forget_last();
   void reserve(Labels::Slot slot);
+  // Whether this device pins the slot, see Note [Pins of a device].
   bool pins(Labels::Slot slot) const {
     return slot > Labels::kOther && (rows_[slot].keepers != 0 || slot == last_.slot);
   }
+  // The row counts for the present label of the slot from now on, and no longer for a former one.
   void begin(Row& row, Labels::Slot slot);
   void end(Row& row);
 

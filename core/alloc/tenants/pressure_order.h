@@ -18,6 +18,9 @@
 
 namespace cachalot {
 
+// Owns the places. Members belong to the rows of the book, whose lock guards the order. Invariants:
+// a member is in `noted_` at most once; all members that are not noted have the place they want, or
+// none.
 class PressureOrder {
  public:
   struct Place {
@@ -38,6 +41,8 @@ class PressureOrder {
    private:
     friend PressureOrder;
 
+    // The two nodes are moved between the member and the containers, never made: see Note [Order of
+    // pressure].
     std::optional<Place> wanted_;  // none: it is not to be asked
     Places::node_type node_;       // empty while the member has a place,
     Places::iterator at_;          // which is this one
@@ -45,7 +50,9 @@ class PressureOrder {
     std::list<Member*>::iterator noted_at_;
   };
 
+  // Constant time, and no comparison of places: it runs at each allocation and free of a tenant.
   void note(Member& member, const std::optional<Place>& wanted);
+  // pre of the member's end: otherwise the containers would keep nodes of a row that is gone.
   void leave(Member& member);
 
   // With all noted members at their places.

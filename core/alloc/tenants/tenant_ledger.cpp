@@ -57,6 +57,9 @@ bool TenantLedger::is_sound() const {
   return sums == sums_ && open_ < rows_.size();
 }
 
+// A row's part of the sums is taken out before the change and put back behind it, so that no caller
+// can forget a sum. A tenant at or below its guarantee gives nothing, so it loses its place in the
+// order.
 template <class Change>
 void TenantLedger::change(Slot slot, Change change) {
   Row& changed = row(slot);
@@ -75,6 +78,8 @@ void TenantLedger::begin(const TenantUse& so_far) {
   change(0, [&](Row& row) { row.use = so_far; });
 }
 
+// A failure between the books of two devices leaves a row without a tenant, which counts for
+// nothing and serves the next tenant of the slot.
 void TenantLedger::reserve(Slot slot) {
   const BookGuard guard(lock_);
   if (slot >= rows_.size()) rows_.resize(slot + 1);
@@ -98,6 +103,7 @@ void TenantLedger::close(Slot slot) {
   order_.leave(row(slot).in_order);
   rows_[slot].reset();
   if (--open_ > 0) return;
+  // The last tenant is gone. What many tenants needed is not kept for none.
   rows_.resize(1);
   rows_.shrink_to_fit();
 }
@@ -125,6 +131,7 @@ std::string TenantLedger::objection(Slot slot, const TenantTerms& terms) const {
   const BookGuard guard(lock_);
   const uint64_t capacity = std::min(limit_, physical_);
   const uint64_t own = slot == kNone ? 0 : row(slot).terms.guaranteed;
+  // Guarantees can exceed the capacity after all: the limit of memory may have been lowered since.
   const uint64_t left = capacity - std::min(capacity, sums_.guaranteed - own);
   if (terms.guaranteed <= left) return "";
   return "a guarantee of " + format_size(terms.guaranteed) + " does not fit: of " +
@@ -143,6 +150,7 @@ TenantTerms TenantLedger::terms(Slot slot) const {
   return row(slot).terms;
 }
 
+// The numbers of a refusal are read under the same lock, so that its text agrees with the decision.
 std::optional<TenantRefusal> TenantLedger::book(Slot slot, uint64_t bytes) {
   CACHALOT_ASSERT(1, bytes > 0);
   const BookGuard guard(lock_);
@@ -161,6 +169,9 @@ std::optional<TenantRefusal> TenantLedger::book(Slot slot, uint64_t bytes) {
   return {};
 }
 
+// [tenant 1 to 3] The own limit comes first: where it is passed, no other tenant can help. A
+// request within its guarantee is granted whatever others have: no other request was granted those
+// bytes.
 TenantLedger::Shortage TenantLedger::shortage(const Row& own, uint64_t bytes) const {
   lock_.assert_held();
   const uint64_t with_these = own.has_with_booked() + bytes;
@@ -170,6 +181,7 @@ TenantLedger::Shortage TenantLedger::shortage(const Row& own, uint64_t bytes) co
   const uint64_t owed_to_others = sums_.owed - own.owed();
   const bool is_guaranteed = with_these <= own.terms.guaranteed;
   if (is_guaranteed || owed_to_others == 0) return {false, 0};
+  // What others have booked is part of what they are owed.
   const uint64_t needed = sums_.has + own.booked + owed_to_others + bytes;
   const uint64_t capacity = std::min(limit_, physical_);
   return {false, needed - std::min(needed, capacity)};
@@ -193,6 +205,7 @@ void TenantLedger::count(Slot slot, uint64_t bytes, uint64_t requested) {
   add_block(slot, bytes, requested);
 }
 
+// Common to count() and count_if_granted(), which hold the lock already.
 void TenantLedger::add_block(Slot slot, uint64_t bytes, uint64_t requested) {
   lock_.assert_held();
   CACHALOT_ASSERT(1, requested <= bytes);
@@ -216,8 +229,12 @@ void TenantLedger::count_refusal(Slot slot) {
 
 uint64_t TenantLedger::end_pressure(Slot slot, uint64_t id, uint64_t had) {
   const BookGuard guard(lock_);
+  // The callback ran without any lock. Its tenant may have ended meanwhile, and the slot may be
+  // another tenant's.
   if (slot >= rows_.size() || !rows_[slot] || row(slot).id != id) return 0;
   Row& asked = row(slot);
+  // Other threads of the tenant may have allocated during the callback, so the difference is a
+  // lower bound.
   const uint64_t freed = had - std::min(had, asked.has());
   asked.use.num_pressure_calls++;
   asked.use.pressure_freed_bytes =

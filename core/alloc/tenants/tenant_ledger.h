@@ -28,17 +28,22 @@
 
 namespace cachalot {
 
+// What a tenant was promised and may have at most, in bytes.
 struct TenantTerms {
   uint64_t guaranteed = 0;
+  // Never below `guaranteed`.
   uint64_t limit = kUnlimited;
   int32_t priority = 0;
 };
 
+// What a tenant has, and what has happened to it, since the last reset of each row.
 struct TenantUse {
   Stat allocation;
   Stat allocated_bytes;
   Stat requested_bytes;
+  // Requests that were refused by terms or that found no memory.
   int64_t num_ooms = 0;
+  // Calls of the tenant's callback, and what they gave back.
   int64_t num_pressure_calls = 0;
   int64_t pressure_freed_bytes = 0;
 
@@ -62,6 +67,10 @@ struct TenantRefusal {
   uint64_t missing;
 };
 
+// Owns the rows of one device. Every function takes the lock of the book itself, so any thread may
+// call it with other locks held. Invariants: the sums are those over all rows, the default tenant's
+// included; a tenant that can be asked has a place in the order exactly while it has more than its
+// guarantee.
 class TenantLedger {
  public:
   using Slot = uint32_t;  // of a row; given again after close()
@@ -70,6 +79,7 @@ class TenantLedger {
 
   // Starts with what the device has handed out so far, all of it the default tenant's.
   void begin(const TenantUse& so_far);
+  // Allocates, so it comes before anything that has to be undone. Throws std::bad_alloc.
   void reserve(Slot slot);  // so that open() cannot fail
   // pre: the slot is reserved and free; there is no objection() to the terms.
   void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
@@ -82,7 +92,9 @@ class TenantLedger {
   // Empty, or why a tenant cannot have these terms (kNone: a new one).
   static constexpr Slot kNone = UINT32_MAX;
   std::string objection(Slot slot, const TenantTerms& terms) const;
+  // pre: there is no objection() to them.
   void set_terms(Slot slot, const TenantTerms& terms);
+  // pre (here and below): the slot is reserved, unless a function says otherwise.
   TenantTerms terms(Slot slot) const;
 
   // [tenant 1 to 3] For a request that has found its block: counts the block if `asked` bytes are granted.
@@ -90,9 +102,14 @@ class TenantLedger {
   bool count_if_granted(Slot slot, uint64_t asked, uint64_t bytes, uint64_t requested);
   // [tenant 1 to 3] Books the bytes, or says why they are not granted.
   std::optional<TenantRefusal> book(Slot slot, uint64_t bytes);
+  // Bytes that were booked are needed no longer: the request has its block, or has failed. pre:
+  // they are booked. TenantBooking calls this.
   void unbook(Slot slot, uint64_t bytes);
+  // A block of the tenant, at the hand-out and at the caller's free. Neither can fail, since the
+  // device has already changed when they are called.
   void count(Slot slot, uint64_t bytes, uint64_t requested);
   void uncount(Slot slot, uint64_t bytes, uint64_t requested);
+  // Adds to num_ooms.
   void count_refusal(Slot slot);
   // A tenant that had so much has been asked. Gives what it has freed; 0 if it is gone.
   uint64_t end_pressure(Slot slot, uint64_t id, uint64_t had);
@@ -119,9 +136,14 @@ class TenantLedger {
     std::optional<PressureOrder::Place> passed = {};
     uint64_t version = 0;
   };
+  // Nothing: no tenant is left to ask. only_itself: the request passed the limit of its own tenant,
+  // so memory of others would not help. What is found is only true until the lock is let go, so the
+  // caller looks the tenant up by its id again.
   std::optional<Candidate> next_to_ask(Slot requester, bool only_itself, Search& search);
 
  private:
+  // A tenant of the device. The row stays where it is for as long as its tenant lives, because the
+  // order has an iterator into it.
   struct Row {
     uint64_t id = 0;
     bool can_be_asked = false;
@@ -135,10 +157,13 @@ class TenantLedger {
       return static_cast<uint64_t>(use.allocated_bytes.current);
     }
     uint64_t has_with_booked() const { return has() + booked; }
+    // What the tenant can still demand: the rest of its guarantee, or what it has booked beyond the
+    // guarantee.
     uint64_t owed() const;
     bool is_within_guarantee() const { return has_with_booked() <= terms.guaranteed; }
     PressureOrder::Place place(Slot slot) const;
   };
+  // Over all rows. They decide whether a request is granted without a look at each tenant.
   struct Sums {
     uint64_t guaranteed = 0;
     uint64_t has = 0;
@@ -158,6 +183,7 @@ class TenantLedger {
   // pre of all: lock_.
   Shortage shortage(const Row& own, uint64_t bytes) const;
   bool is_taken(Slot slot) const;
+  // For assertions: the sums are those of the rows.
   bool is_sound() const;
   Row& row(Slot slot) {
     CACHALOT_ASSERT(1, is_taken(slot));
@@ -171,6 +197,7 @@ class TenantLedger {
   // All that changes what is summed up or who is asked when.
   template <class Change>
   void change(Slot slot, Change change);
+  // The place of the next tenant other than the requester; null: none.
   const PressureOrder::Place* next_other(Slot requester, Search& search);
 
   mutable Lock lock_{LockRank::kTenantBook};

@@ -24,6 +24,7 @@ std::shared_ptr<Tenant> TenantList::find(uint64_t id) const {
 
 const Tenant& TenantList::at(size_t index) {
   CACHALOT_ASSERT(1, index < size());
+  // An index counts only the tenants that are there.
   if (gone_ > 0) drop_gone();
   return *entries_[index].tenant;
 }

@@ -14,6 +14,8 @@ namespace cachalot {
 
 struct Tenant;
 
+// Shares the ownership of the tenants that are there. The lock of Tenants guards it. Invariants:
+// entries ascend by id; `gone_` of them have no tenant.
 class TenantList {
  public:
   size_t size() const {
@@ -40,6 +42,7 @@ class TenantList {
     std::shared_ptr<Tenant> tenant;  // null: gone
   };
 
+  // Where the id is, or where it would be.
   size_t place_of(uint64_t id) const;
   void drop_gone();
 

@@ -26,6 +26,7 @@ uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
 
 bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
   CACHALOT_ASSERT(1, holds_no_lock() && missing > 0);
+  // A request from within a callback could ask the same tenant again, without end.
   if (is_asking_a_tenant()) return false;
   TenantLedger& book = tenants_.ledger(device_);
   const bool only_itself = reason == PressureReason::kLimit;
@@ -40,6 +41,7 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
   CACHALOT_ASSERT(1, candidate.id != 0 && !search_.done.contains(candidate.id));
   search_.done.insert(candidate.id);  // until it is seen to give
   const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
+  // It ended after the search; its memory is back already.
   if (!tenant) return false;
   TenantLedger& book = tenants_.ledger(device_);
   auto [id, name] = tenants_.id_and_name(requester_);
@@ -54,6 +56,8 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
                           .requester_priority = book.terms(requester_).priority,
                           .is_request_guaranteed = candidate.is_request_guaranteed});
   const uint64_t freed = book.end_pressure(candidate.slot, candidate.id, candidate.has);
+  // It may have more to give. One that claims to have freed and has not would otherwise be asked
+  // for ever.
   if (answer != 0 && freed != 0) search_.done.erase(candidate.id);
   return answer != 0;
 }

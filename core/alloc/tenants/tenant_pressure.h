@@ -8,6 +8,8 @@
 
 namespace cachalot {
 
+// One request's way through the tenants that may be asked: it remembers which tenants have nothing
+// to give, so that no tenant is asked for ever. Lives on the stack of the request; one thread.
 class TenantPressure {
  public:
   TenantPressure(Tenants& tenants, int device, TenantLedger::Slot requester)

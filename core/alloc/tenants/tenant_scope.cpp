@@ -12,6 +12,7 @@ namespace cachalot {
 
 namespace {
 
+// One at a time: requests from within a callback ask nobody.
 thread_local const Tenant* asked = nullptr;
 
 // As with labels (contexts.cpp): other thread_local objects may still ask while a thread ends, and
@@ -20,6 +21,7 @@ using BegunTenants = std::vector<std::shared_ptr<Tenant>>;
 thread_local BegunTenants* begun_tenants = nullptr;
 thread_local bool has_no_tenants_any_more = false;
 
+// Ends what the thread has begun and not ended, so that such a tenant can be destroyed afterwards.
 struct EndOfTenants {
   ~EndOfTenants() {
     has_no_tenants_any_more = true;
@@ -38,6 +40,7 @@ void begin_tenant(const std::shared_ptr<Tenant>& tenant) {
     thread_local EndOfTenants end;
     begun_tenants = new BegunTenants;
   }
+  // May throw, so it comes before the count.
   begun_tenants->push_back(tenant);
   tenant->scopes++;
 }

@@ -23,6 +23,7 @@ class AskingTenant {
 };
 
 bool is_asking_a_tenant();
+// By this thread.
 bool is_being_asked(const Tenant& tenant);
 
 }  // namespace cachalot

@@ -45,6 +45,8 @@ void Tenants::free_slot(TenantLedger::Slot slot) {
   last_slot_ = 0;
 }
 
+// First all that can fail (objections, memory), then the changes, so that a failed call leaves no
+// trace in any book. The lock of the list keeps two creations from being promised the same bytes.
 std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   auto tenant = std::make_shared<Tenant>();
   const std::lock_guard guard(lock_);
@@ -82,6 +84,7 @@ void Tenants::destroy(const Tenant& tenant) {
     is_unused = is_unused && book.is_unused(tenant.slot);
   }
   if (!is_unused) {
+    // The sum over all devices, since a caller frees blocks and not devices.
     throw_invalid_state(name + format(" has %llu live block%s",
                                       static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
   }
@@ -90,6 +93,7 @@ void Tenants::destroy(const Tenant& tenant) {
   free_slot(tenant.slot);
 }
 
+// Looks at all books before it changes any.
 void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit) {
   CACHALOT_ASSERT(1, tenant.owner == this);
   if (device != kAllDevices) require_device(device);
@@ -110,6 +114,7 @@ void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, u
   change([&](size_t i, const TenantTerms& terms) { ledgers_[i].set_terms(tenant.slot, terms); });
 }
 
+// A priority fits always, so nothing is looked at first.
 void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
   CACHALOT_ASSERT(1, tenant.owner == this);
   const std::lock_guard guard(lock_);
@@ -125,6 +130,8 @@ size_t Tenants::count() const {
   return row_count();
 }
 
+// Two reads under the book's lock, not one: terms and use may be of two moments, which no invariant
+// links.
 TenantRow Tenants::row(const Tenant& tenant, int device) const {
   CACHALOT_ASSERT(1, tenant.owner == this);
   require_device(device);
@@ -163,11 +170,13 @@ std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
 
 std::pair<uint64_t, std::string> Tenants::id_and_name(TenantLedger::Slot slot) const {
   const std::lock_guard guard(lock_);
+  // Any book would do: a slot is the same tenant's in all.
   const std::shared_ptr<Tenant> tenant = tenants_.find(ledgers_.front().id(slot));
   if (!tenant) return {0, kDefaultName};
   return {tenant->id, tenant->name};
 }
 
+// Worded as PyTorch's out-of-memory text is, with the numbers that led to the decision.
 std::string Tenants::refusal_text(TenantLedger::Slot slot, int device, uint64_t size,
                                   const TenantRefusal& refusal) const {
   std::string text = "Tenant '" + id_and_name(slot).second +

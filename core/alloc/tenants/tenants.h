@@ -22,6 +22,8 @@ namespace cachalot {
 
 class Tenants;
 
+// Why memory is short: the limit of the requester's own tenant, what others are guaranteed, or the
+// device itself. The numbers are those of CACHALOT_PRESSURE_*.
 enum class PressureReason : int32_t { kLimit = 1, kGuarantee = 2, kDevice = 3 };
 
 // What a tenant is asked. Bytes.
@@ -40,12 +42,16 @@ struct Pressure {
 // Gives the bytes that were freed.
 using PressureCallback = std::function<uint64_t(const Pressure&)>;
 
+// What a tenant is made with. The same terms hold on each device until set_bytes().
 struct TenantOptions {
   std::string name;
   TenantTerms terms;
   PressureCallback pressure;  // empty: never asked
 };
 
+// A tenant's identity. Handles of callers, threads that have begun the tenant and the list hold it;
+// its rows in the books end with destroy(), whoever still holds the object. Nothing but `scopes`
+// changes after creation, so readers need no lock.
 struct Tenant {
   const Tenants* owner;
   uint64_t id;  // 0: the default tenant
@@ -63,6 +69,9 @@ struct TenantRow {
   TenantUse use;
 };
 
+// Owns the list of tenants, the slots and the books. A tenant has the same slot in the books of all
+// devices. Invariants: a slot is given to one tenant at a time; ids ascend and are never given
+// again, so an id names a tenant for good.
 class Tenants {
  public:
   static constexpr int kAllDevices = -1;
@@ -72,6 +81,7 @@ class Tenants {
   void require_device(int device) const {
     cachalot::require_device(device, static_cast<int>(ledgers_.size()));
   }
+  // No lock is needed: the books are made with the allocator and stay.
   TenantLedger& ledger(int device) {
     CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < ledgers_.size());
     return ledgers_[static_cast<size_t>(device)];
@@ -92,17 +102,20 @@ class Tenants {
   size_t count() const;
   TenantRow row(const Tenant& tenant, int device) const;
   std::shared_ptr<Tenant> find(uint64_t id) const;  // null: gone
+  // The tenant of a slot now; the default tenant's if the slot is free.
   std::pair<uint64_t, std::string> id_and_name(TenantLedger::Slot slot) const;
   // "Tenant 'a' is out of memory. ..."
   std::string refusal_text(TenantLedger::Slot slot, int device, uint64_t size,
                            const TenantRefusal& refusal) const;
 
  private:
+  // The default tenant counts as soon as there was any other.
   size_t row_count() const {
     lock_.assert_held();
     return last_id_ == 0 ? 0 : tenants_.size() + 1;
   }
   TenantRow default_row(int device) const;
+  // pre (here and below): the list's lock. Throws std::bad_alloc.
   TenantLedger::Slot reserve_slot();
   void take_slot(TenantLedger::Slot slot);
   void free_slot(TenantLedger::Slot slot);

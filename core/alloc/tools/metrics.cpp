@@ -15,10 +15,14 @@
 namespace cachalot {
 namespace {
 
+// Of a family: a value of now, or a sum that rises until it is reset.
 enum class Kind { kGauge, kCounter };
 
 // ---- Families
 
+// A row of these tables is a family of the page: its name, its text, and where its value lies in
+// the statistics. docs/serving.md lists the families, and dashboards know them by name, so a name
+// that was released stays.
 struct ArrayFamily {
   const char* name;
   const char* help;
@@ -72,6 +76,7 @@ constexpr ArrayFamily kPeaks[] = {
      &Stats::inactive_split_bytes, &Stat::peak},
 };
 
+// A statistic that has no size classes; the present value is shown.
 struct StatFamily {
   const char* name;
   const char* help;
@@ -85,6 +90,7 @@ constexpr StatFamily kOversizeStats[] = {
      &Stats::oversize_segments},
 };
 
+// Counters of events, which are plain numbers in the statistics.
 struct NumberFamily {
   const char* name;
   const char* help;
@@ -106,6 +112,7 @@ constexpr NumberFamily kNumbers[] = {
 };
 
 template <typename Row>
+// A statistic of a label or a tenant.
 struct RowFamily {
   const char* name;
   const char* help;
@@ -151,6 +158,7 @@ constexpr RowFamily<TenantUse> kByTenant[] = {
      Kind::kCounter, &TenantUse::allocated_bytes, &Stat::freed},
 };
 
+// A counter of a tenant's events.
 struct TenantSumFamily {
   const char* name;
   const char* help;
@@ -183,6 +191,7 @@ std::string label_value(const std::string& text) {
   return escaped;
 }
 
+// Each series of a device begins with it.
 std::string device_label(const DeviceMetrics& device) {
   return format("device=\"%d\"", device.device);
 }
@@ -198,6 +207,8 @@ std::optional<int64_t> limit_value(uint64_t limit) {
   return shown_bytes(limit);
 }
 
+// Owns the text while it grows. The format wants all series of a family behind each other, so a
+// family is the outer loop and the devices are the inner one.
 class MetricsWriter {
  public:
   explicit MetricsWriter(const Metrics& metrics) : metrics_(metrics) {}
@@ -218,6 +229,8 @@ class MetricsWriter {
   }
 
  private:
+  // The head of a family. A family without series has a head all the same, which tells a reader
+  // that it exists.
   void begin(const char* name, const char* help, Kind kind) {
     name_ = name;
     text_ += format("# HELP %s %s\n# TYPE %s %s\n", name, help, name,
@@ -229,6 +242,7 @@ class MetricsWriter {
     text_ += "{" + labels + "} " + std::to_string(value) + "\n";
   }
 
+  // The usual shape for facts that are no number: labels, and the value 1.
   void write_build_info() {
     begin("cachalot_build_info", "The library, the PyTorch release that it follows, the backend.",
           Kind::kGauge);
@@ -269,6 +283,7 @@ class MetricsWriter {
     }
   }
 
+  // The sum over the label `pool` is the statistic of all, so no series of all is written.
   void write_by_pool(const ArrayFamily& family) {
     begin(family.name, family.help, family.kind);
     for (const DeviceMetrics& device : metrics_.devices)
@@ -282,6 +297,7 @@ class MetricsWriter {
     add(labels + ",pool=\"large\"", statistic.large_pool.*value);
   }
 
+  // Of all pools only, see kPeaks.
   void write_peak(const ArrayFamily& family) {
     begin(family.name, family.help, family.kind);
     for (const DeviceMetrics& device : metrics_.devices)
@@ -304,6 +320,7 @@ class MetricsWriter {
     begin(name, help, Kind::kGauge);
     for (const DeviceMetrics& device : metrics_.devices) {
       for (const auto& [id, reserved] : device.pools) {
+        // The kind tells graph pools from user pools: both count their ids from 1.
         const std::string whose =
             format(",kind=\"%s\",id=\"%" PRIu64 "\"", id.first != 0 ? "graph" : "user", id.hash());
         add_by_pool(device_label(device) + whose, reserved, &Stat::current);

@@ -10,6 +10,7 @@
 namespace cachalot {
 namespace {
 
+// Rows of the table; JSON has them all.
 constexpr size_t kHoldersShown = 12;
 constexpr size_t kFirstColumn = 34;  // characters
 constexpr size_t kLongestLabel = kFirstColumn - 2;
@@ -21,6 +22,8 @@ struct ReasonWords {
   const char* text;
 };
 
+// By the number of the reason. `name` is part of the C interface and of the JSON, `text` is for
+// people.
 constexpr ReasonWords kReasons[kReasonCount] = {
     {"usable", "nothing: it is free"},
     {"pending_events", "work on other streams is left"},
@@ -38,6 +41,7 @@ struct OutcomeWords {
   const char* text;
 };
 
+// By the number of the outcome, likewise.
 constexpr OutcomeWords kOutcomes[kOutcomeCount] = {
     {"no_request", ""},
     {"from_cache", "a cached block serves it"},
@@ -99,6 +103,8 @@ std::string shown_remainder(const std::vector<HolderRow>& rows) {
          format(" %-18s %-10s %8" PRIu64 " %12s\n", "", "", blocks, format_size(bytes).c_str());
 }
 
+// One line, so that it can be found in a log: the decision stands behind the numbers that led to
+// it.
 std::string shown_request(const Report& report) {
   if (report.outcome == Outcome::kNoRequest) return "";
   return "  request of " + format_size(report.requested) + " on stream " +
@@ -129,6 +135,7 @@ std::string shown_reason(const CachedRow& row) {
 
 // ---- JSON
 
+// The default pool is null, so that no reader compares with a special pair of numbers.
 std::string json_pool(PoolId pool) {
   if (pool.is_default()) return "null";
   return format("[%" PRIu64 ",%" PRIu64 "]", pool.first, pool.second);
@@ -204,6 +211,8 @@ std::string report_text(const Report& report) {
   return text;
 }
 
+// The keys are listed in docs/serving.md; `version` changes when a reader of the old keys would be
+// misled.
 std::string report_json(const Report& report) {
   const std::string limit = report.limit == 0 ? "null" : format("%" PRIu64, report.limit);
   const std::string advice =

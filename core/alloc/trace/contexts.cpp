@@ -27,6 +27,7 @@ namespace {
 
 using Text = std::shared_ptr<const std::string>;
 
+// Owns what one thread has said. Only this thread reads and writes it, so there is no lock.
 struct ThreadTexts {
   std::vector<Text> labels;  // each with those before it
   Text metadata;
@@ -101,6 +102,7 @@ class Interned {
 
 using Stack = std::vector<void*>;  // return addresses, innermost first
 
+// Deeper stacks lose their outermost frames.
 constexpr size_t kMaxFrames = 128;
 
 struct StackHash {
@@ -119,6 +121,7 @@ struct CodeRange {
   bool contains(uintptr_t address) const { return address >= begin && address < end; }
 };
 
+// Its address is inside the code of this library, whichever file that was linked into.
 void any_own_function() {}
 
 struct OwnLibrary {
@@ -159,6 +162,7 @@ CodeRange own_code() {
   return Stack(frames.begin() + first, frames.begin() + count);
 }
 
+// A name that is not C++'s stays as it is.
 std::string demangle(const char* symbol) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -197,6 +201,7 @@ std::string describe_labels(std::string labels) {
 
 ContextSource stack_contexts() {
   const auto stacks = std::make_shared<Interned<Stack, StackHash>>(kMostStacks, Stack{});
+  // Once a source, since a walk over all objects takes a lock of the loader.
   const CodeRange own = own_code();
   return {[stacks, own] { return stacks->id_of(caller_stack(own)); },
           [stacks](ContextId id) { return describe_stack(stacks->value_of(id)); }};

@@ -22,6 +22,7 @@ const char* action_name(Action action) {
   return index < kActionNames.size() ? kActionNames[index] : "unknown";
 }
 
+// A ring without room could not give next() a place, so the least limit is 1 [core 22.1].
 void HistoryRing::set_limit(uint64_t max_entries, bool keep_order) {
   limit_ = std::max<uint64_t>(max_entries, 1);
   if (keep_order) drop_oldest();
@@ -61,6 +62,7 @@ void HistoryRing::clear() {
   is_full_ = false;
 }
 
+// Oldest first.
 std::vector<TraceEntry> HistoryRing::entries() const {
   CACHALOT_ASSERT(1, next_ == 0 || next_ < entries_.size());
   const auto oldest = entries_.begin() + static_cast<std::ptrdiff_t>(next_);

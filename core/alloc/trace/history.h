@@ -36,6 +36,7 @@ inline constexpr ContextId kNoContext = 0;
 // For what contexts are kept; each level includes those before [core 22.4].
 enum class ContextLevel : int32_t { kNever, kState, kAlloc, kAll };
 
+// One event. Times are of the system's clock, in microseconds since 1970, as the reference's are.
 struct TraceEntry {
   Action action;
   int32_t device;
@@ -53,6 +54,8 @@ struct TraceEntry {
 // disturbs it [core 22.1, U11], unless that is mended.
 class HistoryRing {
  public:
+  // keep_order: entries above the new limit go, oldest first. Without it they stay where they are,
+  // as in the reference (U11).
   void set_limit(uint64_t max_entries, bool keep_order);
   // The place of the next entry, which the caller fills: a new one, or that of the oldest. Throws
   // std::bad_alloc.
@@ -65,6 +68,7 @@ class HistoryRing {
   void drop_oldest();
 
   std::vector<TraceEntry> entries_;
+  // Kept as a flag, so that a hit compares no sizes.
   bool is_full_ = false;  // as many entries as the limit, or more
   uint64_t limit_ = 1;
   uint64_t next_ = 0;

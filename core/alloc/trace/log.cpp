@@ -16,7 +16,7 @@ void Log::warn(const std::string& text) const {
 
 void Log::warn_once(const std::string& key, const std::string& text) {
   {
-    // The sink runs without the lock, since it may call back.
+    // The sink is the caller's code, which may take its time: it runs without the lock.
     std::lock_guard guard(lock_);
     if (warned_.size() == kMostWarnings || !warned_.insert(key).second) return;
   }

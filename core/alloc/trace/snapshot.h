@@ -13,6 +13,7 @@ namespace cachalot {
 
 enum class BlockState : int32_t { kInactive, kAllocated, kPendingFree };
 
+// A block at the moment of the snapshot.
 struct BlockRow {
   Address address;
   uint64_t size;
@@ -21,6 +22,8 @@ struct BlockRow {
   ContextId context;
 };
 
+// A segment, or one contiguous mapped part of an expandable segment, with its blocks as a range of
+// the list of all blocks. Bytes.
 struct SegmentRow {
   int32_t device;
   Address address;
@@ -44,6 +47,7 @@ struct ExpandableSegmentRow {
   bool is_small;
 };
 
+// A copy that nothing changes any more: it outlives the allocator.
 struct Snapshot {
   std::vector<SegmentRow> segments;
   std::vector<BlockRow> blocks;

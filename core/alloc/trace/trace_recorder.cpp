@@ -65,6 +65,7 @@ TraceEntry TraceRecorder::entry_of_now(Action action, Address address, uint64_t 
           internal_tag_};
 }
 
+// Both entries of a free that waits for nothing have one time: the clock is read once.
 void TraceRecorder::record_free(Address address, uint64_t size, Stream stream, PoolId pool) {
   TraceEntry entry = entry_of_now(Action::kFreeRequested, address, size, stream, pool, kNoContext);
   add(entry);
@@ -74,6 +75,7 @@ void TraceRecorder::record_free(Address address, uint64_t size, Stream stream, P
 
 void TraceRecorder::record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
                                       ContextId context, const std::string& text) {
+  // Without history and observers nobody would see the entry.
   if (!flags_.has(kTracing)) return;
   add({Action::kAnnotate, device_, address, size, stream, pool, kept(context),
        microseconds_since_1970(), std::make_shared<const std::string>(text), ""});

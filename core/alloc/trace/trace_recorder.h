@@ -17,6 +17,7 @@
 
 namespace cachalot {
 
+// What a caller asks to be recorded. Unknown names of actions are an error [core 22.3].
 struct HistoryOptions {
   bool enabled = false;
   ContextLevel context = ContextLevel::kNever;
@@ -26,6 +27,9 @@ struct HistoryOptions {
 };
 
 // pre of what is not const: the whole device.
+// Owns the ring and the level of contexts. The level alone is atomic: capture_context() reads it
+// without a lock, and a call that reads an old one keeps or lacks one context. Invariant: kTracing
+// is set exactly while an entry would be kept or seen.
 class TraceRecorder : private SlowPath {
  public:
   TraceRecorder(const ContextSource& contexts, const Rules& rules, int device, SlowPathFlags& flags)
