@@ -128,7 +128,7 @@ class Allocator {
 
   void enable_peer_access(int device, int peer);
   DeviceTotals device_totals(int device);
-  // What the driver tells, as far as it does: nothing is an error.
+  // The figures that the driver tells; those that it does not tell are left out, without an error.
   DeviceUse device_use(int device);
   std::vector<ExpandableSegmentRow> expandable_segments(int device);
   std::pair<uint64_t, uint64_t> expandable_totals();  // bytes reserved, segments

@@ -127,7 +127,7 @@ class Driver {
   virtual Stream user_handle(Stream stream) { return stream; }
 
   virtual DriverCode enable_peer(int device, int peer) = 0;
-  // Empty where nobody knows. Also without the device lock.
+  // Empty where the driver does not tell. Also without the device lock.
   virtual std::vector<DeviceProcess> processes(int device) = 0;
   virtual DriverCode take_pending_error(int device) = 0;  // kSuccess: there is none
   virtual std::string error_text(DriverCode code) = 0;

@@ -15,7 +15,7 @@ class ForkMark {
   bool is_in_child() const { return page_ != nullptr && *page_ == 0; }
 
  private:
-  volatile char* page_ = nullptr;  // null where the kernel has no such pages: then nobody is told
+  volatile char* page_ = nullptr;  // null where the kernel has no such pages: a child is not told
 };
 
 }  // namespace cachalot

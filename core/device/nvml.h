@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the management library (NVML) knows of devices and the driver does not: the processes on
-// them, and whether they are part of a fabric. Without the library nobody knows.
+// them, and whether they are part of a fabric. Without the library there is no answer.
 #pragma once
 
 #include <memory>

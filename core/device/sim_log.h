@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The calls of the simulated driver as lines of text, kept until somebody takes them.
+// The calls of the simulated driver as lines of text, kept until the caller takes them.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ class SimPool {
   void set_graph_memory(uint64_t used, uint64_t reserved);
 
   // kInvalidValue for an attribute that cannot be read. Setting a high mark sets it to the current
-  // value, as a driver requires it to be asked for with 0; others are remembered by nobody.
+  // value, as a driver requires it to be asked for with 0; the other attributes change nothing.
   DriverCode get_attribute(int32_t attribute, uint64_t* value) const;
   void set_attribute(int32_t attribute);
   DriverCode get_graph_attribute(int32_t attribute, uint64_t* value) const;

@@ -34,7 +34,7 @@ bool can_give_up_itself(const TraceHeader& header, double fraction);
 //   free(event)                a free of a block that no other stream uses
 //   free_late(event, stream)   a free of a block that is in use on that stream
 //   finish(event, stream)      the oldest piece of work of that stream gets done
-//   release_pool(event)        nobody needs the event's pool any more
+//   release_pool(event)        no later event needs the event's pool
 //   empty_cache(device, pool)  (0,0): all that no private pool needs
 template <typename Target>
 class Program {

@@ -154,7 +154,7 @@ void AsyncBackend::issue_free(Blocks::iterator found) {
   blocks_.erase(found);
 }
 
-// Ignores errors of the driver: it runs at the end, when nobody could act on them.
+// Ignores errors of the driver: at the end no call is left that could act on them.
 void AsyncBackend::free_quietly() {
   for (const auto& [address, block] : blocks_)
     driver_.pool_free(block.device, address, block.stream);

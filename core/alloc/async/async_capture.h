@@ -55,7 +55,7 @@ class AsyncCapture {
   std::unordered_set<DeviceStream, StreamHash> freed_on_;
 };
 
-// What is queued on `waiting` from now on runs after what is queued on `awaited` by now.
+// Work that is queued on `waiting` from now on runs after the work that is on `awaited` by now.
 void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited);
 
 }  // namespace cachalot

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an allocator is made with.
+// The options that an allocator is made with.
 #pragma once
 
 #include <memory>

@@ -38,7 +38,7 @@ namespace cachalot {
 
 struct HistoryOptions;
 
-// What a backend does on one device. Every function may throw Error unless it says otherwise.
+// The calls of a backend on one device. Every function may throw Error unless it says otherwise.
 class DeviceBackend {
  public:
   DeviceBackend() = default;
@@ -80,8 +80,8 @@ class DeviceBackend {
   ~DeviceBackend() = default;
 };
 
-// What a backend does over all devices. Every function may throw Error and may be called from any
-// thread at any time. Streams are resolved (Driver::resolve).
+// The calls of a backend over all devices. Every function may throw Error and may be called from
+// any thread at any time. Streams are resolved (Driver::resolve).
 class Backend {
  public:
   Backend() = default;

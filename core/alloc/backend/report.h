@@ -31,7 +31,7 @@ enum class Reason : int32_t {
 };
 inline constexpr int kReasonCount = 9;
 
-// What would become of the request. The numbers are those of CACHALOT_OUTCOME_*.
+// The fate of the request. The numbers are those of CACHALOT_OUTCOME_*.
 enum class Outcome : int32_t {
   kNoRequest,
   kFromCache,

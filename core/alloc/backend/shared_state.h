@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the devices of one allocator share: where blocks live and are found, and what the reference
-// keeps once a process (segment numbers, handle types, reserve classes, warnings given).
+// The state that the devices of one allocator share: the memory of block objects, the table that finds
+// them, and the state that the reference keeps once a process (segment numbers, handle types, reserve
+// classes, warnings given).
 #pragma once
 
 #include <atomic>
@@ -25,8 +26,8 @@ class SharedState {
  public:
   explicit SharedState(const AllocatorOptions& options);
 
-  // What the address table names for an address; its device checks the guess. Null: no block was
-  // ever there.
+  // The block that the address table names for an address: a guess, which its device checks. Null:
+  // no block was ever there.
   [[gnu::always_inline]] BlockArena::Located find(Address address) const {
     const uint32_t number = addresses.find(address);
     if (number == 0) [[unlikely]]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What safe debugging does (memory_watch.h).
+// The parts of safe debugging (memory_watch.h).
 #pragma once
 
 namespace cachalot {

@@ -17,8 +17,8 @@ void check_not_below_large_segment(std::string_view key, uint64_t size, const Se
 void check_garbage_collection_threshold(double fraction);
 void check_per_process_memory_fraction(double fraction);
 
-// What every size is rounded with; what the sizes of one interval are rounded with (0: not at all);
-// where an interval begins, in MiB.
+// roundup_power2_divisions: one number for all sizes; the number for one interval (0: its sizes are
+// not rounded); the begin of an interval, in MiB.
 void check_divisions(uint64_t divisions);
 void check_divisions_of_interval(uint64_t divisions);
 void check_interval(uint64_t begin_mb);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What differs between the reference releases, as named rules: the only place that knows release
+// The differences between the reference releases, as named rules: the only place that knows release
 // numbers. docs/behaviour.md lists the files that rule ids (R2, U5, [core 14.1]) name.
 #pragma once
 

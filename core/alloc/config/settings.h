@@ -18,7 +18,7 @@ struct Reserve {
   double value = 0;  // the fraction, or GiB
 };
 
-// What a reserve class gets on a device.
+// The addresses that an expandable segment of a reserve class gets on a device.
 struct ReserveDecision {
   std::optional<uint64_t> reserve_bytes;
   bool is_class_known;

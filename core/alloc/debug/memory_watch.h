@@ -3,13 +3,14 @@
 // (docs/debugging.md).
 //
 // Note [Memory watch]
-// Rationale: a cache hides misuse, since what is written beyond a block or after its free still
-// belongs to the process. Approach: with a watch every request takes the general path
-// (DeviceAllocator::kWatched), which tells it of segments and blocks; without one nothing is added
-// to a hit. Invariants: memory is touched only behind the work that is queued on the block's stream,
-// and never while that stream is captured, where it would become a part of the graph. Limitations:
-// errors of the driver mean that memory is not touched or not looked at; they show in the next call
-// that needs the driver.
+// Rationale: a cache hides misuse, since memory beyond a block, or of a freed one, still belongs to
+// the process.
+// Approach: with a watch every request takes the general path (kWatched), which tells the watch of
+// segments and blocks. Without a watch nothing is added to a hit.
+// Invariants: memory is touched only behind the work that is queued on the block's stream, and
+// never while that stream is captured, where the access would become a part of the graph.
+// Limitations: where the driver fails, memory is not touched or not looked at. The failure shows in
+// the next call that needs the driver.
 #pragma once
 
 #include <memory>
@@ -32,13 +33,13 @@ class MemoryWatch {
   MemoryWatch(Driver& driver, const DebugOptions& options, int device, const Labels& labels,
               const Log& log);
 
-  // What is asked from the allocator for a request.
+  // The bytes that the allocator is asked for when a caller requests so many.
   uint64_t with_red_zone(uint64_t requested) const {
     return requested + (options_.red_zones ? kRedZone : 0);
   }
 
-  // Memory from the driver, made of pieces of this size; and all that begins in a range, before it
-  // is given back.
+  // Memory has come from the driver, in pieces of this size; memory is about to go back, with all
+  // heaps that begin in the range.
   void came(Address address, uint64_t size, uint64_t piece) noexcept;
   void goes(Address address, uint64_t size) noexcept;
 
@@ -46,7 +47,8 @@ class MemoryWatch {
   void handed_out(Block* block) noexcept;
   void freed(Block* block) noexcept;
 
-  // What a block in use says of writes beyond its end; empty: nothing. Waits for its stream.
+  // The text for a write beyond the end of a block in use; empty: there was none. Waits for the
+  // stream of the block.
   std::string damage(const Block* block) noexcept;
 
  private:
@@ -54,7 +56,7 @@ class MemoryWatch {
   static constexpr uint8_t kRedZoneByte = 0xFB;
   static constexpr uint8_t kPoisonByte = 0xFF;  // a NaN in every format of floating-point numbers
 
-  // What the caller asked for, without the red zone.
+  // The caller's bytes, without the red zone.
   uint64_t asked(const Block* block) const {
     CACHALOT_ASSERT(1, !options_.red_zones || block->requested >= kRedZone);
     return block->requested - (options_.red_zones ? kRedZone : 0);
@@ -64,7 +66,7 @@ class MemoryWatch {
   // From an offset to the end of the block. False: the memory was not touched.
   bool fill(const Block* block, uint64_t from, uint8_t byte) const;
   void set_region(const Block* block, uint64_t before, uint64_t after) const;
-  // What the red zone says; empty: it is whole, or it could not be looked at.
+  // The text for a damaged red zone; empty: it is whole, or it could not be looked at.
   std::string look(const Block* block);
   std::string damage_text(const Block* block, uint64_t offset, uint8_t found) const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // NVTX's memory API: tells tools such as compute-sanitizer which parts of a segment are in use.
 //
-// A heap is memory that nobody may touch but in its regions. A region that lies in several heaps
-// (those of an expandable segment's pages) is announced to each of them as the part that lies there.
+// A program may touch a heap in its regions only. A region that lies in several heaps (the pages of
+// an expandable segment) is announced to each of them as the part that lies there.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace cachalot {
 
-// One thread at a time. Whatever is still announced is taken back at the end.
-// What is announced to NVTX. The implementation owns a domain of its own and the handles of its
+// The announcements to NVTX. The implementation owns a domain of its own and the handles of its
 // heaps.
+// One thread at a time. Whatever is still announced is taken back at the end.
 class NvtxMemory {
  public:
   NvtxMemory() = default;

@@ -9,7 +9,7 @@
 //             covers it.
 //   split     a block with a neighbour: its segment cannot be given back while the neighbour is in
 //             use.
-//   hand-out  the allocation of a block to a caller, who has it until the free.
+//   hand-out  the allocation of a block to a caller. The caller has the block until the free.
 //   used      handed out.
 //   waiting   freed by the caller, but other streams may still work on it, or a capture orders it.
 //   active    used or waiting.
@@ -43,8 +43,8 @@ struct StreamFreeList;
 struct StreamUses;
 class PageTable;
 
-// What a hit does not need. It lies apart from the blocks (block_arena.h): so it takes no room in the
-// caches from what hits need, and its pages stay untouched where no call needs it.
+// The fields that a hit does not need. They lie apart from the blocks (block_arena.h): so they take
+// no room in the caches, and their pages stay untouched where no call needs them.
 struct alignas(64) BlockDetail {
   ContextId context;          // of the hand-out
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a hand-out and a free decide and change, as functions of the block. Hits and general paths share
-// them, so each decision is written once.
+// The decisions and changes of a hand-out and of a free, as functions of the block. Hits and general
+// paths share them, so each decision is written once.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace cachalot {
 
 // Which of a block's neighbours it takes in when it becomes free.
-// pre of what takes it: nothing has changed since the neighbours were looked at.
+// Good for as long as the shard is locked.
 struct Neighbours {
   bool before;
   bool after;
@@ -43,8 +43,8 @@ inline const Block* after_merged(const Block* block, Neighbours free) {
   return free.after ? block->next->next : block->next;
 }
 
-// What an allocation changes. Only plain segments count split free blocks [exp 5.1]. size: what it
-// takes of the block.
+// The change of the counters by a hand-out. Only plain segments count split free blocks [exp 5.1].
+// size: what it takes of the block.
 inline Counters::Change change_of_hand_out(const Block* block, uint64_t size, uint64_t requested,
                                            bool splits) {
   const auto bytes = static_cast<int64_t>(size);
@@ -55,7 +55,7 @@ inline Counters::Change change_of_hand_out(const Block* block, uint64_t size, ui
   return {bytes, requested_bytes, int64_t{splits}, static_cast<int64_t>(block->size)};
 }
 
-// What a free changes when the block merges with these.
+// The change of the counters by a free, when the block merges with these neighbours.
 inline Counters::Change change_of_free(const Block* block, Neighbours free) {
   const auto bytes = static_cast<int64_t>(block->size);
   const auto requested_bytes = static_cast<int64_t>(block->requested);

@@ -9,9 +9,9 @@
 
 namespace cachalot {
 
-// pre: the shard's lock, or the whole device.
 // Owns the chain of objects, linked through `right`. An object goes from the arena to the supply of
 // one shard and stays with that shard, because the arena notes the shard as its owner.
+// pre: the shard's lock, or the whole device.
 class BlockSupply {
  public:
   explicit BlockSupply(Shard* owner) : owner_(owner) {}

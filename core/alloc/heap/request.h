@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A request, what is known of the block that serves it, and what calls answer for an address that
-// no live block has.
+// A request, the facts about a block, and the errors for an address that no live block has.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace cachalot {
 
-// What a caller asks for. The stream is resolved before it gets here: the handle of the per-thread
+// A caller's request. The stream is resolved before it gets here: the handle of the per-thread
 // default stream stands for another stream on each thread.
 struct Request {
   uint64_t size = 0;

@@ -2,8 +2,8 @@
 // The segments of one device, with the blocks that they are divided into: how segments come and go, how
 // blocks split and merge, which of them are free.
 //
-// The steps on blocks are inline, because a hit is made of them. pre: of a step on a block the lock of
-// its shard, of all else the whole device.
+// The steps on blocks are inline, because a hit is made of them. pre: of a step on a block the lock
+// of its shard, of all else the whole device.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,8 @@ class SegmentHeap : private SlowPath {
   template <class Visit>
   void for_each_block(Visit visit) const;
 
-  // ---- Block objects. Lets so many more blocks be made without a failure. Throws std::bad_alloc.
+  // ---- Block objects. Makes room for so many blocks, which then cannot fail. Throws
+  // std::bad_alloc.
   void reserve(BlockSupply& supply, uint32_t count) { supply.reserve(count, arena_); }
 
   // ---- Steps on blocks
@@ -88,8 +89,8 @@ void SegmentHeap::for_each_block(Visit visit) const {
 }
 
 inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64_t size) {
-  // The old object stays the remainder, as in the reference, whose snapshots show the remainder with
-  // the size that was last requested of that object (P5).
+  // The old object stays the remainder, as in the reference, whose snapshots show the remainder
+  // with the size that was last requested of that object (P5).
   Block* front = supply.take();
   front->address = block->address;
   front->size = size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a hit needs of a stream: see Note [Streams] in stream_table.h.
+// The fields of a stream that a hit needs: see Note [Streams] in stream_table.h.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What callers say of private pools: where a pool's memory comes from, and which requests go to it.
+// The callers' part in private pools: the source of a pool's memory, and the requests that go to it.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class PoolSource {
 // Takes a request by its stream; called with the device's lock held, on the requesting thread.
 using PoolFilter = std::function<bool(Stream stream)>;
 
-// What a pool is created with. Joining an existing pool keeps that pool's own.
+// The options of a new pool. A call that joins an existing pool leaves that pool's options.
 struct PoolOptions {
   bool use_on_oom = false;
   bool no_split = false;

@@ -37,7 +37,7 @@ class PrivatePools : private SlowPath {
   void set_no_split(PoolId id);
   // Pools whose memory may be given back, in the reference's order.
   std::vector<PoolId> releasable() const;
-  // Destroys a pool that has no memory and no request under way. pre: nobody uses it.
+  // Destroys a pool that has no memory and no request under way. pre: its use count is 0.
   void destroy_if_empty(PoolId id);
   // Logs U4 for a pool that the reference still has: from now on the two differ.
   void remark_if_outlived(PoolId id);

@@ -20,13 +20,13 @@ struct DeviceTotals {
   uint64_t outside;   // used, and not reserved
 };
 
-// What a report shows beside the allocator's own figures.
+// The driver's figures, which a report shows beside the allocator's own.
 struct DeviceUse {
   std::optional<DeviceTotals> totals;      // none: the driver does not tell
   std::map<uint64_t, uint64_t> processes;  // bytes by process id
 };
 
-// All but used_by_process. Throws Error where the driver does not tell.
+// Fills all fields but used_by_process. Throws Error where the driver does not tell.
 DeviceTotals totals_of(Driver& driver, int device, uint64_t reserved);
 // Can take milliseconds, so no lock should be held.
 std::map<uint64_t, uint64_t> bytes_by_process(Driver& driver, int device);

@@ -35,7 +35,7 @@ class HeadroomRecall : private SlowPath {
   // pre: the lock of the account's shard; the thread of the recall. The order lock is not needed,
   // so hits of other shards go on while the recall visits one.
   void gather_from(Counters& own) { own.move_headroom_to(&gathered_); }
-  // What was gathered so far becomes spare headroom.
+  // The headroom that was gathered so far becomes spare headroom.
   void move_gathered_to(Counters& spare) { spare.move_headroom_from(&gathered_); }
   void end() {
     CACHALOT_ASSERT(1, is_under_way());

@@ -2,13 +2,13 @@
 // Exact peaks of what many shards count by themselves.
 //
 // Note [Peaks]
-// Rationale: the peak of a sum can only be found by looking at the sum. A sum of all shards in one place
-// would be a line of memory that all threads write at each call.
+// Rationale: the peak of a sum can only be found by looking at the sum. A sum of all shards in one
+// place would be a line of memory that all threads write at each call.
 // Approach: shards count in accounts (account.h). The order lock guards the shared account
-// (shared_account.h); a shard that threads compete for has an account of its own. For each counter and
-// row every account a has a limit L_a, which its current value C_a does not pass. L_a - C_a is the
-// headroom of a. The headroom of the shared account is the spare headroom, which own accounts borrow
-// from (headroom_lender.h). The peak is never stored: it is P, the sum of all L_a.
+// (shared_account.h); a shard that threads compete for has an account of its own. For each counter
+// and row every account a has a limit L_a, which its current value C_a does not pass. L_a - C_a is
+// the headroom of a. The headroom of the shared account is the spare headroom, which own accounts
+// borrow from (headroom_lender.h). The peak is never stored: it is P, the sum of all L_a.
 //   - Below its limit a shard with its own account writes nothing that others read. The sum of all C_a
 //     is then at most P, so no peak is missed.
 //   - A shard that needs more borrows spare headroom: P does not change.
@@ -20,13 +20,13 @@
 //   - Only then can a move be told to be a new peak: it raises P by what exceeds the spare headroom.
 //   - Then the spare headroom is lent again: at once where it was enough after all, else after a while
 //     without a new peak.
-// While no shard has its own account, a move raises the limits of the shared one at once, and nothing is
-// ever recalled. The device's only shard has its own account with all headroom, and raises its limits
-// itself.
-// Invariants: L >= C for each counter, row and account. P rises only while a recall is complete, or by
-// an account that has all headroom, and only by what the sum exceeds it by. A move takes place in the
-// moment of the shard's unlock, or of the order lock inside it, so calls that follow each other in time
-// do so here.
+// While no shard has its own account, a move raises the limits of the shared one at once, and
+// nothing is ever recalled. The device's only shard has its own account with all headroom, and
+// raises its limits itself.
+// Invariants: L >= C for each counter, row and account. P rises only while a recall is complete, or
+// by an account that has all headroom, and only by what the sum exceeds it by. A move takes place
+// in the moment of the shard's unlock, or of the order lock inside it, so calls that follow each
+// other in time do so here.
 #pragma once
 
 #include <cstdint>
@@ -64,15 +64,16 @@ class Peaks : private SlowPath {
   // count(counters, row of the kind): whether the counters agreed.
   template <class Count>
   bool count_shared(Account& account, bool is_small, Count count);
-  // Whether the account, or the shared one for it, has all headroom: then it refuses no move. pre: the
-  // device is used as a whole.
+  // Whether the account, or the shared one for it, has all headroom: then it refuses no move. pre:
+  // the device is used as a whole.
   bool counts_all(const Account& account) const {
     return account.counters.is_alone() || (account.is_shared && shared_.is_alone());
   }
   // Hits of a device that is used as a whole. pre: counts_all().
   template <class Count>
   bool count_of_whole(Account& account, bool is_small, Count count);
-  // Whether a freed block is still active. Before the first one, begin_waiting(): pre: the whole device.
+  // Whether a freed block is still active. Before the first one, begin_waiting(): pre: the whole
+  // device.
   bool has_waiting() const { return stats_.has_waiting(); }
   void begin_waiting(const Sums& sums);
   // Whether its moves have to come here while kScarce is set.
@@ -101,9 +102,8 @@ class Peaks : private SlowPath {
   static void preserve(Account& account, uint64_t reading);
   void end_reading();
 
-  // ---- Statistics
-  // What the sums are made of, beside the accounts of the shards: the present rows for the whole device,
-  // else what the last reading preserved.
+  // ---- Statistics The shared account's part of the sums: its present rows for the whole device,
+  // else the rows that the last reading preserved.
   const Counters::Rows& shared() const { return shared_.rows(); }
   const Counters::Rows& preserved_shared() const { return reading_.shared(); }
   void write(const Sums& sums, Stats* stats) const { stats_.write(sums, stats); }
@@ -147,11 +147,12 @@ template <class Count>
                                                          Count count) {
   const Counters::RowName kind = Counters::kind_of(is_small);
   if (account.counters.is_alone()) return count(account.counters, account.counters.row(kind));
-  // Nobody else moves the shared account while the device is used as a whole.
+  // No other thread moves the shared account while the device is used as a whole.
   return count(shared_.counters(), shared_.counters().row(kind));
 }
 
-// A hit saw no flag, but one may have been set before it had the lock: see Note [Reading statistics].
+// A hit saw no flag, but one may have been set before it had the lock: see Note [Reading
+// statistics].
 template <class Count>
 [[gnu::always_inline]] inline bool Peaks::count_shared(Account& account, bool is_small,
                                                        Count count) {

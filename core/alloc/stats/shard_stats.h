@@ -8,9 +8,9 @@
 
 namespace cachalot {
 
-// pre: the whole device, for all that changes something.
 // Owns what the accounts cannot hold: the frees that wait, and what there was when the sums were
 // reset.
+// pre of the functions that are not const: the whole device.
 class ShardStats {
  public:
   // Of all accounts, at one moment.
@@ -31,7 +31,7 @@ class ShardStats {
 
   void write(const Sums& sums, Stats* stats) const;
   void reset_peaks() { active_counts_.reset_peaks(); }
-  // What the accounts have freed is 0 from now on.
+  // pre: the accounts begin their sums of frees anew.
   void reset_accumulated(const Sums& sums);
 
  private:

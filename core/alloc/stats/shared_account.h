@@ -55,7 +55,7 @@ class SharedAccount {
  private:
   static constexpr int kOwnAccountRun = 64;
 
-  // What hits write beside the counters shares a line with the lock.
+  // The lock and the fields that hits write beside the counters share a line.
   alignas(64) Lock order_{LockRank::kAccountOrder};
   // Only compared, never read through: the account may be gone.
   const Account* last_user_ = nullptr;

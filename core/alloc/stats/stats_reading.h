@@ -20,7 +20,7 @@
 
 namespace cachalot {
 
-// What an account was when the last reading began. The account's lock guards it.
+// The rows of an account as they were when the last reading began. The account's lock guards them.
 class PreservedRows {
  public:
   // Makes room for the rows. Throws std::bad_alloc.
@@ -44,8 +44,8 @@ class PreservedRows {
   std::unique_ptr<Counters::Rows> rows_;
 };
 
-// One reading at a time.
 // Owns the number of the reading and what the shared account was at its moment.
+// One reading at a time.
 class StatsReading : private SlowPath {
  public:
   explicit StatsReading(SlowPathFlags& flags) : flags_(flags) {}

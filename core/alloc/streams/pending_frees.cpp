@@ -377,7 +377,7 @@ void PendingFrees::destroy_events() {
       driver_.event_destroy(device_, pending.event);
     }
   }
-  // Answers are ignored: it runs at the end, when nobody could act on them.
+  // Answers are ignored: at the end no call is left that could act on them.
   for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
 }
 

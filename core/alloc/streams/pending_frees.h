@@ -30,7 +30,7 @@ namespace cachalot {
 
 struct PrivatePool;
 
-// What a free does once nothing is left to wait for.
+// The end of a free, once nothing is left to wait for.
 class FreeCompletion {
  public:
   // pre: the block is neither used nor waiting.
@@ -40,6 +40,7 @@ class FreeCompletion {
   ~FreeCompletion() = default;
 };
 
+// Owns the events of the device, the queues that they wait in, and the deferred frees.
 // pre: the whole device, unless a function says otherwise.
 class PendingFrees : private SlowPath {
  public:
@@ -117,7 +118,7 @@ class PendingFrees : private SlowPath {
   SlowPathFlags& flags_;
   FreeCompletion& completion_;
   std::map<Stream, Queue> events_;
-  HashOrder<Stream> event_order_;      // of its streams, unless looked at in ascending order
+  HashOrder<Stream> event_order_;  // of its streams, unless looked at in ascending order
   // Events are reused, since making one is a call of the driver.
   std::vector<uint64_t> event_cache_;  // last in, first out
   std::vector<DeferredFree> deferred_;

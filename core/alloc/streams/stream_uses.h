@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Uses of blocks on other streams: what record_stream notes, and what a free then waits for
+// Uses of blocks on other streams: record_stream notes them, and a free then waits for them
 // [core 12, 18].
 #pragma once
 
@@ -42,7 +42,7 @@ struct DeferredFree {
   std::vector<uint64_t> nodes;  // empty: nothing in the capture can complete it
 };
 
-// What recovery knows of one capture [core 18.4].
+// The progress of recovery in one capture [core 18.4].
 struct CaptureState {
   PoolId pool;
   std::map<Stream, std::set<uint64_t>> visited;  // graph nodes that lie before the stream's end

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reasons why a call is more than a search in the cache; none is the usual case.
 //
-// Each flag belongs to the class that sets and clears it, named behind it. A call reads the flags under
-// the lock of its shard. So a thread that sets one, and then has held the lock of each shard once, knows
-// that every later call sees it (Note [Shards] in shard.h).
+// Each flag belongs to the class that sets and clears it, named behind it. A call reads the flags
+// under the lock of its shard. So a thread that sets one, and then has held the lock of each shard
+// once, knows that every later call sees it (Note [Shards] in shard.h).
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,8 @@ struct SlowPath {
     // With one of these no shard is used by itself: the device's own lock is enough.
     kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
                    kWatched | kStaleUses | kTenants | kHeld,
-    // What is told to others of each allocation and free, which are hits all the same.
+    // Each allocation and free is told to labels, tenants or the history, and is a hit all the
+    // same.
     kAttribution = kTracing | kLabels | kTenants,
   };
   // Whether some of these flags are set, and no others but kScarce.
@@ -57,7 +58,8 @@ class SlowPathFlags : private SlowPath {
   void add(uint32_t flags) { bits_.fetch_or(flags); }
   void drop(uint32_t flags) {
     bits_.fetch_and(~flags);
-    // A waiter counts itself before it looks at the flags a last time, so either side sees the other.
+    // A waiter counts itself before it looks at the flags a last time, so either side sees the
+    // other.
     if ((flags & kHeld) && waiting_.load() != 0) [[unlikely]]
       futex_wake_all(bits_);
   }

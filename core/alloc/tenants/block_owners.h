@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whose the blocks of a device are: the label and the tenant that each counts for.
+// The owners of the blocks of a device: the label and the tenant that each block counts for.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace cachalot {
 
-// pre of all functions but tenants(): the device's lock.
 // Owns the device's rows of labels; the tenants' book belongs to Tenants. Which of both is counted
 // depends on the device's flags, because a device without labels and tenants pays nothing.
 // Invariants: a live block counts in the row of the label and in that of the tenant that it notes;
 // a block whose free waits keeps its label pinned but counts no longer.
+// pre of all functions but tenants(): the device's lock.
 class BlockOwners : private SlowPath {
  public:
-  // What an allocation is attributed to, taken once before the block is searched.
+  // The label and the tenant of an allocation, looked up once before the search for a block.
   struct Owner {
     Labels::Slot label = Labels::kNone;
     TenantLedger::Slot tenant = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The labels that blocks are handed out under, and what each has on a device.
+// The labels that blocks are handed out under, and the rows of a device that count by label.
 //
 // Note [Labels that are gone]
 // Rationale: a label for each request or each model that was ever loaded must not be kept for ever.
 // Approach: a label has a slot from its first use on, and blocks remember the slot. When all slots
 // are taken, a new label gets the slot of the one that has been idle longest, which has no block on
-// any device. Where none is idle the new label counts as kOther. A device that counts a block in a
-// row of another label adds the sums of that one to the row of kOther first, so that sums over all
-// rows never fall.
+// any device. Where none is idle the new label counts as kOther. A device that gives a row to
+// another label first adds the sums of the earlier label to the row of kOther, so that sums over
+// all rows never fall.
 // Invariants: a slot that is pinned keeps its label; a live block pins its slot.
 #pragma once
 
@@ -111,13 +111,13 @@ struct LabelStats {
   void reset_accumulated();
 };
 
-// What each label has had on one device.
+// The rows of one device, one for each label that has counted there.
 //
 // Note [Pins of a device]
-// Rationale: a pin takes the lock of all labels, which would be taken four times for a request and its
-// free.
-// Approach: a device pins a label once for all its blocks, and keeps the pin of the label that it used
-// last, so that threads which stay with one label do not meet at that lock.
+// Rationale: a pin takes the lock of all labels, which would be taken four times for a request and
+// its free.
+// Approach: a device pins a label once for all its blocks, and keeps the pin of the label that it
+// used last, so that threads which stay with one label do not meet at that lock.
 // Invariants: a device pins a slot exactly while it has `keepers`, or is the one of last_.
 class LabelRows {
  public:
@@ -131,7 +131,8 @@ class LabelRows {
   Labels::Slot use(const LabelText& text) {
     return text && text == last_.text ? last_.slot : use_other(text);
   }
-  // A block keeps its label from keep() to release(). pre: the slot is pinned, and comes from use().
+  // A block keeps its label from keep() to release(). pre: the slot is pinned, and comes from
+  // use().
   void keep(Labels::Slot slot);
   void release(Labels::Slot slot) {
     if (slot <= Labels::kOther) return;

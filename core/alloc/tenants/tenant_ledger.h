@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the tenants of one device have, are guaranteed and may have at most (cachalot/tenant.h has
-// the rules by number). Row 0 is the default tenant's.
+// The book of one device: the bytes that each tenant has, is guaranteed and may have at most
+// (cachalot/tenant.h has the rules by number). Row 0 is the default tenant's.
 //
 // Glossary
 //   has      sizes of live blocks, from the hand-out to the caller's free
@@ -28,7 +28,7 @@
 
 namespace cachalot {
 
-// What a tenant was promised and may have at most, in bytes.
+// The promises to a tenant, and its limit, in bytes.
 struct TenantTerms {
   uint64_t guaranteed = 0;
   // Never below `guaranteed`.
@@ -36,7 +36,7 @@ struct TenantTerms {
   int32_t priority = 0;
 };
 
-// What a tenant has, and what has happened to it, since the last reset of each row.
+// The blocks of a tenant, and the events since its sums were reset.
 struct TenantUse {
   Stat allocation;
   Stat allocated_bytes;
@@ -85,7 +85,8 @@ class TenantLedger {
   void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
   void close(Slot slot);  // pre: is_unused()
 
-  // What the device can give: the memory limit, and what the driver said.
+  // The capacity is the lower of two numbers: the memory limit, and the memory that the driver
+  // told.
   void set_limit(uint64_t bytes);
   void set_physical(uint64_t bytes);
   uint64_t capacity() const;
@@ -97,7 +98,8 @@ class TenantLedger {
   // pre (here and below): the slot is reserved, unless a function says otherwise.
   TenantTerms terms(Slot slot) const;
 
-  // [tenant 1 to 3] For a request that has found its block: counts the block if `asked` bytes are granted.
+  // [tenant 1 to 3] For a request that has found its block: counts the block if `asked` bytes are
+  // granted.
   // False: they are not, and nothing has changed.
   bool count_if_granted(Slot slot, uint64_t asked, uint64_t bytes, uint64_t requested);
   // [tenant 1 to 3] Books the bytes, or says why they are not granted.
@@ -157,8 +159,8 @@ class TenantLedger {
       return static_cast<uint64_t>(use.allocated_bytes.current);
     }
     uint64_t has_with_booked() const { return has() + booked; }
-    // What the tenant can still demand: the rest of its guarantee, or what it has booked beyond the
-    // guarantee.
+    // The bytes that the tenant can still demand: the rest of its guarantee, or the bytes that it
+    // has booked beyond the guarantee.
     uint64_t owed() const;
     bool is_within_guarantee() const { return has_with_booked() <= terms.guaranteed; }
     PressureOrder::Place place(Slot slot) const;
@@ -174,7 +176,7 @@ class TenantLedger {
     bool operator==(const Sums&) const = default;
   };
 
-  // What is missing for a request to be granted; 0 bytes: nothing.
+  // The bytes by which a request is too large to be granted; 0: it is granted.
   struct Shortage {
     bool is_by_limit;
     uint64_t bytes;
@@ -194,7 +196,7 @@ class TenantLedger {
     return *rows_[slot];
   }
   void add_block(Slot slot, uint64_t bytes, uint64_t requested);
-  // All that changes what is summed up or who is asked when.
+  // Every change of a row is made here, so that the sums and the order of pressure follow.
   template <class Change>
   void change(Slot slot, Change change);
   // The place of the next tenant other than the requester; null: none.

@@ -46,7 +46,8 @@ class TenantList {
   size_t place_of(uint64_t id) const;
   void drop_gone();
 
-  // Those that are gone are dropped when they are half of all, or when a place is asked for.
+  // Entries of tenants that are gone are dropped when they are half of all, or when a place is
+  // asked for.
   std::vector<Entry> entries_;
   size_t gone_ = 0;
 };

@@ -12,7 +12,7 @@ namespace cachalot {
 
 namespace {
 
-// One at a time: requests from within a callback ask nobody.
+// One at a time: requests from within a callback ask no tenant.
 thread_local const Tenant* asked = nullptr;
 
 // As with labels (contexts.cpp): other thread_local objects may still ask while a thread ends, and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a thread has to do with tenants: those that it began, and the one that it is asking.
+// The tenants of a thread: those that it has begun, and the one that it is asking for memory.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The tenants of an allocator: their names and terms, and for each device a book of what they have
-// (tenant_ledger.h). What a tenant is asked for stands in tenant_pressure.h. Callbacks run with no lock
+// The tenants of an allocator: their names and terms, and for each device a book of their bytes
+// (tenant_ledger.h). How tenants are asked for memory stands in tenant_pressure.h. Callbacks run with no lock
 // held; the order of the locks is that of base/lock_rank.h.
 #pragma once
 
@@ -26,7 +26,7 @@ class Tenants;
 // device itself. The numbers are those of CACHALOT_PRESSURE_*.
 enum class PressureReason : int32_t { kLimit = 1, kGuarantee = 2, kDevice = 3 };
 
-// What a tenant is asked. Bytes.
+// The question to a tenant that is asked for memory. Bytes.
 struct Pressure {
   PressureReason reason;
   int device;
@@ -42,7 +42,7 @@ struct Pressure {
 // Gives the bytes that were freed.
 using PressureCallback = std::function<uint64_t(const Pressure&)>;
 
-// What a tenant is made with. The same terms hold on each device until set_bytes().
+// The options of a new tenant. The same terms hold on each device until set_bytes().
 struct TenantOptions {
   std::string name;
   TenantTerms terms;
@@ -87,7 +87,7 @@ class Tenants {
     return ledgers_[static_cast<size_t>(device)];
   }
 
-  // pre of all that gets a tenant: it is one of these.
+  // pre (here and below): a tenant that is passed is one of these tenants.
   // pre: all devices count (TenantLedger::begin). Throws where the terms do not fit.
   std::shared_ptr<Tenant> create(TenantOptions options);
   // Throws while it is in use. It lives on until its last holder lets go.

@@ -19,7 +19,7 @@
 
 namespace cachalot {
 
-// What the page says of one device, collected by the caller at one moment for each member.
+// The figures of one device. The caller reads each member at a moment of its own.
 struct DeviceMetrics {
   int device = 0;
   uint64_t limit = 0;  // kUnlimited: none
@@ -30,7 +30,7 @@ struct DeviceMetrics {
   DeviceUse use;
 };
 
-// All that the page is made of, so that the text is a function of its argument.
+// The whole content of the page, so that the text is a function of its argument.
 struct Metrics {
   std::string version;  // of the library
   std::string release;  // that it follows

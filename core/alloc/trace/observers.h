@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What callers can attach to an allocator.
+// The functions of callers that an allocator calls.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ using FreeMemoryCallback = std::function<bool(int device, uint64_t size)>;
 template <typename Observer>
 using Observers = std::map<uint64_t, Observer>;
 
-// What callers have attached, by the ids that detach it; replaced as a whole.
+// All attached functions, by the ids that detach them. A change makes a new set, so that a call
+// keeps the set that it began with.
 struct ObserverSet {
   Observers<TraceObserver> trace;
   Observers<OutOfMemoryObserver> out_of_memory;

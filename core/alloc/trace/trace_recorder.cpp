@@ -75,7 +75,7 @@ void TraceRecorder::record_free(Address address, uint64_t size, Stream stream, P
 
 void TraceRecorder::record_annotation(Address address, uint64_t size, Stream stream, PoolId pool,
                                       ContextId context, const std::string& text) {
-  // Without history and observers nobody would see the entry.
+  // Without history and observers the entry would be for no reader.
   if (!flags_.has(kTracing)) return;
   add({Action::kAnnotate, device_, address, size, stream, pool, kept(context),
        microseconds_since_1970(), std::make_shared<const std::string>(text), ""});

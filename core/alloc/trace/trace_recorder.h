@@ -17,7 +17,7 @@
 
 namespace cachalot {
 
-// What a caller asks to be recorded. Unknown names of actions are an error [core 22.3].
+// A caller's request to record. Unknown names of actions are an error [core 22.3].
 struct HistoryOptions {
   bool enabled = false;
   ContextLevel context = ContextLevel::kNever;
@@ -26,10 +26,10 @@ struct HistoryOptions {
   std::vector<std::string> skip_actions;
 };
 
-// pre of what is not const: the whole device.
 // Owns the ring and the level of contexts. The level alone is atomic: capture_context() reads it
 // without a lock, and a call that reads an old one keeps or lacks one context. Invariant: kTracing
 // is set exactly while an entry would be kept or seen.
+// pre of the functions that are not const: the whole device.
 class TraceRecorder : private SlowPath {
  public:
   TraceRecorder(const ContextSource& contexts, const Rules& rules, int device, SlowPathFlags& flags)
@@ -44,7 +44,7 @@ class TraceRecorder : private SlowPath {
 
   // Another limit keeps the entries that are there, and with it the reference's order [core 22.1, U11].
   void set_options(const HistoryOptions& options, uint32_t skipped_actions);
-  // The part of a request to record that has an effect although it names an unknown action [core 22.3].
+  // A request that names an unknown action fails, and yet this part of it takes effect [core 22.3].
   void skip_actions(bool recording, uint32_t skipped_actions);
   // Observers see each entry, also one that is not kept.
   void set_observers(std::shared_ptr<const ObserverSet> observers);
