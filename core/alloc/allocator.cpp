@@ -208,6 +208,7 @@ std::vector<LabelStats> Allocator::label_stats(int index) { return device(index)
 
 DeviceTotals Allocator::device_totals(int index) {
   DeviceTotals totals = device(index).totals();
+  // 0 where the management library does not list this process.
   totals.used_by_process = bytes_by_process(*driver_, index)[static_cast<uint64_t>(getpid())];
   return totals;
 }
@@ -224,6 +225,7 @@ DeviceUse Allocator::device_use(int index) {
   return use;
 }
 
+// The settings are those of a later moment than the blocks: no rule links the two.
 Snapshot Allocator::snapshot(PoolId pool, bool with_history) {
   const Audit audit(*this);
   Snapshot snapshot = backend_->snapshot(pool, with_history);
@@ -278,6 +280,7 @@ PoolId Allocator::new_pool_id(bool for_graph) {
   return for_graph ? PoolId{++last_graph_pool_, 0} : PoolId{0, ++last_user_pool_};
 }
 
+// (0, 0) names the default pools, which no caller creates.
 void Allocator::pool_create(int index, PoolId id, PoolOptions options) {
   require_pool_id(id);
   const Audit audit(*this);

@@ -57,46 +57,64 @@ class Allocator {
   int device_count() const { return driver_->device_count(); }
   const char* backend_name() const;  // "native" or "cudaMallocAsync"
 
+  // 0 for a request of 0 bytes [core 3.1]. Throws Error(kOutOfMemory) with the numbers of the failure.
   Address allocate(const Request& request);
   Address allocate(uint64_t size, int device, Stream stream);
+  // A block that other streams use (record_stream) is reused when their work is done.
+  // current_stream: of the call, where the caller knows it; captures are told by it (R10).
   void free(Address address);
   void free(Address address, std::optional<Stream> current_stream);
   const HitPath& hits() const { return hits_; }  // tried first where speed matters
   void record_stream(Address address, Stream stream, std::optional<Stream> current_stream = {});
+  // Throw where no live block begins at the address.
   BlockInfo block(Address address);
   std::pair<Address, uint64_t> base_allocation(Address address);
+  // Handed out and not freed by their callers.
   uint64_t live_blocks();
   void free_all();  // waits for each device that has live blocks, then frees them
 
+  // The default pool: gives back all free memory that no pool in use keeps. Another pool: its memory,
+  // once the pool has been released [core 15.2, 15.3].
   void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
+  // The largest cached block in bytes, but no less than `at_least`; 0 there stands for the free memory
+  // of the device [core 23.3].
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
   // Adds to *released as it goes, also before it throws.
   void trim(int device, const TrimGoal& goal, uint64_t* released);
+  // False: requests go to the driver and frees back to it. Blocks of the cache stay blocks of the
+  // cache.
   void set_caching_enabled(bool enabled);
   bool is_caching_enabled() const;
 
+  // The limit of the bytes that a device may have reserved, as a part of its memory or as a number.
   void set_memory_fraction(int device, double fraction);
   double memory_fraction(int device);
   void set_memory_limit(int device, uint64_t bytes);  // kUnlimited: none
   uint64_t memory_limit(int device);
 
+  // An option string [opt 1]. Options before a faulty one have taken effect when it throws.
   void configure(const std::string& config);
   Settings settings();
   // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
   void change_settings(const std::function<void(Settings&)>& change);
+  // Options that the string does not name keep their values.
   void update_config(const std::string& config);
 
+  // Of one moment, without stopping hits.
   Stats stats(int device);
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
+  // Reserved bytes of each private pool (R40).
   std::vector<std::pair<PoolId, StatArray>> pool_stats(int device);
   // Without the rows that pools left behind.
   std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools(int device);
   std::vector<LabelStats> label_stats(int device);
+  // The default pool: all segments of all devices.
   Snapshot snapshot(PoolId pool, bool with_history);
   // Of size 0: of no request in particular.
   Report report(const Request& request);
 
+  // Begins, changes or ends the recording on all devices.
   void record_history(const HistoryOptions& options);
   ContextId context_of(Address address);
   const ContextSource& contexts() const { return contexts_; }
@@ -111,27 +129,35 @@ class Allocator {
   // Ids of this allocator, never given twice.
   PoolId new_pool_id(bool for_graph);
   void pool_create(int device, PoolId id, PoolOptions options);
+  // Routes the requests that the filter takes to the pool, until pool_end() [core 17.3].
   void pool_begin(int device, PoolId id, PoolFilter filter);
   void pool_end(int device, PoolId id, std::optional<Stream> current_stream = {});
   void pool_release(int device, PoolId id);
   void pool_set_use_on_oom(int device, PoolId id, bool use);
   void pool_set_no_split(int device, PoolId id);
+  // How many callers have the pool: creations, joins and routings, less the releases.
   int pool_use_count(int device, PoolId id);
+  // Whether the live blocks of the pool are exactly these [core 17.13].
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
+  // Marks of a capture (R10).
   void capture_begin(int device);
   void capture_end(int device);
 
   // Counts tenants from the first one on.
   std::shared_ptr<Tenant> tenant_create(TenantOptions options);
   const std::shared_ptr<Tenants>& tenants() const;
+  // As allocate(), for this tenant instead of the thread's.
   Address allocate_for(const Tenant& tenant, uint64_t size, int device, Stream stream);
 
+  // Lets `device` read and write the memory that this allocator has on `peer`.
   void enable_peer_access(int device, int peer);
+  // Throws where the driver does not tell.
   DeviceTotals device_totals(int device);
   // The figures that the driver tells; those that it does not tell are left out, without an error.
   DeviceUse device_use(int device);
   std::vector<ExpandableSegmentRow> expandable_segments(int device);
   std::pair<uint64_t, uint64_t> expandable_totals();  // bytes reserved, segments
+  // Reserve classes: R65, R67. Throw before release 2.15. An empty name takes the class away.
   void set_reserve_class(Stream stream, const std::string& name);
   std::string reserve_class(Stream stream);
   void set_default_reserve(const std::string& name, double fraction);
@@ -143,6 +169,7 @@ class Allocator {
   std::string check_red_zones();
 
  private:
+  // Runs the auditor at the end of a call, where options ask for it.
   class Audit;
 
   DeviceBackend& device(int index) const;  // throws for one that does not exist

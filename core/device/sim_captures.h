@@ -29,8 +29,8 @@ class SimCaptures {
   };
 
   std::unordered_map<Stream, Captured> streams_;
-  std::vector<std::vector<uint64_t>>
-      nodes_;  // what each depends on, in the order in which they were made
+  // The nodes that each node depends on, in the order in which the nodes were made.
+  std::vector<std::vector<uint64_t>> nodes_;
 };
 
 }  // namespace cachalot

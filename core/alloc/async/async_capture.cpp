@@ -25,6 +25,7 @@ void AsyncCapture::end(std::optional<Stream> current_stream) {
   // A copy, since a failure half-way must leave no capture behind.
   const std::vector<DeviceStream> freed_on(freed_on_.begin(), freed_on_.end());
   is_under_way_ = false;
+  // Without both no request was made, and the default stream joins nothing but itself.
   const Stream joining = current_stream ? *current_stream : stream_.value_or(0);
   freed_on_.clear();
   for (const DeviceStream& freed : freed_on)
@@ -46,6 +47,7 @@ bool AsyncCapture::note_free(int device, Stream stream) {
 
 void AsyncCapture::forget_free(int device, Stream stream) { freed_on_.erase({device, stream}); }
 
+// By an event of its own, since the driver has no wait of one stream for another.
 void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited) {
   uint64_t event = 0;
   require_success(driver, driver.event_create(device, &event));

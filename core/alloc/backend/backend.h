@@ -46,6 +46,7 @@ class DeviceBackend {
   DeviceBackend& operator=(const DeviceBackend&) = delete;
 
   // ---- The cache. current_stream is the caller's.
+  // Gives back what can be given back; may wait for events of other streams.
   virtual void empty_cache(PoolId pool, std::optional<Stream> current_stream) = 0;
   virtual uint64_t largest_block(uint64_t at_least, Stream current_stream) = 0;
   // Adds to *released as it goes, also before it throws.
@@ -57,6 +58,7 @@ class DeviceBackend {
   virtual void set_memory_limit(uint64_t bytes) = 0;  // kUnlimited: none
   virtual uint64_t memory_limit() = 0;
   virtual void set_settings(Settings&&) {}  // does not throw
+  // The peer may use this device's memory from now on, and so what is mapped later.
   virtual void give_peer_access(int peer) = 0;
 
   // ---- Statistics
@@ -64,6 +66,7 @@ class DeviceBackend {
   virtual void reset_peak_stats() = 0;
   virtual void reset_accumulated_stats() = 0;
   virtual DeviceTotals totals() = 0;
+  // Rows of private pools, with and without those of pools that are gone.
   virtual std::vector<std::pair<PoolId, StatArray>> pool_stats() { return {}; }
   virtual std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools() { return {}; }
   virtual std::vector<LabelStats> label_stats() { return {}; }
@@ -73,6 +76,7 @@ class DeviceBackend {
   virtual void pool_begin(PoolId id, PoolFilter filter) = 0;
   virtual void pool_end(PoolId id, std::optional<Stream> current_stream) = 0;
   virtual void pool_release(PoolId) {}
+  // Marks of a capture (R10).
   virtual void capture_begin() {}
   virtual void capture_end() {}
 
@@ -95,12 +99,15 @@ class Backend {
   // ---- Blocks
   virtual Address allocate(const Request& request) = 0;  // pre: the device exists
   virtual void free(Address address, std::optional<Stream> current_stream) = 0;  // pre: not 0
+  // Another stream uses the block: its free will wait for that stream's work.
   virtual void record_stream(Address address, Stream stream,
                              std::optional<Stream> current_stream) = 0;
   virtual BlockInfo block(Address address) = 0;
   virtual std::pair<Address, uint64_t> base_allocation(Address address) = 0;
+  // The context that the block's hand-out kept (R45).
   virtual ContextId context_of(Address) { return kNoContext; }
   virtual void annotate(Address address, const std::string& text) = 0;
+  // Handed out and not freed by their callers.
   virtual uint64_t live_blocks() = 0;
   virtual void free_all() = 0;  // waits for each device that has live blocks, then frees them
 
@@ -129,6 +136,7 @@ class Backend {
   virtual int pool_use_count(int device, PoolId id);
   virtual bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
   virtual std::vector<ExpandableSegmentRow> expandable_segments(int device);
+  // From now on blocks count for tenants; those that are live count for the default tenant.
   virtual void start_tenants();
 
   // ---- The auditor: empty, or the first thing that is wrong.

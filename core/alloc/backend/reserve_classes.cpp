@@ -18,6 +18,7 @@ uint64_t saturated(double bytes) {
   return bytes >= kTooMany ? UINT64_MAX : static_cast<uint64_t>(bytes);
 }
 
+// A number of an option is in GiB (R34).
 uint64_t bytes_of(const Reserve& reserve, uint64_t total) {
   const double unit = reserve.is_fraction ? static_cast<double>(total) : static_cast<double>(GiB);
   return saturated(std::floor(reserve.value * unit));

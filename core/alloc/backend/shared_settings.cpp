@@ -23,6 +23,8 @@ void SharedSettings::warn(const std::string& text) {
 void SharedSettings::advise_of(const Settings& changed) {
   mutex_.assert_held();
   const bool is_trap = changed.expandable_segments && changed.max_split_size != kUnlimited;
+  // Without a sink the advice would be lost, and a later sink would not get it: so it does not
+  // count as given.
   if (!is_trap || rules_.mend_split_limit || changed.is_backend_async || has_advised_ ||
       !log_.is_open())
     return;

@@ -11,6 +11,7 @@ namespace cachalot {
 
 namespace {
 
+// [opt 4.12] A bound of the reference; the option serves the pinned-memory allocator only.
 constexpr uint64_t kMaxRegisterThreads = 128;
 
 }  // namespace

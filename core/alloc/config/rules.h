@@ -18,10 +18,11 @@ constexpr const char* release_name(Release release) {
 struct Rules {
   Release release = Release::k2_15;
 
-  bool ties_by_segment_number =
-      true;  // R2: equal sizes: the segment obtained first; before: by address
-  bool captures_are_marked =
-      true;  // R10: only marked captures defer work; before: any pool routing
+  // R2: of free blocks of one size the one whose segment was obtained first serves; before: the one
+  // with the lowest address.
+  bool ties_by_segment_number = true;
+  // R10: only marked captures defer work; before: any pool routing does.
+  bool captures_are_marked = true;
   bool completes_frees_at_routing_end = true;  // R20
   bool rounds_limit = true;                    // R25: to nearest; before: down
   bool has_rejection = true;                   // R31: throw_on_cudamalloc_oom, num_oom_rejections

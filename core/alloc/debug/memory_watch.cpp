@@ -36,6 +36,7 @@ MemoryWatch::MemoryWatch(Driver& driver, const DebugOptions& options, int device
         std::string("poison and red zones need memory that can be written, which the driver ") +
         driver_.name() + " does not have");
   }
+  // Here, so that a look needs no memory.
   if (options_.red_zones) seen_.resize(kSeenAtOnce);
   if (!options_.nvtx) return;
   nvtx_ = make_nvtx_memory();
@@ -58,6 +59,8 @@ void MemoryWatch::goes(Address address, uint64_t size) noexcept {
   if (nvtx_) nvtx_->remove_heaps(address, size);
 }
 
+// The region covers the caller's bytes; the zone behind them is outside, so that a tool reports a
+// write there at once.
 void MemoryWatch::handed_out(Block* block) noexcept {
   CACHALOT_ASSERT(1, block->is(Block::kUsed) && asked(block) <= block->size);
   BlockDetail& detail = block->detail();
@@ -138,6 +141,7 @@ std::string MemoryWatch::look(const Block* block) {
   return "";
 }
 
+// Names the first changed byte, counted from 1 behind the caller's last one.
 std::string MemoryWatch::damage_text(const Block* block, uint64_t offset, uint8_t found) const {
   const std::string label = labels_.text(block->detail().label);
   return "the block at " + hex_address(block->address) + " of " + std::to_string(asked(block)) +

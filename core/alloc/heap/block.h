@@ -121,6 +121,8 @@ inline BlockDetail& Block::detail() {
                                          kChunkBlocks * sizeof(Block));
 }
 
+// Owned by its heap. A plain one is one allocation of the driver or of a pool's source, which takes
+// it back as a whole.
 struct Segment {
   Address address = 0;
   uint64_t size = 0;   // expandable: of the reserved range

@@ -20,8 +20,8 @@ struct alignas(64) StreamEntry {
 
   std::atomic<Stream> stream;
   Shard* const shard;
-  std::array<StreamFreeList*, 2>
-      default_lists{};         // of the default pools, by is_small; null: none yet
+  // Of the default pools, by is_small, so that a hit takes no branch; null: none yet.
+  std::array<StreamFreeList*, 2> default_lists{};
   uint32_t lists = 0;          // of all pools
   int requests_under_way = 0;  // that hold no lock; the entry keeps its stream meanwhile
   bool is_listed = false;      // among the vacant ones

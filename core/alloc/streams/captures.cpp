@@ -6,6 +6,7 @@
 
 namespace cachalot {
 
+// Captures nest, or run on several streams: a number, not a flag.
 void Captures::begin() {
   if (!rules_.captures_are_marked) return;
   marked_++;

@@ -13,6 +13,7 @@ PressureOrder::Member::Member() : note_{this}, noted_at_(note_.begin()) {
   node_ = made.extract(made.insert(Place{}).first);
 }
 
+// The note's node moves to the end of `noted_`; it is empty here if it lies there already.
 void PressureOrder::note(Member& member, const std::optional<Place>& wanted) {
   member.wanted_ = wanted;
   if (!member.note_.empty()) noted_.splice(noted_.end(), member.note_);
@@ -29,6 +30,7 @@ const PressureOrder::Places& PressureOrder::up_to_date() {
   return places_;
 }
 
+// The old place goes before the new one is taken, with the same node.
 void PressureOrder::update(Member& member) {
   member.note_.splice(member.note_.begin(), noted_, member.noted_at_);
   CACHALOT_ASSERT(1, !member.note_.empty());

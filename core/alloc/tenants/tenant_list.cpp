@@ -9,6 +9,7 @@
 
 namespace cachalot {
 
+// By halves: ids ascend, and none is given twice.
 size_t TenantList::place_of(uint64_t id) const {
   const auto at =
       std::lower_bound(entries_.begin(), entries_.end(), id,
@@ -16,6 +17,7 @@ size_t TenantList::place_of(uint64_t id) const {
   return static_cast<size_t>(at - entries_.begin());
 }
 
+// An entry whose tenant is gone gives null, as an id that never was.
 std::shared_ptr<Tenant> TenantList::find(uint64_t id) const {
   const size_t place = place_of(id);
   if (place == entries_.size() || entries_[place].id != id) return nullptr;
@@ -31,6 +33,7 @@ const Tenant& TenantList::at(size_t index) {
 
 void TenantList::reserve_one() { reserve_one_more(entries_); }
 
+// pre: reserve_one().
 void TenantList::add(std::shared_ptr<Tenant> tenant) {
   const uint64_t id = tenant->id;
   CACHALOT_ASSERT(1, entries_.empty() || entries_.back().id < id);
@@ -52,6 +55,7 @@ void TenantList::drop_gone() {
   gone_ = 0;
   CACHALOT_ASSERT(2, std::is_sorted(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.id < b.id; }));
+  // Not at twice the size: the next creation would take the memory again.
   if (entries_.capacity() > 4 * entries_.size()) entries_.shrink_to_fit();
 }
 

@@ -45,6 +45,7 @@ void begin_tenant(const std::shared_ptr<Tenant>& tenant) {
   tenant->scopes++;
 }
 
+// Only the innermost: scopes nest, so that each end restores the tenant before it.
 bool end_tenant(const Tenant& tenant) {
   if (!begun_tenants || begun_tenants->empty() || begun_tenants->back().get() != &tenant)
     return false;
@@ -54,6 +55,7 @@ bool end_tenant(const Tenant& tenant) {
   return true;
 }
 
+// The innermost one is nearly always of this allocator, and then no list is walked.
 TenantLedger::Slot current_tenant(const Tenants& allocators) {
   if (!begun_tenants || begun_tenants->empty()) return 0;
   const Tenant& innermost = *begun_tenants->back();

@@ -41,6 +41,7 @@ void TraceRecorder::skip_actions(bool recording, uint32_t skipped_actions) {
   update_flags();
 }
 
+// The set has observers of other kinds too; without one of entries no entry is made for it.
 void TraceRecorder::set_observers(std::shared_ptr<const ObserverSet> observers) {
   observers_ = observers->trace.empty() ? nullptr : std::move(observers);
   update_flags();
@@ -51,6 +52,7 @@ void TraceRecorder::make_entry(Action action, Address address, uint64_t size, St
   add(entry_of_now(action, address, size, stream, pool, context));
 }
 
+// The metadata text is shared, not copied: a thread sets it seldom and makes many entries.
 TraceEntry TraceRecorder::entry_of_now(Action action, Address address, uint64_t size, Stream stream,
                                        PoolId pool, ContextId context) const {
   return {action,
