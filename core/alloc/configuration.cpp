@@ -36,6 +36,7 @@ void Configuration::commit(Settings changed, Unread unread) {
   const int devices = shared_.driver.device_count();
   // Made before anything changes: a device takes its copy by a move, which cannot fail.
   std::vector<Settings> copies(static_cast<size_t>(devices), changed);
+  // Before the change, since its text needs memory.
   shared_.settings.advise_of(changed);
   shared_.settings.current() = std::move(changed);
   unread_ = std::move(unread);

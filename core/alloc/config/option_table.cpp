@@ -252,6 +252,7 @@ const Option* find_option(std::string_view key, const Rules& rules) {
   const auto found = std::find_if(std::begin(kOptions), std::end(kOptions),
                                   [&](const Option& option) { return option.key == key; });
   if (found == std::end(kOptions)) return nullptr;
+  // An option of a later release is an unknown key in an earlier one, as it was then.
   const bool is_known = !found->needs || rules.*found->needs;
   return is_known ? found : nullptr;
 }

@@ -210,6 +210,7 @@ void apply_option_part(std::string_view text, OptionPart part, const Rules& rule
   part == OptionPart::kGeneric ? pass.apply_generic() : pass.apply_cuda();
 }
 
+// [opt 1.11] At creation the CUDA configuration is asked first and reads the generic one only then.
 void apply_options(std::string_view text, OptionMoment moment, const Rules& rules,
                    Settings* settings, const WarningSink& warn) {
   const bool generic_first = moment == OptionMoment::kRunTime;
@@ -219,6 +220,7 @@ void apply_options(std::string_view text, OptionMoment moment, const Rules& rule
   apply_option_part(text, second, rules, settings, warn);
 }
 
+// The order of the run-time passes. The reference has no such call.
 void update_options(std::string_view text, const Rules& rules, Settings* settings,
                     const WarningSink& warn) {
   OptionPass pass(text, Unnamed::kKept, rules, settings, warn);

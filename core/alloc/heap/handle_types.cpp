@@ -47,6 +47,7 @@ bool HandleTypes::try_fabric(int device) {
   const bool works =
       driver_.export_handle(device, made, HandleType::kFabric, &shareable) == kSuccess &&
       driver_.import_handle(device, shareable, HandleType::kFabric, &imported) == kSuccess;
+  // Both handles go, whatever the trial showed: pages get handles of their own.
   if (works) driver_.release(device, imported);
   driver_.release(device, made);
   return works;

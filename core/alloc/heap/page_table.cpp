@@ -10,6 +10,7 @@
 
 namespace cachalot {
 
+// The addresses are reserved by the caller, which gives them back after the table has gone.
 PageTable::PageTable(Driver& driver, HandleTypes& types, const Log& log, int device,
                      Address address, uint64_t page_size, uint64_t pages)
     : driver_(driver),
@@ -126,6 +127,7 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
     take_back();
     throw;
   }
+  // The own device first, then the peers in the order in which access was asked for.
   if (code == kSuccess) code = driver_.set_access(device_, address, size, device_);
   for (size_t i = 0; i < peers.size() && code == kSuccess; i++) {
     code = driver_.set_access(device_, address, size, peers[i]);
@@ -163,6 +165,7 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
     drop_unused(first, end);
     throw;
   }
+  // Only now do the pages count as mapped: all driver calls have succeeded.
   for (uint64_t i = first; i < end; i++) groups_[i / kGroup].mapped |= uint64_t{1} << (i % kGroup);
   mapped_pages_ += end - first;
   CACHALOT_ASSERT(2, is_sound());
@@ -204,6 +207,8 @@ void PageTable::give_back() {
 }
 
 void PageTable::give_access(int peer) {
+  // The whole list comes first: a failure to allocate must not leave the peer with access to a
+  // part.
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // first and end
   for_each_mapped([&](uint64_t index, const Group&) {
     if (!ranges.empty() && ranges.back().second == index) {

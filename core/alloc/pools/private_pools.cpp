@@ -36,6 +36,7 @@ void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source)
 void PrivatePools::create(PoolId id, PoolOptions options) {
   HashOrder<PoolId> use_on_oom;
   std::set<PoolId> no_split;
+  // A copy, which takes the old table's place once nothing can fail any more.
   if (options.use_on_oom) (use_on_oom = use_on_oom_).insert(id, id.hash());
   if (options.no_split) no_split.insert(id);
   create_or_join(id, std::move(options.source));

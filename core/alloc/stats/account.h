@@ -32,6 +32,7 @@ struct Account {
   bool is_shared = false;   // the shared account counts for the shard; `counters` is empty
   bool met_others = false;  // at the order lock, since the last visit
   int idle_visits = 0;      // in a row
+  // As Counters::frees() gives them.
   int64_t frees_when_visited = 0;
   uint64_t joined = 0;            // the last recall that it returned its headroom to
   uint64_t borrowed_in = 0;       // the period in which it last asked for headroom

@@ -22,6 +22,7 @@ void ActiveCounts::begin(const Counters::Rows& allocated) {
   }
 }
 
+// Both at once, so that the peak is that of the sum and not of a state between two counts.
 void ActiveCounts::Row::move(int64_t allocated_by, int64_t waiting_by) {
   allocated += allocated_by;
   waiting += waiting_by;

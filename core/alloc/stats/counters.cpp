@@ -79,12 +79,14 @@ bool Counters::is_sound() const {
   return true;
 }
 
+// Limits stay: peaks are reset by themselves.
 void Counters::reset_accumulated() {
   for (Row& row : rows_) {
     for (int64_t& freed : row.freed) freed = 0;
   }
 }
 
+// The limits fall to the current values, by what `to` rises: the sum over both, the peak, stays.
 void Counters::move_headroom_to(Amounts* to) {
   for (size_t name = 0; name < kRowCount; name++) {
     Row& row = rows_[name];
@@ -125,10 +127,12 @@ void Counters::take_over(Counters& other) {
   other.rows_ = {};
 }
 
+// How busy an account has been; wraps around as the sums do.
 int64_t Counters::frees() const {
   return wrapping_add(rows_[kSmall].freed[kCount], rows_[kLarge].freed[kCount]);
 }
 
+// Heads stay, since each round ends where it began. The sums of frees rise by each round's bytes.
 void Counters::add_rounds(bool is_small, const Change& change, int64_t rounds) {
   Row& kind = rows_[kind_of(is_small)];
   const auto add = [&](Counter counter, int64_t by) {

@@ -5,6 +5,8 @@
 
 namespace cachalot {
 
+// A new peak means that the program still grows: what is lent now would be recalled at the next
+// move.
 bool HeadroomLender::note_move(bool is_new_peak) {
   if (!is_new_peak) return ++calm_moves_ >= patience_;
   // More borrowers take longer to ask again, and lending too early costs a recall.

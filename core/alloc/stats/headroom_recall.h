@@ -53,6 +53,8 @@ class HeadroomRecall : private SlowPath {
   enum class Phase { kLent, kUnderWay, kComplete };
 
   SlowPathFlags& flags_;
+  // Apart from the spare headroom, because the thread of the recall does not hold the order lock
+  // while it visits shards.
   Counters::Amounts gathered_{};  // by the present recall
   std::atomic<uint64_t> number_{0};
   Phase phase_ = Phase::kLent;

@@ -13,6 +13,7 @@ using OrderGuard = std::lock_guard<Lock>;
 
 // ---- Accounts
 
+// A new account has no headroom, so it has joined whatever recall there is.
 void Peaks::open(Account& account, bool is_alone) {
   const OrderGuard guard(shared_.order());
   account.counters.set_alone(is_alone);
@@ -21,6 +22,8 @@ void Peaks::open(Account& account, bool is_alone) {
   if (!account.is_shared) shared_.add_own_account();
 }
 
+// The account was the only one and raised its limits by itself. Its headroom becomes spare
+// headroom, so that the new shard can borrow it.
 void Peaks::open_next_to_others(Account& account) {
   account.counters.set_alone(false);
   return_headroom(account);
@@ -51,16 +54,20 @@ bool Peaks::move(Account& account, bool is_small, const Counters::Move& move) {
 }
 
 bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& move) {
+  // The device's only shard: its limits are the peaks, and no other thread reads them.
   if (account.counters.is_alone()) return account.counters.move(is_small, move);
   const Counters::RowName kind = Counters::kind_of(is_small);
   const bool met_others = !shared_.lock_order();
   const OrderGuard guard(shared_.order(), std::adopt_lock);
   preserve_if_read(account);
+  // Attributed hits wait for each other at the device's lock anyway, so an account of its own gains
+  // nothing.
   if (!account.is_shared && flags_.has(kAttribution) && shares_account) {
     join_recall(account);
     take_own_account(account);
   }
   if (account.is_shared) {
+    // The shared account counts as one borrower, however many shards use it.
     lender_.note_borrower(shared_borrowed_in_);
     if (!move_shared(is_small, move)) return false;
     note_use_of_shared(account, met_others);
@@ -80,6 +87,7 @@ void Peaks::preserve_if_read(Account& account) {
   preserve_shared();
 }
 
+// The first call of a reading preserves; StatsReading ignores later ones.
 void Peaks::preserve_shared() {
   shared_.order().assert_held();
   reading_.preserve_shared(shared_.rows());
@@ -90,6 +98,8 @@ bool Peaks::move_shared(bool is_small, const Counters::Move& move) {
   Counters& counters = shared_.counters();
   const bool is_new_peak = !counters.move(is_small, move);
   if (is_new_peak) {
+    // Headroom is still lent, so the sum may be below the peak: nothing tells yet that this is a
+    // new one.
     if (!recall_.is_complete()) return false;
     counters.move(counters.row(Counters::kind_of(is_small)), move, true);
   }
@@ -102,6 +112,8 @@ bool Peaks::borrow_and_move(Account& account, Counters::RowName kind, const Coun
          account.counters.move(kind == Counters::kSmall, move);
 }
 
+// While headroom is recalled an account keeps none, so its limits are its current values. The move
+// passes through the shared account, which alone knows how much is spare.
 bool Peaks::move_recalled(Account& account, Counters::RowName kind, const Counters::Move& move) {
   if (!has_joined(account)) join_recall(account);
   const bool is_new_peak = !shared_.covers(kind, move);
@@ -123,6 +135,8 @@ bool Peaks::is_recalled() {
   return recall_.is_complete();
 }
 
+// A recall moves limits from account to account, so a reading meanwhile would add some of them
+// twice.
 void Peaks::begin_recall() {
   CACHALOT_ASSERT(1, !reading_.is_under_way());
   const OrderGuard guard(shared_.order());
@@ -142,6 +156,7 @@ void Peaks::visit(Account& account, bool for_a_move) {
   take_own_account(account);
 }
 
+// From here on the spare headroom is exactly the distance of the sum to its peak.
 void Peaks::end_recall() {
   const OrderGuard guard(shared_.order());
   recall_.move_gathered_to(shared_.counters());
@@ -161,6 +176,8 @@ void Peaks::lend_again() {
   lend();
 }
 
+// What the account has left becomes spare at once: the thread of the recall need not visit it any
+// more.
 void Peaks::join_recall(Account& account) {
   shared_.order().assert_held();
   Counters::Amounts returned{};
@@ -215,6 +232,8 @@ void Peaks::begin_waiting(const Sums& sums) {
   stats_.begin_waiting(sums);
 }
 
+// Limits fall to the current values. Accounts have returned their headroom, so the shared one has
+// all that is above.
 void Peaks::reset_peak() {
   CACHALOT_ASSERT(1, flags_.has(kWholeDevice));
   shared_.drop_headroom();

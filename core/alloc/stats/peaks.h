@@ -44,6 +44,9 @@
 
 namespace cachalot {
 
+// Owns the shared account with the order lock, the recall, the lender and the reading; the accounts
+// of shards belong to the shards. Which lock a function needs is said at each group: an account
+// needs its shard's lock, all else the order lock, which is taken here.
 class Peaks : private SlowPath {
  public:
   using Sums = ShardStats::Sums;
@@ -114,14 +117,20 @@ class Peaks : private SlowPath {
   void reset_accumulated(const Sums& sums);  // the shards do their part themselves
 
  private:
+  // move() without the count of frees that wait.
   bool move_account(Account& account, bool is_small, const Counters::Move& move);
+  // pre (here and below, where nothing else is said): the order lock.
   void preserve_if_read(Account& account);
   void preserve_shared();
   void note_use_of_shared(Account& account, bool met_others);
+  // The shard counts in an account of its own from the next move on, or in the shared one again.
   void give_own_account(Account& account);
   void take_own_account(Account& account);
   void join_recall(Account& account);
+  // Ends the time without loans where moves have been calm.
   void note_move_while_recalled(bool is_new_peak);
+  // The three ways of a move: in the shared account; in an own account while headroom is recalled;
+  // in an own account that borrows first. False: a recall has to come first.
   bool move_shared(bool is_small, const Counters::Move& move);
   bool move_recalled(Account& account, Counters::RowName kind, const Counters::Move& move);
   bool borrow_and_move(Account& account, Counters::RowName kind, const Counters::Move& move);

@@ -192,6 +192,7 @@ const char* outcome_name(int32_t outcome) {
   return outcome >= 0 && outcome < kOutcomeCount ? kOutcomes[outcome].name : nullptr;
 }
 
+// Totals first, then the holders with the most bytes, then what is cached by reason, then advice.
 std::string report_text(const Report& report) {
   std::string text = shown_totals(report);
   if (!report.holders.empty()) {
