@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The allocator over all devices of a driver: what the C interface is a thin layer over.
+// The allocator over all devices of a driver. The C interface is a thin layer over it.
 //
 // It checks arguments, resolves streams, runs the auditor where options ask for it, and calls the
-// backend that the option string chose (backend.h), which holds the decisions. What the reference
-// keeps once a process (segment numbers, the fabric trial, reserve classes, warnings given) belongs
-// to an allocator (shared_state.h).
+// backend that the option string chose (backend.h), which holds the decisions. State that the
+// reference keeps once a process (segment numbers, the fabric trial, reserve classes, warnings
+// given) belongs to an allocator here (shared_state.h).
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,8 @@ class Allocator {
   int device_count() const { return driver_->device_count(); }
   const char* backend_name() const;  // "native" or "cudaMallocAsync"
 
-  // 0 for a request of 0 bytes [core 3.1]. Throws Error(kOutOfMemory) with the numbers of the failure.
+  // 0 for a request of 0 bytes [core 3.1]. Throws Error(kOutOfMemory) with the numbers of the
+  // failure.
   Address allocate(const Request& request);
   Address allocate(uint64_t size, int device, Stream stream);
   // A block that other streams use (record_stream) is reused when their work is done.
@@ -73,11 +74,11 @@ class Allocator {
   uint64_t live_blocks();
   void free_all();  // waits for each device that has live blocks, then frees them
 
-  // The default pool: gives back all free memory that no pool in use keeps. Another pool: its memory,
-  // once the pool has been released [core 15.2, 15.3].
+  // The default pool: gives back all free memory that no pool in use keeps. Another pool: its
+  // memory, once the pool has been released [core 15.2, 15.3].
   void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
-  // The largest cached block in bytes, but no less than `at_least`; 0 there stands for the free memory
-  // of the device [core 23.3].
+  // The largest cached block in bytes, but no less than `at_least`; 0 there stands for the free
+  // memory of the device [core 23.3].
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
   // Adds to *released as it goes, also before it throws.
   void trim(int device, const TrimGoal& goal, uint64_t* released);
@@ -95,7 +96,8 @@ class Allocator {
   // An option string [opt 1]. Options before a faulty one have taken effect when it throws.
   void configure(const std::string& config);
   Settings settings();
-  // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
+  // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call
+  // back.
   void change_settings(const std::function<void(Settings&)>& change);
   // Options that the string does not name keep their values.
   void update_config(const std::string& config);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // backend:cudaMallocAsync: requests go to the driver's stream-ordered pools, which do the caching.
 //
-// Nothing is rounded, split or searched here. The backend keeps what the driver does not know: which
-// streams use a block, and what a capture leaves to be done.
+// Nothing is rounded, split or searched here. The backend keeps two things that the driver does not
+// know: the streams that use a block, and the frees that a capture puts off.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,7 @@ class AsyncBackend final : public Backend {
  public:
   // Throws where the driver has no stream-ordered memory, or debugging is asked for.
   explicit AsyncBackend(SharedState& shared);
-  ~AsyncBackend() override;  // gives back what the pools keep
+  ~AsyncBackend() override;  // gives back the memory that the pools keep
 
   const char* name() const override { return "cudaMallocAsync"; }
   DeviceBackend& device(int index) override;
@@ -64,7 +64,8 @@ class AsyncBackend final : public Backend {
     return *devices_[static_cast<size_t>(device)];
   }
   // pre of all these but free_quietly: the lock.
-  // Throws what an earlier call of the program has left as the runtime's last error [async 2.2].
+  // Throws the error that an earlier call of the program has left as the runtime's last one
+  // [async 2.2].
   void raise_pending_error(int device);
   void reserve_row();
   [[noreturn]] static void throw_handed_out_twice(Address address, const Block& block);

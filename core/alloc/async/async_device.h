@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One device of backend:cudaMallocAsync: the driver's default pool, and what the driver does not know
-// of it: the limit and the bytes in use.
+// One device of backend:cudaMallocAsync: the driver's default pool, and two numbers that the driver
+// does not know: the limit and the bytes in use.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ namespace cachalot {
 // nothing to wait for at the end.
 class AsyncDevice final : public DeviceBackend {
  public:
-  // lock: guards all devices and blocks of the backend [async 1.3]; the calls of DeviceBackend take it.
+  // lock: guards all devices and blocks of the backend [async 1.3]; the calls of DeviceBackend take
+  // it.
   AsyncDevice(SharedState& shared, int device, Mutex& lock, AsyncCapture& capture);
 
   void empty_cache(PoolId pool, std::optional<Stream> current_stream) override;

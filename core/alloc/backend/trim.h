@@ -14,12 +14,12 @@
 //   - A block becomes free through free_locked (without the flag from then on, whether it has to
 //     wait for events or not), through a usual free (which needs that there is no flag; a kept free
 //     is one, so a block with the flag is never kept), by mapping or unmapping (which set all
-//     flags), or as what a split leaves, which was not used.
+//     flags), or as the remainder of a split, which was not used.
 //   - A split copies the flag to the front, which is handed out: its free takes the flag away. The
 //     remainder keeps its object, and with it flag and time.
 //   - Of two neighbours that merge the one that is just becoming free takes the other one in, and
-//     it has no flag. So what was taken in loses its time: a segment that was used in part counts
-//     as used.
+//     it has no flag. So the block that was taken in loses its time: a segment that was used in
+//     part counts as used.
 // Invariants: idle_since is set where a free block carries kIdle.
 // Limitations: time counts from the first trim on that saw the memory free, not from its free.
 #pragma once

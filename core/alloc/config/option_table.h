@@ -12,7 +12,7 @@
 
 namespace cachalot {
 
-// Where values go.
+// The settings that a string changes, and the receiver of its warnings.
 struct OptionTarget {
   Settings& settings;
   const WarningSink& warn;

@@ -31,12 +31,13 @@ void apply_options(std::string_view text, OptionMoment moment, const Rules& rule
 void apply_option_part(std::string_view text, OptionPart part, const Rules& rules,
                        Settings* settings, const WarningSink& warn);
 
-// Sets what the string names, and nothing else: no option is reset. Throws like apply_options, maybe half-way.
+// Sets the options that the string names, and resets no other option. Throws like apply_options,
+// maybe half-way.
 void update_options(std::string_view text, const Rules& rules, Settings* settings,
                     const WarningSink& warn);
 
 // Whether a string chooses backend:cudaMallocAsync: looks for the first backend key only [opt 4.9].
-// Throws Error(kInvalidArgument) for one that ends before.
+// Throws Error(kInvalidArgument) for a string that ends too early.
 bool chooses_async_backend(std::string_view text);
 
 // The same checks for settings that were set as numbers. Throws Error(kInvalidArgument) and changes

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocks sorted by keys of 64 bits: what a long bin of FreeBlocks is.
+// Blocks sorted by keys of 64 bits: the form of a long bin of FreeBlocks.
 //
 // Note [Block tree]
-// Rationale: where many thousand blocks are free, each block that a search looks at is a miss of the
-// caches.
-// Approach: a B-tree. A leaf has up to 20 keys and the numbers of their blocks, a node above has up to
-// 14 children. A search compares keys only, so it touches no block. The key of a child is at most the
-// smallest key below it, and larger than all keys below the child before it.
-// Invariants: a leaf is at level 0, any other node one level above its children. No node is empty. The
-// first key of a node above the leaves is 0. Behind the last key of a node there are keys of all ones,
-// which no block has.
+// Rationale: where many thousand blocks are free, each block that a search looks at is a miss of
+// the caches.
+// Approach: a B-tree. A leaf has up to 20 keys and the numbers of their blocks, a node above has up
+// to 14 children. A search compares keys only, so it touches no block. The key of a child is at
+// most the smallest key below it, and larger than all keys below the child before it.
+// Invariants: a leaf is at level 0, any other node one level above its children. No node is empty.
+// The first key of a node above the leaves is 0. Behind the last key of a node there are keys of
+// all ones, which no block has.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace cachalot {
 
 struct Block;
 
-// Owns its nodes; the memory for them is shared with other trees (Nodes). All zeros are an empty tree.
-// The lock of the list guards it.
+// Owns its nodes; the memory for them is shared with other trees (Nodes). All zeros are an empty
+// tree. The lock of the list guards it.
 class BlockTree {
  public:
   struct Node;
@@ -47,8 +47,8 @@ class BlockTree {
   enum class Insertion { kNoMemory, kFirst, kLater };
 
   bool empty() const { return root_ == nullptr; }
-  // kFirst: the block is now the first of all. kNoMemory: nothing has changed. pre: the block is of an
-  // arena, and no other block of the tree has its key.
+  // kFirst: the block is now the first of all. kNoMemory: nothing has changed. pre: the block is of
+  // an arena, and no other block of the tree has its key.
   Insertion insert(uint64_t key, const Block* block, Nodes& nodes);
   // pre: a block has this key.
   void remove(uint64_t key, Nodes& nodes);

@@ -2,16 +2,16 @@
 // Copies of the blocks of a device at one moment, while hits go on.
 //
 // Note [Copying blocks]
-// Rationale: a snapshot shows one moment, but copying 100,000 blocks takes milliseconds, and no hit may
-// wait so long.
+// Rationale: a snapshot shows one moment, but copying 100,000 blocks takes milliseconds, and no hit
+// may wait so long.
 // Approach: the moment is when kCopying is set. From then on a call that changes a block first
-// preserves its row, once (`preserved_for`), and the snapshot walks through each segment, a few blocks at
-// a time under their shard's lock, and copies the unchanged ones. Misses wait, since the snapshot has
-// the device's lock. At the end the snapshot drops the flag and takes each shard's lock once more, so
-// that no call is left that saw the flag.
+// preserves its row, once (`preserved_for`), and the snapshot walks through each segment, a few
+// blocks at a time under their shard's lock, and copies the unchanged ones. Misses wait, since the
+// snapshot has the device's lock. At the end the snapshot drops the flag and takes each shard's
+// lock once more, so that no call is left that saw the flag.
 // Invariants: of a block that was there at the moment, and whose address is not before `copied_to`,
-// either the row has been preserved, and all blocks that lie there now are marked so, or it is unchanged.
-// `cursor`, once begun, is a block of the segment, or its end.
+// either the row has been preserved, and all blocks that lie there now are marked so, or it is
+// unchanged. `cursor`, once begun, is a block of the segment, or its end.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,12 @@ struct SegmentCopy {
 
   const Segment* segment;
   const Block* cursor = nullptr;  // the next to be copied; null: not begun
-  Address copied_to = 0;          // what begins before is copied
+  Address copied_to = 0;          // blocks that begin before it are copied
   bool is_lost = false;           // there was no memory for a row
   std::deque<BlockCopy> rows;
 
-  // Does not fail: the call that changes the block goes on without memory, the snapshot fails instead.
+  // Does not fail: the call that changes the block goes on without memory, the snapshot fails
+  // instead.
   void preserve(const Block* block) noexcept;
   // Copies at most so many blocks. False: none are left. number: the copy for which other calls may
   // have preserved rows; 0: there is no such copy.

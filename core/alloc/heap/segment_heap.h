@@ -31,7 +31,7 @@ class SegmentHeap : private SlowPath {
   using Segments = std::map<Address, std::unique_ptr<Segment>>;
   using Recycled = std::function<void(const Block*)>;
 
-  // recycled: hears of each object that no longer stands for a block, while kStaleUses is set.
+  // recycled: called for each object that no longer stands for a block, while kStaleUses is set.
   SegmentHeap(BlockArena& arena, const SlowPathFlags& flags, Recycled recycled)
       : arena_(arena), flags_(flags), recycled_(std::move(recycled)) {}
 

@@ -2,11 +2,12 @@
 // The account of a shard: what it counts, with its part in the protocols of peaks.h.
 //
 // Note [Accounts]
-// Rationale: an account of its own pays for a shard that is busy while others are. For a thread that
-// goes from stream to stream it does not: at the peak, each step would recall what the last one borrowed.
-// Approach: a shard begins with the shared account. It gets its own when it meets another thread at the
-// order lock, or after kOwnAccountRun moves in a row of the shared account (shared_account.h). It loses
-// it after kIdleVisits recalls in a row before each of which it had done next to nothing.
+// Rationale: an account of its own serves a shard that is busy while other shards are busy. It
+// harms a thread that goes from stream to stream: at the peak, each step would recall the headroom
+// that the last step borrowed.
+// Approach: a shard begins with the shared account. It gets an account of its own when it meets
+// another thread at the order lock, or after kOwnAccountRun moves in a row of the shared account
+// (shared_account.h). It loses that account when kIdleVisits recalls in a row find it idle.
 // Invariants: a shard that uses the shared account has nothing in its own.
 #pragma once
 

@@ -5,9 +5,9 @@
 // Rationale: while no free waits, the active blocks are the allocated ones, so a hit need not count
 // them a second time.
 // Approach: this class counts the blocks that wait. The first one makes it take over the number of
-// allocated blocks, which it then keeps up with each move, so that it sees each peak of the sum. Without
-// a block that waits the peak of active blocks rises with that of allocated blocks, which is never
-// higher: the one to show is the higher of the two.
+// allocated blocks, which it then keeps up with each move, so that it sees each peak of the sum.
+// Without a block that waits the peak of active blocks rises with that of allocated blocks, which
+// is never higher: statistics show the higher of the two.
 // Invariants: a device with a block that waits is used as a whole, so each move comes here.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace cachalot {
 
-// Owns what waits, by size class and in all, in blocks and bytes. A shard's accounts do not know of
-// it, so a hit touches none of it.
+// Owns the counts of frees that wait, by size class and in all, in blocks and bytes. A shard's
+// accounts do not know of it, so a hit touches none of it.
 class ActiveCounts {
  public:
   // Whether a block waits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The statistics of a device that only slow paths move: segments, reserved bytes, calls of the driver,
-// failures. (Those that hits move are counters.h.) pre: the device's lock.
+// failures. (counters.h has the statistics that hits move.) pre: the device's lock.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class DeviceStats {
   // A private pool has a row from its first bytes on, also when they are given back.
   const PoolRows& pool_rows() const { return pool_rows_; }
 
-  // Makes the row of a pool, so that what follows cannot fail. Throws std::bad_alloc.
+  // Makes the row of a pool, so that the counts below cannot fail. Throws std::bad_alloc.
   void reserve_pool_row(PoolId pool);
   void segment_obtained(PoolId pool, bool is_small, uint64_t bytes, bool is_oversize);
   void segment_released(PoolId pool, bool is_small, uint64_t bytes, bool is_oversize);

@@ -13,7 +13,7 @@ namespace cachalot {
 // Bytes.
 struct DeviceTotals {
   uint64_t total;
-  // By all processes, what other libraries and the driver itself took included.
+  // By all processes, with the bytes that other libraries and the driver itself took.
   uint64_t used;
   uint64_t used_by_process;
   uint64_t reserved;  // by the allocator

@@ -2,12 +2,13 @@
 // How much headroom an account borrows at a time, and when recalled headroom is lent again.
 //
 // Note [Lending]
-// Rationale: an account that borrows little soon asks again. An account that borrows much leaves too
-// little for the others, and a recall visits all accounts. At the peak each move needs a recall of what
-// was lent before it.
-// Approach: a period is the time from one lending to the next. The lender counts the accounts that ask
-// in a period, and expects about as many in the next one. It divides two thirds of the spare headroom
-// among them; the rest is for those that come unexpected. After a recall it waits until moves have been
+// Rationale: an account that borrows little soon asks again. An account that borrows much leaves
+// too little for the others, and a recall visits all accounts. At the peak each move needs a recall
+// of the headroom that was lent before.
+// Approach: a period is the time from one lending to the next. The lender counts the accounts that
+// ask in a period, and expects about as many in the next one. It divides two thirds of the spare
+// headroom among them; the rest is for those that come unexpected. After a recall it waits until
+// moves have been
 // calm: twice as many of them without a new peak as accounts have asked.
 #pragma once
 
@@ -20,7 +21,8 @@ namespace cachalot {
 // The order lock guards it.
 class HeadroomLender {
  public:
-  // What an account borrows at most; with less of it calls ask more often. Only tests set it.
+  // The most that an account borrows at a time. Tests set a lower one, so that accounts ask more
+  // often.
   inline static int64_t largest_loan = INT64_MAX;
 
   // An account asks. borrowed_in: the period in which it last did.
@@ -36,9 +38,9 @@ class HeadroomLender {
   }
   // A move has taken place since. True: it is time to lend the headroom again.
   bool note_move(bool is_new_peak);
-  // spare: what there is to lend.
+  // spare: the headroom that there is to lend.
   void begin_period(const Counters::Rows& spare);
-  // What an account borrows at a time in this period.
+  // The headroom that an account borrows at a time in this period.
   const Counters::Amounts& loan() const { return loan_; }
 
  private:

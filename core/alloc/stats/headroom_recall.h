@@ -11,9 +11,10 @@
 
 namespace cachalot {
 
-// One recall at a time. kScarce is set from its begin to the next lending, and changes under the order
-// lock, as the phase does. So an account joins a recall while the flag is set, and no hit of its shard
-// gives it headroom afterwards. What is gathered belongs to the thread of the recall.
+// One recall at a time. kScarce is set from its begin to the next lending, and changes under the
+// order lock, as the phase does. So an account joins a recall while the flag is set, and no hit of
+// its shard gives it headroom afterwards. The gathered headroom belongs to the thread of the
+// recall.
 class HeadroomRecall : private SlowPath {
  public:
   explicit HeadroomRecall(SlowPathFlags& flags) : flags_(flags) {}

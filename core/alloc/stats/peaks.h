@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Exact peaks of what many shards count by themselves.
+// Exact peaks of counts that many shards keep by themselves.
 //
 // Note [Peaks]
 // Rationale: the peak of a sum can only be found by looking at the sum. A sum of all shards in one
@@ -24,9 +24,9 @@
 // nothing is ever recalled. The device's only shard has its own account with all headroom, and
 // raises its limits itself.
 // Invariants: L >= C for each counter, row and account. P rises only while a recall is complete, or
-// by an account that has all headroom, and only by what the sum exceeds it by. A move takes place
-// in the moment of the shard's unlock, or of the order lock inside it, so calls that follow each
-// other in time do so here.
+// by an account that has all headroom, and only by the difference of the sum to P. A move takes
+// place in the moment of the shard's unlock, or of the order lock inside it, so calls that follow
+// each other in time do so here.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ class Peaks : private SlowPath {
   uint64_t recall_number() const { return recall_.number(); }
   bool is_recalled();
   void begin_recall();
-  // Each but those that are away. for_a_move: the recall serves a move, not the whole device.
+  // pre: the account is not away. for_a_move: the recall serves a move, not the whole device.
   void visit(Account& account, bool for_a_move);
   void end_recall();
   // pre: the whole device, which the caller unlocks next.

@@ -76,7 +76,7 @@ class SlowPathFlags : private SlowPath {
       bits = wait_for_end();
     return (bits & kWholeDevice) == 0;
   }
-  // Before the device is held: those that the last holds have kept waiting come first.
+  // Before the device is held: threads that earlier holds have kept waiting come first.
   void let_starved_go_first() { starved_.let_one_go_first(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// History: entries of what happened, and the ring that keeps them [core 22].
+// History: entries of events, and the ring that keeps them [core 22].
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ const char* action_name(Action action);
 using ContextId = uint64_t;  // 0: none
 inline constexpr ContextId kNoContext = 0;
 
-// For what contexts are kept; each level includes those before [core 22.4].
+// The entries that keep a context; each level includes those before [core 22.4].
 enum class ContextLevel : int32_t { kNever, kState, kAlloc, kAll };
 
 // One event. Times are of the system's clock, in microseconds since 1970, as the reference's are.

@@ -28,7 +28,7 @@ class Log {
   void warn(const std::string& text) const;
   // Later texts with the same key are left out.
   void warn_once(const std::string& key, const std::string& text);
-  // A remark that PyTorch does not make: what the caller could set to fare better.
+  // A remark that PyTorch does not make: options that would serve the caller better.
   void advise(const std::string& text) const;
   // A mended defect of the reference has just changed a decision.
   void differ(const char* defect, std::string_view text) const;
