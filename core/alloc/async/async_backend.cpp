@@ -65,6 +65,7 @@ Address AsyncBackend::allocate(const Request& request) {
   made.emplace(
       0, Block{request.size, request.stream, request.device, capture_.is_under_way(), false, {}});
   auto row = made.extract(made.begin());
+  // Room for the row, so that its insertion behind the driver's answer cannot fail.
   reserve_row();
   const Address address = row.key() = device.allocate(request);
   capture_.note_request(request.current_stream);
@@ -176,6 +177,7 @@ void AsyncBackend::free_all() {
 
 // ---- Blocks
 
+// [async 4] A use is only noted; the free makes a stream wait for it.
 void AsyncBackend::record_stream(Address address, Stream stream, std::optional<Stream>) {
   if (address == 0) return;
   std::lock_guard guard(lock_);
@@ -210,6 +212,7 @@ void AsyncBackend::annotate(Address, const std::string&) {
       "snapshots. Query torch._C._cuda_memoryMetadataSupported() to check support.");
 }
 
+// A deferred free is a free as far as the caller knows.
 uint64_t AsyncBackend::live_blocks() {
   std::lock_guard guard(lock_);
   return blocks_.size() - deferred_.size();
@@ -217,6 +220,7 @@ uint64_t AsyncBackend::live_blocks() {
 
 // ---- The auditor
 
+// Compares the numbers that are kept with the rows that they come from.
 std::string AsyncBackend::check() {
   std::lock_guard guard(lock_);
   std::vector<uint64_t> used(devices_.size());

@@ -84,6 +84,7 @@ void AsyncDevice::close() {
 
 // ---- Blocks
 
+// [async 2.2] The driver is not asked for a request beyond the limit.
 void AsyncDevice::require_within_limit(const Request& request) {
   lock_.assert_held();
   if (used_ + request.size > limit_) throw_out_of_memory(request);
@@ -160,6 +161,7 @@ Stream AsyncDevice::stream_after(Stream created_on, const std::vector<Stream>& u
 
 // ---- The cache
 
+// Waits for the device: memory of a queued free can go only when the work before it is done.
 void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
   std::lock_guard guard(lock_);
   if (!is_prepared_) return;
@@ -291,6 +293,7 @@ DeviceTotals AsyncDevice::totals() {
 
 // ---- The capture
 
+// The pool and its filter are ignored: the driver's pool serves all requests.
 void AsyncDevice::pool_begin(PoolId, PoolFilter) {
   std::lock_guard guard(lock_);
   capture_.begin();

@@ -48,6 +48,7 @@ void check_divisions(uint64_t divisions) {
     throw_invalid_argument("For roundups, the divisions has to be power of 2 ");
 }
 
+// 0 switches rounding off for one interval; as the number for all sizes it is an error.
 void check_divisions_of_interval(uint64_t divisions) {
   if (divisions != 0 && !is_power_of_two(divisions))
     throw_invalid_argument(

@@ -55,6 +55,7 @@ void MemoryWatch::came(Address address, uint64_t size, uint64_t piece) noexcept 
   });
 }
 
+// Before the driver has the memory back: another allocation may get it at once.
 void MemoryWatch::goes(Address address, uint64_t size) noexcept {
   if (nvtx_) nvtx_->remove_heaps(address, size);
 }
@@ -76,6 +77,7 @@ void MemoryWatch::handed_out(Block* block) noexcept {
   set_region(block, block->size, asked(block));
 }
 
+// pre: the work that used the block is done or queued on its stream, so the fill comes behind it.
 void MemoryWatch::freed(Block* block) noexcept {
   CACHALOT_ASSERT(1, block->is_free());
   // Before poison covers it, the zone is looked at for the last time.
@@ -120,6 +122,8 @@ void MemoryWatch::set_region(const Block* block, uint64_t before, uint64_t after
   if (nvtx_) nvtx_->set_region(block->address, before, after);
 }
 
+// Reads in pieces, so that a look needs no memory of the block's size. A failed read ends it
+// without a finding.
 std::string MemoryWatch::look(const Block* block) {
   const uint64_t begin = block->detail().red_zone;
   const Stream stream = block->segment()->stream;

@@ -14,6 +14,7 @@
 namespace cachalot {
 namespace {
 
+// For tools only: nothing here reads or writes the memory.
 const void* pointer(Address address) { return reinterpret_cast<const void*>(address); }
 
 // NVTX tells older descriptions from newer ones by version and size.
@@ -29,6 +30,7 @@ Description described() {
 // empty, and each call ends after one look at it.
 class Announcements final : public NvtxMemory {
  public:
+  // A domain whose heaps are still registered would leave them to the tools for good.
   ~Announcements() override {
     remove_heaps(0, UINT64_MAX);
     if (domain_) nvtxDomainDestroy(domain_);
@@ -36,6 +38,8 @@ class Announcements final : public NvtxMemory {
 
   void add_heap(Address address, uint64_t size) override {
     CACHALOT_ASSERT(1, size > 0 && !is_in_heap(address));
+    // At the first heap, since a tool that attaches to the process may come after the allocator was
+    // made.
     if (!domain_) domain_ = nvtxDomainCreateA("cachalot");
     // The entry comes first, since it can fail: a heap that is announced must be taken back.
     const auto heap = heaps_.insert_or_assign(address, Heap{size, nullptr}).first;
@@ -57,6 +61,7 @@ class Announcements final : public NvtxMemory {
     heaps_.erase(begin, end);
   }
 
+  // Visits every heap that the old or the new region touches.
   void set_region(Address address, uint64_t before, uint64_t after) override {
     const auto last = heaps_.lower_bound(address + std::max(before, after));
     for (auto heap = heap_before(address); heap != last; ++heap) {
@@ -69,6 +74,7 @@ class Announcements final : public NvtxMemory {
     }
   }
 
+  // Tools refuse the name of a region that they were not told of.
   void name_region(Address address, const char* name) override {
     if (!is_in_heap(address)) return;
     nvtxMemRegionNameDesc_t region{};
@@ -136,6 +142,7 @@ class Announcements final : public NvtxMemory {
   }
 
   nvtxDomainHandle_t domain_ = nullptr;
+  // By the address where a heap begins; heaps do not overlap.
   std::map<Address, Heap> heaps_;
 };
 

@@ -47,6 +47,8 @@ void SegmentHeap::remove_segment(Block* only_block) {
 
 // ---- Steps on blocks
 
+// pre: an object is reserved. The new block takes over the flags, so a free block gives two free
+// ones.
 Block* SegmentHeap::split_back(Block* block, uint64_t size) {
   Block* back = list_of(block).supply->take();
   block->size -= size;
@@ -60,6 +62,8 @@ Block* SegmentHeap::split_back(Block* block, uint64_t size) {
   return back;
 }
 
+// The neighbours leave their sets first: a set finds a block by its size and address, which change
+// next.
 void SegmentHeap::merge(Block* block, Neighbours free) {
   BlockSupply& supply = *list_of(block).supply;
   if (free.before) {

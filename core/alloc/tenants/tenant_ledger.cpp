@@ -73,6 +73,7 @@ void TenantLedger::change(Slot slot, Change change) {
 
 TenantLedger::TenantLedger() { rows_.push_back(std::make_unique<Row>()); }
 
+// Called once, when the first tenant is made: before that blocks are not counted for tenants.
 void TenantLedger::begin(const TenantUse& so_far) {
   const BookGuard guard(lock_);
   change(0, [&](Row& row) { row.use = so_far; });
@@ -86,6 +87,7 @@ void TenantLedger::reserve(Slot slot) {
   if (!rows_[slot]) rows_[slot] = std::make_unique<Row>();
 }
 
+// The id comes first: the place in the order depends on it.
 void TenantLedger::open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked) {
   const BookGuard guard(lock_);
   CACHALOT_ASSERT(1, slot != 0 && id != 0 && row(slot).id == 0);
@@ -108,6 +110,8 @@ void TenantLedger::close(Slot slot) {
   rows_.shrink_to_fit();
 }
 
+// Guarantees that were given stay, even where they exceed the new limit: a request within one may
+// then fail all the same.
 void TenantLedger::set_limit(uint64_t bytes) {
   const BookGuard guard(lock_);
   limit_ = bytes;
@@ -212,6 +216,7 @@ void TenantLedger::add_block(Slot slot, uint64_t bytes, uint64_t requested) {
   change(slot, [&](Row& row) { row.use.add_block(bytes, requested); });
 }
 
+// At the caller's free, not when it completes: a tenant no longer has memory that it has freed.
 void TenantLedger::uncount(Slot slot, uint64_t bytes, uint64_t requested) {
   const BookGuard guard(lock_);
   CACHALOT_ASSERT(1, row(slot).use.allocation.current > 0 && bytes <= row(slot).has());
@@ -275,6 +280,7 @@ void TenantLedger::reset_peaks() {
   }
 }
 
+// Blocks and booked bytes of tenants stay.
 void TenantLedger::reset_accumulated() {
   const BookGuard guard(lock_);
   for (const auto& row : rows_) {

@@ -16,6 +16,8 @@ std::string shown_name(const std::string& name) { return "tenant '" + name + "'"
 
 }  // namespace
 
+// Made with the allocator, also where no tenant ever comes: requests then see a flag that is not
+// set.
 Tenants::Tenants(int device_count) : ledgers_(static_cast<size_t>(device_count)) {}
 
 // The slot that is taken next. Its free_slot() cannot fail.
@@ -26,6 +28,7 @@ TenantLedger::Slot Tenants::reserve_slot() {
   return last_slot_ + 1;
 }
 
+// The slot that reserve_slot() gave, while the lock was held all the time.
 void Tenants::take_slot(TenantLedger::Slot slot) {
   CACHALOT_ASSERT(1, slot == reserve_slot());
   if (slot > last_slot_) {
@@ -125,6 +128,7 @@ void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
   }
 }
 
+// With the default tenant.
 size_t Tenants::count() const {
   const std::lock_guard guard(lock_);
   return row_count();
@@ -139,6 +143,7 @@ TenantRow Tenants::row(const Tenant& tenant, int device) const {
   return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};
 }
 
+// It has no Tenant object: its terms never change, and no call ends it.
 TenantRow Tenants::default_row(int device) const {
   const TenantLedger& book = ledgers_[static_cast<size_t>(device)];
   return {0, kDefaultName, book.terms(0), book.use(0)};

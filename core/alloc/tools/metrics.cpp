@@ -237,6 +237,7 @@ class MetricsWriter {
                     kind == Kind::kCounter ? "counter" : "gauge");
   }
 
+  // A series of the family that begin() has opened.
   void add(const std::string& labels, int64_t value) {
     text_ += name_;
     text_ += "{" + labels + "} " + std::to_string(value) + "\n";
@@ -310,6 +311,7 @@ class MetricsWriter {
       add(device_label(device), (device.stats.*family.statistic).current);
   }
 
+  // Counters of events have no size classes.
   void write_number(const NumberFamily& family) {
     begin(family.name, family.help, Kind::kCounter);
     for (const DeviceMetrics& device : metrics_.devices)
@@ -349,6 +351,7 @@ class MetricsWriter {
                        [](const DeviceMetrics& device) { return !device.tenants.empty(); });
   }
 
+  // The default tenant has a row as well, so that the rows add up to the device's figures.
   void write_tenants() {
     for (const RowFamily<TenantUse>& family : kByTenant) {
       write_by_tenant(family.name, family.help, family.kind, [&](const TenantRow& tenant) {

@@ -60,6 +60,7 @@ size_t character_count(const std::string& text) {
          static_cast<size_t>(std::count_if(text.begin(), text.end(), is_continuation));
 }
 
+// A longer text stays whole and moves the columns behind it.
 std::string padded(std::string text, size_t width) {
   const size_t length = character_count(text);
   return text.append(width - std::min(width, length), ' ');
@@ -114,6 +115,7 @@ std::string shown_request(const Report& report) {
          format_size(report.size) + ", segment of " + format_size(report.segment_size) + ")\n";
 }
 
+// The figures that add up: reserved is live, pending and cached memory together.
 std::string shown_totals(const Report& report) {
   std::string text =
       format("cachalot: device %d has %s, of which %s is free", report.device,
@@ -149,6 +151,7 @@ std::string json_string(const char* key, const std::string& text) {
   return format("\"%s\":\"", key) + json_escaped(text) + "\"";
 }
 
+// null stands for a report without a request, as it does for every absent value.
 std::string json_request(const Report& report) {
   if (report.outcome == Outcome::kNoRequest) return "null";
   return "{" + json_number("requested", report.requested) + "," + json_number("size", report.size) +

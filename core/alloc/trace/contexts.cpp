@@ -199,6 +199,7 @@ std::string describe_labels(std::string labels) {
 
 }  // namespace
 
+// The source owns the stacks; functions of the source share them.
 ContextSource stack_contexts() {
   const auto stacks = std::make_shared<Interned<Stack, StackHash>>(kMostStacks, Stack{});
   // Once a source, since a walk over all objects takes a lock of the loader.
@@ -226,6 +227,7 @@ void push_label(const std::string& label) {
       std::make_shared<const std::string>(labels.empty() ? label : *labels.back() + "/" + label));
 }
 
+// A thread that is about to end has no labels left.
 bool pop_label() {
   if (!thread_texts || thread_texts->labels.empty()) return false;
   thread_texts->labels.pop_back();

@@ -17,6 +17,7 @@ constexpr std::array<const char*, kActionCount> kActionNames = {
 
 }  // namespace
 
+// The names of PyTorch's snapshots.
 const char* action_name(Action action) {
   const auto index = static_cast<size_t>(action);
   return index < kActionNames.size() ? kActionNames[index] : "unknown";
@@ -40,6 +41,7 @@ void HistoryRing::drop_oldest() {
   CACHALOT_ASSERT(1, entries_.size() <= limit_);
 }
 
+// The ring grows as entries come: a large limit takes no memory before it is used.
 TraceEntry& HistoryRing::append() {
   TraceEntry& last = entries_.emplace_back();
   is_full_ = entries_.size() >= limit_;
@@ -56,6 +58,7 @@ TraceEntry& HistoryRing::next() {
   return oldest;
 }
 
+// The limit stays.
 void HistoryRing::clear() {
   entries_.clear();
   next_ = 0;
