@@ -69,8 +69,8 @@ struct alignas(64) BlockTree::Node {
 
   bool is_leaf() const { return level == 0; }
   unsigned capacity() const { return is_leaf() ? leaf.kCapacity : inner.kCapacity; }
-  // Less than this a node is joined with its neighbour. A third, not half: an insertion after a
-  // removal should find the tree as it was.
+  // A node with so few entries is joined with its neighbour. A third, not half: the next insertion
+  // should not split what a removal has just joined.
   bool has_few() const { return count < capacity() / 3; }
   void clear() { is_leaf() ? leaf.clear() : inner.clear(); }
   void remove(unsigned at) {

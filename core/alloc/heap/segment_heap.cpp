@@ -18,7 +18,7 @@ const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
   return address - before.address < before.size ? &before : nullptr;
 }
 
-// The map's node is made first: it is all that can fail, since the object is reserved.
+// Nothing can fail behind the insertion into the map, since the block object is reserved.
 Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& list) {
   Segment* segment = owned.get();
   segment->pool = list.pool;
@@ -38,7 +38,6 @@ Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& 
 
 void SegmentHeap::remove_segment(Block* only_block) {
   StreamFreeList& list = list_of(only_block);
-  // A list without segments may end, so nothing below reads it.
   list.segments--;
   const Address address = only_block->segment()->address;  // recycle() clears the block's home
   recycle(*list.supply, only_block);

@@ -8,8 +8,7 @@
 // Approach: a period is the time from one lending to the next. The lender counts the accounts that
 // ask in a period, and expects about as many in the next one. It divides two thirds of the spare
 // headroom among them; the rest is for those that come unexpected. After a recall it waits until
-// moves have been
-// calm: twice as many of them without a new peak as accounts have asked.
+// moves have been calm: twice as many of them without a new peak as accounts have asked.
 #pragma once
 
 #include <cstdint>

@@ -105,8 +105,9 @@ class Peaks : private SlowPath {
   static void preserve(Account& account, uint64_t reading);
   void end_reading();
 
-  // ---- Statistics The shared account's part of the sums: its present rows for the whole device,
-  // else the rows that the last reading preserved.
+  // ---- Statistics
+  // The shared account's part of the sums: its present rows for the whole device, else the rows that
+  // the last reading preserved.
   const Counters::Rows& shared() const { return shared_.rows(); }
   const Counters::Rows& preserved_shared() const { return reading_.shared(); }
   void write(const Sums& sums, Stats* stats) const { stats_.write(sums, stats); }
