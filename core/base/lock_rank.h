@@ -28,7 +28,7 @@ namespace cachalot {
   RANK(kObservers, "observers")            /* of an allocator: what callers have attached */       \
   RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \
   RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */           \
-  RANK(kDevice, "device")                /* what its shards do not guard (alloc/native/shard.h) */ \
+  RANK(kDevice, "device")                /* what its shards do not guard (alloc/shards/shard.h) */ \
   RANK(kRecall, "recall")                /* of headroom; the device's list of shards */            \
   RANK(kShard, "shard")                  /* the blocks of some streams */                          \
   RANK(kAccountOrder, "account order")   /* the shared account (alloc/stats/shared_account.h) */   \

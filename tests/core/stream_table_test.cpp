@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/native/stream_table.h"
+#include "alloc/shards/stream_table.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../test_seed.h"
-#include "alloc/native/shard.h"
+#include "alloc/shards/shard.h"
 
 namespace cachalot {
 namespace {

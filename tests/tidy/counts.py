@@ -41,11 +41,9 @@ class Allowed:
 
 
 ALLOWED = Allowed(
-    classes={
-        "DeviceAllocator": (26, 165),
-    },
+    classes={},
     functions={
-        "DeviceAllocator::allocate_usual": 59,
+        "hits::allocate_usual": 57,
     })
 
 

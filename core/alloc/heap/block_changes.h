@@ -72,4 +72,25 @@ bool count_hand_out_of_other(Counters& counters, Counters::Row& kind, const Bloc
 void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* block,
                          Neighbours free);
 
+// Counts a hand-out, and a free, of any block. False: refused by the counters. kind: a row of theirs.
+[[gnu::always_inline]] inline bool count_hand_out(Counters& counters, Counters::Row& kind,
+                                                  const Block* block, uint64_t size,
+                                                  uint64_t requested, bool splits) {
+  if (!block->is_split() || block->is(Block::kExpandable)) [[unlikely]]
+    return count_hand_out_of_other(counters, kind, block, size, requested);
+  return counters.hand_out_piece(kind, static_cast<int64_t>(size), static_cast<int64_t>(requested),
+                                 splits);
+}
+
+[[gnu::always_inline]] inline bool count_free(Counters& counters, Counters::Row& kind,
+                                              const Block* block, Neighbours free) {
+  const bool is_whole = before_merged(block, free) == after_merged(block, free);
+  if (is_whole || block->is(Block::kExpandable)) [[unlikely]] {
+    count_free_of_other(counters, kind, block, free);
+    return true;
+  }
+  return counters.free_piece(kind, static_cast<int64_t>(block->size),
+                             static_cast<int64_t>(block->requested), free.count());
+}
+
 }  // namespace cachalot

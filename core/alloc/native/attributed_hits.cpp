@@ -12,42 +12,48 @@
 // Invariants: nothing has changed where a hit is refused; the general path then serves the call.
 #include "alloc/native/hot_path.h"
 
-namespace cachalot {
+namespace cachalot::hits {
 
-Address DeviceAllocator::allocate_attributed(StreamEntry& entry, uint64_t requested,
-                                             Stream stream) {
-  const std::lock_guard guard(lock_);
-  const uint32_t flags = flags_.load();  // kAttribution changes under the lock only
-  if (!is_only(flags, kAttribution) || !peaks_.counts_all(entry.shard->account)) return 0;
-  const BlockOwners::Owner owner = owners_.of_thread(flags);
-  const auto admit = [this, flags, &owner, requested](uint64_t bytes) {
-    return !(flags & kTenants) ||
-           tenants().count_if_granted(owner.tenant, round_up(requested, kMinBlockSize), bytes,
-                                      requested);
+Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
+                            Stream stream) {
+  const std::lock_guard guard(device.shards.lock());
+  const uint32_t flags = device.flags.load();  // kAttribution changes under the lock only
+  if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
+      !device.shards.peaks().counts_all(entry.shard->account))
+    return 0;
+  const BlockOwners::Owner owner = device.owners.of_thread(flags);
+  const auto admit = [&device, flags, &owner, requested](uint64_t bytes) {
+    return !(flags & SlowPath::kTenants) ||
+           device.owners.tenants().count_if_granted(
+               owner.tenant, round_up(requested, kMinBlockSize), bytes, requested);
   };
-  Block* const block = allocate_usual<CountedBy::kDevice>(entry, requested, stream, admit);
+  Block* const block = allocate_usual<CountedBy::kDevice>(device, entry, requested, stream, admit);
   if (!block) return 0;
-  if (flags & kTenants) block->detail().tenant = owner.tenant;
-  if (flags & kLabels) owners_.take_label(block, owner.label);
-  if (flags & kTracing)
-    trace(Action::kAlloc, block->address, requested, stream, *list_of(block).pool, kNoContext);
+  if (flags & SlowPath::kTenants) block->detail().tenant = owner.tenant;
+  if (flags & SlowPath::kLabels) device.owners.take_label(block, owner.label);
+  if (flags & SlowPath::kTracing)
+    device.trace(Action::kAlloc, block->address, requested, stream, *list_of(block).pool,
+                 kNoContext);
   return block->address;
 }
 
-bool DeviceAllocator::free_attributed(Shard& shard, Block* block, Address address) {
-  const std::lock_guard guard(lock_);
-  const uint32_t flags = flags_.load();
-  if (!is_only(flags, kAttribution) || !peaks_.counts_all(shard.account)) return false;
-  if (!is_usual_free(block, address) || block->size >= hit_rules_.oversize) return false;
-  CACHALOT_ASSERT(1, !peaks_.has_waiting());
+bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address) {
+  const std::lock_guard guard(device.shards.lock());
+  const uint32_t flags = device.flags.load();
+  if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
+      !device.shards.peaks().counts_all(shard.account))
+    return false;
+  if (!is_usual_free(block, address) || block->size >= device.settings.hit_rules().oversize)
+    return false;
+  CACHALOT_ASSERT(1, !device.shards.peaks().has_waiting());
   const StreamFreeList& list = list_of(block);
-  if (flags & kTracing)
-    recorder_.record_free(address, block->requested, list.stream, pool_id_of(*list.pool));
-  if (flags & (kLabels | kTenants)) owners_.give_up(block);
-  if (flags & kLabels) owners_.release_label(block);
-  const bool is_freed = keep_or_put_back<CountedBy::kDevice>(shard, block);
+  if (flags & SlowPath::kTracing)
+    device.recorder.record_free(address, block->requested, list.stream, pool_id_of(*list.pool));
+  if (flags & (SlowPath::kLabels | SlowPath::kTenants)) device.owners.give_up(block);
+  if (flags & SlowPath::kLabels) device.owners.release_label(block);
+  const bool is_freed = keep_or_put_back<CountedBy::kDevice>(device, shard, block);
   CACHALOT_ASSERT(1, is_freed);
   return true;
 }
 
-}  // namespace cachalot
+}  // namespace cachalot::hits

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The auditor: walks through all blocks of a device, and compares them with the indexes and counters.
-// Each finding is a defect of the library, told in one line.
-#include "alloc/native/hold.h"
+#include "alloc/native/auditor.h"
+
+#include <map>
+#include <set>
+
 #include "base/text.h"
 
 namespace cachalot {
@@ -52,7 +54,7 @@ void add(const Block& block, int kind, Sums* sums) {
 
 }  // namespace
 
-std::string DeviceAllocator::check_segment(const Segment& segment) {
+std::string Auditor::check_segment(const Segment& segment) {
   Address expected = segment.address;
   uint64_t mapped = 0;
   const Block* before = &segment.ends;
@@ -66,7 +68,8 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
     if (list.pool != segment.pool || list.stream != segment.stream)
       return at + " is on another pool's list";
     if (b->is(Block::kUsed) && b->is(Block::kWaiting)) return at + " is both used and waiting";
-    if (b->is(Block::kUsed) && shared_.addresses.find(b->address) != BlockArena::number_of(b))
+    if (b->is(Block::kUsed) &&
+        device_.shared.addresses.find(b->address) != BlockArena::number_of(b))
       return at + " cannot be found";
     if (b->is(Block::kExpandable) != segment.is_expandable())
       return at + " is not of its segment's kind";
@@ -86,12 +89,12 @@ std::string DeviceAllocator::check_segment(const Segment& segment) {
   return "";
 }
 
-std::string DeviceAllocator::check_free_sets() {
+std::string Auditor::check_free_sets() {
   struct Expected {
     uint64_t count, bytes, segments;
   };
   std::map<const StreamFreeList*, Expected> expected;
-  for (const auto& [address, segment] : heap_.segments()) {
+  for (const auto& [address, segment] : device_.heap.segments()) {
     Expected& of_list = expected[segment->list];
     of_list.segments++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
@@ -101,7 +104,7 @@ std::string DeviceAllocator::check_free_sets() {
     }
   }
   std::string found;
-  for_each_list([&](const StreamFreeList& list) {
+  device_.for_each_list([&](const StreamFreeList& list) {
     uint64_t count = 0;
     uint64_t bytes = 0;
     const std::string name =
@@ -116,24 +119,21 @@ std::string DeviceAllocator::check_free_sets() {
   return found;
 }
 
-std::string DeviceAllocator::check_counters() {
+std::string Auditor::check_counters() {
   Sums expected;
   uint64_t obtained = 0;
-  for (const auto& [address, segment] : heap_.segments()) {
+  for (const auto& [address, segment] : device_.heap.segments()) {
     const int kind = segment->pool->is_small ? 0 : 1;
     if (!segment->is_expandable()) expected.segments[kind]++;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next)
       add(*b, kind, &expected);
   }
   obtained = static_cast<uint64_t>(expected.reserved[0] + expected.reserved[1]);
-  if (obtained != stats_.reserved())
+  if (obtained != device_.stats.reserved())
     return "the total of obtained bytes is not the sum of the segments";
-  Stats stats = stats_.stats();
-  peaks_.write(sums(), &stats);
-  if (!peaks_.is_sound()) return "the shared account has passed its limit";
-  for (const auto& shard : shards_) {
-    if (!shard->account.counters.is_sound()) return "a shard has passed its limit";
-  }
+  Stats stats = device_.stats.stats();
+  device_.shards.write(&stats);
+  if (std::string found = device_.shards.check_limits(); !found.empty()) return found;
   const struct {
     const char* name;
     const StatArray& stat;
@@ -158,10 +158,10 @@ std::string DeviceAllocator::check_counters() {
   return "";
 }
 
-std::string DeviceAllocator::check_pending() {
-  std::map<const Block*, uint32_t> events = pending_.queued_events();
-  const std::set<const Block*> deferred = pending_.deferred_blocks();
-  for (const auto& [address, segment] : heap_.segments()) {
+std::string Auditor::check_pending() {
+  std::map<const Block*, uint32_t> events = device_.pending.queued_events();
+  const std::set<const Block*> deferred = device_.pending.deferred_blocks();
+  for (const auto& [address, segment] : device_.heap.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       const bool waits = events.contains(b) || deferred.contains(b);
       if (b->is(Block::kWaiting) != waits)
@@ -174,22 +174,20 @@ std::string DeviceAllocator::check_pending() {
   return "";
 }
 
-std::string DeviceAllocator::check() {
-  const Hold hold(*this);
-  for (const auto& [address, segment] : heap_.segments()) {
+std::string Auditor::check() {
+  for (const auto& [address, segment] : device_.heap.segments()) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
-  for (const auto step : {&DeviceAllocator::check_free_sets, &DeviceAllocator::check_counters,
-                          &DeviceAllocator::check_pending}) {
+  for (const auto step :
+       {&Auditor::check_free_sets, &Auditor::check_counters, &Auditor::check_pending}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
-  return owners_.check_tenants(heap_);
+  return device_.owners.check_tenants(device_.heap);
 }
 
-std::string DeviceAllocator::check_red_zones() {
-  const Hold hold(*this);
-  for (const auto& [address, segment] : heap_.segments()) {
-    MemoryWatch* const watch = watch_of(*segment->pool);
+std::string Auditor::check_red_zones() {
+  for (const auto& [address, segment] : device_.heap.segments()) {
+    MemoryWatch* const watch = device_.watch_of(*segment->pool);
     if (!watch) continue;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is(Block::kUsed)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The hit: what a request or a free is while no flag of the slow path is set. The same decisions as in
-// device_allocator.cpp, with all that cannot apply left out; the golden files are compared on both
+// block_cache.cpp, with all that cannot apply left out; the golden files are compared on both
 // paths. Decide, count, apply: nothing has changed where the counters refuse.
 //
 // Note [Registers of a hit]
@@ -12,63 +12,29 @@
 // of an object, has a function of its own that is not inlined and gets its arguments in registers.
 #pragma once
 
-#include <utility>
-
-#include "alloc/native/block_steps.h"
+#include "alloc/native/block_cache.h"
+#include "alloc/native/device_allocator.h"
 #include "alloc/native/hit_path.h"
+#include "alloc/shards/last_free.h"
 
 namespace cachalot {
+namespace hits {
 
-// See Note [Last free].
-[[gnu::noinline]] inline void DeviceAllocator::flush(Shard& shard) {
-  const LastFreeCache last = std::exchange(shard.last, {});
-  if (last.rounds() != 0) count_rounds(shard, last.handed_out, last.rounds());
-  // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  if (last.is_kept()) put_back<CountedBy::kShard>(shard, last.handed_out);
-}
-
-// What each hand-out moved follows from the neighbours, which have not changed since.
-inline void DeviceAllocator::count_rounds(Shard& shard, Block* block, int64_t rounds) {
-  const Neighbours free = free_neighbours(block);
-  Counters::Change change = change_of_free(block, free);
-  // The object of the freed block became the remainder each time, and shows what was asked of it.
-  if (free.after) block->next->requested = block->requested;
-  shard.account.counters.add_rounds(list_of(block).is_small, change, rounds);
-}
-
-// ---- Counting. False (here and below): refused by the counters. kind: a row of theirs.
-
-[[gnu::always_inline]] inline bool count_hand_out(Counters& counters, Counters::Row& kind,
-                                                  const Block* block, uint64_t size,
-                                                  uint64_t requested, bool splits) {
-  if (!block->is_split() || block->is(Block::kExpandable)) [[unlikely]]
-    return count_hand_out_of_other(counters, kind, block, size, requested);
-  return counters.hand_out_piece(kind, static_cast<int64_t>(size), static_cast<int64_t>(requested),
-                                 splits);
-}
-
-[[gnu::always_inline]] inline bool count_free(Counters& counters, Counters::Row& kind,
-                                              const Block* block, Neighbours free) {
-  const bool is_whole = before_merged(block, free) == after_merged(block, free);
-  if (is_whole || block->is(Block::kExpandable)) [[unlikely]] {
-    count_free_of_other(counters, kind, block, free);
-    return true;
-  }
-  return counters.free_piece(kind, static_cast<int64_t>(block->size),
-                             static_cast<int64_t>(block->requested), free.count());
-}
+// Who counts a hit; a constant. Its shard, the account that shards share, or the device, which is used
+// as a whole.
+enum class CountedBy { kShard, kSharedAccount, kDevice };
 
 // count(counters, row of the kind): whether the counters agree.
-template <DeviceAllocator::CountedBy counted_by, class Count>
-[[gnu::always_inline]] inline bool DeviceAllocator::count_hit(Shard& shard, StreamFreeList& list,
-                                                              Count count) {
+template <CountedBy counted_by, class Count>
+[[gnu::always_inline]] inline bool count_hit(DeviceState& device, Shard& shard,
+                                             StreamFreeList& list, Count count) {
   switch (counted_by) {
     case CountedBy::kShard:
       return count(shard.account.counters, *list.counters);
     case CountedBy::kSharedAccount:
-      return peaks_.count_shared(shard.account, list.is_small, count);
+      return device.shards.peaks().count_shared(shard.account, list.is_small, count);
     case CountedBy::kDevice:
-      return peaks_.count_of_whole(shard.account, list.is_small, count);
+      return device.shards.peaks().count_of_whole(shard.account, list.is_small, count);
   }
 }
 
@@ -81,35 +47,19 @@ template <DeviceAllocator::CountedBy counted_by, class Count>
          (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
 }
 
-// pre (here and below): a mapped block that the caller freed, of a size that is not oversize.
-template <DeviceAllocator::CountedBy counted_by>
-[[gnu::always_inline]] inline bool DeviceAllocator::put_back(Shard& shard, Block* block) {
-  StreamFreeList& list = list_of(block);
-  Block* const previous = block->prev;
-  Block* const next = block->next;
-  const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
-  const bool is_counted =
-      count_hit<counted_by>(shard, list, [&](Counters& counters, Counters::Row& kind) {
-        return count_free(counters, kind, block, free);
-      });
-  if (!is_counted) [[unlikely]]
-    return false;
-  block->clear(Block::kUsed);
-  if (free.before) {
-    list.free.remove(previous);
-    heap_.absorb_previous(shard.supply, block);
-  }
-  if (free.after) {
-    list.free.remove(next);
-    heap_.absorb_next(shard.supply, block);
-  }
-  list.free.insert(block);
-  return true;
+// False (here and below): refused by the counters, and nothing has changed. pre: a mapped block that the
+// caller freed, of a size that is not oversize.
+template <CountedBy counted_by>
+[[gnu::always_inline]] inline bool put_back(DeviceState& device, Shard& shard, Block* block) {
+  return put_back(device.heap, shard, block, [&](StreamFreeList& list, auto count) {
+    return count_hit<counted_by>(device, shard, list, count);
+  });
 }
 
 // The same, unless the block is kept: see Note [Last free].
-template <DeviceAllocator::CountedBy counted_by>
-[[gnu::always_inline]] inline bool DeviceAllocator::keep_or_put_back(Shard& shard, Block* block) {
+template <CountedBy counted_by>
+[[gnu::always_inline]] inline bool keep_or_put_back(DeviceState& device, Shard& shard,
+                                                    Block* block) {
   LastFreeCache& kept = shard.last;
   if (block == kept.handed_out) {
     block->clear(Block::kUsed);
@@ -118,72 +68,40 @@ template <DeviceAllocator::CountedBy counted_by>
   }
   // While this block is used, so that no neighbour takes it in.
   if (!kept.is_empty()) [[unlikely]]
-    flush(shard);
+    flush(device.heap, shard);
   kept.handed_out = nullptr;
-  return put_back<counted_by>(shard, block);
-}
-
-[[gnu::always_inline]] inline Address address_or_0(const Block* block) {
-  return block ? block->address : 0;
-}
-
-// 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
-[[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
-                                                                    Stream stream) {
-  StreamEntry* const entry = streams_.find(stream);
-  if (!entry) [[unlikely]]
-    return 0;
-  // Before the shard's lock too: an attributed hit does not need it.
-  if (!flags_.none()) [[unlikely]]
-    return allocate_attributed(*entry, requested, stream);
-  Shard* const shard = entry->shard;
-  shard->lock.lock();
-  Address address = 0;
-  if (flags_.none()) [[likely]] {
-    address = shard->account.is_shared
-                  ? allocate_sharing(*entry, requested, stream)
-                  : address_or_0(allocate_usual<CountedBy::kShard>(*entry, requested, stream,
-                                                                   [](uint64_t) { return true; }));
-  }
-  shard->lock.unlock();
-  return address;
-}
-
-// False: not a live block, or more than a usual free; nothing has changed.
-[[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
-                                                             Address address) {
-  if (!flags_.none()) [[unlikely]]
-    return free_attributed(shard, block, address);
-  shard.lock.lock();
-  const bool is_freed = flags_.none() && is_usual_free(block, address) && free_usual(shard, block);
-  shard.lock.unlock();
-  return is_freed;
+  return put_back<counted_by>(device, shard, block);
 }
 
 // The shard uses the shared account, and keeps no free.
-[[gnu::noinline]] inline Address DeviceAllocator::allocate_sharing(StreamEntry& entry,
-                                                                   uint64_t requested,
-                                                                   Stream stream) {
-  return address_or_0(allocate_usual<CountedBy::kSharedAccount>(entry, requested, stream,
-                                                                [](uint64_t) { return true; }));
-}
-[[gnu::noinline]] inline bool DeviceAllocator::free_sharing(Shard& shard, Block* block) {
-  return put_back<CountedBy::kSharedAccount>(shard, block);
+[[gnu::noinline]] inline bool free_sharing(DeviceState& device, Shard& shard, Block* block) {
+  return put_back<CountedBy::kSharedAccount>(device, shard, block);
 }
 
+// False: refused by the counters, or oversize. pre: no flag is set; a block that is used, and by no
+// other stream.
+[[gnu::always_inline]] inline bool free_usual(DeviceState& device, Shard& shard, Block* block) {
+  if (block->size >= device.settings.hit_rules().oversize) [[unlikely]]
+    return false;
+  if (shard.account.is_shared) return free_sharing(device, shard, block);
+  return keep_or_put_back<CountedBy::kShard>(device, shard, block);
+}
+
+// ---- Allocating
+
 // See Note [Last free].
-template <DeviceAllocator::CountedBy counted_by>
-[[gnu::always_inline]] inline bool DeviceAllocator::keeps_last_free(const Shard& shard) {
+template <CountedBy counted_by>
+[[gnu::always_inline]] inline bool keeps_last_free(const Shard& shard) {
   return counted_by == CountedBy::kShard ||
          (counted_by == CountedBy::kDevice && shard.account.counters.is_alone());
 }
 
 // Null: a miss, or not admitted. admit(bytes of the block): the last question before the counters.
 // pre: requested is not 0.
-template <DeviceAllocator::CountedBy counted_by, class Admit>
-[[gnu::always_inline]] inline Block* DeviceAllocator::allocate_usual(StreamEntry& entry,
-                                                                     uint64_t requested,
-                                                                     Stream stream, Admit admit) {
+template <CountedBy counted_by, class Admit>
+[[gnu::always_inline]] inline Block* allocate_usual(DeviceState& device, StreamEntry& entry,
+                                                    uint64_t requested, Stream stream,
+                                                    Admit admit) {
   Shard& shard = *entry.shard;
   const uint64_t size = round_up(requested, kMinBlockSize);
   const bool is_small = size <= kSmallSize;
@@ -200,27 +118,27 @@ template <DeviceAllocator::CountedBy counted_by, class Admit>
       last->set(Block::kUsed);
       return last;
     }
-    flush(shard);
+    flush(device.heap, shard);
   }
   Block* block = list->free.first_at_least(size);
   if (!block) [[unlikely]]
     return nullptr;
   if (block->is(Block::kExpandable)) [[unlikely]] {
-    if (!hit_rules_.is_expandable) return nullptr;
+    if (!device.settings.hit_rules().is_expandable) return nullptr;
     block = step_to_smaller_reach(*list, block);
   }
-  if (block->size >= hit_rules_.oversize) [[unlikely]]
+  if (block->size >= device.settings.hit_rules().oversize) [[unlikely]]
     return nullptr;
-  const AddressTable::Place place = shared_.addresses.place(block->address);
+  const AddressTable::Place place = device.shared.addresses.place(block->address);
   if (!place.has_room()) [[unlikely]]
     return nullptr;
-  const bool splits = block->size - size >= hit_rules_.least_remainder[is_small];
+  const bool splits = block->size - size >= device.settings.hit_rules().least_remainder[is_small];
   if (splits && shard.supply.is_empty()) [[unlikely]]
     return nullptr;
   const uint64_t taken = splits ? size : block->size;
   const bool is_counted =
       admit(taken) &&
-      count_hit<counted_by>(shard, *list, [&](Counters& counters, Counters::Row& kind) {
+      count_hit<counted_by>(device, shard, *list, [&](Counters& counters, Counters::Row& kind) {
         return count_hand_out(counters, kind, block, taken, requested, splits);
       });
   if (!is_counted) [[unlikely]]
@@ -238,16 +156,70 @@ template <DeviceAllocator::CountedBy counted_by, class Admit>
   return block;
 }
 
-// False: refused by the counters, or oversize. pre: no flag is set; a block that is used, and by no
-// other stream.
-[[gnu::always_inline]] inline bool DeviceAllocator::free_usual(Shard& shard, Block* block) {
-  if (block->size >= hit_rules_.oversize) [[unlikely]]
-    return false;
-  if (shard.account.is_shared) return free_sharing(shard, block);
-  return keep_or_put_back<CountedBy::kShard>(shard, block);
+[[gnu::always_inline]] inline Address address_or_0(const Block* block) {
+  return block ? block->address : 0;
 }
 
+// The shard uses the shared account, and keeps no free.
+[[gnu::noinline]] inline Address allocate_sharing(DeviceState& device, StreamEntry& entry,
+                                                  uint64_t requested, Stream stream) {
+  return address_or_0(allocate_usual<CountedBy::kSharedAccount>(device, entry, requested, stream,
+                                                                [](uint64_t) { return true; }));
+}
+// ---- Calls
+
+// With labels, tenants or history (attributed_hits.cpp).
+Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
+                            Stream stream);
+bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
+
+// 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
+[[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
+                                                   Stream stream) {
+  StreamEntry* const entry = device.shards.find(stream);
+  if (!entry) [[unlikely]]
+    return 0;
+  // Before the shard's lock too: an attributed hit does not need it.
+  if (!device.flags.none()) [[unlikely]]
+    return allocate_attributed(device, *entry, requested, stream);
+  Shard* const shard = entry->shard;
+  shard->lock.lock();
+  Address address = 0;
+  if (device.flags.none()) [[likely]] {
+    address = shard->account.is_shared
+                  ? allocate_sharing(device, *entry, requested, stream)
+                  : address_or_0(allocate_usual<CountedBy::kShard>(
+                        device, *entry, requested, stream, [](uint64_t) { return true; }));
+  }
+  shard->lock.unlock();
+  return address;
+}
+
+// False: not a live block, or more than a usual free; nothing has changed.
+[[gnu::always_inline]] inline bool try_free(DeviceState& device, Shard& shard, Block* block,
+                                            Address address) {
+  if (!device.flags.none()) [[unlikely]]
+    return free_attributed(device, shard, block, address);
+  shard.lock.lock();
+  const bool is_freed =
+      device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);
+  shard.lock.unlock();
+  return is_freed;
+}
+
+}  // namespace hits
+
 // ---- The same, of the device or the block that a call names
+
+[[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
+                                                                    Stream stream) {
+  return hits::try_allocate(state_, requested, stream);
+}
+
+[[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
+                                                             Address address) {
+  return hits::try_free(state_, shard, block, address);
+}
 
 // No stream has an entry under the per-thread handle, which means another stream on each thread.
 [[gnu::always_inline]] inline Address HitPath::try_allocate(uint64_t size, int device,

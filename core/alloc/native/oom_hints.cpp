@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/native/oom_hints.h"
 
-#include "alloc/native/block_steps.h"
+#include <algorithm>
+
+#include "alloc/native/cache_release.h"
 #include "base/text.h"
 
 namespace cachalot {
+namespace {
 
-std::string DeviceAllocator::OomHints::line() {
+uint64_t releasable_bytes_of(const BlockPool& pool) {
+  uint64_t bytes = 0;
+  for (auto& [stream, list] : pool.lists) {
+    for (const Block* b = list.free.first(); b; b = list.free.next(b)) bytes += releasable_bytes(b);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string OomHints::line() {
   std::string text = "cachalot: " + largest_free_block();
   for (const std::string& remedy :
        {without_limit(), without_oversize_rule(), without_rounding(), without_rejection(),
@@ -16,7 +29,7 @@ std::string DeviceAllocator::OomHints::line() {
   return text + ".";
 }
 
-std::string DeviceAllocator::OomHints::largest_free_block() const {
+std::string OomHints::largest_free_block() const {
   const StreamFreeList* own = params_.list();
   const Block* usable = own ? own->free.last() : nullptr;
   uint64_t largest = 0;
@@ -32,61 +45,51 @@ std::string DeviceAllocator::OomHints::largest_free_block() const {
 
 // ---- What the state says
 
-uint64_t DeviceAllocator::OomHints::page_size(const BlockPool& pool) const {
-  return pool.is_small ? kSmallSegment : settings_.large_segment_size;
+uint64_t OomHints::page_size(const BlockPool& pool) const {
+  return pool.is_small ? kSmallSegment : settings().large_segment_size;
 }
 
 // The most that the request asks the driver for.
-uint64_t DeviceAllocator::OomHints::bytes_to_obtain(const AllocParams& params) const {
+uint64_t OomHints::bytes_to_obtain(const AllocParams& params) const {
   if (!params.expandable) return params.segment_size;
   return round_up(params.size, page_size(*params.pool));
 }
 
 // Whether the driver has enough and no limit refuses.
-bool DeviceAllocator::OomHints::has_room(const AllocParams& params) const {
-  return !has_own_source() && !device_.is_over_limit(params) && !device_.is_rejected(params) &&
+bool OomHints::has_room(const AllocParams& params) const {
+  return !has_own_source() && !limits_.is_over_limit(params) && !limits_.is_rejected(params) &&
          bytes_to_obtain(params) <= device_free_;
 }
 
 // R66.
-bool DeviceAllocator::OomHints::is_reserve_too_small() const {
+bool OomHints::is_reserve_too_small() const {
   return params_.expandable && would_reserve_be_too_small();
 }
 
-bool DeviceAllocator::OomHints::would_reserve_be_too_small() const {
-  const Rules& rules = device_.rules_;
-  if (!rules.has_reserves || rules.mend_reserve) return false;
-  const std::string name = device_.shared_.reserve_classes.of(params_.stream);
-  const uint64_t bytes = decide_reserve(settings_, name, device_total_).segment_bytes;
+bool OomHints::would_reserve_be_too_small() const {
+  if (!rules().has_reserves || rules().mend_reserve) return false;
+  const std::string name = device_.shared.reserve_classes.of(params_.stream);
+  const uint64_t bytes = decide_reserve(settings(), name, device_total_).segment_bytes;
   const uint64_t page = page_size(*params_.pool);
   const uint64_t pages = bytes / page + (bytes % page != 0 ? 1 : 0);
   return pages < round_up(params_.size, page) / page;
 }
 
 // The least that a release of the whole cache gives back: it does not count frees that wait.
-uint64_t DeviceAllocator::OomHints::releasable_bytes() const {
+uint64_t OomHints::releasable_bytes_of_all() const {
   uint64_t bytes = 0;
   for (const bool is_small : {false, true})
-    bytes += releasable_bytes(device_.heap_.default_pool(is_small));
-  for (const auto& [id, pool] : device_.pools_.all()) {
+    bytes += releasable_bytes_of(device_.heap.default_pool(is_small));
+  for (const auto& [id, pool] : device_.pools.all()) {
     if (pool->use_count == 0)
-      bytes += releasable_bytes(pool->small) + releasable_bytes(pool->large);
-  }
-  return bytes;
-}
-
-uint64_t DeviceAllocator::OomHints::releasable_bytes(const BlockPool& pool) const {
-  uint64_t bytes = 0;
-  for (auto& [stream, list] : pool.lists) {
-    for (const Block* b = list.free.first(); b; b = list.free.next(b))
-      bytes += DeviceAllocator::releasable_bytes(b);
+      bytes += releasable_bytes_of(pool->small) + releasable_bytes_of(pool->large);
   }
   return bytes;
 }
 
 // What a plain segment would give back if it had been made of pages, at least: each run of blocks
 // in use would hold all pages that it can touch, wherever it lay. Less than 0: it would hold more.
-int64_t DeviceAllocator::OomHints::gain_from_pages(const Segment& segment) const {
+int64_t OomHints::gain_from_pages(const Segment& segment) const {
   if (segment.is_expandable()) return 0;
   const BlockPool& pool = *segment.pool;
   const uint64_t page = page_size(pool);
@@ -108,85 +111,84 @@ int64_t DeviceAllocator::OomHints::gain_from_pages(const Segment& segment) const
 
 // ---- The oom_hints
 
-std::string DeviceAllocator::OomHints::without_limit() const {
-  const bool is_over = device_.is_over_limit(params_);
-  const bool is_rejected = device_.is_rejected(params_);
+std::string OomHints::without_limit() const {
+  const bool is_over = limits_.is_over_limit(params_);
+  const bool is_rejected = limits_.is_rejected(params_);
   if (!is_over && !is_rejected) return "";
   if (has_own_source() || is_reserve_too_small() || bytes_to_obtain(params_) > device_free_)
     return "";
-  const double fraction = settings_.per_process_memory_fraction;
+  const double fraction = settings().per_process_memory_fraction;
   const std::string room =
       "would have made room: " + format_size(device_free_) + " is free on the device";
   const bool is_of_option =
-      fraction < 1 && (!is_over || device_.limit_ == device_.limit_of(fraction, device_total_));
+      fraction < 1 && (!is_over || limit() == device_.settings.limit_of(fraction, device_total_));
   if (is_of_option)
     return format("CACHALOT_ALLOC_CONF without per_process_memory_fraction:%g ", fraction) + room;
   if (is_rejected) return "";
-  return "no limit of " + format_size(device_.limit_) +
+  return "no limit of " + format_size(limit()) +
          " (cachalot_set_memory_fraction, cachalot_set_memory_limit) " + room;
 }
 
 // [core 6.6]
-std::string DeviceAllocator::OomHints::without_oversize_rule() const {
-  const Block* block = device_.best_fit(params_);
-  if (!block || !device_.is_oversize_mismatch(params_, block)) return "";
+std::string OomHints::without_oversize_rule() const {
+  const Block* block = cache_.best_fit(params_);
+  if (!block || !cache_.is_oversize_mismatch(params_, block)) return "";
   return "CACHALOT_ALLOC_CONF without max_split_size_mb would have used the free block of " +
          format_size(block->size);
 }
 
-std::string DeviceAllocator::OomHints::without_rounding() {
+std::string OomHints::without_rounding() {
   AllocParams exact = params_;
   exact.size = round_up(params_.requested, kMinBlockSize);
   if (exact.size >= params_.size) return "";
   const bool is_small = exact.size <= kSmallSize;
   exact.pool = params_.pool->owner ? &params_.pool->owner->of_kind(is_small)
-                                   : &device_.heap_.default_pool(is_small);
-  exact.segment_size = device_.segment_size_for(exact.size);
-  const Block* block = device_.best_fit(exact);
-  const bool is_cached = block && !device_.is_oversize_mismatch(exact, block);
+                                   : &device_.heap.default_pool(is_small);
+  exact.segment_size = device_.settings.segment_size_for(exact.size);
+  const Block* block = cache_.best_fit(exact);
+  const bool is_cached = block && !cache_.is_oversize_mismatch(exact, block);
   if (!is_cached && !(has_room(exact) && !is_reserve_too_small())) return "";
   return "CACHALOT_ALLOC_CONF without roundup_power2_divisions would have made room: " +
          format_size(exact.size) + " was rounded up to " + format_size(params_.size);
 }
 
 // R31.
-std::string DeviceAllocator::OomHints::without_rejection() const {
-  if (!params_.rejected || device_.captures_.may_be_under_way() || has_own_source() ||
+std::string OomHints::without_rejection() const {
+  if (!params_.rejected || device_.captures.may_be_under_way() || has_own_source() ||
       is_reserve_too_small())
     return "";
-  const uint64_t released = releasable_bytes();
-  const uint64_t reserved = device_.stats_.reserved() - released;
+  const uint64_t released = releasable_bytes_of_all();
+  const uint64_t reserved = device_.stats.reserved() - released;
   if (released == 0 || bytes_to_obtain(params_) > device_free_ + released) return "";
-  if (device_.limit_ != kUnlimited && reserved + params_.segment_size > device_.limit_) return "";
+  if (limit() != kUnlimited && reserved + params_.segment_size > limit()) return "";
   return "CACHALOT_ALLOC_CONF without throw_on_cudamalloc_oom would have made room by giving " +
          format_size(released) + " of cached memory back first";
 }
 
-std::string DeviceAllocator::OomHints::with_larger_reserve() const {
+std::string OomHints::with_larger_reserve() const {
   if (!is_reserve_too_small() || !has_room(params_)) return "";
   if (params_.size > device_total_) return "";
-  const std::string name = device_.shared_.reserve_classes.of(params_.stream);
-  const bool is_of_class = settings_.expandable_segments_reserve_by_class.contains(name);
+  const std::string name = device_.shared.reserve_classes.of(params_.stream);
+  const bool is_of_class = settings().expandable_segments_reserve_by_class.contains(name);
   return std::string("a larger ") +
          (is_of_class ? "expandable_segments_reserve_by_class" : "expandable_segments_reserve") +
          " in CACHALOT_ALLOC_CONF would have made room: " + format_size(device_free_) +
          " is free on the device";
 }
 
-std::string DeviceAllocator::OomHints::with_expandable_segments() const {
-  if (settings_.expandable_segments || !device_.driver_.supports_virtual_memory()) return "";
-  if (has_own_source() || settings_.throw_on_cudamalloc_oom || device_.captures_.may_be_under_way())
+std::string OomHints::with_expandable_segments() const {
+  if (settings().expandable_segments || !driver().supports_virtual_memory()) return "";
+  if (has_own_source() || settings().throw_on_cudamalloc_oom || device_.captures.may_be_under_way())
     return "";
   int64_t gain = 0;
-  for (const auto& [address, segment] : device_.heap_.segments()) gain += gain_from_pages(*segment);
+  for (const auto& [address, segment] : device_.heap.segments()) gain += gain_from_pages(*segment);
   if (gain <= 0) return "";
   const auto gained = static_cast<uint64_t>(gain);
   const uint64_t wanted =
       std::max(params_.segment_size, round_up(params_.size, page_size(*params_.pool)));
-  const bool lacks_memory = params_.segment_size > device_free_ || device_.is_over_limit(params_);
+  const bool lacks_memory = params_.segment_size > device_free_ || limits_.is_over_limit(params_);
   if (!lacks_memory || wanted > device_free_ + gained || would_reserve_be_too_small()) return "";
-  if (device_.limit_ != kUnlimited && device_.stats_.reserved() - gained + wanted > device_.limit_)
-    return "";
+  if (limit() != kUnlimited && device_.stats.reserved() - gained + wanted > limit()) return "";
   return "CACHALOT_ALLOC_CONF=expandable_segments:True would have made room: " +
          format_size(gained) + " lies in whole free pages of segments in use";
 }

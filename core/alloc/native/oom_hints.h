@@ -8,16 +8,18 @@
 
 #include <string>
 
-#include "alloc/native/device_allocator.h"
+#include "alloc/native/block_cache.h"
+#include "alloc/native/segment_limits.h"
 
 namespace cachalot {
 
-class DeviceAllocator::OomHints {
+class OomHints : private DeviceOperation {
  public:
-  OomHints(DeviceAllocator& device, const AllocParams& params, uint64_t device_free,
+  OomHints(DeviceState& device, const AllocParams& params, uint64_t device_free,
            uint64_t device_total)
-      : device_(device),
-        settings_(device.settings_),
+      : DeviceOperation(device),
+        cache_(device),
+        limits_(device),
         params_(params),
         device_free_(device_free),
         device_total_(device_total) {}
@@ -42,12 +44,11 @@ class DeviceAllocator::OomHints {
 
   uint64_t page_size(const BlockPool& pool) const;
   bool would_reserve_be_too_small() const;  // if the segment were expandable
-  uint64_t releasable_bytes() const;
-  uint64_t releasable_bytes(const BlockPool& pool) const;
+  uint64_t releasable_bytes_of_all() const;
   int64_t gain_from_pages(const Segment& segment) const;
 
-  DeviceAllocator& device_;
-  const Settings& settings_;
+  const BlockCache cache_;
+  const SegmentLimits limits_;
   const AllocParams& params_;
   const uint64_t device_free_;
   const uint64_t device_total_;

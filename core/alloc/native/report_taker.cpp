@@ -1,61 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/backend/report.h"
+#include "alloc/native/report_taker.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
-#include <tuple>
 
-#include "alloc/native/block_steps.h"
-#include "alloc/native/hold.h"
-#include "alloc/native/oom_hints.h"
+#include "alloc/native/cache_release.h"
 
 namespace cachalot {
 
-// Walks through all segments once. pre: the whole device.
-class DeviceAllocator::ReportTaker {
- public:
-  explicit ReportTaker(DeviceAllocator& device);
-
-  Report take(const Request& request);
-
- private:
-  using Holder = std::tuple<uint32_t, uint32_t, Stream, PoolId>;  // label, tenant
-
-  void set_request(const Request& request);
-  void set_totals();
-  void add(const Block* block);
-  void add_holder(const Block* block);
-  void add_cached(const Block* block);
-  Reason reason_for(const Block* block) const;
-  Reason reason_in_cache(const Block* block) const;
-  bool serves_when_nothing_else_does(const PrivatePool* pool) const;
-  uint64_t bytes_to_trim(const Block* block) const;
-  Outcome outcome(const OomHints& oom_hints) const;
-  bool has_room_after_release(const OomHints& oom_hints) const;
-  void sort_rows();
-
-  DeviceAllocator& device_;
-  const bool may_release_;
-  std::set<const Block*> deferred_;
-  std::optional<AllocParams> params_;  // none: no request
-  std::map<Holder, HolderRow> holders_;
-  std::array<CachedRow, kReasonCount> reasons_;
-  Report report_;
-};
-
-DeviceAllocator::ReportTaker::ReportTaker(DeviceAllocator& device)
-    : device_(device),
-      may_release_(!device.captures_.may_be_under_way()),
-      deferred_(device.pending_.deferred_blocks()) {
-  report_.device = device.device_;
+ReportTaker::ReportTaker(DeviceState& device)
+    : DeviceOperation(device),
+      cache_(device),
+      limits_(device),
+      may_release_(!device.captures.may_be_under_way()),
+      deferred_(device.pending.deferred_blocks()) {
+  report_.device = device.index;
 }
 
-Report DeviceAllocator::ReportTaker::take(const Request& request) {
+Report ReportTaker::take(const Request& request) {
   if (request.size != 0) set_request(request);
   set_totals();
-  for (const auto& [address, segment] : device_.heap_.segments()) {
+  for (const auto& [address, segment] : device_.heap.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is(Block::kUnmapped)) add(b);
     }
@@ -69,11 +33,11 @@ Report DeviceAllocator::ReportTaker::take(const Request& request) {
   return std::move(report_);
 }
 
-void DeviceAllocator::ReportTaker::set_request(const Request& request) {
-  params_ = device_.make_params(device_.streams_.find(request.stream), request, kNoContext);
-  params_->segment_size = device_.segment_size_for(params_->size);
+void ReportTaker::set_request(const Request& request) {
+  params_ = cache_.make_params(device_.shards.find(request.stream), request, kNoContext);
+  params_->segment_size = device_.settings.segment_size_for(params_->size);
   // The limit refuses first, as in a request (R31).
-  params_->rejected = !device_.is_over_limit(*params_) && device_.is_rejected(*params_);
+  params_->rejected = !limits_.is_over_limit(*params_) && limits_.is_rejected(*params_);
   report_.requested = params_->requested;
   report_.size = params_->size;
   report_.segment_size = params_->segment_size;
@@ -82,15 +46,15 @@ void DeviceAllocator::ReportTaker::set_request(const Request& request) {
   report_.is_small = params_->pool->is_small;
 }
 
-void DeviceAllocator::ReportTaker::set_totals() {
-  const DeviceMemory memory = device_.device_memory();
+void ReportTaker::set_totals() {
+  const DeviceMemory memory = limits_.device_memory();
   report_.device_total = memory.total;
   report_.device_free = memory.available;
-  report_.limit = device_.limit_ == kUnlimited ? 0 : device_.limit_;
-  report_.reserved = device_.stats_.reserved();
+  report_.limit = limit() == kUnlimited ? 0 : limit();
+  report_.reserved = device_.stats.reserved();
 }
 
-void DeviceAllocator::ReportTaker::add(const Block* block) {
+void ReportTaker::add(const Block* block) {
   if (block->is(Block::kUsed)) {
     report_.allocated += block->size;
     add_holder(block);
@@ -106,24 +70,24 @@ void DeviceAllocator::ReportTaker::add(const Block* block) {
   report_.releasable += bytes_to_trim(block);
 }
 
-void DeviceAllocator::ReportTaker::add_holder(const Block* block) {
+void ReportTaker::add_holder(const Block* block) {
   const StreamFreeList& list = list_of(block);
-  const uint32_t label = device_.has(kLabels) ? block->detail().label : 0;
-  const uint32_t tenant = device_.has(kTenants) ? block->detail().tenant : 0;
+  const uint32_t label = has(kLabels) ? block->detail().label : 0;
+  const uint32_t tenant = has(kTenants) ? block->detail().tenant : 0;
   const PoolId pool = pool_id_of(*list.pool);
   auto [place, is_new] = holders_.try_emplace({label, tenant, list.stream, pool});
   HolderRow& row = place->second;
   if (is_new) {
-    const uint64_t id = device_.shared_.tenants->id_and_name(tenant).first;
+    const uint64_t id = device_.shared.tenants->id_and_name(tenant).first;
     row = {
-        device_.shared_.labels.text(label), static_cast<uint32_t>(id), list.stream, pool, 0, 0, 0};
+        device_.shared.labels.text(label), static_cast<uint32_t>(id), list.stream, pool, 0, 0, 0};
   }
   row.blocks++;
   row.bytes += block->size;
   row.requested += block->requested;
 }
 
-void DeviceAllocator::ReportTaker::add_cached(const Block* block) {
+void ReportTaker::add_cached(const Block* block) {
   const Reason reason = reason_for(block);
   CachedRow& row = reasons_[static_cast<size_t>(reason)];
   row.reason = reason;
@@ -133,54 +97,54 @@ void DeviceAllocator::ReportTaker::add_cached(const Block* block) {
   row.releasable += bytes_to_trim(block);
 }
 
-Reason DeviceAllocator::ReportTaker::reason_for(const Block* block) const {
+Reason ReportTaker::reason_for(const Block* block) const {
   if (block->is(Block::kWaiting))
     return deferred_.contains(block) ? Reason::kPendingCapture : Reason::kPendingEvents;
   return params_ ? reason_in_cache(block) : Reason::kUsable;
 }
 
-Reason DeviceAllocator::ReportTaker::reason_in_cache(const Block* block) const {
+Reason ReportTaker::reason_in_cache(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
   const bool is_fallback = serves_when_nothing_else_does(pool.owner);
   if (pool.owner != params_->pool->owner && !is_fallback) return Reason::kOtherPool;
   if (pool.is_small != params_->pool->is_small) return Reason::kOtherClass;
   if (block->segment()->stream != params_->stream) return Reason::kOtherStream;
   const bool may_be_expandable =
-      params_->expandable && (!is_fallback || device_.rules_.mend_fallback_expandable);
+      params_->expandable && (!is_fallback || rules().mend_fallback_expandable);
   if (block->is(Block::kExpandable) && !may_be_expandable) return Reason::kExpandable;
   if (block->size < params_->size) return Reason::kTooSmall;
-  if (device_.is_oversize_mismatch(*params_, block)) return Reason::kNotSplit;
+  if (cache_.is_oversize_mismatch(*params_, block)) return Reason::kNotSplit;
   return Reason::kUsable;
 }
 
 // [core 17.7]
-bool DeviceAllocator::ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
+bool ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
   if (!pool || params_->pool->owner) return false;
-  return device_.pools_.is_used_on_oom(pool->id);
+  return device_.pools.is_used_on_oom(pool->id);
 }
 
 // The same bytes as Trim would find, apart from how long they have been idle.
-uint64_t DeviceAllocator::ReportTaker::bytes_to_trim(const Block* block) const {
+uint64_t ReportTaker::bytes_to_trim(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
   const bool is_kept = pool.owner && pool.owner->use_count != 0;
   return may_release_ && !is_kept && block->is_free() ? releasable_bytes(block) : 0;
 }
 
 // Follows the ladder of a miss without taking any of its steps.
-Outcome DeviceAllocator::ReportTaker::outcome(const OomHints& oom_hints) const {
-  const Block* found = device_.best_fit(*params_);
-  if (found && !device_.is_oversize_mismatch(*params_, found)) return Outcome::kFromCache;
+Outcome ReportTaker::outcome(const OomHints& oom_hints) const {
+  const Block* found = cache_.best_fit(*params_);
+  if (found && !cache_.is_oversize_mismatch(*params_, found)) return Outcome::kFromCache;
   if (oom_hints.has_own_source())
-    return device_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
+    return limits_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
   if (!oom_hints.is_reserve_too_small() && oom_hints.has_room(*params_))
     return Outcome::kFromDevice;
-  if (params_->rejected && !device_.rules_.mend_rejection) return Outcome::kFails;
+  if (params_->rejected && !rules().mend_rejection) return Outcome::kFails;
   const bool has_fallback = reasons_[static_cast<size_t>(Reason::kUsable)].blocks > 0;
   if (has_fallback || has_room_after_release(oom_hints)) return Outcome::kAfterRelease;
   return Outcome::kFails;
 }
 
-bool DeviceAllocator::ReportTaker::has_room_after_release(const OomHints& oom_hints) const {
+bool ReportTaker::has_room_after_release(const OomHints& oom_hints) const {
   if (oom_hints.is_reserve_too_small()) return false;
   const uint64_t reserved = report_.reserved - report_.releasable;
   const bool is_allowed = report_.limit == 0 || reserved + params_->segment_size <= report_.limit;
@@ -188,7 +152,7 @@ bool DeviceAllocator::ReportTaker::has_room_after_release(const OomHints& oom_hi
          oom_hints.bytes_to_obtain(*params_) <= report_.device_free + report_.releasable;
 }
 
-void DeviceAllocator::ReportTaker::sort_rows() {
+void ReportTaker::sort_rows() {
   const auto has_more = [](const auto& a, const auto& b) { return a.bytes > b.bytes; };
   for (auto& [key, row] : holders_) report_.holders.push_back(std::move(row));
   for (const CachedRow& row : reasons_) {
@@ -196,13 +160,6 @@ void DeviceAllocator::ReportTaker::sort_rows() {
   }
   std::stable_sort(report_.holders.begin(), report_.holders.end(), has_more);
   std::stable_sort(report_.reasons.begin(), report_.reasons.end(), has_more);
-}
-
-// ---- Calls
-
-Report DeviceAllocator::report(const Request& request) {
-  const Hold hold(*this);
-  return ReportTaker(*this).take(request);
 }
 
 }  // namespace cachalot

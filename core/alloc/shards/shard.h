@@ -10,7 +10,7 @@
 // hit or a usual free takes that shard's lock only. A call that needs more takes the device's lock
 // first; with it, one shard more (a miss: the others go on), or the whole device: it sets kHeld, and
 // visits every shard once under its lock, after which each call that comes sees the flag and waits for
-// the device's lock. While a flag of kWholeDevice is set, that lock alone is enough.
+// the device's lock (device_lock.h). While a flag of kWholeDevice is set, that lock alone is enough.
 // The order of the locks is that of base/lock_rank.h.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include "alloc/heap/block_pool.h"
 #include "alloc/heap/block_supply.h"
-#include "alloc/native/last_free_cache.h"
+#include "alloc/shards/last_free_cache.h"
 #include "alloc/stats/peaks.h"
 #include "base/lock.h"
 

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The end of a miss without memory [core 16]: the reference's text and a line of ours behind it.
+#include "alloc/native/failed_request.h"
+
 #include <unistd.h>
 
-#include "alloc/native/hold.h"
+#include <algorithm>
+#include <utility>
+
 #include "alloc/native/oom_hints.h"
 #include "base/text.h"
 
 namespace cachalot {
 
 // R80, R81. Compares A, so it can blame the reserve for a request that failed for another reason.
-std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t total) {
-  const std::string name = shared_.reserve_classes.of(params.stream);
-  const ReserveDecision decision = decide_reserve(settings_, name, total);
-  const bool blames_reserve = params.segment_size <= total &&
-                              decision.segment_bytes < params.segment_size && !rules_.mend_reserve;
+std::string FailedRequest::reserve_advice(uint64_t total) {
+  const std::string name = device_.shared.reserve_classes.of(params_.stream);
+  const ReserveDecision decision = decide_reserve(settings(), name, total);
+  const bool blames_reserve = params_.segment_size <= total &&
+                              decision.segment_bytes < params_.segment_size &&
+                              !rules().mend_reserve;
   if (!blames_reserve) {
     return " expandable_segments is enabled. If instead the process is running out of virtual "
            "address space "
@@ -31,24 +35,23 @@ std::string DeviceAllocator::reserve_advice(const AllocParams& params, uint64_t 
          "expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so "
          "that a segment is "
          "at least " +
-         format_size(params.segment_size) + ".";
+         format_size(params_.segment_size) + ".";
 }
 
 // [core 16.2] Programs search this text, so it is the reference's, double spaces included. It counts what
 // private pools cache as allocated (P34).
-std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
-                                                const OutOfMemory& numbers) {
-  std::string text = "CUDA out of memory. Tried to allocate " + format_size(params.segment_size) +
-                     ". GPU " + std::to_string(device_) + " has a total capacity of " +
+std::string FailedRequest::text_of(const OutOfMemory& numbers) {
+  std::string text = "CUDA out of memory. Tried to allocate " + format_size(params_.segment_size) +
+                     ". GPU " + std::to_string(device_.index) + " has a total capacity of " +
                      format_size(numbers.device_total) + " of which " +
                      format_size(numbers.device_free) + " is free. ";
   const auto pid = static_cast<uint64_t>(getpid());
-  for (const DeviceProcess& process : driver_.processes(device_)) {
+  for (const DeviceProcess& process : driver().processes(device_.index)) {
     text += process.pid == pid ? "Including non-PyTorch memory, this process"
                                : "Process " + std::to_string(process.pid);
     text += " has " + format_size(process.used) + " memory in use. ";
   }
-  if (limit_ != kUnlimited) text += format_size(limit_) + " allowed; ";
+  if (limit() != kUnlimited) text += format_size(limit()) + " allowed; ";
   const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
   text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
   if (numbers.private_pools_free > 0) {
@@ -57,8 +60,8 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
   }
   text += "and " + format_size(numbers.reserved - allocated) +
           " is reserved by PyTorch but unallocated.";
-  if (rules_.oom_text_knows_expandable && settings_.expandable_segments) {
-    text += reserve_advice(params, numbers.device_total);
+  if (rules().oom_text_knows_expandable && settings().expandable_segments) {
+    text += reserve_advice(numbers.device_total);
   } else {
     text +=
         " If reserved but unallocated memory is large try setting "
@@ -66,7 +69,7 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
         "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
         "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
   }
-  if (rules_.oom_text_knows_expandable && params.source_gave_null) {
+  if (rules().oom_text_knows_expandable && params_.source_gave_null) {
     text +=
         " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "
         "warnings or logs for the underlying cause. This can indicate an allocator-specific error "
@@ -75,17 +78,18 @@ std::string DeviceAllocator::out_of_memory_text(const AllocParams& params,
   return text;
 }
 
-OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
+OutOfMemory FailedRequest::take_numbers() {
   OutOfMemory numbers;
-  numbers.device = device_;
-  numbers.stream = params.stream;
-  numbers.requested = params.requested;
-  numbers.segment_size = params.segment_size;
-  driver_.memory_info(device_, &numbers.device_free, &numbers.device_total);
-  numbers.limit = limit_ == kUnlimited ? 0 : limit_;
-  numbers.allocated = static_cast<uint64_t>(sums().rows[Counters::kAll].current(Counters::kBytes));
-  numbers.reserved = stats_.reserved();
-  for_each_list([&](const StreamFreeList& list) {
+  numbers.device = device_.index;
+  numbers.stream = params_.stream;
+  numbers.requested = params_.requested;
+  numbers.segment_size = params_.segment_size;
+  driver().memory_info(device_.index, &numbers.device_free, &numbers.device_total);
+  numbers.limit = limit() == kUnlimited ? 0 : limit();
+  numbers.allocated =
+      static_cast<uint64_t>(device_.shards.sums().rows[Counters::kAll].current(Counters::kBytes));
+  numbers.reserved = device_.stats.reserved();
+  device_.for_each_list([&](const StreamFreeList& list) {
     if (const Block* largest = list.free.last()) {
       numbers.largest_free_block = std::max(numbers.largest_free_block, largest->size);
     }
@@ -96,38 +100,41 @@ OutOfMemory DeviceAllocator::out_of_memory_numbers(const AllocParams& params) {
   return numbers;
 }
 
-void DeviceAllocator::throw_out_of_memory(const AllocParams& params, Hold& hold) {
-  const OutOfMemory numbers = out_of_memory_numbers(params);
-  std::string text = out_of_memory_text(params, numbers) + "\n" +
-                     OomHints(*this, params, numbers.device_free, numbers.device_total).line();
-  throw_out_of_memory(params, numbers, std::move(text), hold);
+void FailedRequest::throw_out_of_memory() {
+  const OutOfMemory numbers = take_numbers();
+  std::string text = text_of(numbers) + "\n" +
+                     OomHints(device_, params_, numbers.device_free, numbers.device_total).line();
+  throw_out_of_memory(numbers, std::move(text));
 }
 
-void DeviceAllocator::throw_out_of_memory(const AllocParams& params, const OutOfMemory& numbers,
-                                          std::string text, Hold& hold) {
+void FailedRequest::throw_out_of_memory(const OutOfMemory& numbers, std::string text) {
   // The entry has the free bytes in the place of an address [core 22.1].
-  trace(Action::kOom, numbers.device_free, params.size, params.stream, *params.pool,
-        params.context);
-  stats_.count_out_of_memory();
+  device_.trace(Action::kOom, numbers.device_free, params_.size, params_.stream, *params_.pool,
+                params_.context);
+  device_.stats.count_out_of_memory();
   // Observers run without a lock, so that they can call the allocator. The copy keeps them alive.
-  const auto observers = observers_;
-  hold.let_go();
+  const auto observers = device_.observers;
+  lock_.unlock();
   for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
   throw Error(numbers, std::move(text));
 }
 
+void FailedRequest::throw_refused(std::string text) {
+  throw_out_of_memory(take_numbers(), std::move(text));
+}
+
 // R31: no entry, and num_ooms does not move, since the driver was not asked.
-void DeviceAllocator::throw_rejected(const AllocParams& params, Hold& hold) {
-  const OutOfMemory numbers = out_of_memory_numbers(params);
-  const Rejection rejection{device_, params.segment_size, params.obtained_when_rejected,
+void FailedRequest::throw_rejected() {
+  const OutOfMemory numbers = take_numbers();
+  const Rejection rejection{device_.index, params_.segment_size, params_.obtained_when_rejected,
                             numbers.device_total};
   std::string text =
       "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
       "per_process_memory_fraction limit. Requested size: " +
-      format_size(params.requested) + "\n" +
-      OomHints(*this, params, numbers.device_free, numbers.device_total).line();
-  const auto observers = observers_;
-  hold.let_go();
+      format_size(params_.requested) + "\n" +
+      OomHints(device_, params_, numbers.device_free, numbers.device_total).line();
+  const auto observers = device_.observers;
+  lock_.unlock();
   for (const auto& [id, observer] : observers->rejection) observer(rejection);
   throw Error(numbers, std::move(text));
 }

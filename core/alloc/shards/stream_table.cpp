@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "alloc/native/stream_table.h"
+#include "alloc/shards/stream_table.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "alloc/native/shard.h"
+#include "alloc/shards/shard.h"
 #include "base/assert.h"
 
 namespace cachalot {

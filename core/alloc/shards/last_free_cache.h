@@ -9,7 +9,7 @@
 // since, only notes that (`kept`). If the next request is for the same pool, stream and number of
 // bytes it gets the block again, and only a count of such rounds goes up (`rounds`). Anything else,
 // a look at the statistics too, flushes it first: the rounds are accounted for, and the free is
-// carried out (DeviceAllocator::flush). A round moves no peak.
+// carried out (flush() in last_free.h). A round moves no peak.
 //   A shard that uses the shared account keeps none: another shard would have to flush it first. With
 // labels, tenants and history (Note [Attributed hits]) the device's only shard may keep one; they are
 // told of each round, so only segments and counters lag.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/native/cache_release.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "alloc/native/block_cache.h"
+#include "alloc/native/expandable_memory.h"
+#include "alloc/streams/stream_uses.h"
+
+namespace cachalot {
+
+uint64_t releasable_bytes(const Block* free_block) {
+  if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
+  const auto [begin, end] =
+      free_block->segment()->pages->whole_pages(free_block->address, free_block->size);
+  return end - begin;
+}
+
+// ---- Garbage collection [core 13]
+
+void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
+  const auto goal =
+      static_cast<uint64_t>(settings().garbage_collection_threshold * static_cast<double>(limit()));
+  if (device_.stats.reserved() <= goal) return;
+  const uint64_t target = device_.stats.reserved() - goal;
+  const BlockPool& large = device_.heap.default_pool(false);
+  // The counts wrap, so only their difference tells an age [core 13.3].
+  const auto age_of = [&](const Block* b) {
+    return static_cast<int32_t>(large.search_count - b->detail().mark);
+  };
+  int64_t age_sum = 0;
+  int64_t count = 0;
+  // Expandable blocks count in the average, although no pass releases them [core 13.4].
+  for (auto& [stream, list] : large.lists) {
+    for (const Block* b = list.free.first(); b; b = list.free.next(b)) {
+      if (b->is_split()) continue;
+      age_sum += age_of(b);
+      count++;
+    }
+  }
+  uint64_t reclaimed = 0;
+  bool freed = true;
+  while (reclaimed < target && freed && count > 0) {
+    freed = false;
+    // Fixed for the pass, which does not stop where the target is reached [core 13.5].
+    const double average = static_cast<double>(age_sum) / static_cast<double>(count);
+    for (auto& [stream, list] : large.lists) {
+      for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
+        next = list.free.next(b);
+        const int32_t age = age_of(b);
+        if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average)
+          continue;
+        freed = true;
+        reclaimed += b->size;
+        age_sum -= age;
+        count--;
+        plain_.release(b, context);
+      }
+    }
+  }
+}
+
+// ---- The releases of the ladder [core 15.1, 15.2]
+
+// [core 15.1] Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
+bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
+  const uint64_t key = std::max(params.size, settings().max_split_size);
+  StreamFreeList* list = params.list();
+  const auto is_releasable = [&](const Block* b) {
+    if (b->is(Block::kExpandable)) return false;
+    if (b->is_split())
+      device_.shared.log.differ("U3", "kept a free piece of a segment that is in use");
+    return !b->is_split();
+  };
+  Block* block = list ? list->free.first_at_least(key) : nullptr;
+  if (block && is_releasable(block)) {
+    plain_.release(block, params.context);
+    return true;
+  }
+  if (!list) return false;
+  // No block holds the key, so smaller ones go until their sum does. They are gone even if it does not.
+  uint64_t released = 0;
+  Block* before = block ? list->free.previous(block) : list->free.last();
+  while (before && released < key && before->size >= settings().max_split_size) {
+    Block* candidate = before;
+    before = list->free.previous(candidate);
+    if (!is_releasable(candidate)) continue;
+    released += candidate->size;
+    plain_.release(candidate, params.context);
+  }
+  return released >= key;
+}
+
+void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> current_stream,
+                                         ContextId context) {
+  if (!pool.is_default()) {
+    PrivatePool* found = device_.pools.find(pool);
+    if (!found || found->use_count != 0) return;
+    device_.stats.count_sync_of_all_streams();
+    device_.pending.synchronize_and_free_events(context, current_stream, found);
+    return release_private_pool(pool, context);
+  }
+  // Within a capture only private pools give memory back: waiting for events would break the capture.
+  if (!device_.captures.is_capture_context(current_stream)) {
+    device_.stats.count_sync_of_all_streams();
+    device_.pending.synchronize_and_free_events(context, current_stream, nullptr);
+    release_blocks(device_.heap.default_pool(false), context);
+    release_blocks(device_.heap.default_pool(true), context);
+  }
+  for (const PoolId id : device_.pools.releasable()) release_private_pool(id, context);
+}
+
+// Small before large, unlike the default pools (P16).
+void CacheRelease::release_private_pool(PoolId id, ContextId context) {
+  PrivatePool& pool = *device_.pools.find(id);
+  release_blocks(pool.small, context);
+  release_blocks(pool.large, context);
+  device_.pools.destroy_if_empty(id);
+}
+
+void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
+  // Unmapping makes new free blocks, so it comes after the walk through the lists [core 15.4].
+  std::vector<Block*> to_unmap;
+  for (auto& [stream, list] : pool.lists) {
+    for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
+      next = list.free.next(b);
+      if (b->is(Block::kExpandable)) {
+        to_unmap.push_back(b);
+      } else if (!b->is_split()) {
+        plain_.release(b, context);
+      }
+    }
+  }
+  for (Block* block : to_unmap) ExpandableMemory(device_).unmap_block(block, context);
+  BlockCache(device_).drop_empty_lists(pool);
+}
+
+// ---- The end
+
+// Ignores errors: no caller is left to hear of them, and the driver may be shutting down itself.
+void CacheRelease::give_everything_back() {
+  // A deferred free has no event, so nothing less than the device tells that its block is unused.
+  if (device_.pending.has_deferred()) driver().device_synchronize(device_.index);
+  device_.pending.destroy_events();
+  device_.watch.reset();
+  for (auto& [address, segment] : device_.heap.segments()) {
+    for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (b->is(Block::kRecorded)) delete b->detail().uses;
+    }
+    if (!segment->is_expandable()) {
+      plain_.give_range_to_driver(*segment->pool, address, segment->size, segment->source_stream);
+      continue;
+    }
+    driver().stream_synchronize(device_.index, segment->stream);
+    segment->pages->give_back();
+    driver().unreserve(device_.index, address, segment->pages->reserved_bytes());
+  }
+}
+
+}  // namespace cachalot

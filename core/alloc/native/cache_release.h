@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Gives cached memory back to the driver: garbage collection [core 13], the releases of a miss, the cache
+// emptied [core 15].
+#pragma once
+
+#include <optional>
+
+#include "alloc/native/alloc_params.h"
+#include "alloc/native/device_state.h"
+#include "alloc/native/plain_segments.h"
+
+namespace cachalot {
+
+// How much of a free block the driver can have: its whole segment, or the whole pages in it.
+uint64_t releasable_bytes(const Block* free_block);
+
+class CacheRelease : private DeviceOperation {
+ public:
+  explicit CacheRelease(DeviceState& device) : DeviceOperation(device), plain_(device) {}
+
+  // Releases the older half of the cached segments, again and again, until the goal is reached
+  // [core 13]. pre: kAging.
+  void garbage_collect_cached_blocks(ContextId context);
+  // Releases oversize blocks of the request's pool and stream [core 15.1]. Whether they were as large as
+  // the request.
+  bool release_available_cached_blocks(const AllocParams& params);
+  // Releases what is cached, of one pool or of all that may be released [core 15.2].
+  void release_cached_blocks(PoolId pool, std::optional<Stream> current_stream, ContextId context);
+  // At the end of the device, from its destructor.
+  void give_everything_back();
+
+ private:
+  void release_blocks(BlockPool& pool, ContextId context);
+  void release_private_pool(PoolId id, ContextId context);
+
+  PlainSegments plain_;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The settings and the limit of one device, and what they make of a size.
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/config/constants.h"
+#include "alloc/config/rules.h"
+#include "alloc/config/settings.h"
+#include "alloc/sync/slow_path_flags.h"
+
+namespace cachalot {
+
+// What the settings in force say of hits.
+struct HitRules {
+  uint64_t oversize = kUnlimited;  // no hit allocates or frees so large a block [core 6.6]
+  bool is_expandable = false;
+  uint64_t least_remainder[2] = {};  // by is_small
+};
+
+// Invariants: kRounding, kAging and the rules of hits follow from the settings and the limit.
+// pre: the whole device to change something, else a shard.
+class DeviceSettings : private SlowPath {
+ public:
+  DeviceSettings(const Settings& settings, const Rules& rules, SlowPathFlags& flags);
+
+  const HitRules& hit_rules() const { return hit_rules_; }
+  const Settings& settings() const { return settings_; }
+  uint64_t limit() const { return limit_; }  // L; kUnlimited: none
+
+  // Gives the former settings back, so that the caller destroys them without a lock.
+  void swap(Settings& settings);
+  void set_limit(uint64_t bytes);
+  // What a fraction of the device allows (R25).
+  uint64_t limit_of(double fraction, uint64_t total) const;
+
+  // ---- Sizes
+  // S: what a request of n bytes takes of a block [core 4].
+  uint64_t round_size(uint64_t n) const;
+  // A: what the driver is asked for [core 5.2].
+  uint64_t segment_size_for(uint64_t size) const;
+  // How much a block of this size adds to the count of oversize blocks.
+  int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
+
+ private:
+  void changed();
+
+  HitRules hit_rules_;
+  SlowPathFlags& flags_;
+  const Rules& rules_;
+  uint64_t limit_ = kUnlimited;
+  Settings settings_;
+};
+
+}  // namespace cachalot

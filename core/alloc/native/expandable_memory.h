@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Growing and unmapping expandable segments [exp 1 to 9].
+//
+// Note [Expandable segments]
+// Rationale: a plain segment has one size for life, so a program whose sizes change leaves holes
+// that fit nothing. A reserved range that is backed page by page can grow at its end instead.
+// Approach: the range is a segment whose blocks are mapped or unmapped. Mapping turns (the front
+// of) an unmapped block into a free one, unmapping the whole pages of a free one into an unmapped
+// one.
+// Invariants: mapped bytes of a segment = sizes of its mapped blocks; unmapped blocks are
+// page-aligned, free, and in their pool's unmapped set.
+// Limitations: a page with one live block stays.
+#pragma once
+
+#include "alloc/native/alloc_params.h"
+#include "alloc/native/device_state.h"
+
+namespace cachalot {
+
+class ExpandableMemory : private DeviceOperation {
+ public:
+  explicit ExpandableMemory(DeviceState& device) : DeviceOperation(device) {}
+
+  // A block for a request that the cache cannot serve, in no set [exp 3]. Null: out of memory; pages
+  // that were mapped on the way stay [exp 3.3]. pre: the shard of the request, and the device's lock.
+  Block* try_allocate_expandable_block(AllocParams& params);
+  // Gives the whole pages of a free block back [exp 6]. pre: the shard of the block, and the device's lock.
+  void unmap_block(Block* block, ContextId context);
+
+ private:
+  Block* find_expandable_block(AllocParams& params);
+  uint64_t pages_to_reserve(const AllocParams& params, uint64_t page);
+  Block* new_expandable_segment(AllocParams& params);
+  uint64_t expandable_reserve(Stream stream, uint64_t total);
+  bool map_block(Block* block, uint64_t size, ContextId context);
+};
+
+}  // namespace cachalot

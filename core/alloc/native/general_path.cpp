@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/native/general_path.h"
+
+#include <vector>
+
+#include "alloc/native/admission.h"
+#include "alloc/native/miss.h"
+#include "base/text.h"
+
+namespace cachalot {
+
+// ---- Allocating
+
+Address GeneralPath::allocate(const Request& request) {
+  const ContextId context = device_.recorder.capture_context(ContextLevel::kState);
+  StreamEntry* const entry = request.at == 0 ? device_.shards.find(request.stream) : nullptr;
+  Address address = 0;
+  const auto step = [&] { return allocate_from_cache(*entry, request, context, &address); };
+  if (entry && device_.shards.with_headroom(*entry->shard, step)) return address;
+  return allocate_on_device(request, context);
+}
+
+// pre: the shard.
+Shards::Step GeneralPath::allocate_from_cache(StreamEntry& entry, const Request& request,
+                                              ContextId context, Address* address) {
+  if (entry.stream.load(std::memory_order_relaxed) != request.stream)
+    return Shards::Step::kNeedsDevice;
+  device_.heap.reserve(entry.shard->supply, 1);
+  AllocParams params = cache_.make_params(&entry, request, context);
+  Block* const found = cache_.get_free_block(params);
+  if (!found) return Shards::Step::kNeedsDevice;
+  if (const Block* block =
+          cache_.alloc_found_block(found, params, cache_.should_split(params, found))) {
+    *address = block->address;
+    return Shards::Step::kDone;
+  }
+  params.list()->free.insert(found);
+  return Shards::Step::kRefused;
+}
+
+// Serves what the shard alone cannot: routed requests, misses.
+Address GeneralPath::allocate_on_device(const Request& request, ContextId context) {
+  DeviceLock lock(device_.shards, request.stream);
+  if (request.at != 0) {
+    lock.lock_whole();
+    return allocate_at(request, context, lock);
+  }
+  if (has(kPendingFrees | kRouting | kMarkedCapture)) free_what_is_ready(request, context);
+  AllocParams params = cache_.make_params(&lock.entry(), request, context);
+  const LabelPin label = device_.owners.pin_label();
+  params.owner.label = label.slot();
+  const TenantBooking booking = Admission(device_, params, lock).admit(request);
+  device_.heap.reserve(params.shard().supply, 1);
+  Block* block = cache_.get_free_block(params);
+  if (!block) [[unlikely]]
+    block = Miss(device_, params, lock).obtain();
+  const Block* used = nullptr;
+  device_.shards.with_headroom_of_locked(params.shard(), [&] {
+    used = cache_.alloc_found_block(block, params, cache_.should_split(params, block));
+    return used ? Shards::Step::kDone : Shards::Step::kRefused;
+  });
+  return used->address;
+}
+
+void GeneralPath::free_what_is_ready(const Request& request, ContextId context) {
+  if (!device_.captures.is_capture_context(request.current_stream)) {
+    if (has(kPendingFrees)) device_.pending.process_events(context);
+  } else if (settings().graph_capture_record_stream_reuse) {
+    device_.pending.recover_deferred_frees(
+        request.stream, [&](Stream stream) { return device_.pools.route_of(stream); }, context);
+  }
+}
+
+// ---- At an address (R50, R51)
+
+Address GeneralPath::allocate_at(const Request& request, ContextId context, DeviceLock& lock) {
+  free_what_is_ready(request, context);
+  AllocParams params = cache_.make_params(&lock.entry(), request, context);
+  const LabelPin label = device_.owners.pin_label();
+  params.owner.label = label.slot();
+  const TenantBooking booking = Admission(device_, params, lock).admit(request);
+  device_.heap.reserve(params.shard().supply, 2);
+  Block* block = cache_.free_block_around(params, request.at);
+  if (!block) {
+    throw_invalid_state("Could not allocate CUDA storage at exact address " +
+                        hex_address(request.at));
+  }
+  for (const Address address : {block->address, request.at})
+    device_.shared.addresses.make_room(address);
+  device_.recorder.set_internal_tag("mallocWithAddress");
+  SegmentHeap::remove_free(block);
+  // R51: allocates what lies before and frees it again, so history and peaks show both.
+  Block* front = nullptr;
+  if (block->address < request.at) {
+    AllocParams front_params = params;
+    front_params.requested = front_params.size = request.at - block->address;
+    front = cache_.alloc_found_block(block, front_params, true);
+    SegmentHeap::remove_free(block);
+  }
+  block = cache_.alloc_found_block(block, params, cache_.should_split(params, block));
+  if (front) cache_.free(front, request.current_stream, kNoContext);
+  device_.recorder.set_internal_tag("");
+  return block->address;
+}
+
+// ---- Freeing
+
+bool GeneralPath::free(Shard& shard, Block* block, Address address,
+                       std::optional<Stream> current_stream) {
+  const ContextId context = device_.recorder.capture_context(ContextLevel::kAll);
+  const auto is_live = [&] { return block->address == address && block->is(Block::kUsed); };
+  bool was_live = true;
+  const auto step = [&] {
+    was_live = is_live();
+    if (!was_live) return Shards::Step::kDone;
+    if (block->is(Block::kRecorded)) return Shards::Step::kNeedsDevice;
+    return cache_.free_to_cache(shard, block) ? Shards::Step::kDone : Shards::Step::kRefused;
+  };
+  if (device_.shards.with_headroom(shard, step)) return was_live;
+  const DeviceLock lock(device_.shards);
+  if (!is_live()) return false;
+  cache_.free(block, current_stream.value_or(block->segment()->stream), context);
+  return true;
+}
+
+void GeneralPath::free_all() {
+  const DeviceLock lock(device_.shards);
+  std::vector<Block*> live;
+  device_.heap.for_each_block([&](Block* b) {
+    if (b->is(Block::kUsed)) live.push_back(b);
+  });
+  if (live.empty()) return;
+  driver().device_synchronize(device_.index);  // a device that is lost has no work to wait for
+  for (Block* block : live) {
+    device_.pending.forget_uses(block);
+    cache_.free(block, block->segment()->stream, kNoContext);
+  }
+}
+
+}  // namespace cachalot
