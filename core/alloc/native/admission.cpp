@@ -11,6 +11,7 @@
 namespace cachalot {
 namespace {
 
+// Memory that other processes took or gave back since the last look changes what can be granted.
 void update_capacity(DeviceState& device) {
   const uint64_t available = SegmentLimits(device).device_memory().available;
   device.owners.tenants().set_physical(available + device.stats.reserved());
@@ -25,11 +26,13 @@ TenantBooking Admission::admit(const Request& request) {
   params_.owner.tenant = request.tenant != 0 ? request.tenant : device_.owners.tenant_of_thread();
   std::optional<TenantRefusal> refusal =
       device_.owners.tenants().book(params_.owner.tenant, params_.size);
+  // The driver is asked only where its answer can help: a tenant's own limit does not depend on it.
   if (refusal && !refusal->by_limit) {
     update_capacity(device_);
     refusal = device_.owners.tenants().book(params_.owner.tenant, params_.size);
   }
   TenantPressure pressure(*device_.shared.tenants, device_.index, params_.owner.tenant);
+  // Each turn asks one tenant more, or one that has just given, so it ends.
   while (refusal) {
     bool freed = false;
     {
@@ -61,6 +64,7 @@ void start_tenants(DeviceState& device) {
   });
   device.owners.tenants().begin(so_far);
   device.flags.put(SlowPath::kTenants, true);
+  // From here on set_limit() of the device tells the book.
   device.owners.tenants().set_limit(device.settings.limit());
 }
 

@@ -10,6 +10,8 @@
 
 namespace cachalot {
 
+// The letters are those of docs/behaviour/allocator.md. On the stack of its request; only the
+// thread of the request reads it.
 struct AllocParams {
   uint64_t requested;         // n
   uint64_t size;              // S

@@ -16,6 +16,7 @@ struct Sums {
   int64_t inactive_split[2] = {}, inactive_split_bytes[2] = {}, segments[2] = {}, reserved[2] = {};
 };
 
+// Both size classes and their sum, since each is counted by itself.
 std::string compare(const char* name, const StatArray& stat, const int64_t expected[2]) {
   const int64_t all = expected[0] + expected[1];
   if (stat.small_pool.current == expected[0] && stat.large_pool.current == expected[1] &&
@@ -35,6 +36,8 @@ std::string check_stat(const char* name, const Stat& stat) {
   return format("the peak of %s is below its current value", name);
 }
 
+// The same rules by which the calls count, written a second time on purpose: the auditor must not
+// share an error with them.
 void add(const Block& block, int kind, Sums* sums) {
   const auto size = static_cast<int64_t>(block.size);
   if (block.is(Block::kUsed)) {
@@ -54,6 +57,7 @@ void add(const Block& block, int kind, Sums* sums) {
 
 }  // namespace
 
+// The invariants of block.h, one block after the other from the segment's begin.
 std::string Auditor::check_segment(const Segment& segment) {
   Address expected = segment.address;
   uint64_t mapped = 0;
@@ -89,6 +93,8 @@ std::string Auditor::check_segment(const Segment& segment) {
   return "";
 }
 
+// Each free set holds exactly the free blocks of its pool and stream, and the walk through it
+// agrees with its bins.
 std::string Auditor::check_free_sets() {
   struct Expected {
     uint64_t count, bytes, segments;
@@ -119,6 +125,7 @@ std::string Auditor::check_free_sets() {
   return found;
 }
 
+// Statistics are compared as callers read them: the sums over all accounts.
 std::string Auditor::check_counters() {
   Sums expected;
   uint64_t obtained = 0;
@@ -158,6 +165,7 @@ std::string Auditor::check_counters() {
   return "";
 }
 
+// A block waits exactly while an event or a deferral knows it, and counts its events.
 std::string Auditor::check_pending() {
   std::map<const Block*, uint32_t> events = device_.pending.queued_events();
   const std::set<const Block*> deferred = device_.pending.deferred_blocks();
@@ -174,6 +182,7 @@ std::string Auditor::check_pending() {
   return "";
 }
 
+// Segments first: the later steps walk through the blocks and rely on their links.
 std::string Auditor::check() {
   for (const auto& [address, segment] : device_.heap.segments()) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;

@@ -19,6 +19,7 @@ Block* skip_expandable(const StreamFreeList& list, Block* block) {
 
 // ---- Free lists of streams
 
+// The list comes before its segment, and goes with its last one (drop_empty_lists).
 StreamFreeList& BlockCache::list_for(BlockPool& pool, Stream stream) {
   if (StreamFreeList* found = pool.find(stream)) return *found;
   StreamEntry& entry = device_.shards.entry_for(stream);
@@ -33,6 +34,7 @@ StreamFreeList& BlockCache::list_for(BlockPool& pool, Stream stream) {
   return list;
 }
 
+// Takes each shard's lock, since a hit reads `default_lists` under that lock alone.
 void BlockCache::drop_empty_lists(BlockPool& pool) {
   std::erase_if(pool.lists, [&](const auto& item) {
     const StreamFreeList& list = item.second;
@@ -47,6 +49,8 @@ void BlockCache::drop_empty_lists(BlockPool& pool) {
 
 // ---- Requests
 
+// [core 5.1, 17.3] The newest routing that takes the stream wins; without one the default pools
+// serve.
 BlockPool& BlockCache::pool_for(uint64_t size, Stream stream) const {
   const bool is_small = size <= kSmallSize;
   if (has(kRouting)) [[unlikely]] {
@@ -60,6 +64,8 @@ BlockPool& BlockCache::pool_for(uint64_t size, Stream stream) const {
   return device_.heap.default_pool(is_small);
 }
 
+// [core 4] The red zone is added before the size is rounded, so that it is never lost in the
+// rounding.
 AllocParams BlockCache::make_params(StreamEntry* entry, const Request& request,
                                     ContextId context) const {
   AllocParams params;
@@ -76,6 +82,8 @@ AllocParams BlockCache::make_params(StreamEntry* entry, const Request& request,
 
 // ---- The search
 
+// [core 6.4 a] The reach of a block is what it could grow to: its own bytes and those of the hole
+// behind it.
 Block* step_to_smaller_reach(const StreamFreeList& list, Block* block) {
   const auto reach = [](const Block* b) {
     return b->size + (b->next->is(Block::kUnmapped) ? b->next->size : 0);
@@ -96,6 +104,7 @@ Block* BlockCache::best_fit(const AllocParams& params) const {
   return params.expandable ? step_to_smaller_reach(*list, block) : skip_expandable(*list, block);
 }
 
+// Ages count searches, not time [core 6.2].
 Block* BlockCache::get_free_block(AllocParams& params) {
   if (has(kAging)) [[unlikely]]
     params.pool->search_count++;
@@ -103,6 +112,7 @@ Block* BlockCache::get_free_block(AllocParams& params) {
   if (!block) return nullptr;
   if (is_oversize_mismatch(params, block)) [[unlikely]]
     return nullptr;
+  // Before the block leaves its set: this is the last step that can fail.
   device_.shared.addresses.make_room(block->address);
   SegmentHeap::remove_free(block);
   return block;
@@ -115,6 +125,7 @@ bool BlockCache::is_oversize_mismatch(const AllocParams& params, const Block* bl
   return block->size >= params.size + settings().max_non_split_rounding_size;
 }
 
+// Walks through the segment instead of the free set, which is sorted by size and not by address.
 Block* BlockCache::free_block_around(const AllocParams& params, Address address) {
   auto after = device_.heap.segments().upper_bound(address);
   if (after == device_.heap.segments().begin()) return nullptr;
@@ -140,6 +151,8 @@ bool BlockCache::should_split(const AllocParams& params, const Block* block) con
   return is_small || params.expandable || params.size < settings().max_split_size;
 }
 
+// Counts first: the counters may refuse, and then nothing has changed. Behind them no step can
+// fail.
 Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bool split) {
   const uint64_t size = split ? params.size : block->size;
   Counters::Change change = change_of_hand_out(block, size, params.requested, split);
@@ -149,6 +162,7 @@ Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bo
     return nullptr;
   if (shard.preserves_for != 0) [[unlikely]]
     preserve(shard, block);
+  // The remainder keeps the old object, with its marks (P5).
   if (split) {
     Block* remainder = block;
     block = SegmentHeap::split_front(shard.supply, block, size);
@@ -177,6 +191,8 @@ Counters::Change BlockCache::change_of_any_free(const Block* block, Neighbours f
   return change;
 }
 
+// A free that no part of the device has to be told of: request and completion are one move of the
+// counters.
 bool BlockCache::free_to_cache(Shard& shard, Block* block) {
   const Neighbours free = free_neighbours(block);
   if (!device_.shards.count(shard, list_of(block).is_small,
@@ -192,8 +208,10 @@ bool BlockCache::free_to_cache(Shard& shard, Block* block) {
   return true;
 }
 
+// The general free: the request is counted and recorded, then the free completes or begins to wait.
 void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
   StreamFreeList& list = list_of(block);
+  // Throws before anything has changed: the caller still has the block.
   if (block->is(Block::kRecorded)) device_.pending.reserve();
   block->clear(Block::kUsed);
   block->clear(Block::kIdle);
@@ -211,6 +229,8 @@ void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
   device_.pending.wait(block, current_stream, settings().graph_capture_record_stream_reuse);
 }
 
+// Cannot fail: it also runs in the midst of later calls, when the events of the block are done. The
+// watch comes first, while the block still has its own size.
 void BlockCache::complete_free(Block* block, ContextId context) {
   const StreamFreeList& list = list_of(block);
   if (MemoryWatch* watch = device_.watch_of(*list.pool)) [[unlikely]]

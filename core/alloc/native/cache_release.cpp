@@ -10,6 +10,7 @@
 
 namespace cachalot {
 
+// A piece of a plain segment gives nothing: the driver takes whole segments only.
 uint64_t releasable_bytes(const Block* free_block) {
   if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
   const auto [begin, end] =
@@ -96,6 +97,7 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
                                          ContextId context) {
   if (!pool.is_default()) {
     PrivatePool* found = device_.pools.find(pool);
+    // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
     if (!found || found->use_count != 0) return;
     device_.stats.count_sync_of_all_streams();
     device_.pending.synchronize_and_free_events(context, current_stream, found);
@@ -143,6 +145,7 @@ void CacheRelease::give_everything_back() {
   // A deferred free has no event, so nothing less than the device tells that its block is unused.
   if (device_.pending.has_deferred()) driver().device_synchronize(device_.index);
   device_.pending.destroy_events();
+  // Its heaps go while their memory is still there.
   device_.watch.reset();
   for (auto& [address, segment] : device_.heap.segments()) {
     for (Block* b = segment->first(); b != &segment->ends; b = b->next) {

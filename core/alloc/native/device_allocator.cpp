@@ -20,6 +20,8 @@
 namespace cachalot {
 namespace {
 
+// The check of the address table's guess. It needs the lock of the block's shard, or the whole
+// device.
 bool is_live(const Block* block, Address address) {
   return block->address == address && block->is(Block::kUsed);
 }
@@ -57,6 +59,7 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   const std::lock_guard guard(shard.lock);
   if (!is_live(block, address)) return;
   const Stream own = block->segment()->stream;
+  // The own stream orders the free anyway [core 12.1].
   if (stream == own) return;
   state_.pending.record_use(block, stream, current_stream.value_or(own));
 }
@@ -91,12 +94,14 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, cons
   });
 }
 
+// No error for an address that is not live: the question has an empty answer.
 ContextId DeviceAllocator::context_of(Shard& shard, const Block* block, Address address) {
   return state_.shards.look_at(
       shard, [&] { return is_live(block, address) ? block->detail().context : kNoContext; });
 }
 
 void DeviceAllocator::annotate(const Block* block, Address address, const std::string& text) {
+  // Before the lock: it may run the caller's code.
   const ContextId context = capture_context(ContextLevel::kAlloc);
   DeviceLock lock(state_.shards);
   if (!is_live(block, address)) {
@@ -124,6 +129,7 @@ void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_str
   state_.shared.addresses.shrink();
 }
 
+// [core 23.3] Without a number the device's free memory is the least answer.
 uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
   const DeviceLock lock(state_.shards);
   uint64_t largest = at_least;
@@ -157,6 +163,7 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
     throw_invalid_argument(format("invalid fraction:%g. Please set within [0, 1].", fraction));
   }
   const DeviceLock lock(state_.shards);
+  // The whole device is no limit, so that its size is not asked for [core 14.1].
   if (fraction == 1) return set_limit(kUnlimited);
   const uint64_t total = SegmentLimits(state_).device_memory().total;
   set_limit(state_.settings.limit_of(fraction, total));
@@ -191,6 +198,8 @@ void DeviceAllocator::set_settings(Settings&& settings) {
   state_.settings.swap(settings);  // the old ones go when the lock is free
 }
 
+// The old set goes with the parameter, when the lock is free: it may hold the last reference to the
+// caller's objects.
 void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
   const DeviceLock lock(state_.shards);
   state_.recorder.set_observers(observers);
@@ -205,6 +214,7 @@ Stats DeviceAllocator::stats() {
   return stats;
 }
 
+// All three count by themselves; the lock makes their resets one moment.
 void DeviceAllocator::reset_peak_stats() {
   const DeviceLock lock(state_.shards);
   state_.shards.reset_peaks();
@@ -219,6 +229,7 @@ void DeviceAllocator::reset_accumulated_stats() {
   state_.owners.reset_accumulated();
 }
 
+// Slow paths alone move these rows, so the device's lock is enough.
 std::vector<std::pair<PoolId, StatArray>> DeviceAllocator::pool_stats() {
   const std::lock_guard guard(state_.shards.lock());
   return {state_.stats.pool_rows().begin(), state_.stats.pool_rows().end()};
@@ -335,6 +346,7 @@ void DeviceAllocator::capture_end() {
 
 // ---- Tenants
 
+// The flag is looked at again under the lock: two threads may make the first two tenants.
 void DeviceAllocator::start_tenants() {
   if (has(kTenants)) return;  // they never stop
   const DeviceLock lock(state_.shards);

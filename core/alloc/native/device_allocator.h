@@ -53,9 +53,11 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   uint64_t memory_limit() override;
   void set_settings(Settings&& settings) override;
   void set_observers(std::shared_ptr<const ObserverSet> observers);
+  // Of one moment, without stopping hits: Note [Reading statistics].
   Stats stats() override;
   void reset_peak_stats() override;
   void reset_accumulated_stats() override;
+  // With rows of pools that are gone; the next function leaves those out.
   std::vector<std::pair<PoolId, StatArray>> pool_stats() override;
   std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools() override;
   std::vector<LabelStats> label_stats() override;
@@ -63,6 +65,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
 
   // ---- History and snapshots
   void record_history(const HistoryOptions& options, uint32_t skipped_actions);
+  // The part of record_history() that a request with an unknown action has [core 22.3].
   void skip_actions(bool recording, uint32_t skipped_actions);
   std::vector<TraceEntry> history();
   void add_to_snapshot(Snapshot* snapshot, PoolId pool);
@@ -83,6 +86,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void start_tenants();
 
   // ---- Expandable segments
+  // Another device may use this one's memory.
   void give_peer_access(int peer) override;
   std::vector<ExpandableSegmentRow> expandable_segments();
   std::pair<uint64_t, uint64_t> expandable_totals() override;
@@ -97,6 +101,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   ContextId capture_context(ContextLevel level) const {
     return state_.recorder.capture_context(level);
   }
+  // Tells the settings, and the tenants' book where tenants count.
   void set_limit(uint64_t bytes);
 
   DeviceState state_;

@@ -14,6 +14,8 @@ DeviceSettings::DeviceSettings(const Settings& settings, const Rules& rules, Slo
   changed();
 }
 
+// Cannot fail: it runs for one device after the other, and a failure would leave them with
+// different settings.
 void DeviceSettings::swap(Settings& settings) {
   std::swap(settings_, settings);
   changed();
@@ -32,6 +34,7 @@ void DeviceSettings::changed() {
   flags_.put(kAging, ages);
   // No age has counted before, so every block was put into its free set at count 0, as its mark says.
   if (ages) flags_.put(kMarks, true);
+  // Copies of the few values that a hit reads, so that they lie in one line.
   hit_rules_ = {.oversize = settings_.max_split_size,
                 .is_expandable = settings_.expandable_segments,
                 .least_remainder = {least_remainder(false, settings_.expandable_segments),

@@ -17,6 +17,8 @@ void ExpandableSegments::remove(Segment* segment) { std::erase(segments_, segmen
 void ExpandableSegments::add_peer(int peer) {
   if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return;
   reserve_one_more(peers_);
+  // The peer is noted only when all segments have given access: a later attempt then asks them all
+  // again.
   for (Segment* segment : segments_) segment->pages->give_access(peer);
   peers_.push_back(peer);
 }

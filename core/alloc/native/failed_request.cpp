@@ -78,6 +78,8 @@ std::string FailedRequest::text_of(const OutOfMemory& numbers) {
   return text;
 }
 
+// pre: the whole device, so that the numbers are of one moment. A driver that does not tell its
+// memory leaves zeros.
 OutOfMemory FailedRequest::take_numbers() {
   OutOfMemory numbers;
   numbers.device = device_.index;
@@ -100,6 +102,7 @@ OutOfMemory FailedRequest::take_numbers() {
   return numbers;
 }
 
+// The reference's text first, since programs search it; our line comes behind it.
 void FailedRequest::throw_out_of_memory() {
   const OutOfMemory numbers = take_numbers();
   std::string text = text_of(numbers) + "\n" +
@@ -119,6 +122,7 @@ void FailedRequest::throw_out_of_memory(const OutOfMemory& numbers, std::string 
   throw Error(numbers, std::move(text));
 }
 
+// By a tenant's terms: the driver was not asked, yet it is an out of memory for the caller.
 void FailedRequest::throw_refused(std::string text) {
   throw_out_of_memory(take_numbers(), std::move(text));
 }

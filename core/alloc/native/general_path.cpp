@@ -11,6 +11,8 @@ namespace cachalot {
 
 // ---- Allocating
 
+// Tries with the shard alone first: most requests that are no hit are one step away from it
+// (headroom, a rounding, a context).
 Address GeneralPath::allocate(const Request& request) {
   const ContextId context = device_.recorder.capture_context(ContextLevel::kState);
   StreamEntry* const entry = request.at == 0 ? device_.shards.find(request.stream) : nullptr;
@@ -25,6 +27,7 @@ Shards::Step GeneralPath::allocate_from_cache(StreamEntry& entry, const Request&
                                               ContextId context, Address* address) {
   if (entry.stream.load(std::memory_order_relaxed) != request.stream)
     return Shards::Step::kNeedsDevice;
+  // The object for a remainder. What can fail comes before the block leaves its set.
   device_.heap.reserve(entry.shard->supply, 1);
   AllocParams params = cache_.make_params(&entry, request, context);
   Block* const found = cache_.get_free_block(params);
@@ -34,6 +37,7 @@ Shards::Step GeneralPath::allocate_from_cache(StreamEntry& entry, const Request&
     *address = block->address;
     return Shards::Step::kDone;
   }
+  // The counters refused: the block goes back, and the step is tried again after a recall.
   params.list()->free.insert(found);
   return Shards::Step::kRefused;
 }
@@ -47,8 +51,12 @@ Address GeneralPath::allocate_on_device(const Request& request, ContextId contex
   }
   if (has(kPendingFrees | kRouting | kMarkedCapture)) free_what_is_ready(request, context);
   AllocParams params = cache_.make_params(&lock.entry(), request, context);
+  // The label stays pinned until the block is handed out, since the device may be unlocked
+  // meanwhile.
   const LabelPin label = device_.owners.pin_label();
   params.owner.label = label.slot();
+  // The booking ends with this call, whatever way it ends: by then the block is counted or the
+  // request has failed.
   const TenantBooking booking = Admission(device_, params, lock).admit(request);
   device_.heap.reserve(params.shard().supply, 1);
   Block* block = cache_.get_free_block(params);
@@ -62,6 +70,7 @@ Address GeneralPath::allocate_on_device(const Request& request, ContextId contex
   return used->address;
 }
 
+// [core 8.2] Before the search, so that the request can have what has just become free.
 void GeneralPath::free_what_is_ready(const Request& request, ContextId context) {
   if (!device_.captures.is_capture_context(request.current_stream)) {
     if (has(kPendingFrees)) device_.pending.process_events(context);
@@ -87,6 +96,7 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
   }
   for (const Address address : {block->address, request.at})
     device_.shared.addresses.make_room(address);
+  // R48. Nothing throws until it is taken away.
   device_.recorder.set_internal_tag("mallocWithAddress");
   SegmentHeap::remove_free(block);
   // R51: allocates what lies before and frees it again, so history and peaks show both.
@@ -105,6 +115,8 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
 
 // ---- Freeing
 
+// False: not a live block. The question is asked under the lock that the step has, since the block
+// may be freed by another thread meanwhile.
 bool GeneralPath::free(Shard& shard, Block* block, Address address,
                        std::optional<Stream> current_stream) {
   const ContextId context = device_.recorder.capture_context(ContextLevel::kAll);
@@ -125,6 +137,7 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
 
 void GeneralPath::free_all() {
   const DeviceLock lock(device_.shards);
+  // A list first: a free merges blocks, which would break the walk.
   std::vector<Block*> live;
   device_.heap.for_each_block([&](Block* b) {
     if (b->is(Block::kUsed)) live.push_back(b);

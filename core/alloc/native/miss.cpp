@@ -47,6 +47,7 @@ Block* Miss::climb_ladder() {
   params_.segment_size = device_.settings.segment_size_for(params_.size);
   if (Block* block = run_free_memory_callbacks()) return block;
   device_.heap.reserve(params_.shard().supply, 2);
+  // [core 8.7] Before the driver is asked for more, so that the limit of the collection is kept.
   if (has(kAging)) release_.garbage_collect_cached_blocks(params_.context);
   if (Block* block = alloc_block(Attempt::kFirst)) return block;
   if (Block* block = lock_whole_and_search()) return block;

@@ -9,6 +9,8 @@
 
 namespace cachalot {
 
+// The steps of one miss, in the order that decides which addresses a program gets. Lives on the
+// stack of its request.
 class Miss : private DeviceOperation {
  public:
   // The lock has the shard of the request, or the whole device. A miss locks more on its way, and
@@ -24,13 +26,16 @@ class Miss : private DeviceOperation {
 
   Block* climb_ladder();
   Block* ask_tenants();
+  // Null (here and below): the step gave no block, and the next one is tried.
   Block* lock_whole_and_search();
   Block* run_free_memory_callbacks();
   Block* alloc_block(Attempt attempt);
   std::optional<Address> ask_driver();
+  // True: a pool that opted in has served the request, which counts for that pool from then on.
   bool try_mempool_fallback(Block** block);
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
   bool mend_search(Block** block);
+  // Whether no segment could hold the request, so that a release would be in vain.
   bool never_fits();
 
   AllocParams& params_;

@@ -40,6 +40,8 @@ NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& option
       caching_from_start_(options.caching),
       audits_every_call_(options.check_every_call),
       observers_(std::make_shared<const ObserverSet>()) {
+  // Held until all devices have their copies, so that no change of settings comes between two of
+  // them.
   const auto lock = shared_.settings.lock();
   Settings& settings = shared_.settings.current();
   apply_options(options.config, OptionMoment::kCreation, shared_.rules, &settings,
@@ -102,6 +104,7 @@ void NativeBackend::record_stream(Address address, Stream stream,
   if (shard) shard->device->record_stream(*shard, block, address, stream, current_stream);
 }
 
+// Uncached blocks first: the address table may name an earlier block at the same address.
 BlockInfo NativeBackend::block(Address address) {
   if (const auto info = uncached_.info(address)) return *info;
   const auto [shard, block] = shared_.find(address);

@@ -21,6 +21,8 @@ namespace cachalot {
 
 class DeviceAllocator;
 
+// Owns the devices, the uncached blocks and the set of observers. Invariant: hits are open exactly
+// while requests are cached and no audit needs each call.
 class NativeBackend final : public Backend {
  public:
   // Reads the option string. hits: opened while requests are cached and nothing audits them.
@@ -79,10 +81,14 @@ class NativeBackend final : public Backend {
   SharedState& shared_;
   HitPath& hits_;
   UncachedBlocks uncached_;
+  // Made once, so that hits reach them without a lock.
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
+  // False for good where the environment says so; the switch is the caller's, at any time.
   const bool caching_from_start_;
   const bool audits_every_call_;  // which needs each call to take the general path
   std::atomic<bool> caching_switch_{true};
+  // Guards the set as a whole. Calls read the copy that their device has, so they never wait for
+  // it.
   Mutex observers_lock_{LockRank::kObservers};
   std::shared_ptr<const ObserverSet> observers_;
   std::atomic<uint64_t> last_observer_{0};

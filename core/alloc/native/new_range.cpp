@@ -6,6 +6,7 @@
 
 namespace cachalot {
 
+// Names the giver, since a pool's source is the caller's own code.
 void throw_refusing(const BlockPool& pool, Address address, uint64_t size, const std::string& why) {
   throw_invalid_state((has_source(pool) ? "the pool's source gave " : "the driver gave ") +
                       range_text(address, size) + why);

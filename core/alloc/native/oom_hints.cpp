@@ -19,6 +19,7 @@ uint64_t releasable_bytes_of(const BlockPool& pool) {
 
 }  // namespace
 
+// In a fixed order, so that two failures in the same state have the same line.
 std::string OomHints::line() {
   std::string text = "cachalot: " + largest_free_block();
   for (const std::string& remedy :
@@ -29,6 +30,7 @@ std::string OomHints::line() {
   return text + ".";
 }
 
+// Of any pool and stream, then of the request's own: the request cannot use the rest.
 std::string OomHints::largest_free_block() const {
   const StreamFreeList* own = params_.list();
   const Block* usable = own ? own->free.last() : nullptr;
@@ -111,6 +113,7 @@ int64_t OomHints::gain_from_pages(const Segment& segment) const {
 
 // ---- The oom_hints
 
+// The free memory of the device decides: a higher limit alone makes no memory.
 std::string OomHints::without_limit() const {
   const bool is_over = limits_.is_over_limit(params_);
   const bool is_rejected = limits_.is_rejected(params_);
@@ -137,6 +140,7 @@ std::string OomHints::without_oversize_rule() const {
          format_size(block->size);
 }
 
+// Follows the request with its exact size: another pool or another segment size may serve it.
 std::string OomHints::without_rounding() {
   AllocParams exact = params_;
   exact.size = round_up(params_.requested, kMinBlockSize);
@@ -165,6 +169,7 @@ std::string OomHints::without_rejection() const {
          format_size(released) + " of cached memory back first";
 }
 
+// Only where memory is there: a larger reserve gives addresses, not memory.
 std::string OomHints::with_larger_reserve() const {
   if (!is_reserve_too_small() || !has_room(params_)) return "";
   if (params_.size > device_total_) return "";
@@ -176,6 +181,8 @@ std::string OomHints::with_larger_reserve() const {
          " is free on the device";
 }
 
+// Adds up what pages would have saved in all segments. The sum is a lower bound, so the remedy is
+// never named in vain.
 std::string OomHints::with_expandable_segments() const {
   if (settings().expandable_segments || !driver().supports_virtual_memory()) return "";
   if (has_own_source() || settings().throw_on_cudamalloc_oom || device_.captures.may_be_under_way())

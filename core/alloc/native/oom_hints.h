@@ -13,6 +13,8 @@
 
 namespace cachalot {
 
+// pre: the whole device, in the state in which the request failed. Nothing changes: each remedy is
+// computed, not tried.
 class OomHints : private DeviceOperation {
  public:
   OomHints(DeviceState& device, const AllocParams& params, uint64_t device_free,
@@ -42,9 +44,13 @@ class OomHints : private DeviceOperation {
   std::string with_larger_reserve() const;
   std::string with_expandable_segments() const;
 
+  // Of an expandable segment for this pool, whether or not there is one.
   uint64_t page_size(const BlockPool& pool) const;
   bool would_reserve_be_too_small() const;  // if the segment were expandable
+  // Bytes that a release of the whole cache would give back, without frees that wait.
   uint64_t releasable_bytes_of_all() const;
+  // Bytes by which the segment would be smaller if it had been made of pages; below 0 where it
+  // would hold more.
   int64_t gain_from_pages(const Segment& segment) const;
 
   const BlockCache cache_;

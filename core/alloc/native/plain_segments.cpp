@@ -8,6 +8,7 @@ namespace cachalot {
 
 // ---- Segments come
 
+// Nothing: out of memory, which the steps of a miss expect. Any other failure throws.
 std::optional<Address> PlainSegments::ask_driver(AllocParams& params) {
   PrivatePool* const owner = params.pool->owner;
   if (owner && owner->source) {
@@ -26,6 +27,7 @@ std::optional<Address> PlainSegments::ask_driver(AllocParams& params) {
   throw runtime_error(driver(), code);
 }
 
+// All that can fail comes first, in one piece, and gives the range back when it does.
 Block* PlainSegments::add(const AllocParams& params, Address address) {
   BlockPool& pool = *params.pool;
   const auto give_back = [&] {
@@ -81,6 +83,8 @@ void PlainSegments::release(Block* block, ContextId context) {
   forget(block);
 }
 
+// Before the driver's call, as in the reference: an observer that reads the entry still finds the
+// memory mapped.
 void PlainSegments::announce_release(const Block* block, ContextId context) {
   const Segment& segment = *block->segment();
   device_.stats.count_device_free();

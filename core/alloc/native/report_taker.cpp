@@ -16,6 +16,7 @@ ReportTaker::ReportTaker(DeviceState& device)
   report_.device = device.index;
 }
 
+// One walk over all blocks. Rows are sorted at the end, when their sums are known.
 Report ReportTaker::take(const Request& request) {
   if (request.size != 0) set_request(request);
   set_totals();
@@ -33,6 +34,8 @@ Report ReportTaker::take(const Request& request) {
   return std::move(report_);
 }
 
+// Rounded and routed as the request itself would be, so that the report speaks of the pool that it
+// would ask.
 void ReportTaker::set_request(const Request& request) {
   params_ = cache_.make_params(device_.shards.find(request.stream), request, kNoContext);
   params_->segment_size = device_.settings.segment_size_for(params_->size);
@@ -70,6 +73,7 @@ void ReportTaker::add(const Block* block) {
   report_.releasable += bytes_to_trim(block);
 }
 
+// Rows are found by numbers. Names are looked up once a row, since each takes a lock.
 void ReportTaker::add_holder(const Block* block) {
   const StreamFreeList& list = list_of(block);
   const uint32_t label = has(kLabels) ? block->detail().label : 0;
@@ -97,6 +101,7 @@ void ReportTaker::add_cached(const Block* block) {
   row.releasable += bytes_to_trim(block);
 }
 
+// The first reason that applies, in the order of the enumeration: a block has one row only.
 Reason ReportTaker::reason_for(const Block* block) const {
   if (block->is(Block::kWaiting))
     return deferred_.contains(block) ? Reason::kPendingCapture : Reason::kPendingEvents;
@@ -144,6 +149,7 @@ Outcome ReportTaker::outcome(const OomHints& oom_hints) const {
   return Outcome::kFails;
 }
 
+// The least that a release gives back: frees whose events are done by now are not counted.
 bool ReportTaker::has_room_after_release(const OomHints& oom_hints) const {
   if (oom_hints.is_reserve_too_small()) return false;
   const uint64_t reserved = report_.reserved - report_.releasable;
@@ -152,6 +158,7 @@ bool ReportTaker::has_room_after_release(const OomHints& oom_hints) const {
          oom_hints.bytes_to_obtain(*params_) <= report_.device_free + report_.releasable;
 }
 
+// Stable, so that rows of equal size keep one order from report to report.
 void ReportTaker::sort_rows() {
   const auto has_more = [](const auto& a, const auto& b) { return a.bytes > b.bytes; };
   for (auto& [key, row] : holders_) report_.holders.push_back(std::move(row));

@@ -16,6 +16,8 @@ constexpr int kPauses = 32;
 
 }  // namespace
 
+// See Note [Copying blocks]. A device that is used as a whole cannot change meanwhile, so there the
+// copies are plain walks.
 void SnapshotTaker::copy_segments(std::deque<SegmentCopy>& copies) {
   if (has(kWholeDevice)) {
     device_.shards.flush_only_shard();
@@ -25,6 +27,8 @@ void SnapshotTaker::copy_segments(std::deque<SegmentCopy>& copies) {
     return;
   }
   for (SegmentCopy& copy : copies) device_.heap.segments().at(copy.segment->address)->copy = &copy;
+  // The segments point to their copies before the flag is set: a call that sees the flag finds the
+  // copy.
   const uint32_t number = device_.shards.begin_copying();
   for (SegmentCopy& copy : copies) {
     Shard& shard = *copy.segment->list->shard;
@@ -46,6 +50,7 @@ void SnapshotTaker::add_rows(Snapshot* snapshot, const SegmentCopy& copy,
                              bool only_from_head) const {
   if (copy.is_lost) throw std::bad_alloc();
   std::vector<BlockCopy> rows(copy.rows.begin(), copy.rows.end());
+  // Rows that other calls preserved came out of turn.
   std::sort(rows.begin(), rows.end(), [](const BlockCopy& a, const BlockCopy& b) {
     return a.block.address < b.block.address;
   });
@@ -81,6 +86,8 @@ void SnapshotTaker::add_rows(Snapshot* snapshot, const SegmentCopy& copy,
   }
 }
 
+// The entry of the history comes last and names the active bytes of the snapshot's own rows [core
+// 22.1].
 void SnapshotTaker::add_to(Snapshot* snapshot, PoolId pool) {
   const bool is_of_pool = !pool.is_default();
   if (is_of_pool) device_.pools.remark_if_outlived(pool);

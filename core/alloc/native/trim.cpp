@@ -11,6 +11,8 @@
 
 namespace cachalot {
 
+// Adds to `released` after each step, so that the caller knows what has gone back when a later one
+// throws.
 void Trim::run(uint64_t* released) {
   const std::vector<BlockPool*> trimmed = pools();
   for (const Candidate& candidate : collect(trimmed)) {
@@ -56,12 +58,14 @@ std::vector<Trim::Candidate> Trim::collect(const std::vector<BlockPool*>& pools)
   return found;
 }
 
+// The first trim that sees a free block begins its idle time.
 void Trim::mark(Block* block) const {
   if (block->is(Block::kIdle)) return;
   block->set(Block::kIdle);
   block->detail().idle_since = goal_.now_ns;
 }
 
+// A clock that went back counts as no idle time.
 bool Trim::has_idled_enough(const Block* block) const {
   const uint64_t since = block->detail().idle_since;
   return goal_.now_ns - std::min(since, goal_.now_ns) >= goal_.min_idle_ns;
@@ -76,6 +80,8 @@ bool Trim::is_before(const Candidate& a, const Candidate& b) const {
   return order(a) < order(b);
 }
 
+// No lock was held since the collection. An object that stands for another block by now has another
+// address or time.
 bool Trim::is_still_idle(const Candidate& candidate) const {
   const Block* block = candidate.block;
   return block->address == candidate.address && block->is_free() && block->is(Block::kIdle) &&

@@ -12,6 +12,7 @@
 
 namespace cachalot {
 
+// [core 21] Neither rounded nor counted: the driver's answer is the block.
 Address UncachedBlocks::allocate(const Request& request) {
   Address address = 0;
   const DriverCode code = driver_.allocate(request.device, request.size, &address);

@@ -12,6 +12,8 @@
 
 namespace cachalot {
 
+// Owns a row for each block that was made while caching was off. The rows outlive the switch, since
+// a block goes back the way it was made. Any thread.
 class UncachedBlocks {
  public:
   explicit UncachedBlocks(Driver& driver) : driver_(driver) {}
@@ -20,12 +22,14 @@ class UncachedBlocks {
   bool free(Address address);  // false: not one of these
   void free_all();
   std::optional<BlockInfo> info(Address address);
+  // Without a lock, so that a free of a cached block pays one load for it.
   uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   bool empty() const { return count() == 0; }
 
  private:
   using Rows = std::unordered_map<Address, Request>;
 
+  // Throws for an address that cannot be a new block.
   void keep(Address address, const Request& request);
   void set_count();
 

@@ -23,6 +23,7 @@
 
 namespace cachalot {
 
+// The state of one shard, guarded by its lock.
 class LastFreeCache {
  public:
   Block* handed_out = nullptr;  // the last one, if nothing has happened since

@@ -5,6 +5,7 @@
 
 namespace cachalot {
 
+// Once a copy for each block: the row is that of the moment, not of a later change.
 void preserve(Shard& shard, Block* block) {
   if (block->detail().preserved_for == shard.preserves_for) return;
   block->detail().preserved_for = shard.preserves_for;
@@ -12,6 +13,8 @@ void preserve(Shard& shard, Block* block) {
   if (SegmentCopy* copy = block->segment()->copy) copy->preserve(block);
 }
 
+// The neighbours too, since a merge changes all three. The copy is looked up before the objects of
+// the neighbours go.
 void preserve_before_free(Shard& shard, Block* block, Neighbours free) {
   SegmentCopy* const copy = block->segment()->copy;
   preserve(shard, block);

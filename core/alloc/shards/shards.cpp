@@ -36,6 +36,7 @@ std::unique_lock<Lock> Shards::lock_at(Shard& shard) {
   return guard;
 }
 
+// Waits for each shard in turn; a hit keeps its lock for less than a microsecond.
 void Shards::visit_shards(bool for_a_move) {
   recalling_.assert_held();
   for (const auto& shard : shards_) {
@@ -53,6 +54,8 @@ void Shards::visit_shards(bool for_a_move) {
 
 // A move was refused after the recall with this number. pre: no shard's lock, except that of a shard
 // that is away; the check of the lock order finds others.
+// Of several threads that were refused one recalls; the others find that a later recall has come,
+// and try their move again.
 void Shards::recall_headroom(uint64_t last) {
   const std::lock_guard guard(recalling_);
   if (peaks_.is_recalled() || peaks_.recall_number() != last) return;
@@ -75,6 +78,7 @@ void Shards::stop() {
   peaks_.end_recall();
 }
 
+// While a lasting flag is set, the device stays a whole, and headroom stays where it is.
 void Shards::go_on() {
   lock_.assert_held();
   if (has(kWholeDevice & ~kHeld)) return flags_.drop(kHeld);
@@ -88,6 +92,8 @@ void Shards::go_on() {
 StreamEntry& Shards::entry_for(Stream stream) {
   lock_.assert_held();
   if (StreamEntry* const found = streams_.find(stream)) return *found;
+  // The entry of a stream that is gone, with its shard: so the number of entries follows the number
+  // of live streams.
   if (StreamEntry* const vacant = streams_.find_vacant()) {
     const std::lock_guard guard(vacant->shard->lock);
     streams_.give(vacant, stream);
@@ -99,6 +105,7 @@ StreamEntry& Shards::entry_for(Stream stream) {
 
 Shard* Shards::next_shard() { return shards_[next_shard_++ % kMaxShards].get(); }
 
+// The second shard makes the first one an ordinary one: it no longer has all headroom.
 Shard* Shards::add_shard() {
   const std::lock_guard no_recall(recalling_);
   shards_.reserve(kMaxShards);
@@ -115,6 +122,8 @@ Shard* Shards::add_shard() {
 
 // ---- Counting
 
+// Below its own limits an account moves by itself; all else is decided by Peaks. False: recall
+// headroom, then try again.
 bool Shards::count(Shard& shard, bool is_small, const Counters::Move& move) {
   CACHALOT_ASSERT(1, shard.lock.is_held() || is_used_as_whole());
   Account& account = shard.account;
@@ -126,6 +135,7 @@ bool Shards::count(Shard& shard, bool is_small, const Counters::Move& move) {
 
 // ---- Statistics
 
+// See Note [Reading statistics].
 void Shards::read(Stats* stats) {
   lock_.assert_held();
   if (is_used_as_whole()) {
@@ -151,6 +161,7 @@ Peaks::Sums Shards::sums() const {
   return sums;
 }
 
+// pre: the whole device.
 void Shards::reset_peaks() {
   for (const auto& shard : shards_) peaks_.return_headroom(shard->account);
   peaks_.reset_peak();
@@ -177,6 +188,7 @@ uint32_t Shards::begin_copying() {
   return copy_number_;
 }
 
+// Each shard's lock is taken once: afterwards no call is left that saw the flag.
 void Shards::end_copying() {
   flags_.drop(kCopying);
   for (const auto& shard : shards_) {

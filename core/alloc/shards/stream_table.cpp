@@ -10,6 +10,7 @@
 
 namespace cachalot {
 
+// The table doubles from here on; most programs stay within the first one.
 StreamTable::StreamTable() {
   constexpr uint64_t kFirstSize = 64;
   present_ = std::make_unique<Slots>(kFirstSize);
@@ -38,6 +39,7 @@ void StreamTable::note_vacancy(StreamEntry* entry) noexcept {
   vacant_.push_back(entry);
 }
 
+// All room is made before the entry, which is never given back.
 StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
   CACHALOT_ASSERT(1, !find(stream));
   reserve_slot();
@@ -51,6 +53,7 @@ StreamEntry* StreamTable::add(Shard* shard, Stream stream) {
   return entry;
 }
 
+// Under the shard's lock, since a hit compares the entry's stream under it.
 void StreamTable::give(StreamEntry* vacant, Stream stream) {
   vacant->shard->lock.assert_held();
   CACHALOT_ASSERT(1, vacant->is_vacant() && !vacant->is_listed && !find(stream));
@@ -85,6 +88,7 @@ bool StreamTable::knows_all_entries() const {
                      [&](const StreamEntry* entry) { return find(entry->stream) == entry; });
 }
 
+// Linear probing. Release order: a reader that finds the pointer sees the complete entry.
 void StreamTable::enter(Slots& slots, StreamEntry* entry) {
   CACHALOT_ASSERT(1, 2 * (entered_ + 1) <= slots.size());  // so that searches end
   uint64_t at = hash(entry->stream);
