@@ -24,6 +24,7 @@ PageTable::PageTable(Driver& driver, HandleTypes& types, const Log& log, int dev
   CACHALOT_ASSERT(1, address > 0 && page_size > 0 && pages > 0);
 }
 
+// For assertions: callers cut their ranges to pages.
 bool PageTable::is_whole_pages(Address address, uint64_t size) const {
   if (address < address_ || (address - address_) % page_size_ != 0) return false;
   return size % page_size_ == 0 && address - address_ + size <= reserved_bytes();
@@ -197,6 +198,7 @@ std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t siz
   return {begin, std::max(begin, end)};
 }
 
+// Answers are ignored: at the end no call is left that could act on them.
 void PageTable::give_back() {
   for_each_mapped([&](uint64_t index, const Group& group) {
     driver_.unmap(device_, address_ + index * page_size_, page_size_);

@@ -82,6 +82,7 @@ bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
   if (!list) return false;
   // No block holds the key, so smaller ones go until their sum does. They are gone even if it does not.
   uint64_t released = 0;
+  // From the largest down, so that few blocks go.
   Block* before = block ? list->free.previous(block) : list->free.last();
   while (before && released < key && before->size >= settings().max_split_size) {
     Block* candidate = before;
@@ -93,6 +94,7 @@ bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
   return released >= key;
 }
 
+// Waits for events first: blocks that other streams are done with go back as well [core 12.6].
 void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> current_stream,
                                          ContextId context) {
   if (!pool.is_default()) {
@@ -110,6 +112,7 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     release_blocks(device_.heap.default_pool(false), context);
     release_blocks(device_.heap.default_pool(true), context);
   }
+  // Released pools give their memory back within captures too.
   for (const PoolId id : device_.pools.releasable()) release_private_pool(id, context);
 }
 

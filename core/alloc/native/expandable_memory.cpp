@@ -46,6 +46,7 @@ uint64_t ExpandableMemory::pages_to_reserve(const AllocParams& params, uint64_t 
   const DriverCode code = driver().total_memory(device_.index, &total);
   if (code != kSuccess) throw runtime_error(driver(), code);
   uint64_t wanted = expandable_reserve(params.stream, total);
+  // U17: at least the request, but never more addresses than the reference would take.
   if (rules().mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
   wanted = std::min(wanted, kAddressEnd);  // so that it can be rounded up
   return wanted / page + (wanted % page != 0 ? 1 : 0);
@@ -84,6 +85,7 @@ Block* ExpandableMemory::new_expandable_segment(AllocParams& params) {
     give_back();
     throw;
   }
+  // Only now: a segment that could not be made takes no number (R2).
   block->segment()->number = device_.shared.next_segment_number++;
   device_.expandable.add(block->segment());
   block->set_flags(Block::kExpandable | Block::kUnmapped);
@@ -125,6 +127,7 @@ bool ExpandableMemory::map_block(Block* block, uint64_t size, ContextId context)
   device_.shared.addresses.prepare(begin, mapped, pool.is_small);
   device_.shared.addresses.make_room(begin);
   device_.stats.reserve_pool_row(pool_id_of(pool));
+  // All memory of the host has been reserved above, so nothing can fail behind this call.
   if (!segment.pages->map(begin, mapped, device_.expandable.peers())) return false;
   if (MemoryWatch* watch = device_.watch_of(pool))
     watch->came(begin, mapped, segment.pages->page_size());
@@ -137,6 +140,7 @@ bool ExpandableMemory::map_block(Block* block, uint64_t size, ContextId context)
   device_.heap.insert_free(block);
   device_.stats.pages_mapped(pool_id_of(pool), pool.is_small, mapped);
   device_.trace(Action::kSegmentMap, begin, mapped, segment.stream, pool, context);
+  // The context of the first growth stands for the segment (P32).
   if (block->prev == &segment.ends && block->detail().segment_context == kNoContext)
     block->detail().segment_context = context;
   return true;
@@ -173,6 +177,7 @@ void ExpandableMemory::unmap_block(Block* block, ContextId context) {
                 context ? context : block->detail().segment_context);
   if (block->is_split()) return;
   // Nothing of the range is mapped, so it goes too [exp 6.5].
+  // The answer is ignored: no call could use the addresses any more.
   driver().unreserve(device_.index, segment.address, segment.pages->reserved_bytes());
   pool.unmapped.erase(block);
   device_.expandable.remove(&segment);

@@ -82,6 +82,7 @@ void GeneralPath::free_what_is_ready(const Request& request, ContextId context) 
 
 // ---- At an address (R50, R51)
 
+// Serves only from free blocks that lie there already: no memory is obtained for it.
 Address GeneralPath::allocate_at(const Request& request, ContextId context, DeviceLock& lock) {
   free_what_is_ready(request, context);
   AllocParams params = cache_.make_params(&lock.entry(), request, context);
@@ -135,6 +136,7 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   return true;
 }
 
+// Also blocks that other streams use: the device has done all its work before the first free.
 void GeneralPath::free_all() {
   const DeviceLock lock(device_.shards);
   // A list first: a free merges blocks, which would break the walk.

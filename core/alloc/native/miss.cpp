@@ -32,6 +32,7 @@ class KeptPool {
 
 }  // namespace
 
+// Tenants come last: their memory is in use, while the ladder only takes what is free.
 Block* Miss::obtain() {
   Block* block = climb_ladder();
   if (!block && has(kTenants)) block = ask_tenants();
@@ -83,6 +84,7 @@ Block* Miss::ask_tenants() {
     }
     if (!freed) break;
     device_.heap.reserve(params_.shard().supply, 1);
+    // The memory that a tenant freed may let the driver be asked this time (R31).
     params_.rejected = false;
     if (Block* block = cache_.get_free_block(params_)) return block;
     if (Block* block = climb_ladder()) return block;
@@ -116,6 +118,8 @@ bool Miss::never_fits() {
          params_.size > total + total / 8;
 }
 
+// [core 8.6] The callbacks run without a lock, since they free blocks of this device. So the search
+// is made anew.
 Block* Miss::run_free_memory_callbacks() {
   if (device_.observers->free_memory.empty()) return nullptr;
   bool freed = false;
@@ -141,6 +145,8 @@ Block* Miss::alloc_block(Attempt attempt) {
   if (attempt == Attempt::kRetry)
     device_.stats.count_retry();  // also if the limit then refuses (P9)
   const SegmentLimits limits(device_);
+  // The limit is looked at before the driver is asked, in this order: a request that the limit
+  // refuses is not rejected (R31).
   if (limits.is_over_limit(params_)) return nullptr;
   if (limits.is_rejected(params_)) {
     device_.stats.count_rejection();
@@ -161,6 +167,8 @@ std::optional<Address> Miss::ask_driver() {
   // A capture of the current stream does not allow the call, which is no part of the graph.
   const RelaxedCaptureMode relaxed(driver(), device_.index,
                                    device_.captures.is_capturing(params_.current_stream));
+  // One of the two: either other calls may use the device meanwhile, or at least no recall waits
+  // for this shard.
   std::optional<DeviceUnlock> unlocked;
   std::optional<LongHold> long_hold;
   if (settings().release_lock_on_cudamalloc) {
@@ -174,6 +182,7 @@ std::optional<Address> Miss::ask_driver() {
 // [core 17.7] A cached block of a pool that opted in serves a request of the default pools. The steps
 // are the reference's, with their effects on use counts and errors (U5, U6).
 bool Miss::try_mempool_fallback(Block** block) {
+  // A request of a private pool has no other pool to fall back to.
   if (params_.pool->owner) return false;
   device_.heap.reserve(params_.shard().supply, 1);
   for (const PoolId id : device_.pools.used_on_oom()) {

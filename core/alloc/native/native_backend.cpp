@@ -67,6 +67,7 @@ DeviceBackend& NativeBackend::device(int index) { return existing_device(index);
 
 Address NativeBackend::allocate(const Request& request) {
   if (request.at != 0) require_exact_address(request);
+  // The switch decides for each request by itself.
   if (!is_caching()) return uncached_.allocate(request);
   if (request.size == 0) return 0;
   CACHALOT_ASSERT(1, static_cast<size_t>(request.device) < devices_.size());
@@ -206,6 +207,7 @@ void NativeBackend::change_observers(Change change) {
 
 template <typename Observer>
 uint64_t NativeBackend::attach(Observers<Observer> ObserverSet::*kind, Observer observer) {
+  // One series of ids for all kinds, so that detach() needs no kind.
   const uint64_t id = ++last_observer_;
   change_observers([&](ObserverSet& set) { (set.*kind).emplace(id, std::move(observer)); });
   return id;
@@ -239,6 +241,7 @@ void NativeBackend::detach(uint64_t id) {
 
 // ---- What needs blocks that are the library's own
 
+// A request of that size fails before it reaches a device [core 3.2]: no state explains it.
 Report NativeBackend::report(const Request& request) {
   DeviceAllocator& asked = existing_device(request.device);
   if (request.size >= kTooLarge)
@@ -270,6 +273,7 @@ std::vector<ExpandableSegmentRow> NativeBackend::expandable_segments(int device)
   return existing_device(device).expandable_segments();
 }
 
+// All devices, since a tenant has the same slot on each.
 void NativeBackend::start_tenants() {
   for (const auto& d : devices_) d->start_tenants();
 }

@@ -69,6 +69,7 @@ void ReportTaker::add(const Block* block) {
     return;
   }
   report_.cached += block->size;
+  // Of any pool and stream, as in the out-of-memory text.
   report_.largest_free_block = std::max(report_.largest_free_block, block->size);
   report_.releasable += bytes_to_trim(block);
 }
@@ -110,6 +111,7 @@ Reason ReportTaker::reason_for(const Block* block) const {
 
 Reason ReportTaker::reason_in_cache(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
+  // A pool that opted in is not in the way of a request of the default pools.
   const bool is_fallback = serves_when_nothing_else_does(pool.owner);
   if (pool.owner != params_->pool->owner && !is_fallback) return Reason::kOtherPool;
   if (pool.is_small != params_->pool->is_small) return Reason::kOtherClass;

@@ -34,6 +34,8 @@ void SnapshotTaker::copy_segments(std::deque<SegmentCopy>& copies) {
     Shard& shard = *copy.segment->list->shard;
     for (bool goes_on = true; goes_on; pause_briefly(kPauses)) {
       const auto guard = device_.shards.lock_at(shard);
+      // A shard at which nothing was changed has preserved nothing, so its blocks need no look at
+      // their details.
       const bool may_be_changed = shard.changed_for == number;
       goes_on = copy.copy(kSlice, may_be_changed ? number : 0);
     }

@@ -117,6 +117,7 @@ void Trim::put_back(Block* block) {
   list_of(block).free.insert(block);
 }
 
+// The entry and the counter come before the call, as in every release [core 15.5].
 void Trim::release_segment(Block* block, std::unique_lock<Lock>& guard) {
   plain_.announce_release(block, context_);
   take_out(block);

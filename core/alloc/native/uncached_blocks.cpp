@@ -53,6 +53,7 @@ void UncachedBlocks::set_count() {
 
 // The row goes first: once the driver has the memory, it may hand it out again at once.
 bool UncachedBlocks::free(Address address) {
+  // The usual case by far: caching is on, and the address is no block of the cache.
   if (empty()) return false;
   Rows::node_type row;
   {

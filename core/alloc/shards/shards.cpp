@@ -103,6 +103,7 @@ StreamEntry& Shards::entry_for(Stream stream) {
   return *streams_.add(shard, stream);
 }
 
+// In turns, so that later streams spread over all shards.
 Shard* Shards::next_shard() { return shards_[next_shard_++ % kMaxShards].get(); }
 
 // The second shard makes the first one an ordinary one: it no longer has all headroom.
@@ -116,6 +117,7 @@ Shard* Shards::add_shard() {
     flush(heap_, first);
     peaks_.open_next_to_others(first.account);
   }
+  // Before the shard is in the list, so that no recall meets an account that is not open.
   peaks_.open(made->account, shards_.empty());
   return shards_.emplace_back(std::move(made)).get();
 }
@@ -153,6 +155,7 @@ void Shards::read(Stats* stats) {
   peaks_.write(preserved, stats);
 }
 
+// The present values. read() instead sums up those of one moment without the whole device.
 Peaks::Sums Shards::sums() const {
   CACHALOT_ASSERT(1, lock_.is_held() && is_used_as_whole());
   Peaks::Sums sums{};

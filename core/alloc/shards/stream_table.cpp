@@ -83,6 +83,7 @@ void StreamTable::reserve_slot() {
   CACHALOT_ASSERT(2, knows_all_entries());
 }
 
+// For assertions.
 bool StreamTable::knows_all_entries() const {
   return std::all_of(entries_.begin(), entries_.end(),
                      [&](const StreamEntry* entry) { return find(entry->stream) == entry; });
@@ -97,6 +98,7 @@ void StreamTable::enter(Slots& slots, StreamEntry* entry) {
   entered_++;
 }
 
+// With the slots of tables that are only kept for late readers.
 uint64_t StreamTable::bytes() const {
   uint64_t slots = present_->size() + (other_ ? other_->size() : 0);
   for (const auto& table : smaller_) slots += table->size();

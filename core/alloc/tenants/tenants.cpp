@@ -168,6 +168,7 @@ TenantRow Tenants::row_at(size_t index, int device) {
   return index == 0 ? default_row(device) : row(tenants_.at(index - 1), device);
 }
 
+// The caller shares the tenant, so that its callback outlives a destroy() by another thread.
 std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
   const std::lock_guard guard(lock_);
   return tenants_.find(id);

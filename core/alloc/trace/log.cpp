@@ -10,6 +10,7 @@ constexpr size_t kMostWarnings = 1000;  // different ones; callers name some of 
 
 }  // namespace
 
+// Without a sink the text is dropped; where texts are costly, callers ask is_open() first.
 void Log::warn(const std::string& text) const {
   if (sink_) sink_(LogLevel::kWarning, text.c_str());
 }
