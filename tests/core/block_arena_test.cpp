@@ -21,7 +21,7 @@ constexpr uint64_t kChunkBytes = kChunkBlocks * (sizeof(Block) + sizeof(BlockDet
 
 std::vector<Block*> linked(Block* first) {
   std::vector<Block*> blocks;
-  for (Block* b = first; b; b = b->right) blocks.push_back(b);
+  for (Block* b = first; b; b = b->next) blocks.push_back(b);
   return blocks;
 }
 

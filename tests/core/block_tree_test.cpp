@@ -33,7 +33,7 @@ class Tree {
 
   Insertion insert(uint64_t key) {
     if (!spare_) spare_ = arena_.add(kOwner, 1000);
-    Block* const block = std::exchange(spare_, spare_->right);
+    Block* const block = std::exchange(spare_, spare_->next);
     const Insertion done = tree_.insert(key, block, nodes_);
     if (done != Insertion::kNoMemory) numbers_[key] = BlockArena::number_of(block);
     return done;

@@ -43,7 +43,7 @@ class Blocks {
   }
   Block* make_in(Segment& segment, uint64_t size, Random& random) {
     if (!spare_) spare_ = arena_.add(reinterpret_cast<Shard*>(64), 1000);  // never looked at
-    Block* block = std::exchange(spare_, spare_->right);
+    Block* block = std::exchange(spare_, spare_->next);
     block->size = size;
     do {
       block->address =
@@ -156,7 +156,7 @@ struct Load {
 };
 
 uint64_t any_size(Random& random) {
-  return round_up(random.of_any_magnitude(1, uint64_t{1} << 63), 512);
+  return round_up(random.of_any_magnitude(1, uint64_t{1} << 61), 512);
 }
 
 const Load kLoads[] = {
@@ -406,11 +406,14 @@ TEST_P(BrokenTree, IsNoticedWhereAnAddressIsNotThatOfTheKey) {
 }
 
 TEST_P(BrokenList, IsNoticedWhereALinkLeadsElsewhere) {
-  for (Block* Block::*const link : {&Block::left, &Block::right}) {
+  for (FreeNode* FreeNode::*const link : {&FreeNode::left, &FreeNode::right}) {
     for (Block* block : blocks_) {
-      Block* const elsewhere = block->*link ? nullptr : blocks_[0];
-      Block* const right_one = std::exchange(block->*link, elsewhere);
-      EXPECT_FALSE(is_consistent());
+      FreeNode* const right_one = block->*link;
+      for (Block* const elsewhere : {static_cast<Block*>(nullptr), blocks_[0], blocks_[2]}) {
+        if (elsewhere == right_one) continue;
+        block->*link = elsewhere;
+        EXPECT_FALSE(is_consistent());
+      }
       block->*link = right_one;
     }
   }

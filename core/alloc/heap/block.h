@@ -59,8 +59,15 @@ struct alignas(64) BlockDetail {
 };
 static_assert(sizeof(BlockDetail) == 64);
 
-// One line of the cache.
-struct alignas(64) Block {
+// A block in a sorted list, or the end of the list (free_blocks.h).
+struct FreeNode {
+  uint64_t size;
+  FreeNode* left;
+  FreeNode* right;
+};
+
+// One line of the cache. As a FreeNode it has its size and its neighbours in a list of the free set.
+struct alignas(64) Block : FreeNode {
   enum Flag : uint64_t {
     kUsed = 1,
     kWaiting = 2,
@@ -72,12 +79,9 @@ struct alignas(64) Block {
   };
 
   Address address;
-  uint64_t size;
   uint64_t requested;  // what was last asked of it; not cleared by a free [core 9.6]
   Block* prev;         // neighbours in the segment
   Block* next;
-  Block* left;  // neighbours in a list of the free set
-  Block* right;
   uint64_t home;  // where its segment is, with the flags in the low bits
 
   // pre: a block of an arena.

@@ -37,7 +37,7 @@ Block* BlockArena::add(Shard* owner, uint32_t count) {
   }
   Block* const first = locate(range.begin).block;
   Block* const last = first + (range.end - range.begin - 1);
-  for (Block* b = first; b != last; b++) b->right = b + 1;
+  for (Block* b = first; b != last; b++) b->next = b + 1;
   return first;
 }
 

@@ -33,7 +33,7 @@ class BlockArena {
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  // New blocks for a shard, at least kRun and at most about as many as asked, linked through `right`.
+  // New blocks for a shard, at least kRun and at most about as many as asked, linked through `next`.
   // Throws std::bad_alloc.
   Block* add(Shard* owner, uint32_t count);
 
@@ -85,7 +85,7 @@ class BlockArena {
       return of_group ? of_group : header.run_owners[place / kRun];
     }
   };
-  static_assert(offsetof(Chunk, details) == sizeof(Chunk) / 2);
+  static_assert(sizeof(Chunk) == 2 * sizeof(Chunk::details));
   static constexpr uint32_t kFirstGroup =
       (sizeof(Header) + kGroup * sizeof(Block) - 1) / (kGroup * sizeof(Block));
   static constexpr uint32_t kFirstWithOwner = kFirstGroup + 16;  // of the first chunk

@@ -69,8 +69,7 @@ inline Counters::Change change_of_free(const Block* block, Neighbours free) {
 // False: refused by the counters.
 bool count_hand_out_of_other(Counters& counters, Counters::Row& kind, const Block* block,
                              uint64_t size, uint64_t requested);
-void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* block,
-                         Neighbours free);
+void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* block);
 
 // Counts a hand-out, and a free, of any block. False: refused by the counters. kind: a row of theirs.
 [[gnu::always_inline]] inline bool count_hand_out(Counters& counters, Counters::Row& kind,
@@ -86,7 +85,7 @@ void count_free_of_other(Counters& counters, Counters::Row& kind, const Block* b
                                               const Block* block, Neighbours free) {
   const bool is_whole = before_merged(block, free) == after_merged(block, free);
   if (is_whole || block->is(Block::kExpandable)) [[unlikely]] {
-    count_free_of_other(counters, kind, block, free);
+    count_free_of_other(counters, kind, block);
     return true;
   }
   return counters.free_piece(kind, static_cast<int64_t>(block->size),

@@ -16,7 +16,7 @@ constexpr uint32_t kManyBlocks = 1024;
 void BlockSupply::reserve(uint32_t count, BlockArena& arena) {
   uint32_t found = 0;
   Block* last = nullptr;
-  for (Block* b = first_; b && found < count; b = b->right, found++) last = b;
+  for (Block* b = first_; b && found < count; b = b->next, found++) last = b;
   if (found < count) add(last, arena);
 }
 
@@ -28,7 +28,7 @@ void BlockSupply::add(Block* last, BlockArena& arena) {
       asked_ == 0 ? BlockArena::kRun : std::clamp(asked_, kFewBlocks, kManyBlocks);
   Block* const added = arena.add(owner_, count);
   asked_ += count;
-  (last ? last->right : first_) = added;
+  (last ? last->next : first_) = added;
 }
 
 }  // namespace cachalot

@@ -21,7 +21,7 @@ class BlockSupply {
   Block* take() {
     CACHALOT_ASSERT(1, first_ != nullptr);
     Block* const block = first_;
-    first_ = block->right;
+    first_ = block->next;
     block->requested = 0;
     return block;
   }
@@ -29,7 +29,7 @@ class BlockSupply {
   void give(Block* block) {
     block->address = 0;
     block->home = 0;
-    block->right = first_;
+    block->next = first_;
     first_ = block;
   }
   // So that take() can be called so often. Throws std::bad_alloc.

@@ -132,9 +132,9 @@ template <CountedBy counted_by, class Admit>
   const AddressTable::Place place = device.shared.addresses.place(block->address);
   if (!place.has_room()) [[unlikely]]
     return nullptr;
-  const bool splits = block->size - size >= device.settings.hit_rules().least_remainder[is_small];
-  if (splits && shard.supply.is_empty()) [[unlikely]]
+  if (shard.supply.is_empty()) [[unlikely]]
     return nullptr;
+  const bool splits = block->size - size >= device.settings.hit_rules().least_remainder[is_small];
   const uint64_t taken = splits ? size : block->size;
   const bool is_counted =
       admit(taken) &&

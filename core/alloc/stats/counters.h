@@ -164,11 +164,10 @@ class Counters {
                                                             int64_t requested, bool leaves_rest) {
   if (!take(kind, bytes, requested)) [[unlikely]]
     return false;
-  if (!leaves_rest) {
-    kind.head[kSplit]++;
-    rows_[kAll].head[kSplit]++;
-    add_to_freed(kind, kSplit, 1);
-  }
+  const int64_t whole = leaves_rest ? 0 : 1;
+  kind.head[kSplit] += whole;
+  rows_[kAll].head[kSplit] += whole;
+  add_to_freed(kind, kSplit, whole);
   add_to_freed(kind, kSplitBytes, bytes);
   return true;
 }
