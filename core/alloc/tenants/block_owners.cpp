@@ -34,27 +34,6 @@ void BlockOwners::take(Block* block, const Owner& owner) {
   tenants().count(owner.tenant, block->size, block->requested);
 }
 
-void BlockOwners::take_label(Block* block, Labels::Slot label) {
-  block->detail().label = label;
-  if (label == Labels::kNone) return;
-  rows_.keep(label);
-  if (flags_.has(kLabels)) rows_.count(label, static_cast<int64_t>(block->size));
-}
-
-// The label stays noted in the block until the free completes, for reports of damage to freed
-// memory.
-void BlockOwners::give_up(Block* block) {
-  const Labels::Slot label = block->detail().label;
-  if (flags_.has(kLabels) && label != Labels::kNone)
-    rows_.uncount(label, static_cast<int64_t>(block->size));
-  if (flags_.has(kTenants))
-    tenants().uncount(std::exchange(block->detail().tenant, 0), block->size, block->requested);
-}
-
-void BlockOwners::release_label(Block* block) {
-  rows_.release(std::exchange(block->detail().label, Labels::kNone));
-}
-
 void BlockOwners::reset_peaks() {
   rows_.reset_peaks();
   if (flags_.has(kTenants)) tenants().reset_peaks();

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "alloc/heap/block.h"
 #include "alloc/heap/segment_heap.h"
@@ -45,9 +46,22 @@ class BlockOwners : private SlowPath {
   // An allocation, and the caller's free; neither can fail. The block keeps its label until
   // release_label(), when its free completes.
   void take(Block* block, const Owner& owner);
-  void take_label(Block* block, Labels::Slot label);
-  void give_up(Block* block);
-  void release_label(Block* block);
+  void take_label(Block* block, Labels::Slot label) {
+    block->detail().label = label;
+    if (label == Labels::kNone) return;
+    rows_.keep(label);
+    if (flags_.has(kLabels)) rows_.count(label, static_cast<int64_t>(block->size));
+  }
+  void give_up(Block* block) {
+    const Labels::Slot label = block->detail().label;
+    if (flags_.has(kLabels) && label != Labels::kNone)
+      rows_.uncount(label, static_cast<int64_t>(block->size));
+    if (flags_.has(kTenants))
+      tenants().uncount(std::exchange(block->detail().tenant, 0), block->size, block->requested);
+  }
+  void release_label(Block* block) {
+    rows_.release(std::exchange(block->detail().label, Labels::kNone));
+  }
 
   // The auditor: empty, or what is wrong.
   // Compares the book with the sums over all live blocks.

@@ -134,14 +134,13 @@ Labels::Slot LabelRows::use_other(const LabelText& text) {
   const Labels::Slot slot = pin.slot();
   reserve(slot);
   if (slot == Labels::kOther) return slot;  // the label may have a slot the next time
-  pin_once(slot);
+  if (!pins(slot)) pin_slot(slot);
   last_ = {text, slot};
   return slot;
 }
 
-// For the device, which may have pinned it already.
-void LabelRows::pin_once(Labels::Slot slot) {
-  if (pins(slot)) return;
+// For the device, which has not pinned it.
+void LabelRows::pin_slot(Labels::Slot slot) {
   labels_.pin_again(slot);
   rows_[slot].is_of_label = false;
 }
@@ -151,38 +150,12 @@ void LabelRows::forget_last() {
   if (last.text && rows_[last.slot].keepers == 0) labels_.unpin(last.slot);
 }
 
-void LabelRows::keep(Labels::Slot slot) {
-  if (slot <= Labels::kOther) return;
-  CACHALOT_ASSERT(1, slot < rows_.size() && labels_.is_pinned(slot));
-  pin_once(slot);
-  rows_[slot].keepers++;
-}
-
-// Asks for the label only at the first count after a pin, since it takes the lock of all labels.
 void LabelRows::begin(Row& row, Labels::Slot slot) {
   const Labels::Label label = labels_.label(slot);
   if (row.number != label.number) end(row);
   row.number = label.number;
   row.stats.label = label.text;
   row.is_of_label = true;
-}
-
-void LabelRows::count(Labels::Slot slot, int64_t bytes) {
-  CACHALOT_ASSERT(1, slot < rows_.size() && bytes > 0);
-  CACHALOT_ASSERT(1, labels_.is_pinned(slot));
-  Row& row = rows_[slot];
-  if (!row.is_of_label) [[unlikely]]
-    begin(row, slot);
-  row.stats.allocation.increase(1);
-  row.stats.allocated_bytes.increase(bytes);
-}
-
-void LabelRows::uncount(Labels::Slot slot, int64_t bytes) {
-  CACHALOT_ASSERT(1, slot < rows_.size() && rows_[slot].number == labels_.label(slot).number);
-  CACHALOT_ASSERT(1, rows_[slot].stats.allocation.current > 0);
-  CACHALOT_ASSERT(1, bytes <= rows_[slot].stats.allocated_bytes.current);
-  rows_[slot].stats.allocation.decrease(1);
-  rows_[slot].stats.allocated_bytes.decrease(bytes);
 }
 
 // Its label has no block any more, so that there are sums only.

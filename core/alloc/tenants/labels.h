@@ -133,7 +133,13 @@ class LabelRows {
   }
   // A block keeps its label from keep() to release(). pre: the slot is pinned, and comes from
   // use().
-  void keep(Labels::Slot slot);
+  void keep(Labels::Slot slot) {
+    if (slot <= Labels::kOther) return;
+    CACHALOT_ASSERT(1, slot < rows_.size() && labels_.is_pinned(slot));
+    if (!pins(slot)) [[unlikely]]
+      pin_slot(slot);
+    rows_[slot].keepers++;
+  }
   void release(Labels::Slot slot) {
     if (slot <= Labels::kOther) return;
     CACHALOT_ASSERT(1, slot < rows_.size() && rows_[slot].keepers > 0);
@@ -142,8 +148,22 @@ class LabelRows {
       labels_.unpin(slot);
   }
   // pre: the slot is kept.
-  void count(Labels::Slot slot, int64_t bytes);
-  void uncount(Labels::Slot slot, int64_t bytes);
+  void count(Labels::Slot slot, int64_t bytes) {
+    CACHALOT_ASSERT(1, slot < rows_.size() && bytes > 0);
+    CACHALOT_ASSERT(1, labels_.is_pinned(slot));
+    Row& row = rows_[slot];
+    if (!row.is_of_label) [[unlikely]]
+      begin(row, slot);
+    row.stats.allocation.increase(1);
+    row.stats.allocated_bytes.increase(bytes);
+  }
+  void uncount(Labels::Slot slot, int64_t bytes) {
+    CACHALOT_ASSERT(1, slot < rows_.size() && rows_[slot].number == labels_.label(slot).number);
+    CACHALOT_ASSERT(1, rows_[slot].stats.allocation.current > 0);
+    CACHALOT_ASSERT(1, bytes <= rows_[slot].stats.allocated_bytes.current);
+    rows_[slot].stats.allocation.decrease(1);
+    rows_[slot].stats.allocated_bytes.decrease(bytes);
+  }
   // In the order of the labels' first uses; kOther is last. There are never fewer than before.
   std::vector<LabelStats> rows() const;
   void reset_peaks();
@@ -163,7 +183,7 @@ class LabelRows {
 
   // The rest of use(): the text is not the one of the last call.
   Labels::Slot use_other(const LabelText& text);
-  void pin_once(Labels::Slot slot);
+  void pin_slot(Labels::Slot slot);
   void forget_last();
   void reserve(Labels::Slot slot);
   // Whether this device pins the slot, see Note [Pins of a device].
