@@ -19,15 +19,15 @@ FEW, MANY = 20_000, 60_000
 
 # A row of the program, what the allocator does besides, its option string, the bound.
 ROWS = [
-    ("window", "", "", 566),
+    ("window", "", "", 508),
     ("window", "", "expandable_segments:True", 714),
     ("window", "", "max_split_size_mb:64", 576),
-    ("window", "labels", "", 942),
+    ("window", "labels", "", 803),
     ("window", "tenants", "", 1040),
     ("window", "history", "", 1221),
-    ("streams", "", "", 727),
+    ("streams", "", "", 660),
     ("pingpong", "", "", 244),
-    ("pingpong", "labels", "", 553),
+    ("pingpong", "labels", "", 482),
     ("pingpong", "tenants", "", 644),
     ("pingpong", "history", "", 828),
 ]
