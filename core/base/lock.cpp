@@ -22,6 +22,7 @@ constexpr int kBetweenSeldomLooks = 512;
 constexpr int kBetweenLooksBesideSleepers = 4096;
 constexpr int kMostSeldom = 8192;  // then a thread sleeps
 
+// For each thread that sleeps.
 constexpr int64_t kLongestSleepNs = 1'000'000;
 constexpr int64_t kLongestSleepWithoutBarrierNs = 200'000;
 // Longer than the turns of many threads take, so that a lock that is only busy stays unfair.
@@ -45,17 +46,14 @@ bool Lock::look_after(int pauses) {
   return word_.load(std::memory_order_relaxed) == kFree && take();
 }
 
-bool Lock::look_often() {
-  for (int i = 0; i < kOftenLooks; i++) {
+bool Lock::look_often(int looks) {
+  for (int i = 0; i < looks; i++) {
     if (look_after(kBetweenLooks)) return true;
   }
   return false;
 }
 
 bool Lock::look_seldom() {
-  for (int i = 0; i < kFirstLooks; i++) {
-    if (look_after(kBetweenLooks)) return true;
-  }
   for (int paused = 0; paused < kMostSeldom;) {
     const bool has_sleepers = sleepers_.load(std::memory_order_relaxed) != 0;
     const int pauses = has_sleepers ? kBetweenLooksBesideSleepers : kBetweenSeldomLooks;
@@ -67,7 +65,9 @@ bool Lock::look_seldom() {
 
 // False: the lock was free at no look.
 bool Lock::spin() {
-  if (looks_ == Looks::kOften) return look_often();
+  if (look_often(kFirstLooks)) return true;
+  if (is_crowded()) return false;
+  if (looks_ == Looks::kOften) return look_often(kOftenLooks);
   seldom_looking_.fetch_add(1, std::memory_order_relaxed);
   const bool is_taken = look_seldom();
   seldom_looking_.fetch_sub(1, std::memory_order_acq_rel);
@@ -86,7 +86,7 @@ void Lock::sleep_until_taken(int64_t longest_sleep_ns) {
   const Clock::time_point begin = Clock::now();
   bool is_starved = false;
   while (!take()) {
-    if (sleep_and_spin(longest_sleep_ns)) break;
+    if (sleep_and_spin(longest_sleep_ns * sleepers_.load(std::memory_order_relaxed))) break;
     if (is_starved || Clock::now() - begin < kPatience) continue;
     is_starved = true;
     starved_.add();

@@ -27,8 +27,15 @@
 // try. So where an unlock has relied on it, the try finds the lock free.
 // Limitations: threads that look often are not counted, because the count would share the line that
 // all of them read. A wake-up finds nobody while the only sleeper is on its way into its sleep, and
-// another unlock at this moment relies on that wake-up; so each sleep ends by itself after
-// kLongestSleepNs. In a child that was forked while others waited all sleeps may end that way.
+// another unlock at this moment relies on that wake-up; so each sleep ends by itself. In a child that
+// was forked while others waited all sleeps may end that way.
+//
+// Note [Crowds]
+// Rationale: a server may have thousands of threads in calls at once. Where each of them looks for the
+// lock for a while, or its sleep ends by itself each millisecond, they leave no core to the thread that
+// holds the lock: a thousand threads with 20 calls each did not end within ten minutes on two cores.
+// Approach: beside kCrowd sleepers a waiter looks a few times only. The time of a sleep grows with the
+// number of sleepers, so that all of them together wake up as often as one of them alone would.
 #pragma once
 
 #include <atomic>
@@ -71,12 +78,16 @@ class Lock : public RankedLock {
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kHeld = 1;
 
+  // More threads sleep than are likely to have a core each.
+  static constexpr uint32_t kCrowd = 16;
+
+  bool is_crowded() const { return sleepers_.load(std::memory_order_relaxed) >= kCrowd; }
   bool take() { return word_.exchange(kHeld, std::memory_order_acquire) == kFree; }
   void lock_contended();
   void sleep_until_taken(int64_t longest_sleep_ns);
   bool sleep_and_spin(int64_t longest_ns);
   bool spin();
-  bool look_often();
+  bool look_often(int looks);
   bool look_seldom();
   bool look_after(int pauses);
   void wake();

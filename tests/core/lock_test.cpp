@@ -94,6 +94,28 @@ TEST_P(LockThreads, NobodyIsLeftBehindWhereHoldersSleep) {
   EXPECT_EQ(count, 8 * 60);
 }
 
+// All are there before the first goes on. With sleeps of a millisecond each it took minutes.
+TEST_P(LockThreads, AThousandOfThemGetItsLockInTurn) {
+  constexpr int kThreads = 1000;
+  constexpr int kRounds = 50;
+  int64_t count = 0;
+  std::unique_lock first(lock);
+  std::atomic<int> arrived{0};
+  std::thread rest([&] {
+    run_threads(kThreads, [&](int) {
+      arrived++;
+      for (int i = 0; i < kRounds; i++) {
+        const std::lock_guard guard(lock);
+        count++;
+      }
+    });
+  });
+  while (arrived < kThreads) std::this_thread::sleep_for(milliseconds(1));
+  first.unlock();
+  rest.join();
+  EXPECT_EQ(count, int64_t{kThreads} * kRounds);
+}
+
 TEST_P(LockThreads, AThreadThatIsSlowToWakeGetsItsTurn) {
   expect_turns_beside_holds(
       [&](const auto& held) {
