@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Pairs of cachalot_allocate and cachalot_free, whose instructions instructions.py counts.
  *
- *   hits ROW PAIRS     ROW: none (the loop alone), window, pingpong or streams
+ *   hits ROW PAIRS     ROW: none (the loop alone), window, pingpong, large (a ping-pong) or streams
  *
  * HITS_CONFIG is the option string; HITS_WITH names what the allocator does besides: labels, tenants,
  * history. */
@@ -91,9 +91,9 @@ int main(int argc, char** argv) {
   for (long i = 0; i < pairs; i++) {
     const uint32_t at = random_number() % kLive;
     const uint64_t random_size = server_size();
-    const uint64_t size = row == 'p' ? 1024 : random_size;
+    const uint64_t size = row == 'p' ? 1024 : row == 'l' ? (uint64_t)64 << 20 : random_size;
     const cachalot_stream stream = row == 's' ? 4096u * (1 + at % kStreams) : 0;
-    cachalot_address* const block = &blocks[row == 'p' ? 0 : at];
+    cachalot_address* const block = &blocks[row == 'p' || row == 'l' ? 0 : at];
     if (row == 'n') {
       sink = size + stream + *block;
       continue;

@@ -20,16 +20,17 @@ FEW, MANY = 20_000, 60_000
 # A row of the program, what the allocator does besides, its option string, the bound.
 ROWS = [
     ("window", "", "", 508),
-    ("window", "", "expandable_segments:True", 714),
-    ("window", "", "max_split_size_mb:64", 576),
+    ("window", "", "expandable_segments:True", 653),
+    ("window", "", "max_split_size_mb:64", 517),
     ("window", "labels", "", 803),
-    ("window", "tenants", "", 1040),
-    ("window", "history", "", 1221),
+    ("window", "tenants", "", 959),
+    ("window", "history", "", 1152),
     ("streams", "", "", 660),
-    ("pingpong", "", "", 244),
+    ("pingpong", "", "", 241),
     ("pingpong", "labels", "", 482),
-    ("pingpong", "tenants", "", 644),
-    ("pingpong", "history", "", 828),
+    ("pingpong", "tenants", "", 627),
+    ("pingpong", "history", "", 825),
+    ("large", "", "max_split_size_mb:64", 230),
 ]
 
 

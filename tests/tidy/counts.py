@@ -42,9 +42,7 @@ class Allowed:
 
 ALLOWED = Allowed(
     classes={},
-    functions={
-        "hits::allocate_usual": 57,
-    })
+    functions={})
 
 
 def check_classes(code: Code, allowed: Allowed) -> Iterator[str]:

@@ -43,8 +43,7 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
       !device.shards.peaks().counts_all(shard.account))
     return false;
-  if (!is_usual_free(block, address) || block->size >= device.settings.hit_rules().oversize)
-    return false;
+  if (!is_usual_free(block, address)) return false;
   CACHALOT_ASSERT(1, !device.shards.peaks().has_waiting());
   const StreamFreeList& list = list_of(block);
   if (flags & SlowPath::kTracing)

@@ -9,8 +9,8 @@
 
 namespace cachalot {
 
-DeviceSettings::DeviceSettings(const Settings& settings, const Rules& rules, SlowPathFlags& flags)
-    : flags_(flags), rules_(rules), settings_(settings) {
+DeviceSettings::DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags)
+    : flags_(flags), rules_(rules), settings_(std::move(settings)) {
   changed();
 }
 
@@ -36,6 +36,7 @@ void DeviceSettings::changed() {
   if (ages) flags_.put(kMarks, true);
   // Copies of the few values that a hit reads, so that they lie in one line.
   hit_rules_ = {.oversize = settings_.max_split_size,
+                .oversize_slack = settings_.max_non_split_rounding_size,
                 .is_expandable = settings_.expandable_segments,
                 .least_remainder = {least_remainder(false, settings_.expandable_segments),
                                     least_remainder(true, settings_.expandable_segments)}};

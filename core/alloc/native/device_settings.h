@@ -7,22 +7,16 @@
 #include "alloc/config/constants.h"
 #include "alloc/config/rules.h"
 #include "alloc/config/settings.h"
+#include "alloc/shards/hit_rules.h"
 #include "alloc/sync/slow_path_flags.h"
 
 namespace cachalot {
-
-// What the settings in force say of hits.
-struct HitRules {
-  uint64_t oversize = kUnlimited;  // no hit allocates or frees so large a block [core 6.6]
-  bool is_expandable = false;
-  uint64_t least_remainder[2] = {};  // by is_small
-};
 
 // Invariants: kRounding, kAging and the rules of hits follow from the settings and the limit.
 // pre: the whole device to change something, else a shard.
 class DeviceSettings : private SlowPath {
  public:
-  DeviceSettings(const Settings& settings, const Rules& rules, SlowPathFlags& flags);
+  DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags);
 
   const HitRules& hit_rules() const { return hit_rules_; }
   const Settings& settings() const { return settings_; }

@@ -10,7 +10,7 @@ DeviceState::DeviceState(SharedState& shared_state, int device, DeviceAllocator*
       shared(shared_state),
       index(device),
       heap(shared.arena, flags, [this](const Block* block) { pending.forget_stale_uses(block); }),
-      shards(allocator, heap, flags),
+      shards(allocator, heap, settings.hit_rules(), flags),
       pools(shared.rules, shared.log, flags),
       captures(shared.driver, shared.rules, index, flags),
       pending(shared.driver, index, shared.looks_in_stream_order, shared.log, captures, flags,

@@ -48,12 +48,13 @@ template <CountedBy counted_by, class Count>
 }
 
 // False (here and below): refused by the counters, and nothing has changed. pre: a mapped block that the
-// caller freed, of a size that is not oversize.
+// caller freed.
 template <CountedBy counted_by>
 [[gnu::always_inline]] inline bool put_back(DeviceState& device, Shard& shard, Block* block) {
-  return put_back(device.heap, shard, block, [&](StreamFreeList& list, auto count) {
-    return count_hit<counted_by>(device, shard, list, count);
-  });
+  return put_back(device.heap, device.settings.hit_rules(), shard, block,
+                  [&](StreamFreeList& list, auto count) {
+                    return count_hit<counted_by>(device, shard, list, count);
+                  });
 }
 
 // The same, unless the block is kept: see Note [Last free].
@@ -68,7 +69,7 @@ template <CountedBy counted_by>
   }
   // While this block is used, so that no neighbour takes it in.
   if (!kept.is_empty()) [[unlikely]]
-    flush(device.heap, shard);
+    flush(device.heap, device.settings.hit_rules(), shard);
   kept.handed_out = nullptr;
   return put_back<counted_by>(device, shard, block);
 }
@@ -78,11 +79,8 @@ template <CountedBy counted_by>
   return put_back<CountedBy::kSharedAccount>(device, shard, block);
 }
 
-// False: refused by the counters, or oversize. pre: no flag is set; a block that is used, and by no
-// other stream.
+// False: refused by the counters. pre: no flag is set; a block that is used, and by no other stream.
 [[gnu::always_inline]] inline bool free_usual(DeviceState& device, Shard& shard, Block* block) {
-  if (block->size >= device.settings.hit_rules().oversize) [[unlikely]]
-    return false;
   if (shard.account.is_shared) return free_sharing(device, shard, block);
   return keep_or_put_back<CountedBy::kShard>(device, shard, block);
 }
@@ -96,12 +94,69 @@ template <CountedBy counted_by>
          (counted_by == CountedBy::kDevice && shard.account.counters.is_alone());
 }
 
-// Null: a miss, or not admitted. admit(bytes of the block): the last question before the counters.
-// pre: requested is not 0.
+// size: what it takes of the block; all of it, or what leaves a rest to split off. Null: not admitted,
+// refused by the counters, or something has to be made first. admit(bytes of the block): the last
+// question before the counters.
+// count(counters, row of the kind, whether it splits): whether the counters agree.
+template <CountedBy counted_by, class Admit, class Count>
+[[gnu::always_inline]] inline Block* hand_out(DeviceState& device, Shard& shard,
+                                              StreamFreeList& list, Block* block,
+                                              uint64_t requested, uint64_t size, Admit admit,
+                                              Count count) {
+  const AddressTable::Place place = device.shared.addresses.place(block->address);
+  if (!place.has_room() || shard.supply.is_empty()) [[unlikely]]
+    return nullptr;
+  const bool splits = size != block->size;
+  const bool is_counted =
+      admit(size) &&
+      count_hit<counted_by>(device, shard, list, [&](Counters& counters, Counters::Row& kind) {
+        return count(counters, kind, splits);
+      });
+  if (!is_counted) [[unlikely]]
+    return nullptr;
+  list.free.remove(block);
+  if (splits) {
+    Block* const remainder = block;
+    block = SegmentHeap::split_front(shard.supply, block, size);
+    list.free.insert(remainder);
+  }
+  shard.last.handed_out = keeps_last_free<counted_by>(shard) ? block : nullptr;
+  block->set(Block::kUsed);
+  block->requested = requested;
+  AddressTable::set(place, BlockArena::number_of(block));
+  return block;
+}
+
+// Note [Oversize hits]
+// Rationale: with a finite max_split_size the large requests of a program are oversize, and a search in
+// the cache serves them like others.
+// Approach: what differs has functions of its own, since a usual hit has no room for it. An oversize
+// block is taken whole, and only by requests of nearly its size [core 6.6, 7.3]. It is counted as
+// oversize, also when it is freed (count_free_of_oversize() in last_free.h).
+// Limitations: where expandable segments are active the general path decides.
+template <CountedBy counted_by, class Admit>
+[[gnu::noinline]] Block* allocate_oversize(DeviceState& device, Shard& shard, StreamFreeList& list,
+                                           Block* block, uint64_t requested, Admit admit) {
+  const HitRules& rules = device.settings.hit_rules();
+  const uint64_t size = round_up(requested, kMinBlockSize);
+  const bool is_hit =
+      !rules.is_expandable && size >= rules.oversize && block->size < size + rules.oversize_slack;
+  if (!is_hit) return nullptr;
+  return hand_out<counted_by>(device, shard, list, block, requested, block->size, admit,
+                              [&](Counters& counters, Counters::Row& kind, bool splits) {
+                                Counters::Change change =
+                                    change_of_hand_out(block, block->size, requested, splits);
+                                change.oversize = 1;
+                                return counters.move(kind, Counters::handing_out(change));
+                              });
+}
+
+// Null: a miss, or not admitted. pre: requested is not 0.
 template <CountedBy counted_by, class Admit>
 [[gnu::always_inline]] inline Block* allocate_usual(DeviceState& device, StreamEntry& entry,
                                                     uint64_t requested, Stream stream,
                                                     Admit admit) {
+  const HitRules& rules = device.settings.hit_rules();
   Shard& shard = *entry.shard;
   const uint64_t size = round_up(requested, kMinBlockSize);
   const bool is_small = size <= kSmallSize;
@@ -118,42 +173,24 @@ template <CountedBy counted_by, class Admit>
       last->set(Block::kUsed);
       return last;
     }
-    flush(device.heap, shard);
+    flush(device.heap, rules, shard);
   }
   Block* block = list->free.first_at_least(size);
   if (!block) [[unlikely]]
     return nullptr;
   if (block->is(Block::kExpandable)) [[unlikely]] {
-    if (!device.settings.hit_rules().is_expandable) return nullptr;
+    if (!rules.is_expandable) return nullptr;
     block = step_to_smaller_reach(*list, block);
   }
-  if (block->size >= device.settings.hit_rules().oversize) [[unlikely]]
-    return nullptr;
-  const AddressTable::Place place = device.shared.addresses.place(block->address);
-  if (!place.has_room()) [[unlikely]]
-    return nullptr;
-  if (shard.supply.is_empty()) [[unlikely]]
-    return nullptr;
-  const bool splits = block->size - size >= device.settings.hit_rules().least_remainder[is_small];
-  const uint64_t taken = splits ? size : block->size;
-  const bool is_counted =
-      admit(taken) &&
-      count_hit<counted_by>(device, shard, *list, [&](Counters& counters, Counters::Row& kind) {
-        return count_hand_out(counters, kind, block, taken, requested, splits);
-      });
-  if (!is_counted) [[unlikely]]
-    return nullptr;
-  list->free.remove(block);
-  if (splits) {
-    Block* const remainder = block;
-    block = SegmentHeap::split_front(shard.supply, block, size);
-    list->free.insert(remainder);
-  }
-  kept.handed_out = keeps_last_free<counted_by>(shard) ? block : nullptr;
-  block->set(Block::kUsed);
-  block->requested = requested;
-  AddressTable::set(place, BlockArena::number_of(block));
-  return block;
+  if (block->size >= rules.oversize) [[unlikely]]
+    return allocate_oversize<counted_by>(device, shard, *list, block, requested, admit);
+  const bool leaves_rest = block->size - size >= rules.least_remainder[is_small];
+  const uint64_t taken = leaves_rest ? size : block->size;
+  return hand_out<counted_by>(device, shard, *list, block, requested, taken, admit,
+                              [&](Counters& counters, Counters::Row& kind, bool splits) {
+                                return count_hand_out(counters, kind, block, taken, requested,
+                                                      splits);
+                              });
 }
 
 [[gnu::always_inline]] inline Address address_or_0(const Block* block) {
@@ -166,6 +203,7 @@ template <CountedBy counted_by, class Admit>
   return address_or_0(allocate_usual<CountedBy::kSharedAccount>(device, entry, requested, stream,
                                                                 [](uint64_t) { return true; }));
 }
+
 // ---- Calls
 
 // With labels, tenants or history (attributed_hits.cpp).

@@ -5,21 +5,32 @@
 #include <utility>
 
 #include "alloc/heap/segment_heap.h"
+#include "alloc/shards/hit_rules.h"
 #include "alloc/shards/shard.h"
 
 namespace cachalot {
 
+// See Note [Oversize hits] in hot_path.h.
+[[gnu::noinline]] inline bool count_free_of_oversize(Counters& counters, Counters::Row& kind,
+                                                     const Block* block) {
+  Counters::Change change = change_of_free(block, free_neighbours(block));
+  change.oversize = 1;
+  return counters.move(kind, Counters::freeing(change));
+}
+
 // Carries a free out. count(list, change of counters and row): whether the counters agree. False: they
-// refuse, and nothing has changed. pre: the shard; a mapped block that the caller freed, of a size that
-// is not oversize.
+// refuse, and nothing has changed. pre: the shard; a mapped block that the caller freed.
 template <class Count>
-[[gnu::always_inline]] inline bool put_back(SegmentHeap& heap, Shard& shard, Block* block,
-                                            Count count) {
+[[gnu::always_inline]] inline bool put_back(SegmentHeap& heap, const HitRules& rules, Shard& shard,
+                                            Block* block, Count count) {
   StreamFreeList& list = list_of(block);
   Block* const previous = block->prev;
   Block* const next = block->next;
   const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
+  const bool is_oversize = block->size >= rules.oversize;
   const bool is_counted = count(list, [&](Counters& counters, Counters::Row& kind) {
+    if (is_oversize) [[unlikely]]
+      return count_free_of_oversize(counters, kind, block);
     return count_free(counters, kind, block, free);
   });
   if (!is_counted) [[unlikely]]
@@ -38,21 +49,22 @@ template <class Count>
 }
 
 // What each hand-out moved follows from the neighbours, which have not changed since.
-inline void count_rounds(Shard& shard, Block* block, int64_t rounds) {
+inline void count_rounds(const HitRules& rules, Shard& shard, Block* block, int64_t rounds) {
   const Neighbours free = free_neighbours(block);
   Counters::Change change = change_of_free(block, free);
+  change.oversize = block->size >= rules.oversize ? 1 : 0;
   // The object of the freed block became the remainder each time, and shows what was asked of it.
   if (free.after) block->next->requested = block->requested;
   shard.account.counters.add_rounds(list_of(block).is_small, change, rounds);
 }
 
 // Before anything that walks, releases, counts or changes what a hit does not. pre: the shard.
-[[gnu::noinline]] inline void flush(SegmentHeap& heap, Shard& shard) {
+[[gnu::noinline]] inline void flush(SegmentHeap& heap, const HitRules& rules, Shard& shard) {
   const LastFreeCache last = std::exchange(shard.last, {});
-  if (last.rounds() != 0) count_rounds(shard, last.handed_out, last.rounds());
+  if (last.rounds() != 0) count_rounds(rules, shard, last.handed_out, last.rounds());
   if (!last.is_kept()) return;
   // Never refused: the shard has counted the state that this brings back, and kept its limits.
-  put_back(heap, shard, last.handed_out, [&](StreamFreeList& list, auto count) {
+  put_back(heap, rules, shard, last.handed_out, [&](StreamFreeList& list, auto count) {
     return count(shard.account.counters, *list.counters);
   });
 }

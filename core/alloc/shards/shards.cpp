@@ -18,7 +18,7 @@ constexpr int kSpins = 256;  // then the thread that has the shard's lock may ne
 // What every call does first at a shard. Afterwards nothing is kept or open there.
 void Shards::begin_at(Shard& shard) {
   shard.lock.assert_held();
-  flush(heap_, shard);
+  flush(heap_, rules_, shard);
   // In this order: see Note [Reading statistics].
   const uint64_t reading = peaks_.reading();
   if (has(kReading)) Peaks::preserve(shard.account, reading);
@@ -27,7 +27,7 @@ void Shards::begin_at(Shard& shard) {
 
 // What a hit of a device that is used as a whole may have kept. pre: the device's lock.
 void Shards::flush_only_shard() {
-  if (shards_.size() == 1 && !shards_.front()->last.is_empty()) flush(heap_, *shards_.front());
+  if (shards_.size() == 1 && !shards_.front()->last.is_empty()) flush(heap_, rules_, *shards_.front());
 }
 
 std::unique_lock<Lock> Shards::lock_at(Shard& shard) {
@@ -114,7 +114,7 @@ Shard* Shards::add_shard() {
   if (shards_.size() == 1) {
     Shard& first = *shards_.front();
     const std::lock_guard guard(first.lock);
-    flush(heap_, first);
+    flush(heap_, rules_, first);
     peaks_.open_next_to_others(first.account);
   }
   // Before the shard is in the list, so that no recall meets an account that is not open.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alloc/heap/segment_heap.h"
+#include "alloc/shards/hit_rules.h"
 #include "alloc/shards/shard.h"
 #include "alloc/shards/stream_table.h"
 #include "alloc/stats/peaks.h"
@@ -26,8 +27,8 @@ class Shards : private SlowPath {
   enum class Step { kDone, kRefused, kNeedsDevice };
 
   // device: found in each shard.
-  Shards(DeviceAllocator* device, SegmentHeap& heap, SlowPathFlags& flags)
-      : flags_(flags), device_(device), heap_(heap) {}
+  Shards(DeviceAllocator* device, SegmentHeap& heap, const HitRules& rules, SlowPathFlags& flags)
+      : flags_(flags), device_(device), heap_(heap), rules_(rules) {}
 
   Lock& lock() { return lock_; }
   // Then the device's lock is enough for all of the device.
@@ -97,6 +98,7 @@ class Shards : private SlowPath {
   StreamTable streams_;
   DeviceAllocator* const device_;
   SegmentHeap& heap_;
+  const HitRules& rules_;
   alignas(64) Lock lock_{LockRank::kDevice};
   Lock recalling_{LockRank::kRecall};  // also for changes of the list of shards
   std::vector<std::unique_ptr<Shard>> shards_;

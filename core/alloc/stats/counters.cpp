@@ -143,6 +143,7 @@ void Counters::add_rounds(bool is_small, const Change& change, int64_t rounds) {
   add(kRequested, change.requested);
   add(kSplit, change.split);
   add(kSplitBytes, change.split_bytes());
+  add(kOversize, change.oversize);
 }
 
 }  // namespace cachalot

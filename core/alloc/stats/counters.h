@@ -60,7 +60,7 @@ class Counters {
     int64_t split;     // the number of split free blocks goes up by it
     int64_t occupied;  // bytes of a segment that becomes occupied or empty, of the block if it is
                        // expandable; 0: none
-    int64_t oversize = 0;  // 0 on a hit
+    int64_t oversize = 0;
 
     int64_t split_bytes() const {
       return occupied - bytes;
