@@ -27,7 +27,8 @@ void Shards::begin_at(Shard& shard) {
 
 // What a hit of a device that is used as a whole may have kept. pre: the device's lock.
 void Shards::flush_only_shard() {
-  if (shards_.size() == 1 && !shards_.front()->last.is_empty()) flush(heap_, rules_, *shards_.front());
+  if (shards_.size() == 1 && !shards_.front()->last.is_empty())
+    flush(heap_, rules_, *shards_.front());
 }
 
 std::unique_lock<Lock> Shards::lock_at(Shard& shard) {
