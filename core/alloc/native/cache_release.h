@@ -18,8 +18,8 @@ class CacheRelease : private DeviceOperation {
  public:
   explicit CacheRelease(DeviceState& device) : DeviceOperation(device), plain_(device) {}
 
-  // Releases the older half of the cached segments, again and again, until the goal is reached
-  // [core 13]. pre: kAging.
+  // Releases cached segments whose age is the average or more, again and again, until the goal is
+  // reached [core 13]. pre: kAging.
   void garbage_collect_cached_blocks(ContextId context);
   // Releases oversize blocks of the request's pool and stream [core 15.1]. Whether they were as large as
   // the request.

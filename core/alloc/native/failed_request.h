@@ -14,8 +14,7 @@ namespace cachalot {
 
 class FailedRequest : private DeviceOperation {
  public:
-  // The lock has the whole device, or the shard of the request. Every function unlocks it, and then calls
-  // the observers.
+  // The lock has the whole device. Every function unlocks it, and then calls the observers.
   FailedRequest(DeviceState& device, const AllocParams& params, DeviceLock& lock)
       : DeviceOperation(device), params_(params), lock_(lock) {}
 
