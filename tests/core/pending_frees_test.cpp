@@ -21,6 +21,10 @@ class FreesThatWait : public testing::Test, private FreeCompletion {
   using Blocks = std::vector<const Block*>;
 
   FreesThatWait() { machine_.log_calls(kLogCalls); }
+  // Blocks own their uses; a device forgets those of all its blocks at its end.
+  ~FreesThatWait() override {
+    parts_.heap.for_each_block([this](Block* block) { frees_.forget_uses(block); });
+  }
 
   Block* live_block(BlockPool* pool = nullptr) {
     Block* const block =
