@@ -63,14 +63,17 @@ const char* text_or_null(const std::optional<std::string>& text) {
   return text ? text->c_str() : nullptr;
 }
 
-struct Shared {
-  std::atomic<cachalot_allocator*> allocator{nullptr};
-  std::mutex making;
-  Options options;  // guarded by making
+// The one allocator; null: none has been made yet. Apart from what making it needs, so that a call reads one
+// word.
+constinit std::atomic<cachalot_allocator*> only_allocator{nullptr};
+
+struct Making {
+  std::mutex mutex;
+  Options options;  // guarded by mutex
 };
 
-Shared& shared() {
-  static auto* const only = new Shared;  // never destroyed: blocks are freed until the very end
+Making& making() {
+  static auto* const only = new Making;  // never destroyed: blocks are freed until the very end
   return *only;
 }
 
@@ -87,15 +90,16 @@ cachalot_status make_allocator(const Options& options, cachalot_allocator** allo
 }
 
 // The one allocator, made if there is none yet; if that fails, the next call tries again.
-cachalot_status find_allocator(cachalot_allocator** out, cachalot_error* error) {
-  Shared& state = shared();
-  *out = state.allocator.load(std::memory_order_acquire);
+[[gnu::noinline]] cachalot_status find_or_make_allocator(cachalot_allocator** out,
+                                                         cachalot_error* error) {
+  *out = only_allocator.load(std::memory_order_acquire);
   if (*out != nullptr) return CACHALOT_OK;
-  const std::lock_guard lock(state.making);
-  *out = state.allocator.load(std::memory_order_relaxed);
+  Making& state = making();
+  const std::lock_guard lock(state.mutex);
+  *out = only_allocator.load(std::memory_order_relaxed);
   if (*out != nullptr) return CACHALOT_OK;
   const cachalot_status status = make_allocator(state.options, out, error);
-  if (status == CACHALOT_OK) state.allocator.store(*out, std::memory_order_release);
+  if (status == CACHALOT_OK) only_allocator.store(*out, std::memory_order_release);
   return status;
 }
 
@@ -113,17 +117,38 @@ enum class Failure {
   kSilent,  // the same, but not for out of memory, which the caller reports
 };
 
-// Calls a function of the C interface with the allocator and `arguments`; false if it fails.
+[[gnu::noinline]] void report_failure(Failure failure, const cachalot_error& error) {
+  if (failure == Failure::kThrow) throw_error(error);
+  if (failure != Failure::kSilent || error.status != CACHALOT_ERROR_OUT_OF_MEMORY)
+    print(error.message);
+}
+
 template <Failure kFailure, class Function, class... Arguments>
-bool call(Function function, Arguments... arguments) {
+bool call(Function function, Arguments... arguments);
+
+// Apart from call(), which would have to keep its arguments over the making.
+template <Failure kFailure, class Function, class... Arguments>
+[[gnu::noinline]] bool make_and_call(Function function, Arguments... arguments) {
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_allocator* made = nullptr;
+  if (find_or_make_allocator(&made, &error) == CACHALOT_OK)
+    return call<kFailure>(function, arguments...);
+  report_failure(kFailure, error);
+  return false;
+}
+
+// Calls a function of the C interface with the allocator and `arguments`; false if it fails. Inline, so that
+// `function` is called by name.
+template <Failure kFailure, class Function, class... Arguments>
+[[gnu::always_inline]] inline bool call(Function function, Arguments... arguments) {
+  cachalot_allocator* const allocator = only_allocator.load(std::memory_order_acquire);
+  if (allocator == nullptr) [[unlikely]]
+    return make_and_call<kFailure>(function, arguments...);
   cachalot_error error;  // CACHALOT_ERROR_INIT would clear 4 KiB a call.
   error.struct_size = sizeof error;
-  cachalot_allocator* allocator = nullptr;
-  cachalot_status status = find_allocator(&allocator, &error);
-  if (status == CACHALOT_OK) status = function(allocator, arguments..., &error);
-  if (status == CACHALOT_OK) return true;
-  if (kFailure == Failure::kThrow) throw_error(error);
-  if (kFailure != Failure::kSilent || status != CACHALOT_ERROR_OUT_OF_MEMORY) print(error.message);
+  if (function(allocator, arguments..., &error) == CACHALOT_OK) [[likely]]
+    return true;
+  report_failure(kFailure, error);
   return false;
 }
 
@@ -187,9 +212,9 @@ cachalot_status set_options(const char* driver, const cachalot_allocator_options
     if (options->config != nullptr) wanted.config = options->config;
   }
   if (driver != nullptr) wanted.driver = driver;
-  Shared& state = shared();
-  const std::lock_guard lock(state.making);
-  if (state.allocator.load(std::memory_order_relaxed) != nullptr)
+  Making& state = making();
+  const std::lock_guard lock(state.mutex);
+  if (only_allocator.load(std::memory_order_relaxed) != nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_STATE, "the allocator exists already");
   state.options = std::move(wanted);
   return CACHALOT_OK;
@@ -215,7 +240,8 @@ CACHALOT_API cachalot_status cachalot_pluggable_set_options(
 CACHALOT_API cachalot_status cachalot_pluggable_get_allocator(cachalot_allocator** out_allocator,
                                                               cachalot_error* error) {
   cachalot_allocator* found = nullptr;
-  const cachalot_status status = guarded(error, [&] { return find_allocator(&found, error); });
+  const cachalot_status status =
+      guarded(error, [&] { return find_or_make_allocator(&found, error); });
   if (status == CACHALOT_OK && out_allocator != nullptr) *out_allocator = found;
   return status;
 }

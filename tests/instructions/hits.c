@@ -4,7 +4,8 @@
  *   hits ROW PAIRS     ROW: none (the loop alone), window, pingpong, large (a ping-pong) or streams
  *
  * HITS_CONFIG is the option string; HITS_WITH names what the allocator does besides: labels, tenants,
- * history. */
+ * history. With HITS_PLUGGABLE defined the calls are those of libcachalot_pluggable.so, with the driver and
+ * the options of the environment. */
 #include <cachalot/cachalot.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,42 @@ static uint64_t server_size(void) {
 
 static volatile uint64_t sink; /* so that the loop alone computes what the others do */
 
+#ifdef HITS_PLUGGABLE
+void* cachalot_pluggable_alloc(size_t size, int device, void* stream);
+void cachalot_pluggable_free(void* pointer, size_t size, int device, void* stream);
+cachalot_status cachalot_pluggable_get_allocator(cachalot_allocator** out, cachalot_error* error);
+
+static cachalot_allocator* open_allocator(const char* with) {
+  cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_allocator* allocator = NULL;
+  (void)with;
+  must(cachalot_pluggable_get_allocator(&allocator, &error), &error);
+  return allocator;
+}
+
+static cachalot_address allocate(cachalot_allocator* allocator, uint64_t size,
+                                 cachalot_stream stream) {
+  (void)allocator;
+  return (cachalot_address)cachalot_pluggable_alloc(size, 0, (void*)stream);
+}
+
+static void release(cachalot_allocator* allocator, cachalot_address block) {
+  (void)allocator;
+  cachalot_pluggable_free((void*)block, 0, 0, NULL);
+}
+#else
+static cachalot_address allocate(cachalot_allocator* allocator, uint64_t size,
+                                 cachalot_stream stream) {
+  static cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_address block = 0;
+  must(cachalot_allocate(allocator, size, 0, stream, &block, &error), &error);
+  return block;
+}
+
+static void release(cachalot_allocator* allocator, cachalot_address block) {
+  cachalot_free(allocator, block, NULL);
+}
+
 static cachalot_allocator* open_allocator(const char* with) {
   cachalot_error error = {.struct_size = sizeof(error)};
   cachalot_driver* driver = NULL;
@@ -53,6 +90,8 @@ static cachalot_allocator* open_allocator(const char* with) {
        &error);
   return allocator;
 }
+
+#endif
 
 static void begin(cachalot_allocator* allocator, const char* with) {
   cachalot_error error = {.struct_size = sizeof(error)};
@@ -86,7 +125,6 @@ int main(int argc, char** argv) {
   const char* with = getenv("HITS_WITH") ? getenv("HITS_WITH") : "";
   cachalot_allocator* const allocator = open_allocator(with);
   begin(allocator, with);
-  cachalot_error error = {.struct_size = sizeof(error)};
   cachalot_address blocks[kLive] = {0};
   for (long i = 0; i < pairs; i++) {
     const uint32_t at = random_number() % kLive;
@@ -98,8 +136,8 @@ int main(int argc, char** argv) {
       sink = size + stream + *block;
       continue;
     }
-    if (*block) cachalot_free(allocator, *block, &error);
-    must(cachalot_allocate(allocator, size, 0, stream, block, &error), &error);
+    if (*block) release(allocator, *block);
+    *block = allocate(allocator, size, stream);
   }
   return 0;
 }

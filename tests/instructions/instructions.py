@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Counts the instructions of a hit: a pair of cachalot_allocate and cachalot_free, by callgrind.
 
-    instructions.py PROGRAM              prints a table, and fails where a row is above its bound
-    instructions.py PROGRAM --self-test  expects a bound below a row to be found
+    instructions.py PROGRAM PLUGGABLE              prints a table, and fails where a row is above its bound
+    instructions.py PROGRAM PLUGGABLE --self-test  expects a bound below a row to be found
+
+PLUGGABLE is the same program with the calls of libcachalot_pluggable.so.
 
 The bounds are for GCC 12 with -O3 and hardened libraries on x86_64. They may only fall. Exit status: 0 within the
 bounds, 1 above one, 77 there is no valgrind.
@@ -17,7 +19,7 @@ import sys
 
 FEW, MANY = 20_000, 60_000
 
-# A row of the program, what the allocator does besides, its option string, the bound.
+# A row of a program, what the allocator does besides, its option string, the bound.
 ROWS = [
     ("window", "", "", 508),
     ("window", "", "expandable_segments:True", 653),
@@ -32,10 +34,14 @@ ROWS = [
     ("pingpong", "history", "", 825),
     ("large", "", "max_split_size_mb:64", 230),
 ]
+PLUGGABLE_ROWS = [
+    ("window", "", "", 561),
+    ("pingpong", "", "", 295),
+]
 
 
 def instructions(program, row, pairs, extra, config):
-    environment = dict(os.environ, HITS_WITH=extra, HITS_CONFIG=config)
+    environment = dict(os.environ, HITS_WITH=extra, HITS_CONFIG=config, CACHALOT_DRIVER="sim:4096GiB")
     run = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, row, str(pairs)],
                          env=environment, capture_output=True, text=True, check=False)
     collected = re.search(r"Collected : (\d+)", run.stderr)
@@ -50,11 +56,11 @@ def instructions_a_pair(program, row, extra="", config=""):
     return (many - few) / (MANY - FEW)
 
 
-def findings(program, rows):
+def findings(program, rows, prefix=""):
     loop = instructions_a_pair(program, "none")
     for row, extra, config, bound in rows:
         count = instructions_a_pair(program, row, extra, config) - loop
-        name = " ".join(part for part in (row, extra, config) if part)
+        name = prefix + " ".join(part for part in (row, extra, config) if part)
         print(f"{name:44} {count:6.0f}  at most {bound}", flush=True)
         if count > bound:
             yield f"{name}: {count:.0f} instructions a pair, {bound} is the bound"
@@ -67,11 +73,14 @@ def self_test(program):
 
 
 def main():
-    program, *options = sys.argv[1:]
+    program, pluggable, *options = sys.argv[1:]
     if not shutil.which("valgrind"):
         print("valgrind is not installed: instructions are not counted")
         return 77
-    found = self_test(program) if options == ["--self-test"] else list(findings(program, ROWS))
+    if options == ["--self-test"]:
+        found = self_test(program)
+    else:
+        found = [*findings(program, ROWS), *findings(pluggable, PLUGGABLE_ROWS, "pluggable ")]
     print("\n".join(found))
     return 1 if found else 0
 
