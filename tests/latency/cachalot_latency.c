@@ -61,7 +61,8 @@ __attribute__((constructor)) static void open_allocator(void) {
 
 void* cachalot_latency_alloc(ssize_t size, int device, void* stream) {
   cachalot_address address = 0;
-  cachalot_error error = {.struct_size = sizeof(error)};
+  cachalot_error error; /* an initializer would clear 4 KiB in each call */
+  error.struct_size = sizeof(error);
   must(cachalot_allocate(allocator, (uint64_t)size, device, (cachalot_stream)(uintptr_t)stream,
                          &address, &error),
        &error);
