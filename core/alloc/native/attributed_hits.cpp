@@ -6,9 +6,10 @@
 // Rationale: a label, a tenant and an entry of the history say whose a block is. They change no
 // decision, so a hit stays a hit.
 // Approach: such a device is used as a whole, under its own lock (kWholeDevice). A hit takes that lock
-// instead of its shard's, and then takes the steps of hot_path.h. The account that counts has all
-// headroom, so the counters refuse nothing. What may fail comes before: the slot of the label, and what
-// the tenant is granted.
+// instead of its shard's, and then takes the steps of hot_path.h. It does so only where no other flag
+// is set: a snapshot sets one, and keeps that lock for as long as it copies. The account that counts has
+// all headroom, so the counters refuse nothing. What may fail comes before: the slot of the label, and
+// what the tenant is granted.
 // Invariants: nothing has changed where a hit is refused; the general path then serves the call.
 #include "alloc/native/hot_path.h"
 
@@ -16,6 +17,7 @@ namespace cachalot::hits {
 
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
                             Stream stream) {
+  if (!SlowPath::is_only(device.flags.load(), SlowPath::kAttribution)) return 0;
   const std::lock_guard guard(device.shards.lock());
   const uint32_t flags = device.flags.load();  // kAttribution changes under the lock only
   if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
@@ -38,6 +40,7 @@ Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t re
 }
 
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address) {
+  if (!SlowPath::is_only(device.flags.load(), SlowPath::kAttribution)) return false;
   const std::lock_guard guard(device.shards.lock());
   const uint32_t flags = device.flags.load();
   if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
