@@ -465,6 +465,21 @@ TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackAtTheEnd) {
   EXPECT_NE(with.take_calls().find("free_async"), std::string::npos);
 }
 
+TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackWithTheCache) {
+  Async with({.capacity = 20 * MiB});
+  uint64_t size = 0;
+  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
+  with.refused(cachalot_largest_block(with.get(), 0, 0, &size, with.error()),
+               CACHALOT_ERROR_DRIVER);
+  EXPECT_EQ(cachalot_memory_allocated(with.get(), 0), 20 * MiB);
+  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
+  with.ok(cachalot_empty_cache(with.get(), with.error()));
+  EXPECT_EQ(cachalot_memory_allocated(with.get(), 0), 20 * MiB) << "the driver refuses again";
+  with.ok(cachalot_empty_cache(with.get(), with.error()));
+  EXPECT_EQ(cachalot_memory_allocated(with.get(), 0), 0u);
+  EXPECT_EQ(cachalot_memory_reserved(with.get(), 0), 0u);
+}
+
 TEST(AsyncLargestBlock, IsFoundByTrial) {
   Async with({.capacity = 64 * MiB});
   with.allocate(24 * MiB);

@@ -69,8 +69,7 @@ void AsyncDevice::prepare() {
 }
 
 void AsyncDevice::forget_blocks() {
-  for (const Trial& trial : refused_trials_)
-    driver_.pool_free(device_, trial.address, trial.stream);
+  free_refused_trials();
   refused_trials_.clear();
   used_ = 0;
 }
@@ -165,8 +164,18 @@ Stream AsyncDevice::stream_after(Stream created_on, const std::vector<Stream>& u
 void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
   std::lock_guard guard(lock_);
   if (!is_prepared_) return;
+  free_refused_trials();
   require_success(driver_, driver_.device_synchronize(device_));
   require_success(driver_, driver_.pool_trim(device_, 0));
+}
+
+// Those that the driver still refuses stay.
+void AsyncDevice::free_refused_trials() {
+  std::erase_if(refused_trials_, [&](const Trial& trial) {
+    const bool is_freed = driver_.pool_free(device_, trial.address, trial.stream) == kSuccess;
+    if (!is_freed) driver_.take_pending_error(device_);
+    return is_freed;
+  });
 }
 
 // Does not wait for queued work: the driver's pool gives back what is free by now.
