@@ -6,10 +6,9 @@
 // Rationale: a label, a tenant and an entry of the history say whose a block is. They change no
 // decision, so a hit stays a hit.
 // Approach: such a device is used as a whole, under its own lock (kWholeDevice). A hit takes that lock
-// instead of its shard's, and then takes the steps of hot_path.h. It does so only where no other flag
-// is set: a snapshot sets one, and keeps that lock for as long as it copies. The account that counts has
-// all headroom, so the counters refuse nothing. What may fail comes before: the slot of the label, and
-// what the tenant is granted.
+// instead of its shard's, and then takes the steps of hot_path.h. The account that counts has all
+// headroom, so the counters refuse nothing. What may fail comes before: the slot of the label, and what
+// the tenant is granted.
 // Invariants: nothing has changed where a hit is refused; the general path then serves the call.
 #include "alloc/native/hot_path.h"
 
@@ -17,7 +16,6 @@ namespace cachalot::hits {
 
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
                             Stream stream) {
-  if (!SlowPath::is_only(device.flags.load(), SlowPath::kAttribution)) return 0;
   const std::lock_guard guard(device.shards.lock());
   const uint32_t flags = device.flags.load();  // kAttribution changes under the lock only
   if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
@@ -32,7 +30,7 @@ Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t re
   Block* const block = allocate_usual<CountedBy::kDevice>(device, entry, requested, stream, admit);
   if (!block) return 0;
   if (flags & SlowPath::kTenants) block->detail().tenant = owner.tenant;
-  if (flags & SlowPath::kLabels) device.owners.take_label(block, owner.label);
+  if (flags & SlowPath::kLabels) device.owners.take_label(block, owner.label, flags);
   if (flags & SlowPath::kTracing)
     device.trace(Action::kAlloc, block->address, requested, stream, *list_of(block).pool,
                  kNoContext);
@@ -40,7 +38,6 @@ Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t re
 }
 
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address) {
-  if (!SlowPath::is_only(device.flags.load(), SlowPath::kAttribution)) return false;
   const std::lock_guard guard(device.shards.lock());
   const uint32_t flags = device.flags.load();
   if (!SlowPath::is_only(flags, SlowPath::kAttribution) ||
@@ -51,7 +48,7 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   const StreamFreeList& list = list_of(block);
   if (flags & SlowPath::kTracing)
     device.recorder.record_free(address, block->requested, list.stream, pool_id_of(*list.pool));
-  if (flags & (SlowPath::kLabels | SlowPath::kTenants)) device.owners.give_up(block);
+  if (flags & (SlowPath::kLabels | SlowPath::kTenants)) device.owners.give_up(block, flags);
   if (flags & SlowPath::kLabels) device.owners.release_label(block);
   const bool is_freed = keep_or_put_back<CountedBy::kDevice>(device, shard, block);
   CACHALOT_ASSERT(1, is_freed);

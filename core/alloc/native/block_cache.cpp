@@ -177,7 +177,7 @@ Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bo
   device_.trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
                 params.context);
   if (has(kLabels | kTenants | kWatched)) [[unlikely]]
-    device_.owners.take(block, params.owner);
+    device_.owners.take(block, params.owner, device_.flags.load());
   if (MemoryWatch* watch = device_.watch_of(*params.pool)) [[unlikely]]
     watch->handed_out(block);
   return block;
@@ -222,7 +222,7 @@ void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
   device_.trace(Action::kFreeRequested, block->address, block->requested, list.stream, *list.pool,
                 context ? context : block->detail().context);
   if (has(kLabels | kTenants)) [[unlikely]]
-    device_.owners.give_up(block);
+    device_.owners.give_up(block, device_.flags.load());
   if (!block->is(Block::kRecorded)) [[likely]]
     return complete_free(block, context);
   block->set(Block::kWaiting);

@@ -206,6 +206,11 @@ template <CountedBy counted_by, class Admit>
 
 // ---- Calls
 
+// Before the device's lock: a snapshot sets another flag, and keeps that lock for as long as it copies.
+[[gnu::always_inline]] inline bool may_be_attributed(uint32_t flags) {
+  return (flags & ~(SlowPath::kAttribution | SlowPath::kScarce)) == 0;
+}
+
 // With labels, tenants or history (attributed_hits.cpp).
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
                             Stream stream);
@@ -218,8 +223,9 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   if (!entry) [[unlikely]]
     return 0;
   // Before the shard's lock too: an attributed hit does not need it.
-  if (!device.flags.none()) [[unlikely]]
-    return allocate_attributed(device, *entry, requested, stream);
+  const uint32_t flags = device.flags.load();
+  if (flags != 0) [[unlikely]]
+    return may_be_attributed(flags) ? allocate_attributed(device, *entry, requested, stream) : 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
@@ -236,8 +242,9 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
 // False: not a live block, or more than a usual free; nothing has changed.
 [[gnu::always_inline]] inline bool try_free(DeviceState& device, Shard& shard, Block* block,
                                             Address address) {
-  if (!device.flags.none()) [[unlikely]]
-    return free_attributed(device, shard, block, address);
+  const uint32_t flags = device.flags.load();
+  if (flags != 0) [[unlikely]]
+    return may_be_attributed(flags) && free_attributed(device, shard, block, address);
   shard.lock.lock();
   const bool is_freed =
       device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);

@@ -27,9 +27,9 @@ LabelPin BlockOwners::pin_label() {
 }
 
 // The block counts with its own size, which is at least what was asked for.
-void BlockOwners::take(Block* block, const Owner& owner) {
-  if (flags_.has(kLabels | kWatched)) take_label(block, owner.label);
-  if (!flags_.has(kTenants)) return;
+void BlockOwners::take(Block* block, const Owner& owner, uint32_t flags) {
+  if (flags & (kLabels | kWatched)) take_label(block, owner.label, flags);
+  if (!(flags & kTenants)) return;
   block->detail().tenant = owner.tenant;
   tenants().count(owner.tenant, block->size, block->requested);
 }

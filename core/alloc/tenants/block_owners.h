@@ -43,20 +43,20 @@ class BlockOwners : private SlowPath {
   // The same label, pinned for as long as the request lasts, which may let the device go.
   LabelPin pin_label();
 
-  // An allocation, and the caller's free; neither can fail. The block keeps its label until
-  // release_label(), when its free completes.
-  void take(Block* block, const Owner& owner);
-  void take_label(Block* block, Labels::Slot label) {
+  // An allocation, and the caller's free, while these flags are set; neither can fail. The block keeps
+  // its label until release_label(), when its free completes.
+  void take(Block* block, const Owner& owner, uint32_t flags);
+  void take_label(Block* block, Labels::Slot label, uint32_t flags) {
     block->detail().label = label;
     if (label == Labels::kNone) return;
     rows_.keep(label);
-    if (flags_.has(kLabels)) rows_.count(label, static_cast<int64_t>(block->size));
+    if (flags & kLabels) rows_.count(label, static_cast<int64_t>(block->size));
   }
-  void give_up(Block* block) {
+  void give_up(Block* block, uint32_t flags) {
     const Labels::Slot label = block->detail().label;
-    if (flags_.has(kLabels) && label != Labels::kNone)
+    if ((flags & kLabels) && label != Labels::kNone)
       rows_.uncount(label, static_cast<int64_t>(block->size));
-    if (flags_.has(kTenants))
+    if (flags & kTenants)
       tenants().uncount(std::exchange(block->detail().tenant, 0), block->size, block->requested);
   }
   void release_label(Block* block) {

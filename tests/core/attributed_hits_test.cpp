@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "alloc/native/hot_path.h"
+#include "alloc/shards/device_lock.h"
+#include "device/sim_driver.h"
+
+namespace cachalot {
+namespace {
+
+constexpr Stream kStream = 7;
+constexpr uint64_t kSize = 512;
+constexpr auto kPatience = std::chrono::seconds(20);
+
+AllocatorOptions simulated() {
+  AllocatorOptions options;
+  options.driver = std::make_shared<SimDriver>();
+  return options;
+}
+
+// A device with history, whose blocks a snapshot copies.
+class AttributedHitsBesideASnapshot : public testing::Test {
+ protected:
+  AttributedHitsBesideASnapshot() {
+    const DeviceLock lock(device_.shards, kStream);
+    lock.entry().lists = 1;  // the stream has memory, so its entry stays
+    shard_ = lock.entry().shard;
+    device_.flags.add(SlowPath::kTracing | SlowPath::kCopying);
+  }
+  // Whether a call returns while the device's lock is taken.
+  template <class Call>
+  bool returns_beside_the_lock(Call call) {
+    std::future<void> result;  // its end waits for the call, so it comes after the unlock
+    const std::lock_guard guard(device_.shards.lock());
+    result = std::async(std::launch::async, call);
+    return result.wait_for(kPatience) == std::future_status::ready;
+  }
+
+  AllocatorOptions options_ = simulated();
+  SharedState shared_{options_};
+  DeviceState device_{shared_, 0, nullptr};
+  Shard* shard_ = nullptr;
+};
+
+TEST_F(AttributedHitsBesideASnapshot, LeaveAnAllocationToTheGeneralPathWithoutTheDevicesLock) {
+  EXPECT_TRUE(returns_beside_the_lock(
+      [this] { EXPECT_EQ(hits::try_allocate(device_, kSize, kStream), Address{0}); }));
+}
+
+TEST_F(AttributedHitsBesideASnapshot, LeaveAFreeToTheGeneralPathWithoutTheDevicesLock) {
+  Block block;
+  EXPECT_TRUE(returns_beside_the_lock(
+      [&] { EXPECT_FALSE(hits::try_free(device_, *shard_, &block, block.address)); }));
+}
+
+}  // namespace
+}  // namespace cachalot
