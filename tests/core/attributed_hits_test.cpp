@@ -27,35 +27,39 @@ AllocatorOptions simulated() {
 class AttributedHitsBesideASnapshot : public testing::Test {
  protected:
   AttributedHitsBesideASnapshot() {
-    const DeviceLock lock(device_.shards, kStream);
+    const DeviceLock lock(device_->shards, kStream);
     lock.entry().lists = 1;  // the stream has memory, so its entry stays
     shard_ = lock.entry().shard;
-    device_.flags.add(SlowPath::kTracing | SlowPath::kCopying);
+    device_->flags.add(SlowPath::kTracing | SlowPath::kCopying);
+  }
+  std::unique_ptr<DeviceState> make_device() {
+    const auto lock = shared_.settings.lock();
+    return std::make_unique<DeviceState>(shared_, 0, nullptr);
   }
   // Whether a call returns while the device's lock is taken.
   template <class Call>
   bool returns_beside_the_lock(Call call) {
     std::future<void> result;  // its end waits for the call, so it comes after the unlock
-    const std::lock_guard guard(device_.shards.lock());
+    const std::lock_guard guard(device_->shards.lock());
     result = std::async(std::launch::async, call);
     return result.wait_for(kPatience) == std::future_status::ready;
   }
 
   AllocatorOptions options_ = simulated();
   SharedState shared_{options_};
-  DeviceState device_{shared_, 0, nullptr};
+  std::unique_ptr<DeviceState> device_ = make_device();
   Shard* shard_ = nullptr;
 };
 
 TEST_F(AttributedHitsBesideASnapshot, LeaveAnAllocationToTheGeneralPathWithoutTheDevicesLock) {
   EXPECT_TRUE(returns_beside_the_lock(
-      [this] { EXPECT_EQ(hits::try_allocate(device_, kSize, kStream), Address{0}); }));
+      [this] { EXPECT_EQ(hits::try_allocate(*device_, kSize, kStream), Address{0}); }));
 }
 
 TEST_F(AttributedHitsBesideASnapshot, LeaveAFreeToTheGeneralPathWithoutTheDevicesLock) {
   Block block;
   EXPECT_TRUE(returns_beside_the_lock(
-      [&] { EXPECT_FALSE(hits::try_free(device_, *shard_, &block, block.address)); }));
+      [&] { EXPECT_FALSE(hits::try_free(*device_, *shard_, &block, block.address)); }));
 }
 
 }  // namespace
