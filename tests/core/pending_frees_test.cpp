@@ -262,6 +262,31 @@ TEST_F(FreesThatWait, CompleteWithinTheCaptureThatHasOrderedThem) {
   EXPECT_EQ(completed_, Blocks{block});
 }
 
+// U1
+TEST_F(FreesThatWait, AreNotRecoveredWhileAStreamMayHaveWorkFromBeforeTheCapture) {
+  Block* const block = block_used_by({2});
+  machine_.queue_work(0, 2);
+  begin_capture(kOwn);
+  machine_.add_node(0, kOwn);
+  machine_.fork_capture(0, kOwn, 2);
+  machine_.add_node(0, 2);
+  free(block, true);
+  machine_.join_capture(0, kOwn, 2);
+  machine_.add_node(0, kOwn);
+  recover(kOwn);
+  EXPECT_EQ(completed_, Blocks());
+  EXPECT_NE(remarks_.find("U1"), std::string::npos) << remarks_;
+  remarks_.clear();
+  recover(kOwn);
+  EXPECT_EQ(remarks_, "") << "one remark a block";
+  end_capture();
+  frees_.process_events(kNoContext);
+  EXPECT_EQ(completed_, Blocks()) << "the work is still under way";
+  machine_.finish_device(0);
+  frees_.process_events(kNoContext);
+  EXPECT_EQ(completed_, Blocks{block});
+}
+
 TEST_F(FreesThatWait, AreNotRecoveredWithoutTheirNodes) {
   begin_capture(kOwn);
   machine_.add_node(0, kOwn);

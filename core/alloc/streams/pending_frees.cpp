@@ -14,6 +14,20 @@ namespace {
 
 constexpr size_t kSpareUses = 256;  // objects that are kept for the next recorded blocks
 
+// Whether all nodes that a block of the stream waits for lie before the visited ones.
+bool lies_before(const DeferredFree& deferred, Stream stream, const std::set<uint64_t>& visited) {
+  return deferred.block->segment()->stream == stream && !deferred.nodes.empty() &&
+         std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
+                     [&](uint64_t node) { return visited.contains(node); });
+}
+
+// No node of the graph orders the work that a stream was given before its capture.
+bool is_ordered_by_graph(const Block* block) {
+  const auto& uses = block->detail().uses->uses;
+  return std::all_of(uses.begin(), uses.end(),
+                     [](const StreamUse& use) { return use.is_captured; });
+}
+
 }  // namespace
 
 PendingFrees::PendingFrees(Driver& driver, int device, bool looks_in_stream_order, const Log& log,
@@ -335,14 +349,18 @@ void PendingFrees::recover_deferred_frees(Stream stream, const RouteOf& route_of
   }
   std::set<uint64_t>& visited = state->second.visited[stream];
   visit_nodes_before(info.nodes, &visited);
+  // The reference completes these too (U1). Without nodes they wait for the end of the capture.
+  for (DeferredFree& deferred : deferred_) {
+    if (!lies_before(deferred, stream, visited) || is_ordered_by_graph(deferred.block)) continue;
+    log_.differ("U1", "waited for a stream whose use the reference forgets");
+    deferred.nodes.clear();
+  }
   // All of them are taken out of `deferred_` before the first one completes, since completing a
   // free merges blocks and may change the list.
   std::vector<Block*> ready;
   ready.reserve(deferred_.size());
   std::erase_if(deferred_, [&](const DeferredFree& deferred) {
-    const bool is_ready = deferred.block->segment()->stream == stream && !deferred.nodes.empty() &&
-                          std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
-                                      [&](uint64_t n) { return visited.contains(n); });
+    const bool is_ready = lies_before(deferred, stream, visited);
     if (is_ready) ready.push_back(deferred.block);
     return is_ready;
   });
