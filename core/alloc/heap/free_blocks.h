@@ -31,8 +31,10 @@
 #include <optional>
 #include <utility>
 
+#include "alloc/config/constants.h"
 #include "alloc/heap/block.h"
 #include "alloc/heap/block_tree.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -145,6 +147,7 @@ inline unsigned FreeBlocks::bin_of(uint64_t size) {
 // a word would have to keep the summary up. Which of the first two words it is no processor can predict, so
 // that is no branch of the loop. pre: bin < kBins.
 [[gnu::always_inline]] inline unsigned FreeBlocks::next_in_use(unsigned bin) const {
+  CACHALOT_ASSERT(1, bin < kBins);
   unsigned word = bin / 64;
   const uint64_t here = words_[word] & (~uint64_t{0} << (bin % 64));
   uint64_t bits = here ? here : words_[word + 1];
@@ -211,6 +214,7 @@ inline bool FreeBlocks::before(const Block* a, const Block* b) const { return is
 }
 
 [[gnu::always_inline]] inline Block* FreeBlocks::first_at_least(uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && size % kMinBlockSize == 0);
   const unsigned number = place_of(size);
   const unsigned found = next_in_use(number);
   if (found == kBins) [[unlikely]]

@@ -61,7 +61,8 @@ HandleTypes::Probed HandleTypes::probed() {
 void HandleTypes::decide(Probed type) {
   CACHALOT_ASSERT(1, type != Probed::kUndecided);
   std::lock_guard guard(lock_);
-  probed_ = type;
+  // The first answer stays: two devices may have asked at the same time.
+  if (probed_ == Probed::kUndecided) probed_ = type;
 }
 
 }  // namespace cachalot

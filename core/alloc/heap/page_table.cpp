@@ -91,7 +91,7 @@ bool PageTable::create_pages(uint64_t first, uint64_t end) {
     DriverCode code = kSuccess;
     try {
       code = type_ ? create(*type_, i) : create_probing(i, &counts_as_out_of_memory);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       release_pages(first, i);
       throw;
     }
@@ -120,22 +120,17 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
     release_pages(first, end);
   };
   try {
-    for (; mapped < end; mapped++) {
+    for (; mapped < end && code == kSuccess; mapped += code == kSuccess)
       code = driver_.map(device_, address_ + mapped * page_size_, page_size_, handle(mapped));
-      if (code != kSuccess) break;
-    }
-  } catch (const std::bad_alloc&) {
+    // The own device first, then the peers in the order in which access was asked for.
+    if (code == kSuccess) code = driver_.set_access(device_, address, size, device_);
+    for (size_t i = 0; i < peers.size() && code == kSuccess; i++)
+      code = driver_.set_access(device_, address, size, peers[i]);
+    if (code != kSuccess) throw driver_error(driver_, code);
+  } catch (...) {
     take_back();
     throw;
   }
-  // The own device first, then the peers in the order in which access was asked for.
-  if (code == kSuccess) code = driver_.set_access(device_, address, size, device_);
-  for (size_t i = 0; i < peers.size() && code == kSuccess; i++) {
-    code = driver_.set_access(device_, address, size, peers[i]);
-  }
-  if (code == kSuccess) return;
-  take_back();
-  throw driver_error(driver_, code);
 }
 
 // Answers of the driver are ignored: there is no way to keep a handle that the driver does not

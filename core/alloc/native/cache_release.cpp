@@ -21,6 +21,7 @@ uint64_t releasable_bytes(const Block* free_block) {
 // ---- Garbage collection [core 13]
 
 void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
+  CACHALOT_ASSERT(1, has(kAging));
   const auto goal =
       static_cast<uint64_t>(settings().garbage_collection_threshold * static_cast<double>(limit()));
   if (device_.stats.reserved() <= goal) return;
@@ -41,8 +42,7 @@ void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
     }
   }
   uint64_t reclaimed = 0;
-  bool freed = true;
-  while (reclaimed < target && freed && count > 0) {
+  for (bool freed = true; reclaimed < target && freed && count > 0;) {
     freed = false;
     // Fixed for the pass, which does not stop where the target is reached [core 13.5].
     const double average = static_cast<double>(age_sum) / static_cast<double>(count);
@@ -66,7 +66,9 @@ void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
 
 // [core 15.1] Split blocks are skipped: the reference releases a piece as if it were a segment (U3).
 bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
-  const uint64_t key = std::max(params.size, settings().max_split_size);
+  // The limit of the option need not be a size of blocks.
+  const uint64_t key = round_up(
+      std::min(std::max(params.size, settings().max_split_size), kTooLarge), kMinBlockSize);
   StreamFreeList* list = params.list();
   const auto is_releasable = [&](const Block* b) {
     if (b->is(Block::kExpandable)) return false;

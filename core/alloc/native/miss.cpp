@@ -126,10 +126,11 @@ Block* Miss::run_free_memory_callbacks() {
   {
     auto observers = device_.observers;
     const DeviceUnlock unlocked(lock_, *params_.entry, params_.pool->owner);
-    for (const auto& [id, callback] : observers->free_memory) {
+    // Goes while the device is unlocked: destructors of the last reference may call back.
+    const auto held = std::move(observers);
+    for (const auto& [id, callback] : held->free_memory) {
       if (callback(device_.index, params_.segment_size)) freed = true;
     }
-    observers.reset();  // while unlocked: destructors of the last reference may call back
   }
   if (!freed) return nullptr;
   device_.heap.reserve(params_.shard().supply, 1);
@@ -151,7 +152,7 @@ Block* Miss::alloc_block(Attempt attempt) {
   if (limits.is_rejected(params_)) {
     device_.stats.count_rejection();
     params_.rejected = true;
-    params_.obtained_when_rejected = device_.stats.reserved();
+    params_.reserved_when_rejected = device_.stats.reserved();
     return nullptr;
   }
   if (params_.expandable) {

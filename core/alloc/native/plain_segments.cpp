@@ -48,7 +48,7 @@ Block* PlainSegments::add(const AllocParams& params, Address address) {
     segment->stream = params.stream;
     segment->source_stream = params.current_stream;
     block = device_.heap.add_segment(std::move(segment), list);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     give_back();
     throw;
   }
@@ -97,15 +97,23 @@ void PlainSegments::announce_release(const Block* block, ContextId context) {
 // The address table comes first: as soon as the driver has the memory, another device may get the same
 // addresses, and enter its blocks there.
 DriverCode PlainSegments::give_to_driver(const Block* block) {
+  CACHALOT_ASSERT(1, !block->is_split() && !block->is(Block::kExpandable | Block::kUsed));
   const Segment& segment = *block->segment();
   const BlockPool& pool = *segment.pool;
   if (pool.is_small) device_.shared.addresses.release(block->address, block->size);
-  const DriverCode code =
-      give_range_to_driver(pool, block->address, block->size, segment.source_stream);
   // Cannot fail: the table got what this needs when the segment came.
-  if (code != kSuccess && pool.is_small)
-    device_.shared.addresses.prepare(block->address, block->size, true);
-  return code;
+  const auto enter_again = [&] {
+    if (pool.is_small) device_.shared.addresses.prepare(block->address, block->size, true);
+  };
+  try {
+    const DriverCode code =
+        give_range_to_driver(pool, block->address, block->size, segment.source_stream);
+    if (code != kSuccess) enter_again();
+    return code;
+  } catch (...) {
+    enter_again();
+    throw;
+  }
 }
 
 // pre: a block that covers its segment, in no set; the driver has the memory back.

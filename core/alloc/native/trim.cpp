@@ -121,13 +121,17 @@ void Trim::put_back(Block* block) {
 void Trim::release_segment(Block* block, std::unique_lock<Lock>& guard) {
   plain_.announce_release(block, context_);
   take_out(block);
+  Shard& shard = *list_of(block).shard;
   guard.unlock();  // the driver may wait for the whole device; hits go on meanwhile
-  const DriverCode code = plain_.give_to_driver(block);
-  guard.lock();
-  if (code != kSuccess) {
+  try {
+    const DriverCode code = plain_.give_to_driver(block);
+    if (code != kSuccess) throw runtime_error(driver(), code);
+  } catch (...) {
+    guard = device_.shards.lock_at(shard);
     put_back(block);
-    throw runtime_error(driver(), code);
+    throw;
   }
+  guard = device_.shards.lock_at(shard);
   plain_.forget(block);
 }
 

@@ -38,7 +38,7 @@ void UncachedBlocks::keep(Address address, const Request& request) {
   bool is_new = false;
   try {
     is_new = blocks_.try_emplace(address, request).second;
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     driver_.free(request.device, address);
     throw;
   }
@@ -68,16 +68,14 @@ bool UncachedBlocks::free(Address address) {
     CACHALOT_ASSERT(1, is_new);
     set_count();
   };
-  DriverCode code = kSuccess;
   try {
-    code = driver_.free(row.mapped().device, address);
-  } catch (const std::bad_alloc&) {
+    const DriverCode code = driver_.free(row.mapped().device, address);
+    if (code != kSuccess) throw runtime_error(driver_, code);
+  } catch (...) {
     put_back();
     throw;
   }
-  if (code == kSuccess) return true;
-  put_back();
-  throw runtime_error(driver_, code);
+  return true;
 }
 
 void UncachedBlocks::free_all() {
