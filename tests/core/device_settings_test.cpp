@@ -106,8 +106,8 @@ TEST_F(SettingsOfADevice, GiveHitsTheirRules) {
   settings.max_split_size = 30 * MiB;
   settings.expandable_segments = true;
   change(settings);
-  EXPECT_EQ(device_.hit_rules().oversize, 30 * MiB);
-  EXPECT_TRUE(device_.hit_rules().is_expandable);
+  EXPECT_EQ(device_.hit_rules().max_split_size, 30 * MiB);
+  EXPECT_TRUE(device_.hit_rules().expandable_segments);
   EXPECT_EQ(device_.hit_rules().least_remainder[0], 512u);
   EXPECT_EQ(device_.oversize_of(30 * MiB), 1);
   EXPECT_EQ(device_.oversize_of(30 * MiB - 512), 0);

@@ -31,6 +31,16 @@ TEST(SlowPathFlags, TellAMomentFromALastingReason) {
   EXPECT_TRUE(flags.wait_while_held());
 }
 
+TEST(SlowPathFlags, LeadToAttributedHitsUnlessASnapshotCopies) {
+  constexpr uint32_t kOthers = SlowPath::kScarce | SlowPath::kReading | SlowPath::kPendingFrees;
+  for (const uint32_t attribution : {SlowPath::kTracing, SlowPath::kLabels, SlowPath::kTenants}) {
+    EXPECT_TRUE(SlowPath::is_attributed(attribution));
+    EXPECT_TRUE(SlowPath::is_attributed(attribution | kOthers));
+    EXPECT_FALSE(SlowPath::is_attributed(attribution | SlowPath::kCopying));
+  }
+  EXPECT_FALSE(SlowPath::is_attributed(kOthers));
+}
+
 TEST(SlowPathFlagsThreads, LetAThreadThatIsSlowToWakeThroughBetweenHolds) {
   SlowPathFlags flags;
   expect_turns_beside_holds(

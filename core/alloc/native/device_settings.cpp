@@ -35,9 +35,9 @@ void DeviceSettings::changed() {
   // No age has counted before, so every block was put into its free set at count 0, as its mark says.
   if (ages) flags_.put(kMarks, true);
   // Copies of the few values that a hit reads, so that they lie in one line.
-  hit_rules_ = {.oversize = settings_.max_split_size,
-                .oversize_slack = settings_.max_non_split_rounding_size,
-                .is_expandable = settings_.expandable_segments,
+  hit_rules_ = {.max_split_size = settings_.max_split_size,
+                .max_non_split_rounding_size = settings_.max_non_split_rounding_size,
+                .expandable_segments = settings_.expandable_segments,
                 .least_remainder = {least_remainder(false, settings_.expandable_segments),
                                     least_remainder(true, settings_.expandable_segments)}};
 }

@@ -33,8 +33,12 @@ class DeviceSettings : private SlowPath {
   uint64_t round_size(uint64_t n) const;
   // A: what the driver is asked for [core 5.2].
   uint64_t segment_size_for(uint64_t size) const;
+  // Of an expandable segment.
+  uint64_t page_size(bool is_small) const {
+    return is_small ? kSmallSegment : settings_.large_segment_size;
+  }
   // How much a block of this size adds to the count of oversize blocks.
-  int64_t oversize_of(uint64_t size) const { return size >= settings_.max_split_size ? 1 : 0; }
+  int64_t oversize_of(uint64_t size) const { return hit_rules_.is_oversize(size) ? 1 : 0; }
 
  private:
   void changed();

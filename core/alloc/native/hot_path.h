@@ -139,8 +139,8 @@ template <CountedBy counted_by, class Admit>
                                            Block* block, uint64_t requested, Admit admit) {
   const HitRules& rules = device.settings.hit_rules();
   const uint64_t size = round_up(requested, kMinBlockSize);
-  const bool is_hit =
-      !rules.is_expandable && size >= rules.oversize && block->size < size + rules.oversize_slack;
+  const bool is_hit = !rules.expandable_segments && rules.is_oversize(size) &&
+                      block->size < size + rules.max_non_split_rounding_size;
   if (!is_hit) return nullptr;
   return hand_out<counted_by>(device, shard, list, block, requested, block->size, admit,
                               [&](Counters& counters, Counters::Row& kind, bool splits) {
@@ -156,6 +156,7 @@ template <CountedBy counted_by, class Admit>
 [[gnu::always_inline]] inline Block* allocate_usual(DeviceState& device, StreamEntry& entry,
                                                     uint64_t requested, Stream stream,
                                                     Admit admit) {
+  CACHALOT_ASSERT(1, requested > 0 && requested <= kTooLarge);
   const HitRules& rules = device.settings.hit_rules();
   Shard& shard = *entry.shard;
   const uint64_t size = round_up(requested, kMinBlockSize);
@@ -179,10 +180,10 @@ template <CountedBy counted_by, class Admit>
   if (!block) [[unlikely]]
     return nullptr;
   if (block->is(Block::kExpandable)) [[unlikely]] {
-    if (!rules.is_expandable) return nullptr;
+    if (!rules.expandable_segments) return nullptr;
     block = step_to_smaller_reach(*list, block);
   }
-  if (block->size >= rules.oversize) [[unlikely]]
+  if (rules.is_oversize(block->size)) [[unlikely]]
     return allocate_oversize<counted_by>(device, shard, *list, block, requested, admit);
   const bool leaves_rest = block->size - size >= rules.least_remainder[is_small];
   const uint64_t taken = leaves_rest ? size : block->size;
@@ -206,11 +207,6 @@ template <CountedBy counted_by, class Admit>
 
 // ---- Calls
 
-// Before the device's lock: a snapshot sets another flag, and keeps that lock for as long as it copies.
-[[gnu::always_inline]] inline bool may_be_attributed(uint32_t flags) {
-  return (flags & ~(SlowPath::kAttribution | SlowPath::kScarce)) == 0;
-}
-
 // With labels, tenants or history (attributed_hits.cpp).
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
                             Stream stream);
@@ -222,10 +218,12 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   StreamEntry* const entry = device.shards.find(stream);
   if (!entry) [[unlikely]]
     return 0;
-  // Before the shard's lock too: an attributed hit does not need it.
+  // Before the shard's lock too: an attributed hit does not need it. And before the device's lock, which
+  // a snapshot keeps for as long as it copies, and a miss during its call of the driver.
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
-    return may_be_attributed(flags) ? allocate_attributed(device, *entry, requested, stream) : 0;
+    return SlowPath::is_attributed(flags) ? allocate_attributed(device, *entry, requested, stream)
+                                          : 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
@@ -244,7 +242,7 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
                                             Address address) {
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
-    return may_be_attributed(flags) && free_attributed(device, shard, block, address);
+    return SlowPath::is_attributed(flags) && free_attributed(device, shard, block, address);
   shard.lock.lock();
   const bool is_freed =
       device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);

@@ -9,10 +9,14 @@
 namespace cachalot {
 
 struct HitRules {
-  uint64_t oversize = kUnlimited;  // a block from this size on is oversize [core 6.6]
-  uint64_t oversize_slack = 0;     // an oversize block exceeds its request by less than this
-  bool is_expandable = false;
+  uint64_t max_split_size = kUnlimited;
+  uint64_t max_non_split_rounding_size = 0;
+  bool expandable_segments = false;
   uint64_t least_remainder[2] = {};  // by is_small
+
+  bool is_oversize(uint64_t block_size) const {
+    return block_size >= max_split_size;
+  }  // [core 6.6]
 };
 
 }  // namespace cachalot

@@ -27,7 +27,7 @@ template <class Count>
   Block* const previous = block->prev;
   Block* const next = block->next;
   const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
-  const bool is_oversize = block->size >= rules.oversize;
+  const bool is_oversize = rules.is_oversize(block->size);
   const bool is_counted = count(list, [&](Counters& counters, Counters::Row& kind) {
     if (is_oversize) [[unlikely]]
       return count_free_of_oversize(counters, kind, block);
@@ -52,7 +52,7 @@ template <class Count>
 inline void count_rounds(const HitRules& rules, Shard& shard, Block* block, int64_t rounds) {
   const Neighbours free = free_neighbours(block);
   Counters::Change change = change_of_free(block, free);
-  change.oversize = block->size >= rules.oversize ? 1 : 0;
+  change.oversize = rules.is_oversize(block->size) ? 1 : 0;
   // The object of the freed block became the remainder each time, and shows what was asked of it.
   if (free.after) block->next->requested = block->requested;
   shard.account.counters.add_rounds(list_of(block).is_small, change, rounds);

@@ -17,23 +17,26 @@ namespace cachalot {
 // To be inherited by a class that uses the names.
 struct SlowPath {
   enum : uint32_t {
-    kPendingFrees = 1,   // events or deferred frees are waiting (PendingFrees)
-    kRouting = 2,        // pools are being routed to (PrivatePools)
-    kMarkedCapture = 4,  // R10 (Captures)
-    kTracing = 8,        // history is recorded or observed (TraceRecorder)
-    kAging = 16,         // a limit and a garbage-collection threshold are set [core 6.2]
-    kRounding = 32,      // sizes are rounded by divisions
-    kLabels = 64,        // blocks count for labels
-    kContexts = 128,     // blocks may keep contexts; stays once they did
-    kMarks = 256,        // free blocks have to be marked with their age; stays once ages counted
-    kWatched = 512,      // see Note [Memory watch]; stays
-    kStaleUses = 1024,   // the reference wrongly remembers uses (U2) (PendingFrees)
-    kTenants = 2048,     // there has been a tenant; stays
+    kPendingFrees = 1 << 0,   // events or deferred frees are waiting (PendingFrees)
+    kRouting = 1 << 1,        // pools are being routed to (PrivatePools)
+    kMarkedCapture = 1 << 2,  // R10 (Captures)
+    kAging =
+        1 << 3,  // a limit and garbage_collection_threshold are set [core 6.2] (DeviceSettings)
+    kRounding = 1 << 4,   // sizes are rounded by divisions (DeviceSettings)
+    kContexts = 1 << 5,   // blocks may keep contexts; stays once they did (TraceRecorder)
+    kMarks = 1 << 6,      // free blocks are marked with their age; stays (DeviceSettings)
+    kWatched = 1 << 7,    // see Note [Memory watch]; stays (DeviceAllocator)
+    kStaleUses = 1 << 8,  // the reference wrongly remembers uses (U2) (PendingFrees)
 
-    kHeld = 1 << 28,     // a call has the whole device
-    kScarce = 1 << 29,   // headroom is recalled (HeadroomRecall)
-    kReading = 1 << 30,  // statistics are read (StatsReading)
-    kCopying = 1 << 27,  // see Note [Copying blocks]
+    kHeld = 1 << 25,     // a call has the whole device (Shards)
+    kReading = 1 << 26,  // statistics are read (StatsReading)
+    kScarce = 1 << 27,   // headroom is recalled (HeadroomRecall)
+
+    // In these bits: see is_attributed().
+    kTracing = 1 << 28,   // history is recorded or observed (TraceRecorder)
+    kLabels = 1 << 29,    // blocks count for labels (BlockOwners)
+    kTenants = 1 << 30,   // there has been a tenant; stays (start_tenants)
+    kCopying = 1u << 31,  // see Note [Copying blocks] (Shards)
 
     // With one of these no shard is used by itself: the device's own lock is enough.
     kWholeDevice = kPendingFrees | kRouting | kMarkedCapture | kTracing | kAging | kLabels |
@@ -45,6 +48,11 @@ struct SlowPath {
   // Whether some of these flags are set, and no others but kScarce.
   static bool is_only(uint32_t bits, uint32_t flags) {
     return (bits & flags) != 0 && (bits & ~(flags | kScarce)) == 0;
+  }
+  // Whether a flag of kAttribution is set without kCopying. With kCopying in the sign one comparison
+  // tells it.
+  static bool is_attributed(uint32_t bits) {
+    return static_cast<int32_t>(bits) >= static_cast<int32_t>(kTracing);
   }
 };
 

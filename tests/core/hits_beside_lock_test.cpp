@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Which hits take the device's lock.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,18 +24,24 @@ AllocatorOptions simulated() {
   return options;
 }
 
-// A device with history, whose blocks a snapshot copies.
-class AttributedHitsBesideASnapshot : public testing::Test {
+class HitsBesideTheDevicesLock : public testing::Test {
  protected:
-  AttributedHitsBesideASnapshot() {
+  HitsBesideTheDevicesLock() {
     const DeviceLock lock(device_->shards, kStream);
     lock.entry().lists = 1;  // the stream has memory, so its entry stays
     shard_ = lock.entry().shard;
-    device_->flags.add(SlowPath::kTracing | SlowPath::kCopying);
   }
   std::unique_ptr<DeviceState> make_device() {
     const auto lock = shared_.settings.lock();
     return std::make_unique<DeviceState>(shared_, 0, nullptr);
+  }
+  void expect_general_path_without_the_lock(uint32_t flags) {
+    device_->flags.add(flags);
+    EXPECT_TRUE(returns_beside_the_lock(
+        [this] { EXPECT_EQ(hits::try_allocate(*device_, kSize, kStream), Address{0}); }));
+    Block block;
+    EXPECT_TRUE(returns_beside_the_lock(
+        [&] { EXPECT_FALSE(hits::try_free(*device_, *shard_, &block, block.address)); }));
   }
   // Whether a call returns while the device's lock is taken.
   template <class Call>
@@ -51,15 +58,12 @@ class AttributedHitsBesideASnapshot : public testing::Test {
   Shard* shard_ = nullptr;
 };
 
-TEST_F(AttributedHitsBesideASnapshot, LeaveAnAllocationToTheGeneralPathWithoutTheDevicesLock) {
-  EXPECT_TRUE(returns_beside_the_lock(
-      [this] { EXPECT_EQ(hits::try_allocate(*device_, kSize, kStream), Address{0}); }));
+TEST_F(HitsBesideTheDevicesLock, WithHistoryGoTheGeneralWayWhileASnapshotCopies) {
+  expect_general_path_without_the_lock(SlowPath::kTracing | SlowPath::kCopying);
 }
 
-TEST_F(AttributedHitsBesideASnapshot, LeaveAFreeToTheGeneralPathWithoutTheDevicesLock) {
-  Block block;
-  EXPECT_TRUE(returns_beside_the_lock(
-      [&] { EXPECT_FALSE(hits::try_free(*device_, *shard_, &block, block.address)); }));
+TEST_F(HitsBesideTheDevicesLock, GoTheGeneralWayWhileHeadroomIsRecalled) {
+  expect_general_path_without_the_lock(SlowPath::kScarce);
 }
 
 }  // namespace
