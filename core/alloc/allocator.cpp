@@ -329,7 +329,7 @@ std::shared_ptr<Tenant> Allocator::tenant_create(TenantOptions options) {
 Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
   if (tenant.owner != shared_->tenants.get())
     throw_invalid_argument("tenant '" + tenant.name + "' is of another allocator");
-  // A block that the cache does not have would be missing from the tenant's book.
+  // A block that the cache does not have would be missing from the tenant's ledger.
   if (!backend_->is_caching())
     throw_invalid_state("caching is off: only blocks of the cache count for tenants");
   return allocate({size, index, stream, stream, 0, tenant.slot});

@@ -102,7 +102,7 @@ class PeaksRun {
     if (HasFatalFailure() || flags_.has(SlowPath::kWholeDevice)) return;
     for (Account& account : accounts_) account.preserved.prepare();
     peaks_.begin_reading();
-    for (Account& account : accounts_) Peaks::preserve(account, peaks_.reading());
+    for (Account& account : accounts_) Peaks::preserve(account, peaks_.reading_number());
     peaks_.end_reading();
     expect_equal(sums(true));
   }
@@ -251,7 +251,7 @@ class PeaksRun {
     const Counters::Change change = change_of(block, 0, 0);
     flags_.add(SlowPath::kPendingFrees);
     if (!peaks_.has_waiting()) peaks_.begin_waiting(sums(false));
-    move(block, Counters::giving_back(change));
+    move(block, Counters::requesting_free(change));
     plain_.give_back(block.is_small, change);
     waiting_.push_back(block);
   }
@@ -259,7 +259,7 @@ class PeaksRun {
     if (waiting_.empty()) return;
     const LiveBlock block = take(&waiting_);
     const Counters::Change change = change_of_free(block);
-    move(block, Counters::completing(change));
+    move(block, Counters::completing_free(change));
     plain_.complete(block.is_small, change);
     if (waiting_.empty()) flags_.drop(SlowPath::kPendingFrees);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Giving memory back that has been idle for a while (trim.cpp), so that several processes can share
+// Giving memory back that has been idle for a while, so that several processes can share
 // a device.
 //
 // Note [Idle memory]
@@ -7,11 +7,11 @@
 // has no time for that.
 // Approach: the first trim that sees a free block gives it the flag kIdle and the time. A hand-out
 // leaves the flag as it is. The free of a block that carries it is not a usual one, since its flags
-// are not those of a used block alone, and the general path takes the flag away (free_locked): one
+// are not those of a used block alone, and the general path takes the flag away: one
 // slower free for each block that was idle. So a free block with the flag has been free since the
 // time that it carries.
 // Why that holds:
-//   - A block becomes free through free_locked (without the flag from then on, whether it has to
+//   - A block becomes free through the general path (without the flag from then on, whether it has to
 //     wait for events or not), through a usual free (which needs that there is no flag; a kept free
 //     is one, so a block with the flag is never kept), by mapping or unmapping (which set all
 //     flags), or as the remainder of a split, which was not used.

@@ -74,7 +74,7 @@ struct alignas(64) Block : FreeNode {
     kUnmapped = 4,
     kExpandable = 8,
     kRecorded = 16,  // detail().uses is set
-    kIdle = 32,      // see Note [Idle memory] (trim.h)
+    kIdle = 32,      // see Note [Idle memory] (backend/trim.h)
     kAllFlags = 63,
   };
 
@@ -95,6 +95,8 @@ struct alignas(64) Block : FreeNode {
   }
   uint64_t flags() const { return home & kAllFlags; }
   bool is(uint64_t flag) const { return (home & flag) != 0; }
+  // The check of a guess of the address table. pre: the lock of its shard.
+  bool is_live_at(Address where) const { return address == where && is(kUsed); }
   bool is_free() const { return !is(kUsed | kWaiting); }
   bool is_mapped_and_free() const { return !is(kUsed | kWaiting | kUnmapped); }
   bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`

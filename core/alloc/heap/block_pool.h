@@ -16,7 +16,7 @@ namespace cachalot {
 struct PrivatePool;
 
 // Owns the free sets of its streams and the set of unmapped ranges; the blocks belong to their
-// segments. pre of a list: the lock of its shard; of all else the whole device.
+// segments. pre of a list: the lock of its shard; of all else the device's lock.
 struct BlockPool {
   BlockPool(bool small, PrivatePool* private_pool) : is_small(small), owner(private_pool) {}
 

@@ -9,7 +9,7 @@
 
 namespace cachalot {
 
-// Owns the chain of objects, linked through `right`. An object goes from the arena to the supply of
+// Owns the chain of objects, linked through `next`. An object goes from the arena to the supply of
 // one shard and stays with that shard, because the arena notes the shard as its owner.
 // pre: the shard's lock, or the whole device.
 class BlockSupply {

@@ -31,6 +31,11 @@ class PageTable {
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
+  // How many pages hold so many bytes.
+  static constexpr uint64_t pages_for(uint64_t bytes, uint64_t page_size) {
+    return bytes / page_size + (bytes % page_size != 0 ? 1 : 0);
+  }
+
   uint64_t page_size() const { return page_size_; }
   uint64_t mapped_bytes() const { return mapped_pages_ * page_size_; }
   uint64_t reserved_bytes() const { return pages_ * page_size_; }

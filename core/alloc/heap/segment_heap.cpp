@@ -37,6 +37,7 @@ Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& 
 }
 
 void SegmentHeap::remove_segment(Block* only_block) {
+  CACHALOT_ASSERT(1, !only_block->is_split());
   StreamFreeList& list = list_of(only_block);
   list.segments--;
   const Address address = only_block->segment()->address;  // recycle() clears the block's home
@@ -49,6 +50,7 @@ void SegmentHeap::remove_segment(Block* only_block) {
 // pre: an object is reserved. The new block takes over the flags, so a free block gives two free
 // ones.
 Block* SegmentHeap::split_back(Block* block, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && size < block->size);
   Block* back = list_of(block).supply->take();
   block->size -= size;
   back->address = block->address + block->size;

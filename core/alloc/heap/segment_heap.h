@@ -3,7 +3,7 @@
 // blocks split and merge, which of them are free.
 //
 // The steps on blocks are inline, because a hit is made of them. pre: of a step on a block the lock
-// of its shard, of all else the whole device.
+// of its shard, of all else the device's lock.
 #pragma once
 
 #include <functional>
@@ -89,6 +89,7 @@ void SegmentHeap::for_each_block(Visit visit) const {
 }
 
 inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && size < block->size);
   // The old object stays the remainder, as in the reference, whose snapshots show the remainder
   // with the size that was last requested of that object (P5).
   Block* front = supply.take();
@@ -106,6 +107,7 @@ inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64
 
 [[gnu::always_inline]] inline void SegmentHeap::absorb_previous(BlockSupply& supply, Block* block) {
   Block* const previous = block->prev;
+  CACHALOT_ASSERT(1, previous->is_free() && previous->address + previous->size == block->address);
   block->address = previous->address;
   block->prev = previous->prev;
   block->prev->next = block;
@@ -118,6 +120,7 @@ inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64
 
 [[gnu::always_inline]] inline void SegmentHeap::absorb_next(BlockSupply& supply, Block* block) {
   Block* const next = block->next;
+  CACHALOT_ASSERT(1, next->is_free() && block->address + block->size == next->address);
   block->next = next->next;
   block->next->prev = block;
   block->size += next->size;
@@ -125,9 +128,9 @@ inline Block* SegmentHeap::split_front(BlockSupply& supply, Block* block, uint64
 }
 
 inline void SegmentHeap::recycle(BlockSupply& supply, Block* block) {
-  supply.give(block);
   if (has(kContexts | kMarks | kStaleUses)) [[unlikely]]
     forget_details(block);
+  supply.give(block);
 }
 
 inline void SegmentHeap::insert_free(Block* block) {

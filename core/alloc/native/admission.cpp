@@ -64,7 +64,7 @@ void start_tenants(DeviceState& device) {
   });
   device.owners.tenants().begin(so_far);
   device.flags.put(SlowPath::kTenants, true);
-  // From here on set_limit() of the device tells the book.
+  // From here on set_limit() of the device tells the ledger.
   device.owners.tenants().set_limit(device.settings.limit());
 }
 

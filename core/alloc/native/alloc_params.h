@@ -23,7 +23,7 @@ struct AllocParams {
   bool expandable;  // active for this request [core 8.4]
   ContextId context;
   BlockOwners::Owner owner = {};
-  uint64_t obtained_when_rejected = 0;  // T
+  uint64_t reserved_when_rejected = 0;  // T
   bool rejected = false;                // R31
   bool source_gave_null = false;        // R82
 

@@ -218,7 +218,7 @@ void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
   device_.shards.begin_waiting();
   const Counters::Change change{static_cast<int64_t>(block->size), 0, 0, 0,
                                 device_.settings.oversize_of(block->size)};
-  device_.shards.count(*list.shard, list.is_small, Counters::giving_back(change));
+  device_.shards.count(*list.shard, list.is_small, Counters::requesting_free(change));
   device_.trace(Action::kFreeRequested, block->address, block->requested, list.stream, *list.pool,
                 context ? context : block->detail().context);
   if (has(kLabels | kTenants)) [[unlikely]]
@@ -242,7 +242,7 @@ void BlockCache::complete_free(Block* block, ContextId context) {
   if (has(kContexts)) block->detail().context = kNoContext;
   const Neighbours free = free_neighbours(block);
   device_.shards.count(*list.shard, list.is_small,
-                       Counters::completing(change_of_any_free(block, free)));
+                       Counters::completing_free(change_of_any_free(block, free)));
   device_.heap.merge(block, free);
   device_.heap.insert_free(block);
 }

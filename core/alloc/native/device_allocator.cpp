@@ -18,15 +18,6 @@
 #include "device/driver_error.h"
 
 namespace cachalot {
-namespace {
-
-// The check of the address table's guess. It needs the lock of the block's shard, or the whole
-// device.
-bool is_live(const Block* block, Address address) {
-  return block->address == address && block->is(Block::kUsed);
-}
-
-}  // namespace
 
 DeviceAllocator::DeviceAllocator(SharedState& shared, int device) : state_(shared, device, this) {
   const double fraction = shared.settings.current().per_process_memory_fraction;
@@ -57,7 +48,7 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
                                     std::optional<Stream> current_stream) {
   const std::lock_guard device(state_.shards.lock());
   const std::lock_guard guard(shard.lock);
-  if (!is_live(block, address)) return;
+  if (!block->is_live_at(address)) return;
   const Stream own = block->segment()->stream;
   // The own stream orders the free anyway [core 12.1].
   if (stream == own) return;
@@ -66,7 +57,7 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
   return state_.shards.look_at(shard, [&]() -> std::optional<BlockInfo> {
-    if (!is_live(block, address)) return {};
+    if (!block->is_live_at(address)) return {};
     const StreamFreeList& list = list_of(block);
     return BlockInfo{.address = address,
                      .size = block->size,
@@ -81,7 +72,7 @@ std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block,
 std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, const Block* block,
                                                               Address address) {
   return state_.shards.look_at(shard, [&]() -> std::pair<Address, uint64_t> {
-    if (!is_live(block, address)) [[unlikely]]
+    if (!block->is_live_at(address)) [[unlikely]]
       throw invalid_pointer(address);
     if (block->is(Block::kExpandable)) {
       throw_invalid_state(
@@ -97,14 +88,14 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, cons
 // No error for an address that is not live: the question has an empty answer.
 ContextId DeviceAllocator::context_of(Shard& shard, const Block* block, Address address) {
   return state_.shards.look_at(
-      shard, [&] { return is_live(block, address) ? block->detail().context : kNoContext; });
+      shard, [&] { return block->is_live_at(address) ? block->detail().context : kNoContext; });
 }
 
 void DeviceAllocator::annotate(const Block* block, Address address, const std::string& text) {
   // Before the lock: it may run the caller's code.
   const ContextId context = capture_context(ContextLevel::kAlloc);
   DeviceLock lock(state_.shards);
-  if (!is_live(block, address)) {
+  if (!block->is_live_at(address)) {
     lock.unlock();
     throw Error(Status::kInvalidArgument, annotation_error(address));
   }

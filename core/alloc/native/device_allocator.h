@@ -101,7 +101,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   ContextId capture_context(ContextLevel level) const {
     return state_.recorder.capture_context(level);
   }
-  // Tells the settings, and the tenants' book where tenants count.
+  // Tells the settings, and the tenants' ledger where tenants count.
   void set_limit(uint64_t bytes);
 
   DeviceState state_;

@@ -8,7 +8,10 @@
 //   general_path.h          any request, any free
 //   block_cache.h           the search for a free block, its hand-out, its way back
 //   miss.h                  the steps of a request that the cache cannot serve
-//   out_of_memory.h         their end without memory; oom_hints.h: which options would have helped
+//   segment_limits.h        which segments the limits and the options allow
+//   failed_request.h        the end of a request without memory; oom_hints.h: which options would have
+//                           helped
+//   new_range.h             whether the driver's answer is a range that can be used
 //   plain_segments.h        segments from the driver, and back to it
 //   expandable_memory.h     segments that grow and shrink by pages
 //   cache_release.h         garbage collection, and cached memory back to the driver

@@ -48,14 +48,13 @@ uint64_t ExpandableMemory::pages_to_reserve(const AllocParams& params, uint64_t 
   uint64_t wanted = expandable_reserve(params.stream, total);
   // U17: at least the request, but never more addresses than the reference would take.
   if (rules().mend_reserve) wanted = std::min(std::max(wanted, params.size), total + total / 8);
-  wanted = std::min(wanted, kAddressEnd);  // so that it can be rounded up
-  return wanted / page + (wanted % page != 0 ? 1 : 0);
+  return PageTable::pages_for(std::min(wanted, kAddressEnd), page);
 }
 
 // Null: too small for the request (R66).
 Block* ExpandableMemory::new_expandable_segment(AllocParams& params) {
   BlockPool& pool = *params.pool;
-  const uint64_t page = pool.is_small ? kSmallSegment : settings().large_segment_size;
+  const uint64_t page = device_.settings.page_size(pool.is_small);
   const uint64_t pages = pages_to_reserve(params, page);
   const uint64_t size = pages * page;
   device_.heap.reserve(params.shard().supply, 4);

@@ -130,7 +130,7 @@ void FailedRequest::throw_refused(std::string text) {
 // R31: no entry, and num_ooms does not move, since the driver was not asked.
 void FailedRequest::throw_rejected() {
   const OutOfMemory numbers = take_numbers();
-  const Rejection rejection{device_.index, params_.segment_size, params_.obtained_when_rejected,
+  const Rejection rejection{device_.index, params_.segment_size, params_.reserved_when_rejected,
                             numbers.device_total};
   std::string text =
       "CUDA out of memory. Allocation was preemptively rejected because it would exceed "

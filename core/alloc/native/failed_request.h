@@ -16,7 +16,9 @@ class FailedRequest : private DeviceOperation {
  public:
   // The lock has the whole device. Every function unlocks it, and then calls the observers.
   FailedRequest(DeviceState& device, const AllocParams& params, DeviceLock& lock)
-      : DeviceOperation(device), params_(params), lock_(lock) {}
+      : DeviceOperation(device), params_(params), lock_(lock) {
+    CACHALOT_ASSERT(1, lock_.is_whole());
+  }
 
   [[noreturn]] void throw_out_of_memory();
   // The limit of the option refused before the driver was asked (R31).

@@ -121,17 +121,16 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
 bool GeneralPath::free(Shard& shard, Block* block, Address address,
                        std::optional<Stream> current_stream) {
   const ContextId context = device_.recorder.capture_context(ContextLevel::kAll);
-  const auto is_live = [&] { return block->address == address && block->is(Block::kUsed); };
   bool was_live = true;
   const auto step = [&] {
-    was_live = is_live();
+    was_live = block->is_live_at(address);
     if (!was_live) return Shards::Step::kDone;
     if (block->is(Block::kRecorded)) return Shards::Step::kNeedsDevice;
     return cache_.free_to_cache(shard, block) ? Shards::Step::kDone : Shards::Step::kRefused;
   };
   if (device_.shards.with_headroom(shard, step)) return was_live;
   const DeviceLock lock(device_.shards);
-  if (!is_live()) return false;
+  if (!block->is_live_at(address)) return false;
   cache_.free(block, current_stream.value_or(block->segment()->stream), context);
   return true;
 }

@@ -47,14 +47,10 @@ std::string OomHints::largest_free_block() const {
 
 // ---- What the state says
 
-uint64_t OomHints::page_size(const BlockPool& pool) const {
-  return pool.is_small ? kSmallSegment : settings().large_segment_size;
-}
-
 // The most that the request asks the driver for.
 uint64_t OomHints::bytes_to_obtain(const AllocParams& params) const {
   if (!params.expandable) return params.segment_size;
-  return round_up(params.size, page_size(*params.pool));
+  return round_up(params.size, device_.settings.page_size(params.pool->is_small));
 }
 
 // Whether the driver has enough and no limit refuses.
@@ -72,9 +68,8 @@ bool OomHints::would_reserve_be_too_small() const {
   if (!rules().has_reserves || rules().mend_reserve) return false;
   const std::string name = device_.shared.reserve_classes.of(params_.stream);
   const uint64_t bytes = decide_reserve(settings(), name, device_total_).segment_bytes;
-  const uint64_t page = page_size(*params_.pool);
-  const uint64_t pages = bytes / page + (bytes % page != 0 ? 1 : 0);
-  return pages < round_up(params_.size, page) / page;
+  const uint64_t page = device_.settings.page_size(params_.pool->is_small);
+  return PageTable::pages_for(bytes, page) < PageTable::pages_for(params_.size, page);
 }
 
 // The least that a release of the whole cache gives back: it does not count frees that wait.
@@ -94,7 +89,7 @@ uint64_t OomHints::releasable_bytes_of_all() const {
 int64_t OomHints::gain_from_pages(const Segment& segment) const {
   if (segment.is_expandable()) return 0;
   const BlockPool& pool = *segment.pool;
-  const uint64_t page = page_size(pool);
+  const uint64_t page = device_.settings.page_size(pool.is_small);
   const bool may_free = !pool.owner || pool.owner->use_count == 0;
   uint64_t held = 0;
   uint64_t run = 0;
@@ -111,7 +106,7 @@ int64_t OomHints::gain_from_pages(const Segment& segment) const {
   return static_cast<int64_t>(segment.size) - static_cast<int64_t>(held);
 }
 
-// ---- The oom_hints
+// ---- The remedies
 
 // The free memory of the device decides: a higher limit alone makes no memory.
 std::string OomHints::without_limit() const {
@@ -192,7 +187,8 @@ std::string OomHints::with_expandable_segments() const {
   if (gain <= 0) return "";
   const auto gained = static_cast<uint64_t>(gain);
   const uint64_t wanted =
-      std::max(params_.segment_size, round_up(params_.size, page_size(*params_.pool)));
+      std::max(params_.segment_size,
+               round_up(params_.size, device_.settings.page_size(params_.pool->is_small)));
   const bool lacks_memory = params_.segment_size > device_free_ || limits_.is_over_limit(params_);
   if (!lacks_memory || wanted > device_free_ + gained || would_reserve_be_too_small()) return "";
   if (limit() != kUnlimited && device_.stats.reserved() - gained + wanted > limit()) return "";

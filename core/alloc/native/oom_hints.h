@@ -45,7 +45,6 @@ class OomHints : private DeviceOperation {
   std::string with_expandable_segments() const;
 
   // Of an expandable segment for this pool, whether or not there is one.
-  uint64_t page_size(const BlockPool& pool) const;
   bool would_reserve_be_too_small() const;  // if the segment were expandable
   // Bytes that a release of the whole cache would give back, without frees that wait.
   uint64_t releasable_bytes_of_all() const;

@@ -24,7 +24,7 @@ class PoolSource {
 // Takes a request by its stream; called with the device's lock held, on the requesting thread.
 using PoolFilter = std::function<bool(Stream stream)>;
 
-// The options of a new pool. A call that joins an existing pool leaves that pool's options.
+// The options of a pool. Joining an existing pool adds those that are set; a source is refused then.
 struct PoolOptions {
   bool use_on_oom = false;
   bool no_split = false;

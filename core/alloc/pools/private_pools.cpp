@@ -85,6 +85,7 @@ std::vector<PoolId> PrivatePools::releasable() const {
 // expandable segments move that count differently (U4), so here a pool goes when it owns nothing.
 void PrivatePools::destroy_if_empty(PoolId id) {
   const PrivatePool& pool = *find(id);
+  CACHALOT_ASSERT(1, pool.use_count == 0);
   const bool reference_destroys = pool.driver_allocations == 0;
   if (reference_destroys && !pool.is_empty()) {
     log_.differ("U4", "kept a pool whose blocks are still in use");

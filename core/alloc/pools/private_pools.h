@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The private pools of one device, and which requests go to them [core 17]. pre: the whole device,
-// unless a function says that the device's lock is enough.
+// The private pools of one device, and which requests go to them [core 17]. pre: the device's
+// lock, unless a function needs the whole device.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class PrivatePools : private SlowPath {
   PrivatePools(const Rules& rules, const Log& log, SlowPathFlags& flags)
       : rules_(rules), log_(log), flags_(flags) {}
 
-  // ---- Pools. The device's lock is enough for functions that change nothing.
+  // ---- Pools
   PrivatePool* find(PoolId id) const;  // null: there is none
   const std::map<PoolId, std::unique_ptr<PrivatePool>>& all() const { return pools_; }
   // Throws where the pool was released, or exists and a source is given [core 17.2].
@@ -46,7 +46,7 @@ class PrivatePools : private SlowPath {
   bool is_routed(PoolId id) const;
   // The pool of the newest route that takes the stream; null: there is none.
   const PoolId* route_of(Stream stream) const;
-  // Joins the pool, or creates it, and routes to it.
+  // Joins the pool, or creates it, and routes to it. pre (here and below): the whole device.
   void begin_routing(PoolId id, PoolFilter filter);
   // Throws where there is no such route. The caller destroys the filter when no lock is held.
   PoolRoute end_routing(PoolId id);

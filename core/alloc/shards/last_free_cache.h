@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "alloc/heap/block.h"
+#include "base/assert.h"
 
 namespace cachalot {
 
@@ -32,9 +33,15 @@ class LastFreeCache {
   bool is_kept() const { return (state_ & kKept) != 0; }
   int64_t rounds() const { return static_cast<int64_t>(state_ / kRound); }
   // pre: it is not kept.
-  void keep() { state_ += kKept; }
+  void keep() {
+    CACHALOT_ASSERT(1, !is_kept() && handed_out != nullptr);
+    state_ += kKept;
+  }
   // pre: it is kept.
-  void hand_out_again() { state_ += kRound - kKept; }
+  void hand_out_again() {
+    CACHALOT_ASSERT(1, is_kept());
+    state_ += kRound - kKept;
+  }
 
  private:
   static constexpr uint64_t kKept = 1;

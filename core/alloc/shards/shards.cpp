@@ -20,7 +20,7 @@ void Shards::begin_at(Shard& shard) {
   shard.lock.assert_held();
   flush(heap_, rules_, shard);
   // In this order: see Note [Reading statistics].
-  const uint64_t reading = peaks_.reading();
+  const uint64_t reading = peaks_.reading_number();
   if (has(kReading)) Peaks::preserve(shard.account, reading);
   shard.preserves_for = has(kCopying) ? copy_number_ : 0;
 }

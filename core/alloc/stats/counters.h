@@ -73,9 +73,9 @@ class Counters {
     int64_t waiting_bytes = 0;
   };
   static Move handing_out(const Change& change);
-  static Move giving_back(const Change& change);  // the caller freed a block; it stays active
-  static Move completing(const Change& change);   // such a block is active no longer
-  static Move freeing(const Change& change);      // both at once
+  static Move requesting_free(const Change& change);  // the caller freed a block; it stays active
+  static Move completing_free(const Change& change);  // such a block is active no longer
+  static Move freeing(const Change& change);          // both at once
 
   // The quick forms, without `oversize`. kind: a row of these counters. False: a limit would be passed;
   // nothing has changed.
@@ -242,11 +242,11 @@ inline Counters::Move Counters::handing_out(const Change& change) {
   return {{1, change.split, change.bytes, change.split_bytes(), change.requested, change.oversize}};
 }
 
-inline Counters::Move Counters::giving_back(const Change& change) {
+inline Counters::Move Counters::requesting_free(const Change& change) {
   return {{-1, 0, -change.bytes, 0, 0, -change.oversize}, 1, change.bytes};
 }
 
-inline Counters::Move Counters::completing(const Change& change) {
+inline Counters::Move Counters::completing_free(const Change& change) {
   return {{0, change.split, 0, -change.split_bytes(), -change.requested, 0}, -1, -change.bytes};
 }
 

@@ -83,7 +83,7 @@ bool Peaks::move_account(Account& account, bool is_small, const Counters::Move& 
 void Peaks::preserve_if_read(Account& account) {
   if (!reading_.is_under_way()) [[likely]]
     return;
-  preserve(account, reading());
+  preserve(account, reading_number());
   preserve_shared();
 }
 

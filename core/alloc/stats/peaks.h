@@ -101,7 +101,7 @@ class Peaks : private SlowPath {
   // One at a time. Throws std::bad_alloc, and then no reading has begun.
   // pre: the device's lock, and not the whole device; all accounts are prepared.
   void begin_reading();
-  uint64_t reading() const { return reading_.number(); }
+  uint64_t reading_number() const { return reading_.number(); }
   static void preserve(Account& account, uint64_t reading);
   void end_reading();
 
@@ -155,6 +155,7 @@ inline void Peaks::note_use_of_shared(Account& account, bool met_others) {
 template <class Count>
 [[gnu::always_inline]] inline bool Peaks::count_of_whole(Account& account, bool is_small,
                                                          Count count) {
+  CACHALOT_ASSERT(1, counts_all(account));
   const Counters::RowName kind = Counters::kind_of(is_small);
   if (account.counters.is_alone()) return count(account.counters, account.counters.row(kind));
   // No other thread moves the shared account while the device is used as a whole.

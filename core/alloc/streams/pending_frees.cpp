@@ -90,28 +90,28 @@ void PendingFrees::forget_stale_uses(const Block* block) {
   if (stale_uses_.erase(block) != 0) update_flags();
 }
 
-// Doubles the room, since a capture puts many frees off.
+// Doubles the room, since a capture defers many frees.
 void PendingFrees::reserve() { reserve_one_more(deferred_); }
 
-// pre: deferred_ has room.
-void PendingFrees::put_off(Block* block) {
+void PendingFrees::add_deferred(Block* block) {
+  CACHALOT_ASSERT(1, deferred_.size() < deferred_.capacity());
   deferred_.push_back({block, {}});
   update_flags();
 }
 
 // Whether the free of a recorded block has to wait for the end of a capture. Where the driver does not
-// say so, the free waits too. pre: as put_off.
-bool PendingFrees::is_put_off(Block* block, Stream current_stream) try {
+// say so, the free waits too. pre: reserve().
+bool PendingFrees::must_defer(Block* block, Stream current_stream) try {
   return captures_.is_capture_context(current_stream);
 } catch (...) {
-  put_off(block);
+  add_deferred(block);
   throw;
 }
 
-// Without memory for its bookkeeping a free is put off, as after an error of the driver, so the call
+// Without memory for its bookkeeping a free is deferred, as after an error of the driver, so the call
 // need not fail.
 void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) try {
-  if (is_put_off(block, current_stream)) {
+  if (must_defer(block, current_stream)) {
     defer_free(block, tracks_nodes);
   } else {
     insert_events(block);
@@ -121,8 +121,8 @@ void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) 
 
 // ---- Events [core 12.3, 12.5, 12.6]
 
-// Puts the free off where the driver refuses an event, so that nothing is lost and nothing is reused
-// too early. pre: a waiting block without recorded events; as put_off.
+// Defers the free where the driver refuses an event, so that nothing is lost and nothing is reused
+// too early. pre: a waiting block without recorded events; reserve().
 void PendingFrees::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
   if (uses.size() > 1) order_as_reference(uses);
@@ -133,7 +133,7 @@ void PendingFrees::insert_events(Block* block) try {
   }
   update_flags();
 } catch (...) {
-  put_off(block);
+  add_deferred(block);
   throw;
 }
 
@@ -266,7 +266,7 @@ void PendingFrees::synchronize_and_free_events(ContextId context,
 // With graph_capture_record_stream_reuse, notes the present end nodes of all streams that use the
 // block: once they lie before a later allocation in the graph, the block can serve it.
 void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
-  put_off(block);  // first: what follows may throw, and the free must not be lost
+  add_deferred(block);  // first: what follows may throw, and the free must not be lost
   if (!tracks_nodes) return;
   std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);

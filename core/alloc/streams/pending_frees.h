@@ -58,7 +58,7 @@ class PendingFrees : private SlowPath {
   void forget_stale_uses(const Block* block);
 
   // ---- Frees that wait
-  // Makes room, so that the next free can be put off whatever happens. Throws std::bad_alloc.
+  // Makes room, so that the next free can be deferred whatever happens. Throws std::bad_alloc.
   void reserve();
   // The free of a block that others use begins to wait. tracks_nodes: deferred frees are to be recovered
   // within their capture. pre: reserve(); the block is marked as waiting.
@@ -93,8 +93,8 @@ class PendingFrees : private SlowPath {
   // After any change of a queue, of `deferred_` or of `stale_uses_`.
   void update_flags();
   // The free waits without an event, until a later call tries again.
-  void put_off(Block* block);
-  bool is_put_off(Block* block, Stream current_stream);
+  void add_deferred(Block* block);
+  bool must_defer(Block* block, Stream current_stream);
   // Records an event on each stream that uses the block.
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);

@@ -14,7 +14,7 @@
 
 namespace cachalot {
 
-// Owns the device's rows of labels; the tenants' book belongs to Tenants. Which of both is counted
+// Owns the device's rows of labels; the tenants' ledger belongs to Tenants. Which of both is counted
 // depends on the device's flags, because a device without labels and tenants pays nothing.
 // Invariants: a live block counts in the row of the label and in that of the tenant that it notes;
 // a block whose free waits keeps its label pinned but counts no longer.
@@ -64,7 +64,7 @@ class BlockOwners : private SlowPath {
   }
 
   // The auditor: empty, or what is wrong.
-  // Compares the book with the sums over all live blocks.
+  // Compares the ledger with the sums over all live blocks.
   std::string check_tenants(const SegmentHeap& heap);
   void reset_peaks();
   void reset_accumulated();

@@ -18,7 +18,7 @@
 
 namespace cachalot {
 
-// Owns the places. Members belong to the rows of the book, whose lock guards the order. Invariants:
+// Owns the places. Members belong to the rows of the ledger, whose lock guards the order. Invariants:
 // a member is in `noted_` at most once; all members that are not noted have the place they want, or
 // none.
 class PressureOrder {

@@ -79,7 +79,7 @@ void TenantLedger::begin(const TenantUse& so_far) {
   change(0, [&](Row& row) { row.use = so_far; });
 }
 
-// A failure between the books of two devices leaves a row without a tenant, which counts for
+// A failure between the ledgers of two devices leaves a row without a tenant, which counts for
 // nothing and serves the next tenant of the slot.
 void TenantLedger::reserve(Slot slot) {
   const BookGuard guard(lock_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The book of one device: the bytes that each tenant has, is guaranteed and may have at most
+// The ledger of one device: the bytes that each tenant has, is guaranteed and may have at most
 // (cachalot/tenant.h has the rules by number). Row 0 is the default tenant's.
 //
 // Glossary
@@ -8,7 +8,7 @@
 //            same bytes while the device is unlocked
 //   owed     what a tenant does not have and is guaranteed, or has booked beyond that
 //
-// The book has a lock of its own, under which nothing else is taken. What a call costs does not
+// The ledger has a lock of its own, under which nothing else is taken. What a call costs does not
 // depend on how many tenants there are: sums over all are kept up with each change of a row.
 #pragma once
 
@@ -67,7 +67,7 @@ struct TenantRefusal {
   uint64_t missing;
 };
 
-// Owns the rows of one device. Every function takes the lock of the book itself, so any thread may
+// Owns the rows of one device. Every function takes the lock of the ledger itself, so any thread may
 // call it with other locks held. Invariants: the sums are those over all rows, the default tenant's
 // included; a tenant that can be asked has a place in the order exactly while it has more than its
 // guarantee.
@@ -215,22 +215,22 @@ class TenantLedger {
 class TenantBooking {
  public:
   TenantBooking() = default;
-  TenantBooking(TenantLedger* book, TenantLedger::Slot slot, uint64_t bytes)
-      : book_(book), slot_(slot), bytes_(bytes) {
-    CACHALOT_ASSERT(1, book && bytes > 0);
+  TenantBooking(TenantLedger* ledger, TenantLedger::Slot slot, uint64_t bytes)
+      : ledger_(ledger), slot_(slot), bytes_(bytes) {
+    CACHALOT_ASSERT(1, ledger && bytes > 0);
   }
   TenantBooking(TenantBooking&& other) noexcept
-      : book_(std::exchange(other.book_, nullptr)), slot_(other.slot_), bytes_(other.bytes_) {}
+      : ledger_(std::exchange(other.ledger_, nullptr)), slot_(other.slot_), bytes_(other.bytes_) {}
   ~TenantBooking() {
-    if (book_) [[unlikely]]
-      book_->unbook(slot_, bytes_);
+    if (ledger_) [[unlikely]]
+      ledger_->unbook(slot_, bytes_);
   }
   TenantBooking(const TenantBooking&) = delete;
   TenantBooking& operator=(const TenantBooking&) = delete;
   TenantBooking& operator=(TenantBooking&&) = delete;
 
  private:
-  TenantLedger* book_ = nullptr;
+  TenantLedger* ledger_ = nullptr;
   TenantLedger::Slot slot_ = 0;
   uint64_t bytes_ = 0;
 };

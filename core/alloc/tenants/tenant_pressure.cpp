@@ -28,9 +28,9 @@ bool TenantPressure::ask_next(PressureReason reason, uint64_t missing) {
   CACHALOT_ASSERT(1, holds_no_lock() && missing > 0);
   // A request from within a callback could ask the same tenant again, without end.
   if (is_asking_a_tenant()) return false;
-  TenantLedger& book = tenants_.ledger(device_);
+  TenantLedger& ledger = tenants_.ledger(device_);
   const bool only_itself = reason == PressureReason::kLimit;
-  while (const auto candidate = book.next_to_ask(requester_, only_itself, search_)) {
+  while (const auto candidate = ledger.next_to_ask(requester_, only_itself, search_)) {
     if (ask(*candidate, reason, missing)) return true;
   }
   return false;
@@ -43,7 +43,7 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
   const std::shared_ptr<Tenant> tenant = tenants_.find(candidate.id);
   // It ended after the search; its memory is back already.
   if (!tenant) return false;
-  TenantLedger& book = tenants_.ledger(device_);
+  TenantLedger& ledger = tenants_.ledger(device_);
   auto [id, name] = tenants_.id_and_name(requester_);
   const uint64_t answer =
       answer_of(*tenant, {.reason = reason,
@@ -53,9 +53,9 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
                           .guaranteed = candidate.guaranteed,
                           .requester = id,
                           .requester_name = std::move(name),
-                          .requester_priority = book.terms(requester_).priority,
+                          .requester_priority = ledger.terms(requester_).priority,
                           .is_request_guaranteed = candidate.is_request_guaranteed});
-  const uint64_t freed = book.end_pressure(candidate.slot, candidate.id, candidate.has);
+  const uint64_t freed = ledger.end_pressure(candidate.slot, candidate.id, candidate.has);
   // It may have more to give. One that claims to have freed and has not would otherwise be asked
   // for ever.
   if (answer != 0 && freed != 0) search_.done.erase(candidate.id);

@@ -49,7 +49,7 @@ void Tenants::free_slot(TenantLedger::Slot slot) {
 }
 
 // First all that can fail (objections, memory), then the changes, so that a failed call leaves no
-// trace in any book. The lock of the list keeps two creations from being promised the same bytes.
+// trace in any ledger. The lock of the list keeps two creations from being promised the same bytes.
 std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   auto tenant = std::make_shared<Tenant>();
   const std::lock_guard guard(lock_);
@@ -63,9 +63,9 @@ std::shared_ptr<Tenant> Tenants::create(TenantOptions options) {
   tenant->name = options.name.empty() ? "tenant " + std::to_string(tenant->id) : options.name;
   tenant->pressure = std::move(options.pressure);
   tenants_.reserve_one();
-  for (TenantLedger& book : ledgers_) book.reserve(tenant->slot);
-  for (TenantLedger& book : ledgers_)
-    book.open(tenant->slot, tenant->id, options.terms, tenant->pressure != nullptr);
+  for (TenantLedger& ledger : ledgers_) ledger.reserve(tenant->slot);
+  for (TenantLedger& ledger : ledgers_)
+    ledger.open(tenant->slot, tenant->id, options.terms, tenant->pressure != nullptr);
   take_slot(tenant->slot);
   last_id_ = tenant->id;
   tenants_.add(tenant);
@@ -82,21 +82,21 @@ void Tenants::destroy(const Tenant& tenant) {
     throw_invalid_state(name + format(" is begun %d time%s", scopes, scopes == 1 ? "" : "s"));
   uint64_t live = 0;
   bool is_unused = true;
-  for (const TenantLedger& book : ledgers_) {
-    live += static_cast<uint64_t>(book.use(tenant.slot).allocation.current);
-    is_unused = is_unused && book.is_unused(tenant.slot);
+  for (const TenantLedger& ledger : ledgers_) {
+    live += static_cast<uint64_t>(ledger.use(tenant.slot).allocation.current);
+    is_unused = is_unused && ledger.is_unused(tenant.slot);
   }
   if (!is_unused) {
     // The sum over all devices, since a caller frees blocks and not devices.
     throw_invalid_state(name + format(" has %llu live block%s",
                                       static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
   }
-  for (TenantLedger& book : ledgers_) book.close(tenant.slot);
+  for (TenantLedger& ledger : ledgers_) ledger.close(tenant.slot);
   gone = tenants_.remove(tenant.id);
   free_slot(tenant.slot);
 }
 
-// Looks at all books before it changes any.
+// Looks at all ledgers before it changes any.
 void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit) {
   CACHALOT_ASSERT(1, tenant.owner == this);
   if (device != kAllDevices) require_device(device);
@@ -121,10 +121,10 @@ void Tenants::set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, u
 void Tenants::set_priority(const Tenant& tenant, int32_t priority) {
   CACHALOT_ASSERT(1, tenant.owner == this);
   const std::lock_guard guard(lock_);
-  for (TenantLedger& book : ledgers_) {
-    TenantTerms terms = book.terms(tenant.slot);
+  for (TenantLedger& ledger : ledgers_) {
+    TenantTerms terms = ledger.terms(tenant.slot);
     terms.priority = priority;
-    book.set_terms(tenant.slot, terms);
+    ledger.set_terms(tenant.slot, terms);
   }
 }
 
@@ -134,19 +134,19 @@ size_t Tenants::count() const {
   return row_count();
 }
 
-// Two reads under the book's lock, not one: terms and use may be of two moments, which no invariant
+// Two reads under the ledger's lock, not one: terms and use may be of two moments, which no invariant
 // links.
 TenantRow Tenants::row(const Tenant& tenant, int device) const {
   CACHALOT_ASSERT(1, tenant.owner == this);
   require_device(device);
-  const TenantLedger& book = ledgers_[static_cast<size_t>(device)];
-  return {tenant.id, tenant.name, book.terms(tenant.slot), book.use(tenant.slot)};
+  const TenantLedger& ledger = ledgers_[static_cast<size_t>(device)];
+  return {tenant.id, tenant.name, ledger.terms(tenant.slot), ledger.use(tenant.slot)};
 }
 
 // It has no Tenant object: its terms never change, and no call ends it.
 TenantRow Tenants::default_row(int device) const {
-  const TenantLedger& book = ledgers_[static_cast<size_t>(device)];
-  return {0, kDefaultName, book.terms(0), book.use(0)};
+  const TenantLedger& ledger = ledgers_[static_cast<size_t>(device)];
+  return {0, kDefaultName, ledger.terms(0), ledger.use(0)};
 }
 
 // The lock of the list is held so that no slot gets another tenant meanwhile.
@@ -176,7 +176,7 @@ std::shared_ptr<Tenant> Tenants::find(uint64_t id) const {
 
 std::pair<uint64_t, std::string> Tenants::id_and_name(TenantLedger::Slot slot) const {
   const std::lock_guard guard(lock_);
-  // Any book would do: a slot is the same tenant's in all.
+  // Any ledger would do: a slot is the same tenant's in all.
   const std::shared_ptr<Tenant> tenant = tenants_.find(ledgers_.front().id(slot));
   if (!tenant) return {0, kDefaultName};
   return {tenant->id, tenant->name};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The tenants of an allocator: their names and terms, and for each device a book of their bytes
+// The tenants of an allocator: their names and terms, and for each device a ledger of their bytes
 // (tenant_ledger.h). How tenants are asked for memory stands in tenant_pressure.h. Callbacks run with no lock
 // held; the order of the locks is that of base/lock_rank.h.
 #pragma once
@@ -50,7 +50,7 @@ struct TenantOptions {
 };
 
 // A tenant's identity. Handles of callers, threads that have begun the tenant and the list hold it;
-// its rows in the books end with destroy(), whoever still holds the object. Nothing but `scopes`
+// its rows in the ledgers end with destroy(), whoever still holds the object. Nothing but `scopes`
 // changes after creation, so readers need no lock.
 struct Tenant {
   const Tenants* owner;
@@ -69,7 +69,7 @@ struct TenantRow {
   TenantUse use;
 };
 
-// Owns the list of tenants, the slots and the books. A tenant has the same slot in the books of all
+// Owns the list of tenants, the slots and the ledgers. A tenant has the same slot in the ledgers of all
 // devices. Invariants: a slot is given to one tenant at a time; ids ascend and are never given
 // again, so an id names a tenant for good.
 class Tenants {
@@ -81,7 +81,7 @@ class Tenants {
   void require_device(int device) const {
     cachalot::require_device(device, static_cast<int>(ledgers_.size()));
   }
-  // No lock is needed: the books are made with the allocator and stay.
+  // No lock is needed: the ledgers are made with the allocator and stay.
   TenantLedger& ledger(int device) {
     CACHALOT_ASSERT(1, device >= 0 && static_cast<size_t>(device) < ledgers_.size());
     return ledgers_[static_cast<size_t>(device)];
