@@ -72,6 +72,7 @@ void take_traces(GpuScriptDevice& device, Step* step) {
   step->addresses = device.driver().take_addresses();
   step->waited_for_all = device.driver().take_finished_all();
   step->asked_for_captured_event = device.driver().take_captured_event();
+  step->has_refused_fork = device.streams().take_refused_fork();
   step->is_left_out = device.take_left_out_work();
 }
 
@@ -109,6 +110,7 @@ bool asks_for_odd_reservation(std::string_view line) {
 // segments for a reservation that is no multiple of its pages.
 std::string refusal_in(const Step& step) {
   if (step.asked_for_captured_event) return "a question for an event of a capture, which ends it";
+  if (step.has_refused_fork) return "a fork onto a stream with work, or of another capture";
   for (const Line& line : step.lines) {
     if (line.text.starts_with("D malloc 0 ") || line.text.starts_with("D reserve 0 "))
       return "a request of 0 bytes, which the device refuses";

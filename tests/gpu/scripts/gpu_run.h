@@ -18,6 +18,7 @@ struct Step {
   std::vector<uint64_t> addresses;  // that the device gave
   bool waited_for_all = false;      // the device finished all work on the way
   bool asked_for_captured_event = false;
+  bool has_refused_fork = false;
   bool is_left_out = false;  // the oracle does not get it either
   bool is_exempt = false;    // the C interface differs on purpose
   differential::ErrorRules rules;

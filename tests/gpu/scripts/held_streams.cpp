@@ -148,8 +148,10 @@ void HeldStreams::add_node(Stream stream) {
 
 // The oracle's fork gives a stream the nodes of the other; a real one adds them.
 void HeldStreams::fork(Stream from, Stream to) {
-  if (!is_captured(from) || is_captured(to) || !is_idle(to))
-    throw InputError("a fork that a real capture refuses or takes otherwise");
+  if (!is_captured(from) || is_captured(to) || !is_idle(to)) {
+    has_refused_fork_ = true;
+    return;
+  }
   make_wait(to, from);
   at(to).capture = at(from).capture;
 }

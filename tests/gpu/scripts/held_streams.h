@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "device/device.h"
 
@@ -47,7 +48,10 @@ class HeldStreams {
   void end_capture(uint64_t capture);
   void end_all_captures();
   void add_node(Stream stream);
+  // Refused where a real capture refuses the wait, or ends with it, or takes it otherwise.
   void fork(Stream from, Stream to);
+  // Whether a fork was refused since the last question.
+  bool take_refused_fork() { return std::exchange(has_refused_fork_, false); }
   void join(Stream into, Stream other);
   bool is_captured(Stream stream) { return at(stream).capture.has_value(); }
 
@@ -71,6 +75,7 @@ class HeldStreams {
   std::map<uint64_t, Stream> origins_;  // of captures
   uint32_t* words_ = nullptr;
   CUdeviceptr scratch_ = 0;
+  bool has_refused_fork_ = false;
 };
 
 // Throws std::runtime_error with the driver's words.
