@@ -35,6 +35,7 @@ HeldStreams::~HeldStreams() {
   cuCtxSynchronize();
   for (auto& [stream, held] : streams_) {
     for (CUevent event : held.before) cuEventDestroy(event);
+    if (held.before_capture != nullptr) cuEventDestroy(held.before_capture);
     if (held.stream != nullptr) cuStreamDestroy(held.stream);
   }
   cuMemFree(scratch_);
@@ -77,10 +78,12 @@ void HeldStreams::wait_for_piece(Held& held) {
   std::atomic_ref(*held.word).store(static_cast<uint32_t>(held.done));
   cuEventDestroy(held.before.front());
   held.before.pop_front();
-  if (held.before.empty()) {
-    if (!held.capture) check(cuStreamSynchronize(held.stream), "cuStreamSynchronize");
-  } else {
+  if (!held.before.empty()) {
     check(cuEventSynchronize(held.before.front()), "cuEventSynchronize");
+  } else if (held.capture) {
+    check(cuEventSynchronize(held.before_capture), "cuEventSynchronize");
+  } else {
+    check(cuStreamSynchronize(held.stream), "cuStreamSynchronize");
   }
 }
 
@@ -119,6 +122,9 @@ void HeldStreams::begin_capture(Stream stream, uint64_t capture) {
   Held& held = at(stream);
   if (held.capture || origins_.count(capture) != 0)
     throw InputError("a capture on a captured stream");
+  if (held.before_capture == nullptr)
+    check(cuEventCreate(&held.before_capture, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  check(cuEventRecord(held.before_capture, held.stream), "cuEventRecord");
   check(cuStreamBeginCapture(held.stream, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
   held.capture = capture;
   origins_[capture] = stream;

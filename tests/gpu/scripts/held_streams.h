@@ -63,6 +63,8 @@ class HeldStreams {
     uint64_t begun = 0;
     uint64_t done = 0;
     std::deque<CUevent> before;  // before each piece that is not done
+    // Behind all pieces: a stream that is captured cannot be waited for.
+    CUevent before_capture = nullptr;
     std::optional<uint64_t> capture;
   };
 
