@@ -60,19 +60,19 @@ void PageTable::drop_unused(uint64_t first, uint64_t end) {
     group = group->second.mapped == 0 ? groups_.erase(group) : std::next(group);
 }
 
-DriverCode PageTable::create(HandleType type, uint64_t index) {
+DriverCode PageTable::create(HandleType type, uint64_t* handle) {
   // Lets network cards reach the pages [exp 4.2]. A device without that support ignores the flag.
   constexpr bool kRdma = true;
-  return driver_.create(device_, page_size_, types_.requested(type), kRdma, &handle(index));
+  return driver_.create(device_, page_size_, types_.requested(type), kRdma, handle);
 }
 
 // [exp 7.2, 4.3] The first answer of the driver decides the handle type of all later pages; once that
 // is fabric, every error counts as out of memory.
-DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memory) {
+DriverCode PageTable::create_probing(uint64_t* handle, bool* counts_as_out_of_memory) {
   using Probed = HandleTypes::Probed;
   const Probed known = types_.probed();
   const DriverCode code =
-      create(known == Probed::kPosixFd ? HandleType::kPosixFd : HandleType::kFabric, index);
+      create(known == Probed::kPosixFd ? HandleType::kPosixFd : HandleType::kFabric, handle);
   *counts_as_out_of_memory = known == Probed::kFabric;
   if (known != Probed::kUndecided) return code;
   if (code == kSuccess || (code == kDriverOutOfMemory && types_.out_of_memory_decides())) {
@@ -80,7 +80,16 @@ DriverCode PageTable::create_probing(uint64_t index, bool* counts_as_out_of_memo
   }
   if (code == kSuccess || code == kDriverOutOfMemory) return code;
   types_.decide(Probed::kPosixFd);
-  return create(HandleType::kPosixFd, index);
+  return create(HandleType::kPosixFd, handle);
+}
+
+DriverCode PageTable::create(uint64_t* handle, bool* counts_as_out_of_memory) {
+  return type_ ? create(*type_, handle) : create_probing(handle, counts_as_out_of_memory);
+}
+
+// Decided once a segment: a shared segment has one type for all of its pages (R60, R61).
+void PageTable::decide_type() {
+  if (types_.are_by_trial() && !type_) type_ = types_.for_device(device_);
 }
 
 // False: out of memory. Releases the pages created before one that fails; after an error other than
@@ -90,7 +99,7 @@ bool PageTable::create_pages(uint64_t first, uint64_t end) {
     bool counts_as_out_of_memory = false;
     DriverCode code = kSuccess;
     try {
-      code = type_ ? create(*type_, i) : create_probing(i, &counts_as_out_of_memory);
+      code = create(&handle(i), &counts_as_out_of_memory);
     } catch (...) {
       release_pages(first, i);
       throw;
@@ -108,8 +117,8 @@ bool PageTable::create_pages(uint64_t first, uint64_t end) {
 }
 
 // [exp 4.2] Maps page by page, then gives access to the whole range in one call for each device. A
-// refusal takes everything back, so that the call has changed nothing.
-void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers) {
+// refusal unmaps everything, so that the call has changed nothing.
+void PageTable::map_range(uint64_t first, uint64_t end, const std::vector<int>& peers) {
   const Address address = address_ + first * page_size_;
   const uint64_t size = (end - first) * page_size_;
   uint64_t mapped = first;
@@ -117,7 +126,6 @@ void PageTable::map_pages(uint64_t first, uint64_t end, const std::vector<int>& 
   const auto take_back = [&] {
     for (uint64_t i = first; i < mapped; i++)
       driver_.unmap(device_, address_ + i * page_size_, page_size_);
-    release_pages(first, end);
   };
   try {
     for (; mapped < end && code == kSuccess; mapped += code == kSuccess)
@@ -144,10 +152,7 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
   const uint64_t first = index_of(address);
   const uint64_t end = first + size / page_size_;
   CACHALOT_ASSERT(2, mapped_between(first, end) == 0);
-  // Decided once a segment: a shared segment has one type for all of its pages (R60, R61).
-  if (types_.are_by_trial() && !type_) {
-    type_ = types_.for_device(device_);
-  }
+  decide_type();
   try {
     // Makes the groups, which needs memory of the host: after the driver's calls it could not be had
     // without taking them back.
@@ -156,16 +161,73 @@ bool PageTable::map(Address address, uint64_t size, const std::vector<int>& peer
       drop_unused(first, end);
       return false;
     }
-    map_pages(first, end, peers);
+    try {
+      map_range(first, end, peers);
+    } catch (...) {
+      release_pages(first, end);
+      throw;
+    }
   } catch (...) {
     drop_unused(first, end);
     throw;
   }
-  // Only now do the pages count as mapped: all driver calls have succeeded.
+  mark_mapped(first, end);
+  return true;
+}
+
+// Once all driver calls have succeeded.
+void PageTable::mark_mapped(uint64_t first, uint64_t end) {
   for (uint64_t i = first; i < end; i++) groups_[i / kGroup].mapped |= uint64_t{1} << (i % kGroup);
   mapped_pages_ += end - first;
   CACHALOT_ASSERT(2, is_sound());
-  return true;
+}
+
+void PageTable::mark_unmapped(uint64_t first, uint64_t end) {
+  for (uint64_t i = first; i < end; i++)
+    groups_[i / kGroup].mapped &= ~(uint64_t{1} << (i % kGroup));
+  drop_unused(first, end);
+  mapped_pages_ -= end - first;
+  CACHALOT_ASSERT(2, is_sound());
+}
+
+// ---- Pages that move
+
+bool PageTable::create_page(uint64_t* handle) {
+  decide_type();
+  bool counts_as_out_of_memory = false;
+  const DriverCode code = create(handle, &counts_as_out_of_memory);
+  if (code == kSuccess) return true;
+  if (code != kDriverOutOfMemory && !counts_as_out_of_memory) throw driver_error(driver_, code);
+  return false;
+}
+
+void PageTable::map_pages(Address address, std::span<const uint64_t> handles,
+                          const std::vector<int>& peers) {
+  const uint64_t first = index_of(address);
+  const uint64_t end = first + handles.size();
+  CACHALOT_ASSERT(1, !handles.empty() && is_whole_pages(address, handles.size() * page_size_));
+  CACHALOT_ASSERT(2, mapped_between(first, end) == 0);
+  try {
+    for (uint64_t i = first; i < end; i++) handle(i) = handles[i - first];
+    map_range(first, end, peers);
+  } catch (...) {
+    drop_unused(first, end);
+    throw;
+  }
+  mark_mapped(first, end);
+}
+
+void PageTable::take_pages(Address address, uint64_t size, std::vector<uint64_t>* handles) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  const uint64_t first = index_of(address);
+  const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(1, handles->capacity() - handles->size() >= end - first);
+  CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
+  for (uint64_t i = first; i < end; i++) {
+    driver_.unmap(device_, address_ + i * page_size_, page_size_);
+    handles->push_back(handle(i));
+  }
+  mark_unmapped(first, end);
 }
 
 void PageTable::unmap(Address address, uint64_t size, Stream stream) {
@@ -179,11 +241,8 @@ void PageTable::unmap(Address address, uint64_t size, Stream stream) {
   for (uint64_t i = first; i < end; i++) {
     driver_.unmap(device_, address_ + i * page_size_, page_size_);
     driver_.release(device_, handle(i));
-    groups_[i / kGroup].mapped &= ~(uint64_t{1} << (i % kGroup));
   }
-  drop_unused(first, end);
-  mapped_pages_ -= end - first;
-  CACHALOT_ASSERT(2, is_sound());
+  mark_unmapped(first, end);
 }
 
 std::pair<Address, Address> PageTable::whole_pages(Address address, uint64_t size) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,16 @@ class PageTable {
   // are mapped.
   void unmap(Address address, uint64_t size, Stream stream);
 
+  // ---- Pages that move between tables. Their handles belong to the caller meanwhile.
+  // A page without an address. False: out of memory. Throws Error for any other failure.
+  bool create_page(uint64_t* handle);
+  // Backs the range from `address` on with these pages. Throws Error where the driver refuses, and
+  // nothing has changed.
+  void map_pages(Address address, std::span<const uint64_t> handles, const std::vector<int>& peers);
+  // Takes the pages of [address, address + size) away and adds their handles. pre: all of them are
+  // mapped, their work is done, and the vector has room.
+  void take_pages(Address address, uint64_t size, std::vector<uint64_t>* handles);
+
   // Gives all pages back, at the end.
   void give_back();
 
@@ -80,12 +91,16 @@ class PageTable {
   void drop_unused(uint64_t first, uint64_t end);
   template <class Visit>
   void for_each_mapped(Visit visit) const;
-  DriverCode create(HandleType type, uint64_t index);
-  DriverCode create_probing(uint64_t index, bool* counts_as_out_of_memory);
+  DriverCode create(HandleType type, uint64_t* handle);
+  DriverCode create_probing(uint64_t* handle, bool* counts_as_out_of_memory);
+  DriverCode create(uint64_t* handle, bool* counts_as_out_of_memory);
+  void decide_type();
   // Pages are numbered from the segment's begin; `end` is the first page behind the range (here and
   // below).
   bool create_pages(uint64_t first, uint64_t end);
-  void map_pages(uint64_t first, uint64_t end, const std::vector<int>& peers);
+  void map_range(uint64_t first, uint64_t end, const std::vector<int>& peers);
+  void mark_mapped(uint64_t first, uint64_t end);
+  void mark_unmapped(uint64_t first, uint64_t end);
   void release_pages(uint64_t first, uint64_t end);
 
   Driver& driver_;

@@ -119,15 +119,34 @@ Block* ExpandableMemory::try_allocate_expandable_block(AllocParams& params) {
 
 // [exp 4] False: out of memory.
 bool ExpandableMemory::map_block(Block* block, uint64_t size, ContextId context) {
+  PageTable& pages = *block->segment()->pages;
+  const uint64_t mapped = std::min(round_up(size, pages.page_size()), block->size);
+  prepare_map(block, mapped);
+  if (!pages.map(block->address, mapped, device_.expandable.peers())) return false;
+  finish_map(block, mapped, context);
+  return true;
+}
+
+void ExpandableMemory::map_pages(Block* block, std::span<const uint64_t> handles,
+                                 ContextId context) {
+  prepare_map(block, block->size);
+  block->segment()->pages->map_pages(block->address, handles, device_.expandable.peers());
+  finish_map(block, block->size, context);
+}
+
+// All memory of the host comes first, so that nothing can fail behind the driver's calls.
+void ExpandableMemory::prepare_map(const Block* block, uint64_t size) {
+  const BlockPool& pool = *block->segment()->pool;
+  device_.shared.addresses.prepare(block->address, size, pool.is_small);
+  device_.shared.addresses.make_room(block->address);
+  device_.stats.reserve_pool_row(pool_id_of(pool));
+}
+
+// The first `mapped` bytes of an unmapped block have pages now, and become a free block.
+void ExpandableMemory::finish_map(Block* block, uint64_t mapped, ContextId context) {
   Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
   const Address begin = block->address;
-  const uint64_t mapped = std::min(round_up(size, segment.pages->page_size()), block->size);
-  device_.shared.addresses.prepare(begin, mapped, pool.is_small);
-  device_.shared.addresses.make_room(begin);
-  device_.stats.reserve_pool_row(pool_id_of(pool));
-  // All memory of the host has been reserved above, so nothing can fail behind this call.
-  if (!segment.pages->map(begin, mapped, device_.expandable.peers())) return false;
   if (MemoryWatch* watch = device_.watch_of(pool))
     watch->came(begin, mapped, segment.pages->page_size());
   // The node of the block serves its rest, so nothing can fail once the pages are mapped.
@@ -142,7 +161,6 @@ bool ExpandableMemory::map_block(Block* block, uint64_t size, ContextId context)
   // The context of the first growth stands for the segment (P32).
   if (block->prev == &segment.ends && block->detail().segment_context == kNoContext)
     block->detail().segment_context = context;
-  return true;
 }
 
 // [exp 6] Gives the whole pages of a free block back.
@@ -151,12 +169,42 @@ void ExpandableMemory::unmap_block(Block* block, ContextId context) {
   BlockPool& pool = *segment.pool;
   const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
   if (begin == end) return;
-  Shard& shard = *list_of(block).shard;
   // All memory of the host comes first: pages that are gone cannot be taken back.
-  device_.heap.reserve(shard.supply, 2);
+  device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
+  block = cut_out_unmapped(block, begin, end, std::move(place), context);
+  if (pool.owner && pool.owner->driver_allocations-- <= 0) {
+    device_.shared.log.differ("U4", "unmapped more pieces than there were growths");
+  }
+  device_.stats.count_device_free();
+  if (block->is_split()) return;
+  // Nothing of the range is mapped, so it goes too [exp 6.5].
+  // The answer is ignored: no call could use the addresses any more.
+  driver().unreserve(device_.index, segment.address, segment.pages->reserved_bytes());
+  pool.unmapped.erase(block);
+  device_.expandable.remove(&segment);
+  device_.heap.remove_segment(block);
+}
+
+void ExpandableMemory::take_pages(Block* block, Address begin, Address end, ContextId context,
+                                  std::vector<uint64_t>* handles) {
+  const Segment& segment = *block->segment();
+  device_.heap.reserve(list_of(block).shard->supply, 2);
+  BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
+  if (MemoryWatch* watch = device_.watch_of(*segment.pool)) watch->goes(begin, end - begin);
+  segment.pages->take_pages(begin, end - begin, handles);
+  cut_out_unmapped(block, begin, end, std::move(place), context);
+}
+
+// The pages of [begin, end) are gone from a free block: what is left of it on both sides stays free.
+// Gives the unmapped block.
+Block* ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address end,
+                                          BlockPool::Unmapped::node_type place, ContextId context) {
+  const Segment& segment = *block->segment();
+  BlockPool& pool = *segment.pool;
+  Shard& shard = *list_of(block).shard;
   if (pool.is_small) device_.shared.addresses.release(begin, end - begin);
   SegmentHeap::remove_free(block);
   block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
@@ -168,19 +216,9 @@ void ExpandableMemory::unmap_block(Block* block, ContextId context) {
   device_.heap.merge(block, free_neighbours(block));
   pool.insert_unmapped(std::move(place), block);
   device_.stats.pages_unmapped(pool_id_of(pool), pool.is_small, end - begin);
-  if (pool.owner && pool.owner->driver_allocations-- <= 0) {
-    device_.shared.log.differ("U4", "unmapped more pieces than there were growths");
-  }
-  device_.stats.count_device_free();
   device_.trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
                 context ? context : block->detail().segment_context);
-  if (block->is_split()) return;
-  // Nothing of the range is mapped, so it goes too [exp 6.5].
-  // The answer is ignored: no call could use the addresses any more.
-  driver().unreserve(device_.index, segment.address, segment.pages->reserved_bytes());
-  pool.unmapped.erase(block);
-  device_.expandable.remove(&segment);
-  device_.heap.remove_segment(block);
+  return block;
 }
 
 }  // namespace cachalot

@@ -12,6 +12,9 @@
 // Limitations: a page with one live block stays.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "alloc/native/alloc_params.h"
 #include "alloc/native/device_state.h"
 
@@ -27,10 +30,26 @@ class ExpandableMemory : private DeviceOperation {
   // Gives the whole pages of a free block back [exp 6]. pre: the shard of the block, and the device's lock.
   void unmap_block(Block* block, ContextId context);
 
+  // ---- For a policy that moves pages. pre of the following: the whole device.
+  // An unmapped block that covers a new range. Null: too small for the request (R66).
+  Block* new_expandable_segment(AllocParams& params);
+  // Backs an unmapped block with these pages. Throws where the driver refuses, and nothing has
+  // changed. pre: they are as many as the block has.
+  void map_pages(Block* block, std::span<const uint64_t> handles, ContextId context);
+  // Takes [begin, end), whole pages of a free block, away from it and adds their handles. pre: their
+  // work is done, and the vector has room.
+  void take_pages(Block* block, Address begin, Address end, ContextId context,
+                  std::vector<uint64_t>* handles);
+
  private:
+  // What map_block() and map_pages() do around the driver's calls.
+  void prepare_map(const Block* block, uint64_t size);
+  void finish_map(Block* block, uint64_t size, ContextId context);
+  Block* cut_out_unmapped(Block* block, Address begin, Address end,
+                          BlockPool::Unmapped::node_type place, ContextId context);
+
   Block* find_expandable_block(AllocParams& params);
   uint64_t pages_to_reserve(const AllocParams& params, uint64_t page);
-  Block* new_expandable_segment(AllocParams& params);
   uint64_t expandable_reserve(Stream stream, uint64_t total);
   bool map_block(Block* block, uint64_t size, ContextId context);
 };
