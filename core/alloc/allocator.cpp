@@ -12,6 +12,7 @@
 #include "alloc/config/options.h"
 #include "alloc/configuration.h"
 #include "alloc/native/native_backend.h"
+#include "alloc/serving/serving_policy.h"
 #include "alloc/tenants/tenants.h"
 #include "base/text.h"
 #include "device/device_count.h"
@@ -25,6 +26,11 @@ void require_pool_id(PoolId id) {
         "(%llu, %llu) names no private pool: exactly one half must not be 0",
         static_cast<unsigned long long>(id.first), static_cast<unsigned long long>(id.second)));
   }
+}
+
+MakeCachePolicy policy_of(const AllocatorOptions& options) {
+  if (!options.serving.is_on) return {};
+  return [](DeviceState& device) { return std::make_unique<ServingPolicy>(device); };
 }
 
 }  // namespace
@@ -60,10 +66,13 @@ Allocator::Allocator(const AllocatorOptions& options)
   // The reference chooses the backend before it checks any option [opt 4.9].
   Configuration::Unread unread;
   if (chooses_async_backend(options.config)) {
+    if (options.serving.is_on)
+      throw_invalid_argument(
+          "the serving policy keeps a cache, and backend:cudaMallocAsync leaves it to the driver");
     backend_ = std::make_unique<AsyncBackend>(*shared_);
     unread = Configuration::unread(options.config);
   } else {
-    backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_);
+    backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_, policy_of(options));
   }
   configuration_ = std::make_unique<Configuration>(*shared_, *backend_, std::move(unread));
 }

@@ -35,7 +35,7 @@ LAYERS = {
 # The folders of core/alloc from bottom to top: each may include those before it. What lies in core/alloc itself is above
 # all of them.
 ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "shards", "streams", "tenants", "debug", "backend", "native",
-                 "async", "tools"]
+                 "serving", "async", "tools"]
 
 # Folders that are clients of the C interface, like any program outside.
 CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differential", "tests/capi",

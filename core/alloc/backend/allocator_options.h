@@ -7,6 +7,7 @@
 
 #include "alloc/config/debug_options.h"
 #include "alloc/config/rules.h"
+#include "alloc/config/serving_options.h"
 #include "alloc/trace/contexts.h"
 #include "alloc/trace/log.h"
 #include "device/device.h"
@@ -26,6 +27,7 @@ struct AllocatorOptions {
   bool check_every_call = false;
   bool looks_in_stream_order = false;  // at events, by handle; a replay makes streams up for that
   bool track_labels = false;
+  ServingOptions serving;
   DebugOptions debug;
   ContextSource context_source;
   LogSink log;

@@ -13,6 +13,7 @@ SharedState::SharedState(const AllocatorOptions& options)
       settings(rules, log),
       handle_types(driver, rules, options.shareable_pages, log),
       tenants(std::make_shared<Tenants>(driver.device_count())),
-      debug(options.debug) {}
+      debug(options.debug),
+      serving(options.serving) {}
 
 }  // namespace cachalot

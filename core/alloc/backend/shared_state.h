@@ -54,6 +54,7 @@ class SharedState {
   std::atomic<int64_t> next_segment_number{0};
 
   const DebugOptions debug;
+  const ServingOptions serving;
 };
 
 }  // namespace cachalot

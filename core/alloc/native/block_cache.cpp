@@ -99,7 +99,7 @@ Block* step_to_smaller_reach(const StreamFreeList& list, Block* block) {
 Block* BlockCache::best_fit(const AllocParams& params) const {
   StreamFreeList* list = params.list();
   Block* block = list ? list->free.first_at_least(params.size) : nullptr;
-  if (!block || !block->is(Block::kExpandable)) [[likely]]
+  if (!block || !block->is(Block::kExpandable) || has(kServing)) [[likely]]
     return block;
   return params.expandable ? step_to_smaller_reach(*list, block) : skip_expandable(*list, block);
 }
@@ -204,6 +204,7 @@ bool BlockCache::free_to_cache(Shard& shard, Block* block) {
   block->clear(Block::kIdle);
   if (has(kContexts)) block->detail().context = kNoContext;
   device_.heap.merge(block, free);
+  stamp(block);
   device_.heap.insert_free(block);
   return true;
 }
@@ -244,6 +245,7 @@ void BlockCache::complete_free(Block* block, ContextId context) {
   device_.shards.count(*list.shard, list.is_small,
                        Counters::completing_free(change_of_any_free(block, free)));
   device_.heap.merge(block, free);
+  stamp(block);
   device_.heap.insert_free(block);
 }
 

@@ -53,6 +53,10 @@ class BlockCache : private DeviceOperation {
   void drop_empty_lists(BlockPool& pool);
 
  private:
+  // The clock of a free, where the serving policy needs it.
+  void stamp(Block* block) {
+    if (has(kServing)) block->requested = device_.settings.clock();
+  }
   BlockPool& pool_for(uint64_t size, Stream stream) const;
   Counters::Change change_of_any_free(const Block* block, Neighbours free) const;
 };

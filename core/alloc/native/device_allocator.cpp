@@ -19,7 +19,9 @@
 
 namespace cachalot {
 
-DeviceAllocator::DeviceAllocator(SharedState& shared, int device) : state_(shared, device, this) {
+DeviceAllocator::DeviceAllocator(SharedState& shared, int device,
+                                 const MakeCachePolicy& make_policy)
+    : state_(shared, device, this, make_policy) {
   const double fraction = shared.settings.current().per_process_memory_fraction;
   if (fraction < 1) set_memory_fraction(fraction);
   const DeviceLock lock(state_.shards);

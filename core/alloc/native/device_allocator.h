@@ -18,7 +18,7 @@ namespace cachalot {
 // Locks what each call needs of the device, and calls the operations on its parts (device_state.h).
 class DeviceAllocator final : public DeviceBackend, private SlowPath {
  public:
-  DeviceAllocator(SharedState& shared, int device);
+  DeviceAllocator(SharedState& shared, int device, const MakeCachePolicy& make_policy);
   ~DeviceAllocator();
 
   // ---- Hits (hot_path.h), tried first

@@ -9,8 +9,11 @@
 
 namespace cachalot {
 
-DeviceSettings::DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags)
-    : flags_(flags), rules_(rules), settings_(std::move(settings)) {
+DeviceSettings::DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags,
+                               const ServingOptions& serving)
+    : flags_(flags), rules_(rules), serving_(serving), settings_(std::move(settings)) {
+  flags_.put(kServing, serving_.is_on);
+  hit_rules_.clock = serving_.is_on ? 1 : 0;
   changed();
 }
 
@@ -26,7 +29,22 @@ void DeviceSettings::set_limit(uint64_t bytes) {
   changed();
 }
 
+// Options that the serving policy does not have [policy P2]: ranges are expandable, whatever is left of
+// a block is cut off, and no age counts.
+void DeviceSettings::leave_to_policy() {
+  const Settings defaults;
+  settings_.expandable_segments = true;
+  settings_.max_split_size = defaults.max_split_size;
+  settings_.max_non_split_rounding_size = kUnlimited;
+  settings_.large_segment_size = defaults.large_segment_size;
+  settings_.garbage_collection_threshold = defaults.garbage_collection_threshold;
+  settings_.throw_on_cudamalloc_oom = defaults.throw_on_cudamalloc_oom;
+  settings_.expandable_segments_reserve.reset();
+  settings_.expandable_segments_reserve_by_class.clear();
+}
+
 void DeviceSettings::changed() {
+  if (serving_.is_on) leave_to_policy();
   const auto& divisions = settings_.roundup_power2_divisions;
   flags_.put(kRounding, std::any_of(divisions.begin(), divisions.end(),
                                     [](uint64_t number) { return number > 1; }));
@@ -39,7 +57,8 @@ void DeviceSettings::changed() {
                 .max_non_split_rounding_size = settings_.max_non_split_rounding_size,
                 .expandable_segments = settings_.expandable_segments,
                 .least_remainder = {least_remainder(false, settings_.expandable_segments),
-                                    least_remainder(true, settings_.expandable_segments)}};
+                                    least_remainder(true, settings_.expandable_segments)},
+                .clock = hit_rules_.clock};
 }
 
 // Since 2.13 to the nearest, so the fraction that is read back can be above the one that was set.

@@ -6,6 +6,7 @@
 
 #include "alloc/config/constants.h"
 #include "alloc/config/rules.h"
+#include "alloc/config/serving_options.h"
 #include "alloc/config/settings.h"
 #include "alloc/shards/hit_rules.h"
 #include "alloc/sync/slow_path_flags.h"
@@ -16,7 +17,8 @@ namespace cachalot {
 // pre: the whole device to change something, else a shard.
 class DeviceSettings : private SlowPath {
  public:
-  DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags);
+  DeviceSettings(Settings settings, const Rules& rules, SlowPathFlags& flags,
+                 const ServingOptions& serving = {});
 
   const HitRules& hit_rules() const { return hit_rules_; }
   const Settings& settings() const { return settings_; }
@@ -35,17 +37,26 @@ class DeviceSettings : private SlowPath {
   uint64_t segment_size_for(uint64_t size) const;
   // Of an expandable segment.
   uint64_t page_size(bool is_small) const {
+    if (serving_.is_on) return serving_.page_bytes;
     return is_small ? kSmallSegment : settings_.large_segment_size;
   }
   // How much a block of this size adds to the count of oversize blocks.
   int64_t oversize_of(uint64_t size) const { return hit_rules_.is_oversize(size) ? 1 : 0; }
 
+  // ---- The serving policy
+  const ServingOptions& serving() const { return serving_; }
+  // The time of Note [Stamps].
+  uint64_t clock() const { return hit_rules_.clock; }
+  void tick() { hit_rules_.clock++; }
+
  private:
   void changed();
+  void leave_to_policy();
 
   HitRules hit_rules_;
   SlowPathFlags& flags_;
   const Rules& rules_;
+  const ServingOptions serving_;
   uint64_t limit_ = kUnlimited;
   Settings settings_;
 };

@@ -5,8 +5,9 @@
 
 namespace cachalot {
 
-DeviceState::DeviceState(SharedState& shared_state, int device, DeviceAllocator* allocator)
-    : settings(shared_state.settings.current(), shared_state.rules, flags),
+DeviceState::DeviceState(SharedState& shared_state, int device, DeviceAllocator* allocator,
+                         const MakeCachePolicy& make_policy)
+    : settings(shared_state.settings.current(), shared_state.rules, flags, shared_state.serving),
       shared(shared_state),
       index(device),
       heap(shared.arena, flags, [this](const Block* block) { pending.forget_stale_uses(block); }),
@@ -18,7 +19,8 @@ DeviceState::DeviceState(SharedState& shared_state, int device, DeviceAllocator*
       stats(shared.rules.counts_private_pool_bytes, settings.settings().shown_max_split_size()),
       owners(shared.labels, shared.tenants, index, flags),
       recorder(shared.contexts, shared.rules, index, flags),
-      observers(std::make_shared<const ObserverSet>()) {}
+      observers(std::make_shared<const ObserverSet>()),
+      policy(make_policy ? make_policy(*this) : nullptr) {}
 
 void DeviceState::complete_free(Block* block, ContextId context) {
   BlockCache(*this).complete_free(block, context);

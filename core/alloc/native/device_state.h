@@ -8,6 +8,7 @@
 //   general_path.h          any request, any free
 //   block_cache.h           the search for a free block, its hand-out, its way back
 //   miss.h                  the steps of a request that the cache cannot serve
+//   cache_policy.h          the same, where a policy of the library's own decides
 //   segment_limits.h        which segments the limits and the options allow
 //   failed_request.h        the end of a request without memory; oom_hints.h: which options would have
 //                           helped
@@ -29,6 +30,7 @@
 #include "alloc/backend/shared_state.h"
 #include "alloc/debug/memory_watch.h"
 #include "alloc/heap/segment_heap.h"
+#include "alloc/native/cache_policy.h"
 #include "alloc/native/device_settings.h"
 #include "alloc/native/expandable_segments.h"
 #include "alloc/pools/private_pool.h"
@@ -44,8 +46,9 @@ namespace cachalot {
 
 class DeviceState final : private FreeCompletion, private SlowPath {
  public:
-  // allocator: found in each shard.
-  DeviceState(SharedState& shared_state, int device, DeviceAllocator* allocator);
+  // allocator: found in each shard. make_policy: empty where the reference decides.
+  DeviceState(SharedState& shared_state, int device, DeviceAllocator* allocator,
+              const MakeCachePolicy& make_policy = {});
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
@@ -75,7 +78,8 @@ class DeviceState final : private FreeCompletion, private SlowPath {
   BlockOwners owners;
   TraceRecorder recorder;
   std::shared_ptr<const ObserverSet> observers;
-  std::unique_ptr<MemoryWatch> watch;  // null: off
+  std::unique_ptr<MemoryWatch> watch;   // null: off
+  std::unique_ptr<CachePolicy> policy;  // null: the reference's
 
  private:
   void complete_free(Block* block, ContextId context) override;

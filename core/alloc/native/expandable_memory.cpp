@@ -207,11 +207,16 @@ Block* ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address e
   Shard& shard = *list_of(block).shard;
   if (pool.is_small) device_.shared.addresses.release(begin, end - begin);
   SegmentHeap::remove_free(block);
-  block->clear(Block::kIdle);  // what stays mapped is a new block, which has no time
+  block->clear(Block::kIdle);               // what stays mapped is a new block, which has no time
+  const uint64_t stamp = block->requested;  // the pieces keep it, where it is one
+  const auto keep = [&](Block* piece) {
+    if (has(kServing)) piece->requested = stamp;
+    device_.heap.insert_free(piece);
+  };
   if (begin > block->address)
-    device_.heap.insert_free(SegmentHeap::split_front(shard.supply, block, begin - block->address));
+    keep(SegmentHeap::split_front(shard.supply, block, begin - block->address));
   if (end < block->address + block->size)
-    device_.heap.insert_free(SegmentHeap::split_back(block, block->address + block->size - end));
+    keep(SegmentHeap::split_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
   device_.heap.merge(block, free_neighbours(block));
   pool.insert_unmapped(std::move(place), block);

@@ -23,6 +23,8 @@ namespace hits {
 // Who counts a hit; a constant. Its shard, the account that shards share, or the device, which is used
 // as a whole.
 enum class CountedBy { kShard, kSharedAccount, kDevice };
+// Whose rules a hit follows; a constant.
+enum class DecidedBy { kReference, kServing };
 
 // count(counters, row of the kind): whether the counters agree.
 template <CountedBy counted_by, class Count>
@@ -49,16 +51,19 @@ template <CountedBy counted_by, class Count>
 
 // False (here and below): refused by the counters, and nothing has changed. pre: a mapped block that the
 // caller freed.
-template <CountedBy counted_by>
+template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference>
 [[gnu::always_inline]] inline bool put_back(DeviceState& device, Shard& shard, Block* block) {
-  return put_back(device.heap, device.settings.hit_rules(), shard, block,
-                  [&](StreamFreeList& list, auto count) {
-                    return count_hit<counted_by>(device, shard, list, count);
-                  });
+  const HitRules& rules = device.settings.hit_rules();
+  const bool is_counted =
+      put_back(device.heap, rules, shard, block, [&](StreamFreeList& list, auto count) {
+        return count_hit<counted_by>(device, shard, list, count);
+      });
+  if (decided_by == DecidedBy::kServing && is_counted) block->requested = rules.clock;
+  return is_counted;
 }
 
 // The same, unless the block is kept: see Note [Last free].
-template <CountedBy counted_by>
+template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference>
 [[gnu::always_inline]] inline bool keep_or_put_back(DeviceState& device, Shard& shard,
                                                     Block* block) {
   LastFreeCache& kept = shard.last;
@@ -71,7 +76,7 @@ template <CountedBy counted_by>
   if (!kept.is_empty()) [[unlikely]]
     flush(device.heap, device.settings.hit_rules(), shard);
   kept.handed_out = nullptr;
-  return put_back<counted_by>(device, shard, block);
+  return put_back<counted_by, decided_by>(device, shard, block);
 }
 
 // The shard uses the shared account, and keeps no free.
@@ -152,7 +157,7 @@ template <CountedBy counted_by, class Admit>
 }
 
 // Null: a miss, or not admitted. pre: requested is not 0.
-template <CountedBy counted_by, class Admit>
+template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, class Admit>
 [[gnu::always_inline]] inline Block* allocate_usual(DeviceState& device, StreamEntry& entry,
                                                     uint64_t requested, Stream stream,
                                                     Admit admit) {
@@ -179,7 +184,7 @@ template <CountedBy counted_by, class Admit>
   Block* block = list->free.first_at_least(size);
   if (!block) [[unlikely]]
     return nullptr;
-  if (block->is(Block::kExpandable)) [[unlikely]] {
+  if (decided_by == DecidedBy::kReference && block->is(Block::kExpandable)) [[unlikely]] {
     if (!rules.expandable_segments) return nullptr;
     block = step_to_smaller_reach(*list, block);
   }
@@ -212,6 +217,11 @@ Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t re
                             Stream stream);
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
 
+// Under the serving policy (serving_hits.cpp).
+Address allocate_serving(DeviceState& device, StreamEntry& entry, uint64_t requested,
+                         Stream stream);
+bool free_serving(DeviceState& device, Shard& shard, Block* block, Address address);
+
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
                                                    Stream stream) {
@@ -223,6 +233,7 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
     return SlowPath::is_attributed(flags) ? allocate_attributed(device, *entry, requested, stream)
+           : flags == SlowPath::kServing  ? allocate_serving(device, *entry, requested, stream)
                                           : 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
@@ -242,7 +253,9 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
                                             Address address) {
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
-    return SlowPath::is_attributed(flags) && free_attributed(device, shard, block, address);
+    return SlowPath::is_attributed(flags)
+               ? free_attributed(device, shard, block, address)
+               : flags == SlowPath::kServing && free_serving(device, shard, block, address);
   shard.lock.lock();
   const bool is_freed =
       device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);

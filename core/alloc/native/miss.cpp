@@ -47,6 +47,7 @@ Block* Miss::obtain() {
 Block* Miss::climb_ladder() {
   params_.segment_size = device_.settings.segment_size_for(params_.size);
   if (Block* block = run_free_memory_callbacks()) return block;
+  if (device_.policy && params_.expandable) return obtain_by_policy();
   device_.heap.reserve(params_.shard().supply, 2);
   // [core 8.7] Before the driver is asked for more, so that the limit of the collection is kept.
   if (has(kAging)) release_.garbage_collect_cached_blocks(params_.context);
@@ -71,6 +72,12 @@ Block* Miss::climb_ladder() {
     }
   }
   return nullptr;
+}
+
+Block* Miss::obtain_by_policy() {
+  if (Block* block = lock_whole_and_search()) return block;
+  require_no_pending_error();
+  return device_.policy->find_memory(params_);
 }
 
 // Searches before it asks the driver: a tenant frees into the cache. Null: no tenant is left to ask.
@@ -137,12 +144,15 @@ Block* Miss::run_free_memory_callbacks() {
   return cache_.get_free_block(params_);
 }
 
+// An error that earlier calls of the program left pending ends a miss, but not a hit (P35).
+void Miss::require_no_pending_error() {
+  const DriverCode pending = driver().take_pending_error(device_.index);
+  if (pending != kSuccess) throw runtime_error(driver(), pending);
+}
+
 // [core 8.9] Null: out of memory, refused by the limit, or rejected.
 Block* Miss::alloc_block(Attempt attempt) {
-  // An error that earlier calls of the program left pending ends a miss, but not a hit (P35).
-  if (const DriverCode pending = driver().take_pending_error(device_.index); pending != kSuccess) {
-    throw runtime_error(driver(), pending);
-  }
+  require_no_pending_error();
   if (attempt == Attempt::kRetry)
     device_.stats.count_retry();  // also if the limit then refuses (P9)
   const SegmentLimits limits(device_);

@@ -25,6 +25,7 @@ class Miss : private DeviceOperation {
   enum class Attempt { kFirst, kRetry };
 
   Block* climb_ladder();
+  Block* obtain_by_policy();
   Block* ask_tenants();
   // Null (here and below): the step gave no block, and the next one is tried.
   Block* lock_whole_and_search();
@@ -34,6 +35,7 @@ class Miss : private DeviceOperation {
   // True: a pool that opted in has served the request, which counts for that pool from then on.
   bool try_mempool_fallback(Block** block);
   void end_fallback(PoolId id, AllocParams& fallback, Block** found);
+  void require_no_pending_error();
   bool mend_search(Block** block);
   // Whether no segment could hold the request, so that a release would be in vain.
   bool never_fits();

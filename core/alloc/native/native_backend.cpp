@@ -33,7 +33,8 @@ uint32_t action_bits(const std::vector<std::string>& names, const Rules& rules,
 }  // namespace
 
 // Devices copy the settings, so these are complete before the first device is made.
-NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits)
+NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits,
+                             const MakeCachePolicy& make_policy)
     : shared_(shared),
       hits_(*hits),
       uncached_(shared.driver),
@@ -49,7 +50,7 @@ NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& option
   require_possible(settings);
   shared_.settings.advise_of(settings);
   for (int i = 0; i < shared_.driver.device_count(); i++)
-    devices_.push_back(std::make_unique<DeviceAllocator>(shared_, i));
+    devices_.push_back(std::make_unique<DeviceAllocator>(shared_, i, make_policy));
   hits_.lead_to(devices_.data(), &shared_);
   set_caching_enabled(true);
 }

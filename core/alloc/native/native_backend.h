@@ -13,6 +13,7 @@
 
 #include "alloc/backend/backend.h"
 #include "alloc/backend/shared_state.h"
+#include "alloc/native/cache_policy.h"
 #include "alloc/native/hit_path.h"
 #include "alloc/native/uncached_blocks.h"
 #include "base/mutex.h"
@@ -26,7 +27,9 @@ class DeviceAllocator;
 class NativeBackend final : public Backend {
  public:
   // Reads the option string. hits: opened while requests are cached and nothing audits them.
-  NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits);
+  // make_policy: for each device; empty where the reference decides.
+  NativeBackend(SharedState& shared, const AllocatorOptions& options, HitPath* hits,
+                const MakeCachePolicy& make_policy = {});
   ~NativeBackend() override;
 
   const char* name() const override { return "native"; }

@@ -85,6 +85,8 @@ void SnapshotTaker::add_rows(Snapshot* snapshot, const SegmentCopy& copy,
     if (is_active) row.requested_size += block.requested;
     row.block_count++;
     snapshot->blocks.push_back(block);
+    // A stamp of the serving policy is no size.
+    if (has(kServing) && !is_active) snapshot->blocks.back().requested = 0;
   }
 }
 

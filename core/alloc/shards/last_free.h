@@ -54,7 +54,7 @@ inline void count_rounds(const HitRules& rules, Shard& shard, Block* block, int6
   Counters::Change change = change_of_free(block, free);
   change.oversize = rules.is_oversize(block->size) ? 1 : 0;
   // The object of the freed block became the remainder each time, and shows what was asked of it.
-  if (free.after) block->next->requested = block->requested;
+  if (free.after) block->next->requested = rules.clock ? rules.clock : block->requested;
   shard.account.counters.add_rounds(list_of(block).is_small, change, rounds);
 }
 
@@ -67,6 +67,7 @@ inline void count_rounds(const HitRules& rules, Shard& shard, Block* block, int6
   put_back(heap, rules, shard, last.handed_out, [&](StreamFreeList& list, auto count) {
     return count(shard.account.counters, *list.counters);
   });
+  if (rules.clock != 0) last.handed_out->requested = rules.clock;
 }
 
 }  // namespace cachalot

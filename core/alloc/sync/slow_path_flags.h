@@ -27,6 +27,7 @@ struct SlowPath {
     kMarks = 1 << 6,      // free blocks are marked with their age; stays (DeviceSettings)
     kWatched = 1 << 7,    // see Note [Memory watch]; stays (DeviceAllocator)
     kStaleUses = 1 << 8,  // the reference wrongly remembers uses (U2) (PendingFrees)
+    kServing = 1 << 9,    // the serving policy decides; stays (DeviceSettings)
 
     kHeld = 1 << 25,     // a call has the whole device (Shards)
     kReading = 1 << 26,  // statistics are read (StatsReading)

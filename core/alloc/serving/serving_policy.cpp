@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/serving/serving_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/native/block_cache.h"
+#include "alloc/native/expandable_memory.h"
+#include "base/text.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+namespace {
+
+// Of the run behind this block. pre: one of its blocks has the address.
+Block* block_at(Block* before, Address address) {
+  Block* block = before->next;
+  while (address - block->address >= block->size) block = block->next;
+  return block;
+}
+
+}  // namespace
+
+ServingPolicy::ServingPolicy(DeviceState& device) : DeviceOperation(device) {
+  if (!driver().supports_virtual_memory()) {
+    throw_not_supported(std::string("the serving policy needs virtual memory, which the driver ") +
+                        driver().name() + " does not have");
+  }
+  uint64_t least = 0;
+  const DriverCode code = driver().granularity(device_.index, &least);
+  if (code != kSuccess) throw driver_error(driver(), code);
+  if (page_size() % least != 0) {
+    throw_invalid_argument(format("pages of %s are not a multiple of the driver's %s",
+                                  format_size(page_size()).c_str(), format_size(least).c_str()));
+  }
+}
+
+// [policy P5] The search in the cache has found nothing.
+Block* ServingPolicy::find_memory(AllocParams& params) {
+  Block* block = find_place(params);
+  if (!block && wait_for_pending_frees(params)) {
+    device_.heap.reserve(params.shard().supply, 1);
+    block = BlockCache(device_).get_free_block(params);
+    if (!block) block = find_place(params);
+  }
+  device_.settings.tick();
+  return block;
+}
+
+// Null: there is no place for which pages suffice.
+Block* ServingPolicy::find_place(AllocParams& params) {
+  const std::optional<Place> place = search_or_reserve(params);
+  if (!place) return nullptr;
+  if (Block* block = take(*place, params)) return block;
+  return take(*PlaceSearch(*params.pool, params.stream, params.size).fewest_pages(), params);
+}
+
+// Reserves another range where no run of the stream is long enough [policy P3].
+std::optional<Place> ServingPolicy::search_or_reserve(AllocParams& params) {
+  PlaceSearch search(*params.pool, params.stream, params.size);
+  if (const std::optional<Place> place = search.fewest_missing()) return place;
+  uint64_t total = 0;
+  const DriverCode code = driver().total_memory(device_.index, &total);
+  if (code != kSuccess) throw runtime_error(driver(), code);
+  if (params.size > std::min(total, limit())) return std::nullopt;
+  if (!ExpandableMemory(device_).new_expandable_segment(params)) return std::nullopt;
+  return search.fewest_missing();
+}
+
+// False: none waits, or none can be waited for.
+bool ServingPolicy::wait_for_pending_frees(const AllocParams& params) {
+  if (!has(kPendingFrees) || device_.captures.is_capture_context(params.current_stream))
+    return false;
+  device_.stats.count_retry();
+  device_.pending.synchronize_and_free_events(params.context, params.current_stream, nullptr);
+  return true;
+}
+
+// Null: pages do not suffice, and nothing has changed but that some went back to the driver.
+Block* ServingPolicy::take(const Place& place, AllocParams& params) {
+  PageTable& pages = *place.before->next->segment()->pages;
+  const uint64_t needed = place.missing / page_size();
+  // Within a capture the host cannot wait, so no page moves.
+  const bool may_move = !device_.captures.may_be_under_way();
+  const bool thrift = device_.settings.serving().thrift && may_move;
+  const uint64_t room = std::min(needed, pages_within_limit());
+  if (room < needed && !may_move) return nullptr;
+  LoosePages loose(driver(), device_.index, needed);
+  if (!thrift) create(pages, room, &loose);
+  if (loose.count() < needed && may_move) {
+    const IdlePages idle(device_, page_size(), place);
+    const uint64_t found = idle.bytes() / page_size();
+    if (loose.count() + found + (thrift ? room : 0) < needed) return nullptr;
+    take_idle(idle, needed, params.context, &loose);
+  }
+  if (thrift) create(pages, needed, &loose);
+  if (loose.count() < needed) return nullptr;
+  map(place, params.context, &loose);
+  if (params.pool->owner) params.pool->owner->driver_allocations++;
+  device_.heap.reserve(params.shard().supply, 2);
+  device_.shared.addresses.make_room(place.begin);
+  Block* block = block_at(place.before, place.begin);
+  SegmentHeap::remove_free(block);
+  if (block->address == place.begin) return block;
+  Block* const front = block;
+  block = SegmentHeap::split_back(front, front->address + front->size - place.begin);
+  block->requested = front->requested;
+  device_.heap.insert_free(front);
+  return block;
+}
+
+// ---- Pages [policy P8, P9]
+
+uint64_t ServingPolicy::pages_within_limit() const {
+  if (limit() == kUnlimited) return kUnlimited;
+  return (limit() - std::min(limit(), device_.stats.reserved())) / page_size();
+}
+
+// Ends early where the driver has no more.
+void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) {
+  while (loose->count() < total) {
+    uint64_t handle = 0;
+    if (!pages.create_page(&handle)) return;
+    loose->handles()->push_back(handle);
+  }
+}
+
+void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, ContextId context,
+                              LoosePages* loose) {
+  const std::vector<IdleRange> ranges = idle.longest_idle((total - loose->count()) * page_size());
+  wait_for(ranges);
+  ExpandableMemory memory(device_);
+  for (const IdleRange& range : ranges)
+    memory.take_pages(range.block, range.begin, range.end, context, loose->handles());
+}
+
+// See Note [Stamps].
+void ServingPolicy::wait_for(const std::vector<IdleRange>& ranges) {
+  for (const IdleRange& range : ranges) {
+    const Stream stream = range.block->segment()->stream;
+    uint64_t& waited = waited_[stream];
+    if (range.block->requested <= waited) continue;
+    const DriverCode code = driver().stream_synchronize(device_.index, stream);
+    if (code != kSuccess) throw runtime_error(driver(), code);
+    waited = device_.settings.clock();
+  }
+}
+
+// Each hole under the place gets its pages by itself. A merge keeps the latest stamp; what is mapped has
+// none.
+void ServingPolicy::map(const Place& place, ContextId context, LoosePages* loose) {
+  ExpandableMemory memory(device_);
+  for (Address at = place.begin; at < place.end();) {
+    Block* block = block_at(place.before, at);
+    if (block->is(Block::kUnmapped)) {
+      block = cut_hole(block, at, place.end());
+      const auto stamp_of = [](const Block* b) {
+        return b->is_mapped_and_free() ? b->requested : 0;
+      };
+      const uint64_t stamp = std::max(stamp_of(block->prev), stamp_of(block->next));
+      const uint64_t count = block->size / page_size();
+      memory.map_pages(block, loose->last(count), context);
+      loose->drop_last(count);
+      block->requested = stamp;
+    }
+    at = block->address + block->size;
+  }
+}
+
+// The whole pages of a hole that lie under [begin, end), as an unmapped block of their own.
+Block* ServingPolicy::cut_hole(Block* hole, Address begin, Address end) {
+  Segment& range = *hole->segment();
+  BlockPool& pool = *range.pool;
+  device_.heap.reserve(*list_of(hole).supply, 2);
+  BlockPool::Unmapped::node_type front_place = BlockPool::new_unmapped();
+  BlockPool::Unmapped::node_type back_place = BlockPool::new_unmapped();
+  const Address first = range.address + round_down(begin - range.address, page_size());
+  const Address last = range.address + round_up(end - range.address, page_size());
+  const Address hole_end = hole->address + hole->size;
+  if (first > hole->address) {
+    hole = SegmentHeap::split_back(hole, hole_end - first);
+    pool.insert_unmapped(std::move(front_place), hole);
+  }
+  if (last < hole_end)
+    pool.insert_unmapped(std::move(back_place), SegmentHeap::split_back(hole, hole_end - last));
+  return hole;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The serving policy over a simulated device: which driver calls it makes, and what it needs of memory.
+#include "alloc/serving/serving_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "alloc/allocator.h"
+#include "alloc/native/hot_path.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/sim_driver.h"
+#include "../test_seed.h"
+
+namespace cachalot {
+namespace {
+
+constexpr Stream kFirst = 0x10;
+constexpr Stream kSecond = 0x20;
+
+class Serving : public testing::Test {
+ protected:
+  void open(uint64_t capacity, ServingOptions serving = {}, const std::string& config = "") {
+    driver_ = std::make_shared<SimDriver>(SimOptions{.capacity = capacity});
+    AllocatorOptions options;
+    options.driver = driver_;
+    options.config = config;
+    serving.is_on = true;
+    options.serving = serving;
+    allocator_ = std::make_unique<Allocator>(options);
+  }
+  Address allocate(uint64_t size, Stream stream = kFirst) {
+    return allocator_->allocate(
+        {.size = size, .device = 0, .stream = stream, .current_stream = stream});
+  }
+  void free(Address address) { allocator_->free(address, std::nullopt); }
+  bool fails(uint64_t size, Stream stream = kFirst) {
+    try {
+      free(allocate(size, stream));
+    } catch (const Error& error) {
+      return error.status() == Status::kOutOfMemory;
+    }
+    return false;
+  }
+  uint64_t reserved() {
+    return static_cast<uint64_t>(allocator_->stats(0).reserved_bytes.all.current);
+  }
+
+  std::shared_ptr<SimDriver> driver_;
+  std::unique_ptr<Allocator> allocator_;
+};
+
+TEST_F(Serving, ReservesThePagesOfARequestAndNoMore) {
+  open(1 * GiB);
+  const Address block = allocate(5 * MiB);
+  EXPECT_EQ(reserved(), 6 * MiB);
+  free(block);
+  EXPECT_EQ(reserved(), 6 * MiB);
+  EXPECT_EQ(allocate(6 * MiB), block);
+  EXPECT_EQ(reserved(), 6 * MiB);
+  EXPECT_EQ(allocator_->check(), "");
+}
+
+TEST_F(Serving, GrowsIntoTheHoleBehindACachedBlock) {
+  open(1 * GiB);
+  const Address block = allocate(6 * MiB);
+  free(block);
+  EXPECT_EQ(allocate(10 * MiB), block);
+  EXPECT_EQ(reserved(), 10 * MiB);
+}
+
+TEST_F(Serving, CutsWhateverIsLeftOfABlock) {
+  open(1 * GiB);
+  const Address block = allocate(8 * MiB);
+  free(block);
+  const Address front = allocate(3 * MiB);
+  EXPECT_EQ(front, block);
+  EXPECT_EQ(allocate(5 * MiB), block + 3 * MiB);
+  EXPECT_EQ(reserved(), 8 * MiB);
+}
+
+TEST_F(Serving, MovesIdlePagesToAnotherStreamWhereNoneAreLeft) {
+  open(64 * MiB);
+  free(allocate(60 * MiB, kFirst));
+  EXPECT_EQ(reserved(), 60 * MiB);
+  const Address other = allocate(40 * MiB, kSecond);
+  EXPECT_NE(other, 0u);
+  EXPECT_EQ(reserved(), 64 * MiB);
+  EXPECT_EQ(allocator_->check(), "");
+  EXPECT_TRUE(fails(30 * MiB, kFirst));
+  EXPECT_FALSE(fails(24 * MiB, kFirst));
+}
+
+TEST_F(Serving, TakesTheLongestIdlePagesFirst) {
+  open(32 * MiB);
+  const Address early = allocate(8 * MiB, 0x10);
+  const Address late = allocate(8 * MiB, 0x20);
+  const Address used = allocate(16 * MiB, 0x30);
+  free(late);
+  EXPECT_FALSE(fails(2 * MiB, 0x20));  // a hit: the clock stands still
+  allocator_->free(allocate(1 * MiB + 512, 0x20), std::nullopt);
+  free(early);
+  // Equally idle so far; a request that misses makes a difference.
+  const Address small = allocate(6 * MiB, 0x40);
+  free(small);
+  EXPECT_EQ(reserved(), 32 * MiB);
+  free(used);
+  EXPECT_EQ(allocator_->check(), "");
+}
+
+TEST_F(Serving, LeavesMemoryThatIsInUseAlone) {
+  open(16 * MiB);
+  const Address first = allocate(10 * MiB);
+  EXPECT_TRUE(fails(8 * MiB, kSecond));
+  free(first);
+  EXPECT_FALSE(fails(8 * MiB, kSecond));
+}
+
+TEST_F(Serving, KeepsTheLimitBelowTheDevices) {
+  open(1 * GiB);
+  allocator_->set_memory_limit(0, 20 * MiB);
+  const Address block = allocate(18 * MiB);
+  EXPECT_TRUE(fails(4 * MiB));
+  free(block);
+  EXPECT_FALSE(fails(20 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 20 * MiB);
+}
+
+TEST_F(Serving, WithThriftMovesIdlePagesBeforeItMakesNewOnes) {
+  open(1 * GiB, {.thrift = true});
+  free(allocate(60 * MiB, kFirst));
+  const Address other = allocate(40 * MiB, kSecond);
+  EXPECT_EQ(reserved(), 60 * MiB);
+  free(other);
+}
+
+TEST_F(Serving, GivesWholePagesBackWhenTheCacheIsEmptied) {
+  open(1 * GiB);
+  const Address kept = allocate(3 * MiB);
+  free(allocate(20 * MiB));
+  allocator_->empty_cache(0);
+  EXPECT_EQ(reserved(), 4 * MiB);
+  free(kept);
+}
+
+TEST_F(Serving, NeedsVirtualMemory) {
+  AllocatorOptions options;
+  options.serving.is_on = true;
+  options.serving.page_bytes = 1 * MiB;
+  options.driver = std::make_shared<SimDriver>(SimOptions{.capacity = 1 * GiB});
+  try {
+    Allocator allocator(options);
+    FAIL() << "pages smaller than the driver's";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.message().c_str(),
+                 "pages of 1024.00 KiB are not a multiple of the driver's 2.00 MiB");
+  }
+}
+
+// A random run: blocks are apart, the auditor finds nothing, and what one wave of requests leaves
+// serves the next.
+TEST_F(Serving, ServesRandomRequestsOfSeveralStreams) {
+  const uint64_t seed = test_seed();
+  for (uint64_t run = 0; run < 20; run++) {
+    std::mt19937_64 random(seed + run);
+    open((64 + random() % 192) * MiB, {.thrift = run % 2 == 1});
+    std::vector<Address> live;
+    for (int step = 0; step < 3000; step++) {
+      const Stream stream = 0x10 * (1 + random() % 4);
+      if (random() % 2 && !live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        if (random() % 8 == 0) {
+          allocator_->record_stream(live.back(), stream, std::nullopt);
+          driver_->machine().queue_work(0, stream);
+        }
+        free(live.back());
+        live.pop_back();
+        continue;
+      }
+      if (random() % 64 == 0) driver_->machine().finish_device(0);
+      if (random() % 256 == 0) allocator_->empty_cache(0);
+      uint64_t size = uint64_t{512} << random() % 16;
+      size += random() % size;
+      try {
+        live.push_back(allocate(size, stream));
+      } catch (const Error& error) {
+        ASSERT_EQ(error.status(), Status::kOutOfMemory) << error.message();
+      }
+      if (step % 100 == 0) {
+        ASSERT_EQ(allocator_->check(), "") << "seed " << seed + run << " step " << step;
+      }
+    }
+    for (const Address address : live) free(address);
+    ASSERT_EQ(allocator_->check(), "") << "seed " << seed + run;
+  }
+}
+
+}  // namespace
+}  // namespace cachalot
