@@ -4,18 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "../test_seed.h"
 #include "alloc/allocator.h"
 #include "alloc/native/hot_path.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/sim_driver.h"
-#include "../test_seed.h"
 
 namespace cachalot {
 namespace {
@@ -27,6 +28,7 @@ class Serving : public testing::Test {
  protected:
   void open(uint64_t capacity, ServingOptions serving = {}, const std::string& config = "") {
     driver_ = std::make_shared<SimDriver>(SimOptions{.capacity = capacity});
+    driver_->machine().log_calls(kLogWaits);
     AllocatorOptions options;
     options.driver = driver_;
     options.config = config;
@@ -46,6 +48,14 @@ class Serving : public testing::Test {
       return error.status() == Status::kOutOfMemory;
     }
     return false;
+  }
+  // How often a stream was made to wait for another since the last question.
+  int waits_in_log() {
+    char text[1 << 16];
+    driver_->machine().take_calls(text, sizeof text);
+    int count = 0;
+    for (const char* at = text; (at = std::strstr(at, "stream_wait")) != nullptr; at++) count++;
+    return count;
   }
   uint64_t reserved() {
     return static_cast<uint64_t>(allocator_->stats(0).reserved_bytes.all.current);
@@ -84,31 +94,61 @@ TEST_F(Serving, CutsWhateverIsLeftOfABlock) {
   EXPECT_EQ(reserved(), 8 * MiB);
 }
 
-TEST_F(Serving, MovesIdlePagesToAnotherStreamWhereNoneAreLeft) {
-  open(64 * MiB);
-  free(allocate(60 * MiB, kFirst));
-  EXPECT_EQ(reserved(), 60 * MiB);
-  const Address other = allocate(40 * MiB, kSecond);
-  EXPECT_NE(other, 0u);
-  EXPECT_EQ(reserved(), 64 * MiB);
+TEST_F(Serving, BorrowsTheSmallestBlockThatFitsFromAnotherStream) {
+  open(1 * GiB);
+  const Address large = allocate(20 * MiB, kFirst);
+  const Address between = allocate(2 * MiB, kFirst);
+  const Address small = allocate(12 * MiB, kFirst);
+  const Address behind = allocate(2 * MiB, kFirst);
+  free(large);
+  free(small);
+  EXPECT_EQ(allocate(11 * MiB, kSecond), small);
+  EXPECT_EQ(reserved(), 36 * MiB);
+  EXPECT_EQ(allocator_->block(small).stream, kSecond);
   EXPECT_EQ(allocator_->check(), "");
-  EXPECT_TRUE(fails(30 * MiB, kFirst));
-  EXPECT_FALSE(fails(24 * MiB, kFirst));
+  for (const Address block : {small, between, behind}) free(block);
+  EXPECT_EQ(allocator_->check(), "");
 }
 
-TEST_F(Serving, TakesTheLongestIdlePagesFirst) {
+TEST_F(Serving, LetsAStreamWaitOnceForTheOneThatItBorrowsFrom) {
+  open(1 * GiB);
+  for (int i = 0; i < 2; i++) free(allocate(4 * MiB, kFirst));
+  free(allocate(4 * MiB, kSecond));
+  EXPECT_EQ(waits_in_log(), 1);
+  // Back to its own stream, which has to wait for the borrower.
+  free(allocate(4 * MiB, kFirst));
+  EXPECT_EQ(waits_in_log(), 1);
+  // Nothing has happened on the second since.
+  free(allocate(4 * MiB, kFirst));
+  EXPECT_EQ(waits_in_log(), 0);
+}
+
+TEST_F(Serving, MovesIdlePagesWhereNoBlockIsLargeEnough) {
+  open(64 * MiB);
+  const Address first = allocate(28 * MiB, kFirst);
+  const Address used = allocate(2 * MiB, kFirst);
+  const Address last = allocate(28 * MiB, kFirst);
+  free(first);
+  free(last);
+  EXPECT_NE(allocate(40 * MiB, kSecond), 0u);
+  EXPECT_EQ(reserved(), 64 * MiB);
+  EXPECT_EQ(allocator_->check(), "");
+  EXPECT_TRUE(fails(24 * MiB, kFirst));
+  EXPECT_FALSE(fails(22 * MiB, kFirst));
+  free(used);
+}
+
+TEST_F(Serving, TakesThePagesOfTheBlockThatHasBeenIdleForLongest) {
   open(32 * MiB);
   const Address early = allocate(8 * MiB, 0x10);
   const Address late = allocate(8 * MiB, 0x20);
   const Address used = allocate(16 * MiB, 0x30);
-  free(late);
-  EXPECT_FALSE(fails(2 * MiB, 0x20));  // a hit: the clock stands still
-  allocator_->free(allocate(1 * MiB + 512, 0x20), std::nullopt);
   free(early);
-  // Equally idle so far; a request that misses makes a difference.
-  const Address small = allocate(6 * MiB, 0x40);
-  free(small);
-  EXPECT_EQ(reserved(), 32 * MiB);
+  EXPECT_TRUE(fails(17 * MiB, 0x30));  // a request that misses: the clock ticks
+  free(late);
+  const Address moved = allocate(10 * MiB, 0x40);  // all of the first, and a page of the second
+  free(moved);
+  EXPECT_EQ(allocate(6 * MiB, 0x20), late);
   free(used);
   EXPECT_EQ(allocator_->check(), "");
 }
@@ -134,8 +174,8 @@ TEST_F(Serving, KeepsTheLimitBelowTheDevices) {
 TEST_F(Serving, WithThriftMovesIdlePagesBeforeItMakesNewOnes) {
   open(1 * GiB, {.thrift = true});
   free(allocate(60 * MiB, kFirst));
-  const Address other = allocate(40 * MiB, kSecond);
-  EXPECT_EQ(reserved(), 60 * MiB);
+  const Address other = allocate(64 * MiB, kSecond);
+  EXPECT_EQ(reserved(), 64 * MiB);
   free(other);
 }
 

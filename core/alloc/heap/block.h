@@ -75,7 +75,8 @@ struct alignas(64) Block : FreeNode {
     kExpandable = 8,
     kRecorded = 16,  // detail().uses is set
     kIdle = 32,      // see Note [Idle memory] (backend/trim.h)
-    kAllFlags = 63,
+    kForeign = 64,   // other streams than the segment's have or had it (serving/stream_order.h)
+    kAllFlags = 127,
   };
 
   Address address;
@@ -129,7 +130,7 @@ inline BlockDetail& Block::detail() {
 
 // Owned by its heap. A plain one is one allocation of the driver or of a pool's source, which takes
 // it back as a whole.
-struct Segment {
+struct alignas(128) Segment {
   Address address = 0;
   uint64_t size = 0;   // expandable: of the reserved range
   int64_t number = 0;  // the order in which segments were obtained (R2)

@@ -191,6 +191,9 @@ std::string Auditor::check() {
        {&Auditor::check_free_sets, &Auditor::check_counters, &Auditor::check_pending}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
+  if (device_.policy) {
+    if (std::string found = device_.policy->check(); !found.empty()) return found;
+  }
   return device_.owners.check_tenants(device_.heap);
 }
 

@@ -96,11 +96,20 @@ Block* step_to_smaller_reach(const StreamFreeList& list, Block* block) {
   return block;
 }
 
+// Within a capture no stream can wait for another: a block is skipped that other streams used. Later ones
+// are larger, so the first is as good as any.
+Block* BlockCache::without_wait(const StreamFreeList& list, Block* block) const {
+  if (!device_.captures.may_be_under_way()) return block;
+  while (block && block->is(Block::kForeign)) block = list.free.next(block);
+  return block;
+}
+
 Block* BlockCache::best_fit(const AllocParams& params) const {
   StreamFreeList* list = params.list();
   Block* block = list ? list->free.first_at_least(params.size) : nullptr;
-  if (!block || !block->is(Block::kExpandable) || has(kServing)) [[likely]]
+  if (!block || !block->is(Block::kExpandable)) [[likely]]
     return block;
+  if (has(kServing)) return without_wait(*list, block);
   return params.expandable ? step_to_smaller_reach(*list, block) : skip_expandable(*list, block);
 }
 
@@ -183,6 +192,14 @@ Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bo
   return block;
 }
 
+// The policy may have cut it off from a free block.
+void BlockCache::put_back(Block* block) {
+  const Neighbours free = free_neighbours(block);
+  if (device_.policy) device_.policy->merging(block, free);
+  device_.heap.merge(block, free);
+  device_.heap.insert_free(block);
+}
+
 // ---- The way back
 
 Counters::Change BlockCache::change_of_any_free(const Block* block, Neighbours free) const {
@@ -204,7 +221,7 @@ bool BlockCache::free_to_cache(Shard& shard, Block* block) {
   block->clear(Block::kIdle);
   if (has(kContexts)) block->detail().context = kNoContext;
   device_.heap.merge(block, free);
-  stamp(block);
+  if (has(kServing)) block->requested = device_.settings.clock();
   device_.heap.insert_free(block);
   return true;
 }
@@ -220,8 +237,8 @@ void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
   const Counters::Change change{static_cast<int64_t>(block->size), 0, 0, 0,
                                 device_.settings.oversize_of(block->size)};
   device_.shards.count(*list.shard, list.is_small, Counters::requesting_free(change));
-  device_.trace(Action::kFreeRequested, block->address, block->requested, list.stream, *list.pool,
-                context ? context : block->detail().context);
+  device_.trace(Action::kFreeRequested, block->address, block->requested, device_.stream_of(block),
+                *list.pool, context ? context : block->detail().context);
   if (has(kLabels | kTenants)) [[unlikely]]
     device_.owners.give_up(block, device_.flags.load());
   if (!block->is(Block::kRecorded)) [[likely]]
@@ -238,14 +255,17 @@ void BlockCache::complete_free(Block* block, ContextId context) {
     watch->freed(block);
   if (has(kLabels | kWatched)) [[unlikely]]
     device_.owners.release_label(block);
-  device_.trace(Action::kFreeCompleted, block->address, block->requested, list.stream, *list.pool,
-                context ? context : block->detail().context);
+  device_.trace(Action::kFreeCompleted, block->address, block->requested, device_.stream_of(block),
+                *list.pool, context ? context : block->detail().context);
   if (has(kContexts)) block->detail().context = kNoContext;
   const Neighbours free = free_neighbours(block);
   device_.shards.count(*list.shard, list.is_small,
                        Counters::completing_free(change_of_any_free(block, free)));
+  if (device_.policy) {
+    device_.policy->freed(block);
+    device_.policy->merging(block, free);
+  }
   device_.heap.merge(block, free);
-  stamp(block);
   device_.heap.insert_free(block);
 }
 

@@ -37,8 +37,14 @@ class BlockCache : private DeviceOperation {
   bool should_split(const AllocParams& params, const Block* block) const;
   // Null: refused by the counters, and nothing has changed. pre: a block in no set.
   Block* alloc_found_block(Block* block, const AllocParams& params, bool split);
+  // Of a block that was found and is not to be handed out. pre: the whole device.
+  void put_back(Block* block);
 
   // ---- The way back
+  // Whether a free of the block would take in one that other streams used.
+  static bool has_foreign_neighbour(const Block* block) {
+    return ((block->prev->home | block->next->home) & Block::kForeign) != 0;
+  }
   // False: refused by the counters. pre: no flag of the whole device; a block in use that no other
   // stream uses.
   bool free_to_cache(Shard& shard, Block* block);
@@ -53,10 +59,7 @@ class BlockCache : private DeviceOperation {
   void drop_empty_lists(BlockPool& pool);
 
  private:
-  // The clock of a free, where the serving policy needs it.
-  void stamp(Block* block) {
-    if (has(kServing)) block->requested = device_.settings.clock();
-  }
+  Block* without_wait(const StreamFreeList& list, Block* block) const;
   BlockPool& pool_for(uint64_t size, Stream stream) const;
   Counters::Change change_of_any_free(const Block* block, Neighbours free) const;
 };

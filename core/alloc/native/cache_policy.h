@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a device asks where a policy of the library's own decides instead of the reference: how a request
-// is served that the cache of its stream cannot serve.
+// is served that the cache of its stream cannot serve, and which stream waits for which.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "alloc/heap/block_changes.h"
 #include "alloc/native/alloc_params.h"
 
 namespace cachalot {
@@ -22,6 +24,25 @@ class CachePolicy {
   // A free block for the request, in no set; null: out of memory. Throws what the driver says. pre: the
   // whole device; the request is of a pool without a source of its own.
   virtual Block* find_memory(AllocParams& params) = 0;
+
+  // ---- Hand-outs of blocks that the cache or find_memory() found. pre: the whole device.
+  // Whatever the stream of the request has to wait for. Throws what the driver says.
+  virtual void before_hand_out(const Block* found, Stream stream) = 0;
+  // used: cut from the block that was found, or all of it. Does not throw.
+  virtual void handed_out(Block* found, Block* used, Stream stream) = 0;
+  // Of a block in use, or one that waits. pre: the device's lock.
+  virtual Stream user_of(const Block* block) const = 0;
+
+  // ---- The way back
+  // Neither throws. pre: the whole device.
+  virtual void freed(Block* block) = 0;
+  // The free block is about to take these neighbours in.
+  virtual void merging(Block* block, Neighbours free) = 0;
+  // The work of all streams on the block is to be done. pre: the device's lock and the block's shard.
+  virtual void before_unmap(Block* block) = 0;
+
+  // The auditor: empty, or the first thing that is wrong.
+  virtual std::string check() const = 0;
 };
 
 // Makes the policy of a device; empty: the reference decides.

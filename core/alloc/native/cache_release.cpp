@@ -147,8 +147,9 @@ void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
 
 // Ignores errors: no caller is left to hear of them, and the driver may be shutting down itself.
 void CacheRelease::give_everything_back() {
-  // A deferred free has no event, so nothing less than the device tells that its block is unused.
-  if (device_.pending.has_deferred()) driver().device_synchronize(device_.index);
+  // A deferred free has no event, so nothing less than the device tells that its block is unused. Nor is
+  // there one for a block that was lent.
+  if (device_.pending.has_deferred() || device_.policy) driver().device_synchronize(device_.index);
   device_.pending.destroy_events();
   // Its heaps go while their memory is still there.
   device_.watch.reset();

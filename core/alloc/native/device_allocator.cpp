@@ -51,24 +51,27 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   const std::lock_guard device(state_.shards.lock());
   const std::lock_guard guard(shard.lock);
   if (!block->is_live_at(address)) return;
-  const Stream own = block->segment()->stream;
+  const Stream own = state_.stream_of(block);
   // The own stream orders the free anyway [core 12.1].
   if (stream == own) return;
   state_.pending.record_use(block, stream, current_stream.value_or(own));
 }
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
-  return state_.shards.look_at(shard, [&]() -> std::optional<BlockInfo> {
+  const auto look = [&]() -> std::optional<BlockInfo> {
     if (!block->is_live_at(address)) return {};
     const StreamFreeList& list = list_of(block);
     return BlockInfo{.address = address,
                      .size = block->size,
                      .requested = block->requested,
-                     .stream = list.stream,
+                     .stream = state_.stream_of(block),
                      .pool = pool_id_of(*list.pool),
                      .device = state_.index,
                      .from_source = has_source(*list.pool)};
-  });
+  };
+  if (!has(kServing)) return state_.shards.look_at(shard, look);
+  const DeviceLock lock(state_.shards);  // the policy knows whose a lent block is
+  return look();
 }
 
 std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, const Block* block,
@@ -102,8 +105,8 @@ void DeviceAllocator::annotate(const Block* block, Address address, const std::s
     throw Error(Status::kInvalidArgument, annotation_error(address));
   }
   const StreamFreeList& list = list_of(block);
-  state_.recorder.record_annotation(address, block->requested, list.stream, pool_id_of(*list.pool),
-                                    context, text);
+  state_.recorder.record_annotation(address, block->requested, state_.stream_of(block),
+                                    pool_id_of(*list.pool), context, text);
 }
 
 uint64_t DeviceAllocator::live_blocks() {

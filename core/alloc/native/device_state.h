@@ -60,6 +60,10 @@ class DeviceState final : private FreeCompletion, private SlowPath {
              ContextId context) {
     recorder.record(action, address, size, stream, pool_id_of(pool), context);
   }
+  // That a block in use was handed out to. pre: the device's lock.
+  Stream stream_of(const Block* block) const {
+    return block->is(Block::kForeign) ? policy->user_of(block) : block->segment()->stream;
+  }
   template <class Visit>
   void for_each_list(Visit visit);
 

@@ -169,6 +169,7 @@ void ExpandableMemory::unmap_block(Block* block, ContextId context) {
   BlockPool& pool = *segment.pool;
   const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
   if (begin == end) return;
+  if (device_.policy) device_.policy->before_unmap(block);
   // All memory of the host comes first: pages that are gone cannot be taken back.
   device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();

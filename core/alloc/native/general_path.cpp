@@ -32,6 +32,10 @@ Shards::Step GeneralPath::allocate_from_cache(StreamEntry& entry, const Request&
   AllocParams params = cache_.make_params(&entry, request, context);
   Block* const found = cache_.get_free_block(params);
   if (!found) return Shards::Step::kNeedsDevice;
+  if (found->is(Block::kForeign)) [[unlikely]] {
+    params.list()->free.insert(found);
+    return Shards::Step::kNeedsDevice;
+  }
   if (const Block* block =
           cache_.alloc_found_block(found, params, cache_.should_split(params, found))) {
     *address = block->address;
@@ -58,16 +62,29 @@ Address GeneralPath::allocate_on_device(const Request& request, ContextId contex
   // The booking ends with this call, whatever way it ends: by then the block is counted or the
   // request has failed.
   const TenantBooking booking = Admission(device_, params, lock).admit(request);
+  // Only with the whole device the policy can let one stream wait for another.
+  if (device_.policy) lock.lock_whole();
   device_.heap.reserve(params.shard().supply, 1);
   Block* block = cache_.get_free_block(params);
   if (!block) [[unlikely]]
     block = Miss(device_, params, lock).obtain();
-  const Block* used = nullptr;
+  if (device_.policy) prepare_hand_out(block, params);
+  Block* used = nullptr;
   device_.shards.with_headroom_of_locked(params.shard(), [&] {
     used = cache_.alloc_found_block(block, params, cache_.should_split(params, block));
     return used ? Shards::Step::kDone : Shards::Step::kRefused;
   });
+  if (device_.policy) device_.policy->handed_out(block, used, params.stream);
   return used->address;
+}
+
+void GeneralPath::prepare_hand_out(Block* block, const AllocParams& params) {
+  try {
+    device_.policy->before_hand_out(block, params.stream);
+  } catch (...) {
+    cache_.put_back(block);
+    throw;
+  }
 }
 
 // [core 8.2] Before the search, so that the request can have what has just become free.
@@ -95,6 +112,7 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
     throw_invalid_state("Could not allocate CUDA storage at exact address " +
                         hex_address(request.at));
   }
+  if (device_.policy) device_.policy->before_hand_out(block, params.stream);
   for (const Address address : {block->address, request.at})
     device_.shared.addresses.make_room(address);
   // R48. Nothing throws until it is taken away.
@@ -106,9 +124,12 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
     AllocParams front_params = params;
     front_params.requested = front_params.size = request.at - block->address;
     front = cache_.alloc_found_block(block, front_params, true);
+    if (device_.policy) device_.policy->handed_out(block, front, params.stream);
     SegmentHeap::remove_free(block);
   }
-  block = cache_.alloc_found_block(block, params, cache_.should_split(params, block));
+  Block* const found = block;
+  block = cache_.alloc_found_block(found, params, cache_.should_split(params, found));
+  if (device_.policy) device_.policy->handed_out(found, block, params.stream);
   if (front) cache_.free(front, request.current_stream, kNoContext);
   device_.recorder.set_internal_tag("");
   return block->address;
@@ -125,13 +146,14 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   const auto step = [&] {
     was_live = block->is_live_at(address);
     if (!was_live) return Shards::Step::kDone;
-    if (block->is(Block::kRecorded)) return Shards::Step::kNeedsDevice;
+    if (block->is(Block::kRecorded | Block::kForeign) || cache_.has_foreign_neighbour(block))
+      return Shards::Step::kNeedsDevice;
     return cache_.free_to_cache(shard, block) ? Shards::Step::kDone : Shards::Step::kRefused;
   };
   if (device_.shards.with_headroom(shard, step)) return was_live;
   const DeviceLock lock(device_.shards);
   if (!block->is_live_at(address)) return false;
-  cache_.free(block, current_stream.value_or(block->segment()->stream), context);
+  cache_.free(block, current_stream.value_or(device_.stream_of(block)), context);
   return true;
 }
 
@@ -147,7 +169,7 @@ void GeneralPath::free_all() {
   driver().device_synchronize(device_.index);  // a device that is lost has no work to wait for
   for (Block* block : live) {
     device_.pending.forget_uses(block);
-    cache_.free(block, block->segment()->stream, kNoContext);
+    cache_.free(block, device_.stream_of(block), kNoContext);
   }
 }
 

@@ -22,6 +22,7 @@ class GeneralPath : private DeviceOperation {
   void free_all();
 
  private:
+  void prepare_hand_out(Block* block, const AllocParams& params);
   Shards::Step allocate_from_cache(StreamEntry& entry, const Request& request, ContextId context,
                                    Address* address);
   Address allocate_on_device(const Request& request, ContextId context);

@@ -184,6 +184,8 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, cl
   Block* block = list->free.first_at_least(size);
   if (!block) [[unlikely]]
     return nullptr;
+  if (decided_by == DecidedBy::kServing && block->is(Block::kForeign)) [[unlikely]]
+    return nullptr;
   if (decided_by == DecidedBy::kReference && block->is(Block::kExpandable)) [[unlikely]] {
     if (!rules.expandable_segments) return nullptr;
     block = step_to_smaller_reach(*list, block);

@@ -80,12 +80,12 @@ void ReportTaker::add_holder(const Block* block) {
   const uint32_t label = has(kLabels) ? block->detail().label : 0;
   const uint32_t tenant = has(kTenants) ? block->detail().tenant : 0;
   const PoolId pool = pool_id_of(*list.pool);
-  auto [place, is_new] = holders_.try_emplace({label, tenant, list.stream, pool});
+  const Stream stream = device_.stream_of(block);
+  auto [place, is_new] = holders_.try_emplace({label, tenant, stream, pool});
   HolderRow& row = place->second;
   if (is_new) {
     const uint64_t id = device_.shared.tenants->id_and_name(tenant).first;
-    row = {
-        device_.shared.labels.text(label), static_cast<uint32_t>(id), list.stream, pool, 0, 0, 0};
+    row = {device_.shared.labels.text(label), static_cast<uint32_t>(id), stream, pool, 0, 0, 0};
   }
   row.blocks++;
   row.bytes += block->size;

@@ -22,7 +22,9 @@ Address allocate_serving(DeviceState& device, StreamEntry& entry, uint64_t reque
 
 bool free_serving(DeviceState& device, Shard& shard, Block* block, Address address) {
   const std::lock_guard guard(shard.lock);
-  if (device.flags.load() != SlowPath::kServing || !is_usual_free(block, address)) return false;
+  if (device.flags.load() != SlowPath::kServing || !is_usual_free(block, address) ||
+      BlockCache::has_foreign_neighbour(block))
+    return false;
   return shard.account.is_shared
              ? put_back<CountedBy::kSharedAccount, DecidedBy::kServing>(device, shard, block)
              : keep_or_put_back<CountedBy::kShard, DecidedBy::kServing>(device, shard, block);

@@ -9,7 +9,9 @@
 namespace cachalot {
 
 // Equally idle ones come in the order of streams, small before large, then by address.
-IdlePages::IdlePages(DeviceState& device, uint64_t page_size, const Place& place) {
+IdlePages::IdlePages(DeviceState& device, const StreamOrder& order, uint64_t page_size,
+                     const Place& place)
+    : order_(order) {
   const Segment& range = *place.before->next->segment();
   const Address keep_begin = range.address + round_down(place.begin - range.address, page_size);
   const Address keep_end = range.address + round_up(place.end() - range.address, page_size);
@@ -22,7 +24,7 @@ IdlePages::IdlePages(DeviceState& device, uint64_t page_size, const Place& place
   std::sort(ranges_.begin(), ranges_.end(), [](const IdleRange& a, const IdleRange& b) {
     const auto key = [](const IdleRange& of_block) {
       const Segment& of = *of_block.block->segment();
-      return std::tuple(of_block.block->requested, of.stream, !of.pool->is_small, of_block.begin);
+      return std::tuple(of_block.stamp, of.stream, !of.pool->is_small, of_block.begin);
     };
     return key(a) < key(b);
   });
@@ -37,7 +39,7 @@ void IdlePages::look_at(Block* block, Address keep_begin, Address keep_end) {
 
 void IdlePages::add(Block* block, Address begin, Address end) {
   if (begin >= end) return;
-  ranges_.push_back({block, begin, end});
+  ranges_.push_back({block, begin, end, order_.latest_stamp(block)});
   bytes_ += end - begin;
 }
 

@@ -7,6 +7,7 @@
 
 #include "alloc/native/device_state.h"
 #include "alloc/serving/place.h"
+#include "alloc/serving/stream_order.h"
 
 namespace cachalot {
 
@@ -15,6 +16,7 @@ struct IdleRange {
   Block* block;
   Address begin;
   Address end;
+  uint64_t stamp;  // the latest
 
   uint64_t size() const { return end - begin; }
 };
@@ -23,7 +25,7 @@ struct IdleRange {
 // None of them lies under the place that they are for. pre: the whole device, from the look to the use.
 class IdlePages {
  public:
-  IdlePages(DeviceState& device, uint64_t page_size, const Place& place);
+  IdlePages(DeviceState& device, const StreamOrder& order, uint64_t page_size, const Place& place);
 
   uint64_t bytes() const { return bytes_; }
   // So many bytes, or all there are; of a block no more than are missing, from the end that lies
@@ -34,6 +36,7 @@ class IdlePages {
   void look_at(Block* block, Address keep_begin, Address keep_end);
   void add(Block* block, Address begin, Address end);
 
+  const StreamOrder& order_;
   std::vector<IdleRange> ranges_;
   uint64_t bytes_ = 0;
 };

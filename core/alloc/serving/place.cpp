@@ -39,7 +39,7 @@ std::optional<Place> PlaceSearch::search(IsBetter is_better) const {
   for (auto hole = first_hole; hole != end; ++hole) {
     Block* first = *hole;
     if (first->address < visited_end) continue;
-    while (first->prev->is_free()) first = first->prev;
+    while (is_open(first->prev)) first = first->prev;
     visited_end = visit_run(first, is_better, &best);
   }
   return best;
@@ -49,7 +49,7 @@ std::optional<Place> PlaceSearch::search(IsBetter is_better) const {
 Address PlaceSearch::visit_run(Block* first, IsBetter is_better, std::optional<Place>* best) const {
   Block* const before = first->prev;
   Block* end = first;
-  while (end->is_free()) end = end->next;
+  while (is_open(end)) end = end->next;
   const Address run_end = end_of(end->prev);
   const auto consider = [&](const Block* at, Address begin) {
     if (run_end - begin < size_) return;
@@ -71,7 +71,7 @@ Place PlaceSearch::place_at(Block* before, const Block* first, Address begin) co
   Place place{before, begin, size_, 0, 0};
   const Segment& range = *first->segment();
   const uint64_t page = range.pages->page_size();
-  for (const Block* b = first; b->is_free() && b->address < place.end(); b = b->next) {
+  for (const Block* b = first; is_open(b) && b->address < place.end(); b = b->next) {
     const Address from = std::max(begin, b->address);
     const Address to = std::min(place.end(), end_of(b));
     if (b->is(Block::kUnmapped)) {

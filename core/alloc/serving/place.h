@@ -25,8 +25,9 @@ struct Place {
 // enough.
 class PlaceSearch {
  public:
-  PlaceSearch(const BlockPool& pool, Stream stream, uint64_t size)
-      : pool_(pool), stream_(stream), size_(size) {}
+  // may_wait: also for places in memory that other streams used.
+  PlaceSearch(const BlockPool& pool, Stream stream, uint64_t size, bool may_wait)
+      : pool_(pool), stream_(stream), size_(size), may_wait_(may_wait) {}
 
   // The first by address of those with the fewest pages to map, then with the fewest cached pages. None:
   // no run is long enough.
@@ -35,6 +36,9 @@ class PlaceSearch {
   std::optional<Place> fewest_pages();
 
  private:
+  bool is_open(const Block* block) const {
+    return block->is_free() && (may_wait_ || !block->is(Block::kForeign));
+  }
   using IsBetter = bool (*)(const Place& a, const Place& b);
 
   std::optional<Place> search(IsBetter is_better) const;
@@ -44,6 +48,7 @@ class PlaceSearch {
   const BlockPool& pool_;
   const Stream stream_;
   const uint64_t size_;
+  const bool may_wait_;
 };
 
 }  // namespace cachalot

@@ -21,7 +21,7 @@ Block* block_at(Block* before, Address address) {
 
 }  // namespace
 
-ServingPolicy::ServingPolicy(DeviceState& device) : DeviceOperation(device) {
+ServingPolicy::ServingPolicy(DeviceState& device) : DeviceOperation(device), order_(device) {
   if (!driver().supports_virtual_memory()) {
     throw_not_supported(std::string("the serving policy needs virtual memory, which the driver ") +
                         driver().name() + " does not have");
@@ -37,27 +37,80 @@ ServingPolicy::ServingPolicy(DeviceState& device) : DeviceOperation(device) {
 
 // [policy P5] The search in the cache has found nothing.
 Block* ServingPolicy::find_memory(AllocParams& params) {
-  Block* block = find_place(params);
+  Block* block = borrow_or_place(params);
   if (!block && wait_for_pending_frees(params)) {
     device_.heap.reserve(params.shard().supply, 1);
     block = BlockCache(device_).get_free_block(params);
-    if (!block) block = find_place(params);
+    if (!block) block = borrow_or_place(params);
   }
   device_.settings.tick();
   return block;
 }
+
+Block* ServingPolicy::borrow_or_place(AllocParams& params) {
+  Block* const block = borrow(params);
+  return block ? block : find_place(params);
+}
+
+// The smallest block that fits among those of other streams, of the lowest such stream. Private pools
+// keep theirs, and within a capture no stream can wait for another.
+Block* ServingPolicy::borrow(AllocParams& params) {
+  if (params.pool->owner || device_.captures.may_be_under_way()) return nullptr;
+  Block* found = nullptr;
+  for (auto& [stream, list] : params.pool->lists) {
+    Block* const block = stream == params.stream ? nullptr : list.free.first_at_least(params.size);
+    if (block && (!found || block->size < found->size)) found = block;
+  }
+  if (!found) return nullptr;
+  StreamFreeList& list = list_of(found);
+  device_.heap.reserve(list.shard->supply, 1);
+  device_.shared.addresses.make_room(found->address);
+  SegmentHeap::remove_free(found);
+  params.entry = list.entry;  // the lender's shard counts the block
+  return found;
+}
+
+// ---- Hand-outs
+
+void ServingPolicy::merging(Block* block, Neighbours free) {
+  if (free.before) order_.absorb(block, block->prev, block->prev->requested);
+  if (free.after) order_.absorb(block, block->next, block->next->requested);
+}
+
+// Within a capture neither the search nor a place has taken memory that other streams used.
+void ServingPolicy::before_hand_out(const Block* found, Stream stream) {
+  if (device_.captures.may_be_under_way()) return;
+  if (found->segment()->stream != stream) order_.reserve_loan(stream);
+  order_.wait_in_stream(found, stream);
+}
+
+void ServingPolicy::handed_out(Block* found, Block* used, Stream stream) {
+  order_.handed_out(found, used);
+  if (used->segment()->stream != stream) order_.lend(used, stream);
+}
+
+Stream ServingPolicy::user_of(const Block* block) const {
+  const Stream own = block->segment()->stream;
+  return block->is(Block::kForeign) ? order_.user_of(block).value_or(own) : own;
+}
+
+// ---- Places
 
 // Null: there is no place for which pages suffice.
 Block* ServingPolicy::find_place(AllocParams& params) {
   const std::optional<Place> place = search_or_reserve(params);
   if (!place) return nullptr;
   if (Block* block = take(*place, params)) return block;
-  return take(*PlaceSearch(*params.pool, params.stream, params.size).fewest_pages(), params);
+  return take(*search_for(params).fewest_pages(), params);
+}
+
+PlaceSearch ServingPolicy::search_for(const AllocParams& params) const {
+  return {*params.pool, params.stream, params.size, !device_.captures.may_be_under_way()};
 }
 
 // Reserves another range where no run of the stream is long enough [policy P3].
 std::optional<Place> ServingPolicy::search_or_reserve(AllocParams& params) {
-  PlaceSearch search(*params.pool, params.stream, params.size);
+  PlaceSearch search = search_for(params);
   if (const std::optional<Place> place = search.fewest_missing()) return place;
   uint64_t total = 0;
   const DriverCode code = driver().total_memory(device_.index, &total);
@@ -88,7 +141,7 @@ Block* ServingPolicy::take(const Place& place, AllocParams& params) {
   LoosePages loose(driver(), device_.index, needed);
   if (!thrift) create(pages, room, &loose);
   if (loose.count() < needed && may_move) {
-    const IdlePages idle(device_, page_size(), place);
+    const IdlePages idle(device_, order_, page_size(), place);
     const uint64_t found = idle.bytes() / page_size();
     if (loose.count() + found + (thrift ? room : 0) < needed) return nullptr;
     take_idle(idle, needed, params.context, &loose);
@@ -99,12 +152,24 @@ Block* ServingPolicy::take(const Place& place, AllocParams& params) {
   if (params.pool->owner) params.pool->owner->driver_allocations++;
   device_.heap.reserve(params.shard().supply, 2);
   device_.shared.addresses.make_room(place.begin);
-  Block* block = block_at(place.before, place.begin);
-  SegmentHeap::remove_free(block);
-  if (block->address == place.begin) return block;
-  Block* const front = block;
-  block = SegmentHeap::split_back(front, front->address + front->size - place.begin);
+  Block* const block = block_at(place.before, place.begin);
+  return block->address == place.begin ? (SegmentHeap::remove_free(block), block)
+                                       : cut_front(block, place.begin);
+}
+
+// What lies behind `begin`, in no set; both parts keep the stamps.
+Block* ServingPolicy::cut_front(Block* front, Address begin) {
+  SegmentHeap::remove_free(front);
+  Block* const block = SegmentHeap::split_back(front, front->address + front->size - begin);
+  block->clear(Block::kForeign);  // until it has an entry of its own
   block->requested = front->requested;
+  try {
+    order_.copy(front, block);
+  } catch (...) {
+    device_.heap.merge(front, {false, true});
+    device_.heap.insert_free(front);
+    throw;
+  }
   device_.heap.insert_free(front);
   return block;
 }
@@ -128,42 +193,37 @@ void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) 
 void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, ContextId context,
                               LoosePages* loose) {
   const std::vector<IdleRange> ranges = idle.longest_idle((total - loose->count()) * page_size());
-  wait_for(ranges);
+  for (const IdleRange& range : ranges) order_.wait_on_host(range.block);
   ExpandableMemory memory(device_);
   for (const IdleRange& range : ranges)
     memory.take_pages(range.block, range.begin, range.end, context, loose->handles());
 }
 
-// See Note [Stamps].
-void ServingPolicy::wait_for(const std::vector<IdleRange>& ranges) {
-  for (const IdleRange& range : ranges) {
-    const Stream stream = range.block->segment()->stream;
-    uint64_t& waited = waited_[stream];
-    if (range.block->requested <= waited) continue;
-    const DriverCode code = driver().stream_synchronize(device_.index, stream);
-    if (code != kSuccess) throw runtime_error(driver(), code);
-    waited = device_.settings.clock();
-  }
-}
-
-// Each hole under the place gets its pages by itself. A merge keeps the latest stamp; what is mapped has
-// none.
+// Each hole under the place gets its pages by itself.
 void ServingPolicy::map(const Place& place, ContextId context, LoosePages* loose) {
-  ExpandableMemory memory(device_);
   for (Address at = place.begin; at < place.end();) {
     Block* block = block_at(place.before, at);
     if (block->is(Block::kUnmapped)) {
       block = cut_hole(block, at, place.end());
-      const auto stamp_of = [](const Block* b) {
-        return b->is_mapped_and_free() ? b->requested : 0;
-      };
-      const uint64_t stamp = std::max(stamp_of(block->prev), stamp_of(block->next));
-      const uint64_t count = block->size / page_size();
-      memory.map_pages(block, loose->last(count), context);
-      loose->drop_last(count);
-      block->requested = stamp;
+      map_hole(block, context, loose);
     }
     at = block->address + block->size;
+  }
+}
+
+// The pages have no stamps. The block takes its neighbours in, with theirs.
+void ServingPolicy::map_hole(Block* hole, ContextId context, LoosePages* loose) {
+  const Block* const neighbours[] = {hole->prev, hole->next};
+  std::optional<uint64_t> stamps[2];  // the neighbours' objects go with the merge
+  for (int i = 0; i < 2; i++) {
+    if (neighbours[i]->is_mapped_and_free()) stamps[i] = neighbours[i]->requested;
+  }
+  const uint64_t count = hole->size / page_size();
+  ExpandableMemory(device_).map_pages(hole, loose->last(count), context);
+  loose->drop_last(count);
+  hole->requested = 0;
+  for (int i = 0; i < 2; i++) {
+    if (stamps[i]) order_.absorb(hole, neighbours[i], *stamps[i]);
   }
 }
 

@@ -2,22 +2,11 @@
 // The serving policy: it needs less memory than the reference's (docs/policy.md). Each stream and size
 // class has ranges of its own, whose pages come from the driver one by one and go from range to range
 // where they are missing.
-//
-// Note [Stamps]
-// Rationale: a page may leave a cached block once the work is done that used it. So it must be known
-// whether the host has waited for that work, and which pages have been idle for longest.
-// Approach: a clock ticks with each request that no hit serves. A free stamps its block with the clock;
-// a merge keeps the later stamp, which is the one of the free that merges. The host notes the clock when it
-// waits for a stream: work of blocks with an earlier stamp, or the same, is done.
-// A free block has no requested size in this policy, so the stamp lies in `requested`, which a hit writes
-// anyway.
-// Invariants: the clock changes with the whole device held only, so frees that are put off (Note [Last
-// free]) have the stamp of their moment.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "alloc/native/cache_policy.h"
@@ -25,19 +14,31 @@
 #include "alloc/serving/idle_pages.h"
 #include "alloc/serving/loose_pages.h"
 #include "alloc/serving/place.h"
+#include "alloc/serving/stream_order.h"
 
 namespace cachalot {
 
-// Owns what the host has waited for. pre of all functions: the whole device.
+// Owns the order of the streams.
 class ServingPolicy final : public CachePolicy, private DeviceOperation {
  public:
   // Throws Error where the driver lacks virtual memory or has larger pages.
   explicit ServingPolicy(DeviceState& device);
 
   Block* find_memory(AllocParams& params) override;
+  void before_hand_out(const Block* found, Stream stream) override;
+  void handed_out(Block* found, Block* used, Stream stream) override;
+  Stream user_of(const Block* block) const override;
+  void freed(Block* block) override { order_.freed(block); }
+  void merging(Block* block, Neighbours free) override;
+  void before_unmap(Block* block) override { order_.synchronize_foreign(block); }
+  std::string check() const override { return order_.check(); }
 
  private:
+  Block* borrow_or_place(AllocParams& params);
+  Block* borrow(AllocParams& params);
+  Block* cut_front(Block* block, Address begin);
   Block* find_place(AllocParams& params);
+  PlaceSearch search_for(const AllocParams& params) const;
   std::optional<Place> search_or_reserve(AllocParams& params);
   Block* take(const Place& place, AllocParams& params);
   bool wait_for_pending_frees(const AllocParams& params);
@@ -48,11 +49,11 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
   void take_idle(const IdlePages& idle, uint64_t total, ContextId context, LoosePages* loose);
-  void wait_for(const std::vector<IdleRange>& ranges);
   void map(const Place& place, ContextId context, LoosePages* loose);
+  void map_hole(Block* hole, ContextId context, LoosePages* loose);
   Block* cut_hole(Block* hole, Address begin, Address end);
 
-  std::map<Stream, uint64_t> waited_;  // the clock when the host waited for the stream
+  StreamOrder order_;
 };
 
 }  // namespace cachalot

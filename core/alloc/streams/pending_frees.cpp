@@ -16,7 +16,8 @@ constexpr size_t kSpareUses = 256;  // objects that are kept for the next record
 
 // Whether all nodes that a block of the stream waits for lie before the visited ones.
 bool lies_before(const DeferredFree& deferred, Stream stream, const std::set<uint64_t>& visited) {
-  return deferred.block->segment()->stream == stream && !deferred.nodes.empty() &&
+  return deferred.block->segment()->stream == stream && !deferred.block->is(Block::kForeign) &&
+         !deferred.nodes.empty() &&
          std::all_of(deferred.nodes.begin(), deferred.nodes.end(),
                      [&](uint64_t node) { return visited.contains(node); });
 }

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/serving/stream_order.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+
+StreamOrder::~StreamOrder() {
+  // The answer is ignored: the driver may be shutting down itself.
+  if (event_) driver().event_destroy(device_.index, *event_);
+}
+
+// ---- Hand-outs
+
+void StreamOrder::wait_in_stream(const Block* block, Stream stream) {
+  const Stream own = block->segment()->stream;
+  if (own != stream) wait_for(stream, own, block->requested);
+  if (!block->is(Block::kForeign)) return;
+  for (const auto& [other, stamp] : table_.at(block).stamps) {
+    if (other != stream) wait_for(stream, other, stamp);
+  }
+}
+
+bool StreamOrder::is_known(Stream stream, Stream other, uint64_t stamp) const {
+  const auto by_host = finished_.find(other);
+  if (by_host != finished_.end() && stamp <= by_host->second) return true;
+  const auto by_stream = waited_.find({stream, other});
+  return stamp == 0 || (by_stream != waited_.end() && stamp <= by_stream->second);
+}
+
+void StreamOrder::wait_for(Stream stream, Stream other, uint64_t stamp) {
+  if (is_known(stream, other, stamp)) return;
+  uint64_t& waited = waited_[{stream, other}];
+  if (queue_wait(stream, other) != kSuccess) return finish(other, stamp);
+  waited = device_.settings.clock();
+  device_.settings.tick();
+  stream_waits_++;
+}
+
+// One event serves all waits: a wait is for what the event had recorded when it was queued.
+DriverCode StreamOrder::queue_wait(Stream stream, Stream other) {
+  if (!event_) {
+    uint64_t event = 0;
+    const DriverCode code = driver().event_create(device_.index, &event);
+    if (code != kSuccess) return code;
+    event_ = event;
+  }
+  const DriverCode code = driver().event_record(device_.index, *event_, other);
+  return code == kSuccess ? driver().stream_wait_event(device_.index, stream, *event_) : code;
+}
+
+void StreamOrder::reserve_loan(Stream user) {
+  Table one;
+  one[nullptr].stamps[user] = 0;
+  next_loan_ = one.extract(one.begin());
+}
+
+void StreamOrder::handed_out(Block* found, Block* used) {
+  if (found == used) {
+    forget(used);
+  } else {
+    used->clear(Block::kForeign);  // copied by the split; the entry is the remainder's
+  }
+}
+
+void StreamOrder::lend(Block* used, Stream user) {
+  CACHALOT_ASSERT(1, !next_loan_.empty() && !used->is(Block::kForeign));
+  next_loan_.key() = used;
+  CACHALOT_ASSERT(1, next_loan_.mapped().stamps.contains(user));
+  next_loan_.mapped().user = user;
+  table_.insert(std::move(next_loan_));
+  used->set(Block::kForeign);
+}
+
+std::optional<Stream> StreamOrder::user_of(const Block* block) const {
+  const auto found = table_.find(block);
+  return found == table_.end() ? std::nullopt : found->second.user;
+}
+
+// ---- Frees and merges
+
+void StreamOrder::freed(Block* block) {
+  const uint64_t now = device_.settings.clock();
+  if (block->is(Block::kForeign)) {
+    // The range's own stream has no work behind the loan's begin.
+    Entry& entry = table_.at(block);
+    entry.stamps.at(*std::exchange(entry.user, std::nullopt)) = now;
+    block->requested = 0;
+  } else {
+    block->requested = now;
+  }
+}
+
+// Moves nodes instead of copying them, so it cannot fail.
+void StreamOrder::absorb(Block* block, const Block* other, uint64_t stamp_of_other) {
+  block->requested = std::max(block->requested, stamp_of_other);
+  auto taken = table_.extract(other);
+  if (taken.empty()) return;
+  const auto own = table_.find(block);
+  if (own == table_.end()) {
+    taken.key() = block;
+    table_.insert(std::move(taken));
+    block->set(Block::kForeign);
+    return;
+  }
+  std::map<Stream, uint64_t>& stamps = own->second.stamps;
+  stamps.merge(taken.mapped().stamps);
+  for (const auto& [stream, stamp] : taken.mapped().stamps)  // of streams that both have
+    stamps.at(stream) = std::max(stamps.at(stream), stamp);
+}
+
+void StreamOrder::copy(const Block* from, Block* to) {
+  const auto found = table_.find(from);
+  if (found == table_.end()) return;
+  table_[to] = found->second;
+  to->set(Block::kForeign);
+}
+
+void StreamOrder::forget(Block* block) {
+  if (!block->is(Block::kForeign)) return;
+  table_.erase(block);
+  block->clear(Block::kForeign);
+}
+
+// ---- The host
+
+void StreamOrder::wait_on_host(Block* block) {
+  finish(block->segment()->stream, block->requested);
+  if (!block->is(Block::kForeign)) return;
+  for (const auto& [stream, stamp] : table_.at(block).stamps) finish(stream, stamp);
+  forget(block);
+}
+
+void StreamOrder::synchronize_foreign(Block* block) {
+  if (!block->is(Block::kForeign)) return;
+  for (const auto& [stream, stamp] : table_.at(block).stamps) synchronize(stream);
+  forget(block);
+}
+
+// A stream that the driver no longer has cannot be waited for by itself.
+void StreamOrder::synchronize(Stream stream) {
+  DriverCode code = driver().stream_synchronize(device_.index, stream);
+  if (code != kSuccess) code = driver().device_synchronize(device_.index);
+  if (code != kSuccess) throw runtime_error(driver(), code);
+}
+
+void StreamOrder::finish(Stream stream, uint64_t stamp) {
+  uint64_t& finished = finished_[stream];
+  if (stamp <= finished) return;
+  synchronize(stream);
+  finished = device_.settings.clock();
+  device_.settings.tick();
+  host_waits_++;
+}
+
+uint64_t StreamOrder::latest_stamp(const Block* block) const {
+  uint64_t latest = block->requested;
+  if (!block->is(Block::kForeign)) return latest;
+  for (const auto& [stream, stamp] : table_.at(block).stamps) latest = std::max(latest, stamp);
+  return latest;
+}
+
+std::string StreamOrder::check() const {
+  size_t flagged = 0;
+  std::string found;
+  device_.heap.for_each_block([&](const Block* b) {
+    if (!b->is(Block::kForeign)) return;
+    flagged++;
+    const auto entry = table_.find(b);
+    if (entry == table_.end()) {
+      found = "block " + hex_address(b->address) + " has no stamps of other streams";
+    } else if (entry->second.user.has_value() == b->is_free()) {
+      found = "block " + hex_address(b->address) + " is lent and free, or neither";
+    } else if (entry->second.stamps.contains(b->segment()->stream)) {
+      found = "block " + hex_address(b->address) + " counts its own stream among others";
+    }
+  });
+  if (flagged != table_.size()) return "the table of stamps has blocks without the flag";
+  return found;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The order of streams over memory that goes from one to another [policy P4, P10].
+//
+// Note [Stamps]
+// Rationale: a stream may have memory that another one used only behind that one's work, and a page may
+// leave its range only when the work is done that used it. So each free block has to tell whose work to
+// wait for, and each wait has to tell which work it covers.
+// Approach: a clock ticks with each wait, and with each request that no hit serves. A free stamps its block
+// with the clock, for the stream that used it. A merge keeps the later stamp of each stream. A wait for a
+// stream notes the clock: it covers the work of blocks with that stamp or an earlier one. A hand-out clears
+// the stamps, since whoever waits for the new user waits for the earlier ones too.
+// Nearly all memory stays with the stream of its range. Its stamp lies in the block's `requested`, which a
+// free block needs for nothing else in this policy, so a hit writes no further line. The stamps of other
+// streams lie in a table, and the flag kForeign sends the calls that meet such a block to the general path.
+// Invariants: the clock changes with the whole device held only, so frees that are put off (Note [Last
+// free]) have the stamp of their moment. A block has an entry in the table exactly while it has the flag.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "alloc/heap/block_changes.h"
+#include "alloc/native/device_state.h"
+
+namespace cachalot {
+
+// Owns the table, and what streams and host have waited for. pre of all functions: the whole device.
+class StreamOrder : private DeviceOperation {
+ public:
+  explicit StreamOrder(DeviceState& device) : DeviceOperation(device) {}
+  ~StreamOrder();
+  StreamOrder(const StreamOrder&) = delete;
+  StreamOrder& operator=(const StreamOrder&) = delete;
+
+  // ---- Hand-outs
+  // Makes the stream wait for all other work on the block. Throws what the driver says.
+  void wait_in_stream(const Block* block, Stream stream);
+  // Makes room for a loan to a stream, so that the next lend() cannot fail. Throws std::bad_alloc.
+  void reserve_loan(Stream user);
+  // `used` was cut from `found`, or is all of it.
+  void handed_out(Block* found, Block* used);
+  // The stream, which is not the range's, has the block now.
+  void lend(Block* used, Stream user);
+  // Of a block that the flag says is lent. None: no stream has it.
+  std::optional<Stream> user_of(const Block* block) const;
+
+  // ---- Frees and merges
+  // By the stream that had it.
+  void freed(Block* block);
+  // Takes the stamps of another block over, which has been merged or is about to be.
+  void absorb(Block* block, const Block* other, uint64_t stamp_of_other);
+  // The parts of a block have its stamps. Throws std::bad_alloc, and then nothing has changed.
+  void copy(const Block* from, Block* to);
+
+  // ---- The host
+  // Waits until no work is left on the block, and forgets the stamps of other streams.
+  void wait_on_host(Block* block);
+  // The same without a note of it, for work of other streams than the range's. pre: the device's lock
+  // and the block's shard are enough.
+  void synchronize_foreign(Block* block);
+  uint64_t latest_stamp(const Block* block) const;
+
+  // The auditor.
+  std::string check() const;
+
+  uint64_t stream_waits() const { return stream_waits_; }
+  uint64_t host_waits() const { return host_waits_; }
+
+ private:
+  struct Entry {
+    std::optional<Stream> user;         // while the block is lent or waits
+    std::map<Stream, uint64_t> stamps;  // by stream, never the range's own
+  };
+  using Table = std::map<const Block*, Entry>;
+
+  bool is_known(Stream stream, Stream other, uint64_t stamp) const;
+  void wait_for(Stream stream, Stream other, uint64_t stamp);
+  DriverCode queue_wait(Stream stream, Stream other);
+  void finish(Stream stream, uint64_t stamp);
+  void synchronize(Stream stream);
+  void forget(Block* block);
+
+  Table table_;
+  Table::node_type next_loan_;
+  std::map<std::pair<Stream, Stream>, uint64_t>
+      waited_;                           // the clock when the first waited for the second
+  std::map<Stream, uint64_t> finished_;  // the clock when the host did
+  std::optional<uint64_t> event_;
+  uint64_t stream_waits_ = 0;
+  uint64_t host_waits_ = 0;
+};
+
+}  // namespace cachalot

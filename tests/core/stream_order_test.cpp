@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// No byte is handed out before its earlier uses are ordered: a property of random runs of the serving
+// policy, looked at by physical page, since a page that moves takes its past along.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../sanitizers.h"
+#include "../test_seed.h"
+#include "alloc/allocator.h"
+#include "alloc/native/hot_path.h"
+#include "base/units.h"
+#include "device/sim_driver.h"
+
+namespace cachalot {
+namespace {
+
+// How far the work of each stream is known to be done, by its number on that stream.
+using VectorClock = std::map<Stream, uint64_t>;
+
+void join(VectorClock& into, const VectorClock& other) {
+  for (const auto& [stream, work] : other) into[stream] = std::max(into[stream], work);
+}
+
+// What a driver is made to leave out, so that the test can be seen to find it.
+enum class Fault { kNone, kNoStreamWaits, kNoHostWaits, kEarlyEvents };
+
+// Keeps the order that the calls establish between streams, and which physical page lies where.
+class OrderedDriver final : public SimDriver {
+ public:
+  OrderedDriver(uint64_t capacity, Fault fault)
+      : SimDriver(SimOptions{.capacity = capacity}), fault_(fault) {}
+
+  // ---- The caller's work. Gives the first use that is not ordered before, or "".
+  std::string use(Stream stream, Address address, uint64_t size) {
+    VectorClock& now = clocks_[stream];
+    join(now, host_);  // what the host queues comes after what it has waited for
+    now[stream]++;
+    std::string found;
+    for_each_granule(address, size, [&](VectorClock& used) {
+      for (const auto& [other, work] : used) {
+        if (now[other] >= work || !found.empty()) continue;
+        found = "stream " + std::to_string(stream) + " gets memory that stream " +
+                std::to_string(other) + " may still use";
+      }
+      used[stream] = now[stream];
+    });
+    return found;
+  }
+
+  DriverCode map(int device, Address address, uint64_t size, uint64_t handle) override {
+    const DriverCode code = SimDriver::map(device, address, size, handle);
+    if (code == kSuccess) mapped_[address] = handle;
+    return code;
+  }
+  DriverCode unmap(int device, Address address, uint64_t size) override {
+    for (Address page = address; page < address + size; page += kPage) {
+      for (const VectorClock& used : pages_[mapped_.at(page)].uses) {
+        for (const auto& [stream, work] : used) is_unmapped_in_use_ |= host_[stream] < work;
+      }
+      mapped_.erase(page);
+    }
+    return SimDriver::unmap(device, address, size);
+  }
+  DriverCode release(int device, uint64_t handle) override {
+    pages_.erase(handle);
+    return SimDriver::release(device, handle);
+  }
+  DriverCode event_record(int device, uint64_t event, Stream stream) override {
+    if (fault_ != Fault::kEarlyEvents) events_[event] = clock_of(stream);
+    return SimDriver::event_record(device, event, stream);
+  }
+  DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override {
+    if (fault_ != Fault::kNoStreamWaits) join(clocks_[stream], events_[event]);
+    return SimDriver::stream_wait_event(device, stream, event);
+  }
+  DriverCode event_query(int device, uint64_t event) override {
+    const DriverCode code = SimDriver::event_query(device, event);
+    if (code == kSuccess) join(host_, events_[event]);
+    return code;
+  }
+  DriverCode event_synchronize(int device, uint64_t event) override {
+    join(host_, events_[event]);
+    return SimDriver::event_synchronize(device, event);
+  }
+  DriverCode stream_synchronize(int device, Stream stream) override {
+    if (fault_ != Fault::kNoHostWaits) join(host_, clock_of(stream));
+    return SimDriver::stream_synchronize(device, stream);
+  }
+  DriverCode device_synchronize(int device) override {
+    for (const auto& [stream, clock] : clocks_) join(host_, clock);
+    return SimDriver::device_synchronize(device);
+  }
+
+  bool is_unmapped_in_use() const { return is_unmapped_in_use_; }
+
+ private:
+  static constexpr uint64_t kPage = 2 * MiB;
+  static constexpr uint64_t kGranule = 64 * KiB;
+  struct Page {
+    std::vector<VectorClock> uses = std::vector<VectorClock>(kPage / kGranule);
+  };
+
+  const VectorClock& clock_of(Stream stream) { return clocks_[stream]; }
+  void for_each_granule(Address address, uint64_t size,
+                        const std::function<void(VectorClock&)>& visit) {
+    for (Address at = address; at < address + size; at += kGranule) {
+      const Address page = at / kPage * kPage;
+      visit(pages_[mapped_.at(page)].uses[(at - page) / kGranule]);
+    }
+  }
+
+  const Fault fault_;
+  std::map<Stream, VectorClock> clocks_;
+  VectorClock host_;
+  std::map<uint64_t, VectorClock> events_;
+  std::map<Address, uint64_t> mapped_;  // handles, by the page's address
+  std::map<uint64_t, Page> pages_;      // by handle
+  bool is_unmapped_in_use_ = false;
+};
+
+struct Live {
+  Address address;
+  uint64_t size;
+  Stream stream;
+};
+
+// The first thing that is wrong in a run, or "".
+class RandomRun {
+ public:
+  RandomRun(uint64_t seed, Fault fault) : random_(seed) {
+    driver_ = std::make_shared<OrderedDriver>((16 + 2 * one_of(120)) * MiB, fault);
+    AllocatorOptions options;
+    options.driver = driver_;
+    options.serving = {.is_on = true, .thrift = one_of(2) == 0};
+    allocator_ = std::make_unique<Allocator>(options);
+  }
+
+  std::string found(int steps) {
+    for (int step = 0; step < steps; step++) {
+      take_step();
+      if (step % 64 == 0 && found_.empty()) found_ = allocator_->check();
+      if (driver_->is_unmapped_in_use()) found_ = "a page is unmapped while a stream may use it";
+      if (!found_.empty()) break;
+    }
+    for (const Live& block : live_) allocator_->free(block.address, std::nullopt);
+    return found_;
+  }
+
+ private:
+  uint64_t one_of(uint64_t count) { return random_() % count; }
+  Stream some_stream() { return 0x10 * (1 + one_of(4)); }
+
+  void take_step() {
+    switch (one_of(64)) {
+      case 0:
+        return driver_->machine().finish_device(0);
+      case 1:
+        if (one_of(8) == 0) allocator_->empty_cache(0);
+        return;
+      case 2:
+      case 3:
+        if (!live_.empty()) use_by_another();
+        return;
+      default:
+        return one_of(2) == 0 && !live_.empty() ? free_one() : allocate_one();
+    }
+  }
+  void allocate_one() {
+    // Whole granules, so that no two blocks share one.
+    uint64_t size = 64 * KiB * (1 + one_of(15));
+    if (one_of(3) == 0) size = 64 * KiB * (17 + one_of(256));
+    const Stream stream = some_stream();
+    try {
+      const Address address = allocator_->allocate(
+          {.size = size, .device = 0, .stream = stream, .current_stream = stream});
+      live_.push_back({address, size, stream});
+      const std::string late = use(live_.back(), stream);
+      if (found_.empty()) found_ = late;
+    } catch (const Error& error) {
+      if (error.status() != Status::kOutOfMemory) found_ = error.message();
+    }
+  }
+  // What it gives counts for hand-outs only: streams of the caller may share a block.
+  std::string use(const Live& block, Stream stream) {
+    driver_->machine().queue_work(0, stream);
+    return driver_->use(stream, block.address, block.size);
+  }
+  // The caller orders the two streams, and tells the allocator.
+  void use_by_another() {
+    const Live& block = live_[one_of(live_.size())];
+    const Stream other = some_stream();
+    if (other == block.stream) return;
+    uint64_t event = 0;
+    driver_->event_create(0, &event);
+    driver_->event_record(0, event, block.stream);
+    driver_->stream_wait_event(0, other, event);
+    driver_->event_destroy(0, event);
+    use(block, other);
+    allocator_->record_stream(block.address, other, std::nullopt);
+  }
+  void free_one() {
+    std::swap(live_[one_of(live_.size())], live_.back());
+    if (one_of(2) == 0) use(live_.back(), live_.back().stream);
+    allocator_->free(live_.back().address, std::nullopt);
+    live_.pop_back();
+  }
+
+  std::mt19937_64 random_;
+  std::shared_ptr<OrderedDriver> driver_;
+  std::unique_ptr<Allocator> allocator_;
+  std::vector<Live> live_;
+  std::string found_;
+};
+
+constexpr int kRuns = CACHALOT_HEAP_IS_SANITIZED ? 10 : 40;
+constexpr int kSteps = 2000;
+
+TEST(StreamOrder, NoByteIsHandedOutBeforeItsEarlierUsesAreOrdered) {
+  const uint64_t seed = test_seed();
+  for (int run = 0; run < kRuns; run++)
+    ASSERT_EQ(RandomRun(seed + run, Fault::kNone).found(kSteps), "") << "seed " << seed + run;
+}
+
+void expect_found(Fault fault) {
+  const uint64_t seed = test_seed();
+  int found = 0;
+  for (int run = 0; run < 10; run++) found += !RandomRun(seed + run, fault).found(kSteps).empty();
+  EXPECT_GT(found, 0);
+}
+
+TEST(StreamOrder, TheTestFindsThatNoStreamWaits) { expect_found(Fault::kNoStreamWaits); }
+TEST(StreamOrder, TheTestFindsThatTheHostDoesNotWait) { expect_found(Fault::kNoHostWaits); }
+TEST(StreamOrder, TheTestFindsThatEventsComeTooEarly) { expect_found(Fault::kEarlyEvents); }
+
+}  // namespace
+}  // namespace cachalot
