@@ -198,8 +198,7 @@ void DeviceAllocator::set_settings(Settings&& settings) {
 // caller's objects.
 void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
   const DeviceLock lock(state_.shards);
-  state_.recorder.set_observers(observers);
-  state_.observers.swap(observers);
+  observers = state_.recorder.set_observers(std::move(observers));
 }
 
 // See Note [Reading statistics].

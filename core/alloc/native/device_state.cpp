@@ -19,7 +19,6 @@ DeviceState::DeviceState(SharedState& shared_state, int device, DeviceAllocator*
       stats(shared.rules.counts_private_pool_bytes, settings.settings().shown_max_split_size()),
       owners(shared.labels, shared.tenants, index, flags),
       recorder(shared.contexts, shared.rules, index, flags),
-      observers(std::make_shared<const ObserverSet>()),
       policy(make_policy ? make_policy(*this) : nullptr) {}
 
 void DeviceState::complete_free(Block* block, ContextId context) {

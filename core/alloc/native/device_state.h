@@ -81,7 +81,6 @@ class DeviceState final : private FreeCompletion, private SlowPath {
   DeviceStats stats;  // those that the shards do not count
   BlockOwners owners;
   TraceRecorder recorder;
-  std::shared_ptr<const ObserverSet> observers;
   std::unique_ptr<MemoryWatch> watch;   // null: off
   std::unique_ptr<CachePolicy> policy;  // null: the reference's
 

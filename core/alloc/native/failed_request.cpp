@@ -116,7 +116,7 @@ void FailedRequest::throw_out_of_memory(const OutOfMemory& numbers, std::string 
                 params_.context);
   device_.stats.count_out_of_memory();
   // Observers run without a lock, so that they can call the allocator. The copy keeps them alive.
-  const auto observers = device_.observers;
+  const auto observers = device_.recorder.observers();
   lock_.unlock();
   for (const auto& [id, observer] : observers->out_of_memory) observer(numbers);
   throw Error(numbers, std::move(text));
@@ -137,7 +137,7 @@ void FailedRequest::throw_rejected() {
       "per_process_memory_fraction limit. Requested size: " +
       format_size(params_.requested) + "\n" +
       OomHints(device_, params_, numbers.device_free, numbers.device_total).line();
-  const auto observers = device_.observers;
+  const auto observers = device_.recorder.observers();
   lock_.unlock();
   for (const auto& [id, observer] : observers->rejection) observer(rejection);
   throw Error(numbers, std::move(text));

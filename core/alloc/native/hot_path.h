@@ -156,6 +156,16 @@ template <CountedBy counted_by, class Admit>
                               });
 }
 
+// Whether the best fit serves, or another one does. Null: the general path decides.
+template <DecidedBy decided_by>
+[[gnu::always_inline]] inline Block* decide(const HitRules& rules, const StreamFreeList& list,
+                                            Block* best) {
+  if (decided_by == DecidedBy::kServing) return best->is(Block::kForeign) ? nullptr : best;
+  if (!best->is(Block::kExpandable)) [[likely]]
+    return best;
+  return rules.expandable_segments ? step_to_smaller_reach(list, best) : nullptr;
+}
+
 // Null: a miss, or not admitted. pre: requested is not 0.
 template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, class Admit>
 [[gnu::always_inline]] inline Block* allocate_usual(DeviceState& device, StreamEntry& entry,
@@ -182,14 +192,10 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, cl
     flush(device.heap, rules, shard);
   }
   Block* block = list->free.first_at_least(size);
+  if (block) [[likely]]
+    block = decide<decided_by>(rules, *list, block);
   if (!block) [[unlikely]]
     return nullptr;
-  if (decided_by == DecidedBy::kServing && block->is(Block::kForeign)) [[unlikely]]
-    return nullptr;
-  if (decided_by == DecidedBy::kReference && block->is(Block::kExpandable)) [[unlikely]] {
-    if (!rules.expandable_segments) return nullptr;
-    block = step_to_smaller_reach(*list, block);
-  }
   if (rules.is_oversize(block->size)) [[unlikely]]
     return allocate_oversize<counted_by>(device, shard, *list, block, requested, admit);
   const bool leaves_rest = block->size - size >= rules.least_remainder[is_small];

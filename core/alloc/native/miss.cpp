@@ -128,10 +128,10 @@ bool Miss::never_fits() {
 // [core 8.6] The callbacks run without a lock, since they free blocks of this device. So the search
 // is made anew.
 Block* Miss::run_free_memory_callbacks() {
-  if (device_.observers->free_memory.empty()) return nullptr;
+  if (device_.recorder.observers()->free_memory.empty()) return nullptr;
   bool freed = false;
   {
-    auto observers = device_.observers;
+    auto observers = device_.recorder.observers();
     const DeviceUnlock unlocked(lock_, *params_.entry, params_.pool->owner);
     // Goes while the device is unlocked: destructors of the last reference may call back.
     const auto held = std::move(observers);

@@ -16,7 +16,7 @@ int64_t microseconds_since_1970() {
 
 // Blocks that have kept contexts may keep them for ever, so kContexts stays.
 void TraceRecorder::update_flags() {
-  flags_.put(kTracing, recording_ || observers_);
+  flags_.put(kTracing, recording_ || !observers_->trace.empty());
   if (level() != ContextLevel::kNever) flags_.put(kContexts, true);
 }
 
@@ -41,10 +41,12 @@ void TraceRecorder::skip_actions(bool recording, uint32_t skipped_actions) {
   update_flags();
 }
 
-// The set has observers of other kinds too; without one of entries no entry is made for it.
-void TraceRecorder::set_observers(std::shared_ptr<const ObserverSet> observers) {
-  observers_ = observers->trace.empty() ? nullptr : std::move(observers);
+// Without an observer of entries no entry is made for the set.
+std::shared_ptr<const ObserverSet> TraceRecorder::set_observers(
+    std::shared_ptr<const ObserverSet> observers) {
+  observers_.swap(observers);
   update_flags();
+  return observers;
 }
 
 void TraceRecorder::make_entry(Action action, Address address, uint64_t size, Stream stream,
@@ -86,9 +88,7 @@ void TraceRecorder::record_annotation(Address address, uint64_t size, Stream str
 // An entry that there is no memory for is lost, and so is what an observer throws: the call that it is
 // about goes on, because it has changed something already.
 void TraceRecorder::add(const TraceEntry& entry) try {
-  if (observers_) {
-    for (const auto& [id, observer] : observers_->trace) observer(entry);
-  }
+  for (const auto& [id, observer] : observers_->trace) observer(entry);
   const bool is_skipped = (skipped_actions_ >> static_cast<int>(entry.action) & 1) != 0;
   if (recording_ && !is_skipped) ring_.next() = entry;
 } catch (...) {

@@ -46,8 +46,10 @@ class TraceRecorder : private SlowPath {
   void set_options(const HistoryOptions& options, uint32_t skipped_actions);
   // A request that names an unknown action fails, and yet this part of it takes effect [core 22.3].
   void skip_actions(bool recording, uint32_t skipped_actions);
-  // Observers see each entry, also one that is not kept.
-  void set_observers(std::shared_ptr<const ObserverSet> observers);
+  // Observers see each entry, also one that is not kept. Gives the former set.
+  std::shared_ptr<const ObserverSet> set_observers(std::shared_ptr<const ObserverSet> observers);
+  // Of all kinds; never null.
+  const std::shared_ptr<const ObserverSet>& observers() const { return observers_; }
 
   void record(Action action, Address address, uint64_t size, Stream stream, PoolId pool,
               ContextId context) {
@@ -83,7 +85,7 @@ class TraceRecorder : private SlowPath {
   uint32_t skipped_actions_ = 0;  // a bit for each
   const char* internal_tag_ = "";
   HistoryRing ring_;
-  std::shared_ptr<const ObserverSet> observers_;  // null: there are none
+  std::shared_ptr<const ObserverSet> observers_ = std::make_shared<const ObserverSet>();
 };
 
 }  // namespace cachalot
