@@ -13,7 +13,7 @@ struct HitRules {
   uint64_t max_non_split_rounding_size = 0;
   bool expandable_segments = false;
   uint64_t least_remainder[2] = {};  // by is_small
-  uint64_t clock = 0;                // see Note [Stamps] (serving/stream_order.h); 0: there are no stamps
+  uint64_t clock = 0;  // see Note [Stamps] (serving/stream_order.h); 0: there are no stamps
 
   bool is_oversize(uint64_t block_size) const {
     return block_size >= max_split_size;
