@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../test_seed.h"
@@ -238,6 +239,39 @@ TEST_F(Serving, ServesRandomRequestsOfSeveralStreams) {
     for (const Address address : live) free(address);
     ASSERT_EQ(allocator_->check(), "") << "seed " << seed + run;
   }
+}
+
+// Hits and misses of threads that borrow from each other; for the thread sanitizer too.
+TEST_F(Serving, ServesThreadsWithStreamsOfTheirOwn) {
+  constexpr int kThreads = 4;
+  open(96 * MiB);
+  const uint64_t seed = test_seed();
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kThreads; number++) {
+    threads.emplace_back([this, seed, number] {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(number));
+      const Stream stream = 0x10 * (1 + static_cast<Stream>(number));
+      std::vector<Address> live;
+      for (int step = 0; step < 4000; step++) {
+        if (live.size() > 12 || (random() % 2 == 0 && !live.empty())) {
+          std::swap(live[random() % live.size()], live.back());
+          free(live.back());
+          live.pop_back();
+          continue;
+        }
+        const uint64_t size = uint64_t{512} << random() % 14;
+        try {
+          live.push_back(allocate(size + random() % size, stream));
+        } catch (const Error& error) {
+          EXPECT_EQ(error.status(), Status::kOutOfMemory) << error.message();
+        }
+      }
+      for (const Address address : live) free(address);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(allocator_->check(), "");
+  EXPECT_EQ(allocator_->live_blocks(), 0u);
 }
 
 }  // namespace
