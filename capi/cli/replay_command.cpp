@@ -49,6 +49,15 @@ uint64_t capacity_option(const std::string& text) {
   }
 }
 
+cachalot_policy policy_option(const std::string& text) {
+  cachalot_policy policy{};
+  policy.struct_size = sizeof policy;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  if (cachalot_policy_read(text.c_str(), &policy, &error) != CACHALOT_OK)
+    throw CLI::ValidationError("--policy", error.message);
+  return policy;
+}
+
 }  // namespace
 
 void add_replay_command(CLI::App* app, ReplayCall* call) {
@@ -59,6 +68,10 @@ void add_replay_command(CLI::App* app, ReplayCall* call) {
   replay->add_option("--config", call->config, "Option string [the recorded one]");
   replay->add_option("--torch", call->torch, "Release whose decisions are made [the recorded one]")
       ->check(CLI::IsMember({"2.11", "2.15"}));
+  replay->add_option_function<std::string>(
+      "--policy", [call](const std::string& text) { call->policy = policy_option(text); },
+      "Whose decisions: pytorch, or serving and its options, like serving,thrift,page=8MiB "
+      "[pytorch]");
   replay->add_option_function<std::string>(
       "--capacity", [call](const std::string& text) { call->capacity = capacity_option(text); },
       "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");

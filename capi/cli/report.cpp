@@ -38,6 +38,19 @@ std::string release_name(const Run& run) {
   return std::to_string(release / 100) + "." + std::to_string(release % 100);
 }
 
+// Whose decisions a replay made: "PyTorch 2.15", "the serving policy with thrift".
+std::string deciders_name(const Run& run) {
+  cachalot_policy policy{};
+  policy.struct_size = sizeof policy;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_get_policy(cachalot_replay_allocator(run.replay.get()), &policy, &error), error);
+  if (policy.policy != CACHALOT_POLICY_SERVING) return "PyTorch " + release_name(run);
+  const std::string page = policy.page_bytes < (1 << 20)
+                               ? std::to_string(policy.page_bytes >> 10) + " KiB"
+                               : std::to_string(policy.page_bytes >> 20) + " MiB";
+  return "the serving policy, with pages of " + page + (policy.thrift != 0 ? " and thrift" : "");
+}
+
 // "a device of 139.8 GiB".
 std::string devices_of(const Run& run) {
   cachalot_device_totals totals{};
@@ -68,7 +81,7 @@ void print_header(const Run& run, const ReplayCall& call) {
   Table table("ll");
   table.add({"workload", run.info.workload});
   table.add({"recorded", recorder_of(run) + "options: " + or_default(run.info.config)});
-  table.add({"replayed", "as PyTorch " + release_name(run) + " on " + devices_of(run) +
+  table.add({"replayed", "as " + deciders_name(run) + " on " + devices_of(run) +
                              (call.fraction != 0 ? ", " + percent(call.fraction) + " of it" : "") +
                              ", options: " + or_default(config)});
   table.add({"events", grouped(uint64_t{run.info.event_count})});

@@ -66,6 +66,10 @@ cachalot_replay_options options_of(const ReplayCall& call) {
   options.expect = call.expect;
   options.capacity = call.capacity;
   options.fraction = call.fraction;
+  options.policy = call.policy.policy;
+  options.thrift = call.policy.thrift;
+  options.borrow = call.policy.borrow;
+  options.page_bytes = call.policy.page_bytes;
   return options;
 }
 

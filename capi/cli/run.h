@@ -16,6 +16,7 @@ struct ReplayCall {
   std::vector<std::string> files;
   std::optional<std::string> config;
   std::string torch;
+  cachalot_policy policy{};  // all 0: PyTorch's decisions
   uint64_t capacity = 0;
   double fraction = 0;
   bool expect = false;

@@ -128,6 +128,8 @@ AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
   options.track_labels = read_flag(in.track_labels, "track_labels");
   options.context_source = read_context_source(in);
   options.debug = read_debug(in);
+  const auto policy = read_policy_of(in);
+  options.serving = policy ? *policy : environment_policy();
   return options;
 }
 

@@ -61,6 +61,12 @@ DebugOptions environment_debug() {
   return options;
 }
 
+ServingOptions environment_policy() {
+  const char* value = secure_getenv("CACHALOT_POLICY");
+  if (value == nullptr || *value == '\0') return {};
+  return parse_policy(value, "the environment variable CACHALOT_POLICY is");
+}
+
 bool environment_shareable_pages() {
   const char* value = secure_getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
   return value == nullptr || std::string_view(value) != "0";

@@ -6,6 +6,7 @@
 
 #include "alloc/config/debug_options.h"
 #include "alloc/config/rules.h"
+#include "alloc/config/serving_options.h"
 #include "alloc/trace/log.h"
 
 namespace cachalot::capi {
@@ -21,6 +22,9 @@ bool environment_caching(const LogSink& log);
 
 // CACHALOT_DEBUG, a list such as "poison,redzones"; nothing if it is not set.
 DebugOptions environment_debug();
+
+// CACHALOT_POLICY; the reference's decisions if it is not set.
+ServingOptions environment_policy();
 
 // False: TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC is "0".
 bool environment_shareable_pages();

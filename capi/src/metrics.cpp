@@ -14,10 +14,12 @@ Metrics metrics_of(Allocator& core) {
   metrics.version = cachalot_version();
   metrics.release = core.rules().release == Release::k2_11 ? "2.11" : "2.15";
   metrics.backend = core.backend_name();
+  metrics.is_serving = core.serving().is_on;
   for (int device = 0; device < core.device_count(); device++) {
     metrics.devices.push_back({device, core.memory_limit(device), core.stats(device),
-                               core.stats_of_existing_pools(device), core.label_stats(device),
-                               core.tenants()->rows(device), core.device_use(device)});
+                               core.policy_stats(device), core.stats_of_existing_pools(device),
+                               core.label_stats(device), core.tenants()->rows(device),
+                               core.device_use(device)});
   }
   return metrics;
 }

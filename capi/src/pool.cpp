@@ -15,7 +15,8 @@
 namespace cachalot::capi {
 namespace {
 
-constexpr uint32_t kEveryPoolFlag = CACHALOT_POOL_USE_ON_OOM | CACHALOT_POOL_NO_SPLIT;
+constexpr uint32_t kEveryPoolFlag =
+    CACHALOT_POOL_USE_ON_OOM | CACHALOT_POOL_NO_SPLIT | CACHALOT_POOL_PINNED;
 
 // A pool's source of segments that a caller gave as functions.
 class CallerSource final : public PoolSource {
@@ -51,6 +52,7 @@ PoolOptions read_pool_options(const cachalot_pool_options& in) {
   const uint32_t flags = read_bits(in.flags, kEveryPoolFlag, "flags");
   options.use_on_oom = (flags & CACHALOT_POOL_USE_ON_OOM) != 0;
   options.no_split = (flags & CACHALOT_POOL_NO_SPLIT) != 0;
+  options.is_pinned = (flags & CACHALOT_POOL_PINNED) != 0;
   return options;
 }
 
@@ -191,6 +193,15 @@ cachalot_status cachalot_pool_set_use_on_oom(cachalot_allocator* allocator, int3
 cachalot_status cachalot_pool_set_no_split(cachalot_allocator* allocator, int32_t device,
                                            cachalot_pool_id id, cachalot_error* error) {
   return guard(error, [&] { core_of(allocator).pool_set_no_split(device, read_pool_id(id)); });
+}
+
+cachalot_status cachalot_pool_set_pinned(cachalot_allocator* allocator, int32_t device,
+                                         cachalot_pool_id id, int32_t pinned,
+                                         cachalot_error* error) {
+  return guard(error, [&] {
+    const bool is_pinned = read_flag(pinned, "pinned");
+    core_of(allocator).pool_set_pinned(device, read_pool_id(id), is_pinned);
+  });
 }
 
 cachalot_status cachalot_pool_use_count(cachalot_allocator* allocator, int32_t device,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Replays of traces.
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,11 @@
 #include "values.h"
 
 namespace cachalot::capi {
+
+template <>
+inline constexpr size_t kFirstSize<cachalot_replay_options> = offsetof(cachalot_replay_options,
+                                                                       policy);
+
 namespace {
 
 ReplayOptions read_replay_options(const cachalot_replay_options& in) {
@@ -19,6 +25,7 @@ ReplayOptions read_replay_options(const cachalot_replay_options& in) {
   options.expect = read_flag(in.expect, "expect");
   options.capacity = in.capacity;
   options.fraction = in.fraction;
+  options.serving = read_policy_of(in).value_or(ServingOptions{});
   if (in.progress != nullptr)
     options.progress = [progress = in.progress, user_data = in.progress_user_data](uint64_t done,
                                                                                    uint64_t total) {

@@ -12,6 +12,8 @@ namespace cachalot::capi {
 
 static_assert(CACHALOT_RELEASE_2_11 == static_cast<int32_t>(Release::k2_11));
 static_assert(CACHALOT_RELEASE_2_15 == static_cast<int32_t>(Release::k2_15));
+static_assert(CACHALOT_BORROW_FIRST == static_cast<int32_t>(Borrow::kFirst));
+static_assert(CACHALOT_BORROW_NEVER == static_cast<int32_t>(Borrow::kNever));
 static_assert(CACHALOT_ACTION_ANNOTATE == static_cast<int32_t>(Action::kAnnotate));
 static_assert(CACHALOT_ACTION_ANNOTATE + 1 == kActionCount);
 
@@ -40,6 +42,33 @@ Release read_release(int32_t release) {
                                     CACHALOT_RELEASE_DEFAULT, CACHALOT_RELEASE_2_11,
                                     CACHALOT_RELEASE_2_15));
   }
+}
+
+std::optional<ServingOptions> read_policy(const cachalot_policy& in) {
+  const int32_t policy =
+      read_choice(in.policy, CACHALOT_POLICY_DEFAULT, CACHALOT_POLICY_SERVING, "policy");
+  ServingOptions options;
+  options.is_on = policy == CACHALOT_POLICY_SERVING;
+  options.thrift = read_flag(in.thrift, "thrift");
+  options.borrow = static_cast<Borrow>(
+      read_choice(in.borrow, CACHALOT_BORROW_FIRST, CACHALOT_BORROW_NEVER, "borrow"));
+  options.page_bytes = in.page_bytes;
+  if (!options.is_on && (in.thrift != 0 || in.borrow != 0 || in.page_bytes != 0))
+    throw_invalid_argument(
+        "thrift, borrow and page_bytes are options of the serving policy: policy is to be "
+        "CACHALOT_POLICY_SERVING");
+  check_serving(options);
+  if (policy == CACHALOT_POLICY_DEFAULT) return {};
+  return options;
+}
+
+cachalot_policy write_policy(const ServingOptions& options) {
+  return {.struct_size = sizeof(cachalot_policy),
+          .policy = options.is_on ? CACHALOT_POLICY_SERVING : CACHALOT_POLICY_PYTORCH,
+          .thrift = options.thrift,
+          .borrow = static_cast<int32_t>(options.borrow),
+          .reserved_0 = 0,
+          .page_bytes = options.page_bytes};
 }
 
 PoolId read_pool_id(cachalot_pool_id id) {

@@ -6,15 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "alloc/config/pool_id.h"
 #include "alloc/config/rules.h"
+#include "alloc/config/serving_options.h"
 #include "alloc/config/settings.h"
 #include "alloc/trace/history.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cachalot/allocator.h"
 #include "cachalot/history.h"
+#include "cachalot/policy.h"
 
 namespace cachalot::capi {
 
@@ -31,6 +34,22 @@ uint32_t read_bits(uint32_t value, uint32_t known, const char* name);
 
 // CACHALOT_RELEASE_*; the default is the environment's.
 Release read_release(int32_t release);
+
+// The fields of a policy but for its struct_size. Nothing: the policy is CACHALOT_POLICY_DEFAULT.
+std::optional<ServingOptions> read_policy(const cachalot_policy& in);
+
+// Those fields of options that have them.
+template <class Options>
+std::optional<ServingOptions> read_policy_of(const Options& in) {
+  return read_policy({.struct_size = sizeof(cachalot_policy),
+                      .policy = in.policy,
+                      .thrift = in.thrift,
+                      .borrow = in.borrow,
+                      .reserved_0 = 0,
+                      .page_bytes = in.page_bytes});
+}
+
+cachalot_policy write_policy(const ServingOptions& options);
 
 PoolId read_pool_id(cachalot_pool_id id);
 

@@ -28,6 +28,16 @@ void require_pool_id(PoolId id) {
   }
 }
 
+AllocatorOptions with_page_size(AllocatorOptions options) {
+  if (!options.serving.is_on) return options;
+  // The reference chooses the backend before it checks any option [opt 4.9].
+  if (chooses_async_backend(options.config))
+    throw_invalid_argument(
+        "the serving policy keeps a cache, and backend:cudaMallocAsync leaves it to the driver");
+  options.serving = resolve_page_size(options.serving, *options.driver);
+  return options;
+}
+
 MakeCachePolicy policy_of(const AllocatorOptions& options) {
   if (!options.serving.is_on) return {};
   return [](DeviceState& device) { return std::make_unique<ServingPolicy>(device); };
@@ -62,13 +72,9 @@ Allocator::Allocator(const AllocatorOptions& options)
       driver_(options.driver),
       rules_(options.rules),
       contexts_(options.context_source),
-      shared_(std::make_unique<SharedState>(options)) {
-  // The reference chooses the backend before it checks any option [opt 4.9].
+      shared_(std::make_unique<SharedState>(with_page_size(options))) {
   Configuration::Unread unread;
   if (chooses_async_backend(options.config)) {
-    if (options.serving.is_on)
-      throw_invalid_argument(
-          "the serving policy keeps a cache, and backend:cudaMallocAsync leaves it to the driver");
     backend_ = std::make_unique<AsyncBackend>(*shared_);
     unread = Configuration::unread(options.config);
   } else {
@@ -80,6 +86,8 @@ Allocator::Allocator(const AllocatorOptions& options)
 Allocator::~Allocator() = default;
 
 const char* Allocator::backend_name() const { return backend_->name(); }
+
+const ServingOptions& Allocator::serving() const { return shared_->serving; }
 
 DeviceBackend& Allocator::device(int index) const { return backend_->device(index); }
 
@@ -161,6 +169,18 @@ void Allocator::trim(int index, const TrimGoal& goal, uint64_t* released) {
   device(index).trim(goal, released);
 }
 
+void Allocator::pin(Address address, uint64_t size) {
+  if (size == 0) throw_invalid_argument("0 bytes cannot be pinned");
+  backend_->pin(address, size);
+}
+
+void Allocator::unpin(Address address, uint64_t size) { backend_->unpin(address, size); }
+
+void Allocator::stream_ended(int index, Stream stream) {
+  const Audit audit(*this);
+  device(index).stream_ended(resolved(stream));
+}
+
 void Allocator::set_caching_enabled(bool enabled) { backend_->set_caching_enabled(enabled); }
 
 bool Allocator::is_caching_enabled() const { return backend_->is_caching_enabled(); }
@@ -200,6 +220,8 @@ void Allocator::update_config(const std::string& config) {
 // ---- Statistics
 
 Stats Allocator::stats(int index) { return device(index).stats(); }
+
+PolicyStats Allocator::policy_stats(int index) { return device(index).policy_stats(); }
 
 void Allocator::reset_peak_stats(int index) { device(index).reset_peak_stats(); }
 
@@ -314,6 +336,10 @@ void Allocator::pool_set_use_on_oom(int index, PoolId id, bool use) {
 }
 
 void Allocator::pool_set_no_split(int index, PoolId id) { backend_->pool_set_no_split(index, id); }
+
+void Allocator::pool_set_pinned(int index, PoolId id, bool pinned) {
+  backend_->pool_set_pinned(index, id, pinned);
+}
 
 int Allocator::pool_use_count(int index, PoolId id) { return backend_->pool_use_count(index, id); }
 

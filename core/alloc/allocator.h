@@ -24,6 +24,7 @@
 #include "alloc/native/hit_path.h"
 #include "alloc/pools/pool_route.h"
 #include "alloc/stats/device_totals.h"
+#include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
 #include "alloc/tenants/labels.h"
 #include "alloc/trace/contexts.h"
@@ -56,6 +57,7 @@ class Allocator {
   const Rules& rules() const { return rules_; }
   int device_count() const { return driver_->device_count(); }
   const char* backend_name() const;  // "native" or "cudaMallocAsync"
+  const ServingOptions& serving() const;
 
   // 0 for a request of 0 bytes [core 3.1]. Throws Error(kOutOfMemory) with the numbers of the
   // failure.
@@ -77,6 +79,11 @@ class Allocator {
   // The default pool: gives back all free memory that no pool in use keeps. Another pool: its
   // memory, once the pool has been released [core 15.2, 15.3].
   void empty_cache(int device, PoolId pool = {}, std::optional<Stream> current_stream = {});
+  // Keeps the segment or the pages under a part of a live block until the same part is unpinned as often.
+  void pin(Address address, uint64_t size);
+  void unpin(Address address, uint64_t size);
+  // The caller is about to destroy a stream: no more work comes of it.
+  void stream_ended(int device, Stream stream);
   // The largest cached block in bytes, but no less than `at_least`; 0 there stands for the free
   // memory of the device [core 23.3].
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);
@@ -104,6 +111,7 @@ class Allocator {
 
   // Of one moment, without stopping hits.
   Stats stats(int device);
+  PolicyStats policy_stats(int device);
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
   // Reserved bytes of each private pool (R40).
@@ -141,6 +149,8 @@ class Allocator {
   int pool_use_count(int device, PoolId id);
   // Whether the live blocks of the pool are exactly these [core 17.13].
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
+  // Keeps the pool's memory where it is, also once it has been released.
+  void pool_set_pinned(int device, PoolId id, bool pinned);
   // Marks of a capture (R10).
   void capture_begin(int device);
   void capture_end(int device);

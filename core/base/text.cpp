@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "base/text.h"
 
+#include <charconv>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -9,6 +10,18 @@
 #include "base/units.h"
 
 namespace cachalot {
+namespace {
+
+std::optional<uint64_t> unit_bytes(std::string_view unit) {
+  if (unit.empty() || unit == "B") return 1;
+  if (unit == "KiB") return KiB;
+  if (unit == "MiB") return MiB;
+  if (unit == "GiB") return GiB;
+  if (unit == "TiB") return KiB * GiB;
+  return {};
+}
+
+}  // namespace
 
 std::string format(const char* pattern, ...) {
   va_list arguments;
@@ -34,6 +47,15 @@ std::string format_size(uint64_t bytes) {
   if (bytes <= MiB) return format("%.2f KiB", in(KiB));
   if (bytes <= GiB) return format("%.2f MiB", in(MiB));
   return format("%.2f GiB", in(GiB));
+}
+
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || number == 0) return {};
+  const auto unit = unit_bytes(text.substr(static_cast<size_t>(end - text.data())));
+  if (!unit || number > UINT64_MAX / *unit) return {};
+  return number * *unit;
 }
 
 }  // namespace cachalot

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace cachalot {
 
@@ -15,5 +17,9 @@ std::string hex_address(uint64_t address);
 
 // A size as the reference prints it in its error texts: "512 bytes", "1.50 MiB" [core 16.3].
 std::string format_size(uint64_t bytes);
+
+// "80GiB": a whole number above 0, in bytes or with B, KiB, MiB, GiB or TiB. Nothing for any other text, and
+// for a number beyond 64 bits.
+std::optional<uint64_t> parse_bytes(std::string_view text);
 
 }  // namespace cachalot

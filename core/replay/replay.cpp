@@ -209,6 +209,9 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (options.expect && options.release && recorded_release &&
       *options.release != *recorded_release)
     throw_invalid_argument("expect needs the recorded release, " + trace.header.torch);
+  if (options.expect && options.serving.is_on)
+    throw_invalid_argument(
+        "expect compares with PyTorch's events, which are not the serving policy's");
   if (!options.config) options.config = recorded_config;
   if (!options.release) options.release = recorded_release.value_or(default_release);
   if (options.capacity == 0) options.capacity = trace.header.device_total;
@@ -231,6 +234,7 @@ AllocatorOptions replay_allocator_options(const ReplayOptions& options,
   result.config = *options.config;
   result.looks_in_stream_order = true;  // stream_choice.h
   result.rules = rules_of(*options.release);
+  result.serving = options.serving;
   return result;
 }
 

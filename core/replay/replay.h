@@ -28,6 +28,7 @@ struct ReplayOptions {
   bool expect = false;
   uint64_t capacity = 0;  // 0: the recorded number, else 80 GiB
   double fraction = 0;    // 0: no limit
+  ServingOptions serving;
   // Called now and then with the events done and all; false stops the replay. May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 

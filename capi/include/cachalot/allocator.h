@@ -90,6 +90,23 @@ typedef struct cachalot_pool_id {
 #define CACHALOT_DEBUG_RED_ZONES 0x4u
 /** @} */
 
+/** @name Whose decisions are made (cachalot_allocator_options::policy; policy.h). */
+/** @{ */
+#define CACHALOT_POLICY_DEFAULT \
+  0 /* what the environment variable CACHALOT_POLICY says, else PyTorch's */
+#define CACHALOT_POLICY_PYTORCH 1
+#define CACHALOT_POLICY_SERVING 2 /* cachalot's own, which needs less memory (docs/policy.md) */
+/** @} */
+
+/** @name When the serving policy lends cached memory of one stream to another
+ * (cachalot_allocator_options::borrow). The borrower waits for the lender's work, on the device. */
+/** @{ */
+#define CACHALOT_BORROW_FIRST 0 /* before new pages are obtained: the least memory */
+#define CACHALOT_BORROW_AT_LIMIT \
+  1 /* where no new page is to be had: streams wait for each other seldom */
+#define CACHALOT_BORROW_NEVER 2 /* streams never wait for each other */
+/** @} */
+
 /** Gets the library's remarks, one line each. Called on the thread of the call, maybe with locks
  * held: do not call back. */
 typedef void (*cachalot_log_fn)(void* user_data, int32_t level, const char* message);
@@ -160,6 +177,16 @@ typedef struct cachalot_allocator_options {
    */
   uint32_t debug;
   uint32_t reserved_1;
+  /** CACHALOT_POLICY_*. The other fields of the policy are to be 0 unless it is CACHALOT_POLICY_SERVING. */
+  int32_t policy;
+  /** 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed. */
+  int32_t thrift;
+  /** CACHALOT_BORROW_*. */
+  int32_t borrow;
+  int32_t reserved_2;
+  /** Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
+   * the granularity if that is more. */
+  uint64_t page_bytes;
 } cachalot_allocator_options;
 
 /** What a request may say beyond size and stream. Zero means default in every field but size. */

@@ -29,6 +29,7 @@
  * | history.h     | history, contexts, labels, observers                                |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
+ * | policy.h      | the serving policy, pinned memory, the end of streams               |
  * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
  * | trim.h        | idle memory given back to the driver                                |
  * | report.h      | who holds what, and what is in the way of a request                 |
@@ -65,6 +66,7 @@
 #include "cachalot/driver.h"
 #include "cachalot/history.h"
 #include "cachalot/metrics.h"
+#include "cachalot/policy.h"
 #include "cachalot/pool.h"
 #include "cachalot/report.h"
 #include "cachalot/sim.h"

@@ -25,6 +25,8 @@ extern "C" {
 #define CACHALOT_POOL_USE_ON_OOM \
   0x1u                              /* its cached blocks serve requests of others that would fail */
 #define CACHALOT_POOL_NO_SPLIT 0x2u /* its blocks are never split */
+#define CACHALOT_POOL_PINNED \
+  0x4u /* its memory stays where it is, also once it was released: for memory that others have registered */
 /** @} */
 
 /**
@@ -163,6 +165,17 @@ CACHALOT_API cachalot_status cachalot_pool_set_use_on_oom(cachalot_allocator* al
 CACHALOT_API cachalot_status cachalot_pool_set_no_split(cachalot_allocator* allocator,
                                                         int32_t device, cachalot_pool_id id,
                                                         cachalot_error* error);
+
+/**
+ * Pins a pool's memory, present and future, or ends that; see CACHALOT_POOL_PINNED. A pool that is in use
+ * keeps its memory anyway.
+ *
+ * @param pinned  0 or 1.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.
+ */
+CACHALOT_API cachalot_status cachalot_pool_set_pinned(cachalot_allocator* allocator, int32_t device,
+                                                      cachalot_pool_id id, int32_t pinned,
+                                                      cachalot_error* error);
 
 /** The use count. CACHALOT_ERROR_INVALID_STATE for a pool that does not exist. */
 CACHALOT_API cachalot_status cachalot_pool_use_count(cachalot_allocator* allocator, int32_t device,

@@ -129,6 +129,13 @@ typedef struct cachalot_replay_options {
   double fraction;
   cachalot_progress_fn progress;
   void* progress_user_data;
+  /** The policy, as cachalot_allocator_options has it, but for CACHALOT_POLICY_DEFAULT, which is PyTorch's
+   * here. `expect` needs PyTorch's. */
+  int32_t policy;
+  int32_t thrift;
+  int32_t borrow;
+  int32_t reserved_0;
+  uint64_t page_bytes;
 } cachalot_replay_options;
 
 /** What came of a replay. */

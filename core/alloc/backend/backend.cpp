@@ -56,6 +56,15 @@ void Backend::pool_set_use_on_oom(int, PoolId, bool) { refuse("setUseOnOOM"); }
 
 void Backend::pool_set_no_split(int, PoolId) { refuse("setNoSplit"); }
 
+void Backend::pool_set_pinned(int, PoolId, bool) { refuse("setPinned"); }
+
+void Backend::pin(Address, uint64_t) {
+  throw_not_supported(
+      "backend:cudaMallocAsync cannot pin: the driver's pool keeps its memory to itself");
+}
+
+void Backend::unpin(Address part, uint64_t size) { pin(part, size); }
+
 int Backend::pool_use_count(int, PoolId) { refuse("getPoolUseCount"); }
 
 bool Backend::pool_has_live(int, PoolId, const std::vector<Address>&) {

@@ -28,6 +28,7 @@
 #include "alloc/heap/request.h"
 #include "alloc/pools/pool_route.h"
 #include "alloc/stats/device_totals.h"
+#include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
 #include "alloc/tenants/labels.h"
 #include "alloc/trace/history.h"
@@ -51,6 +52,8 @@ class DeviceBackend {
   virtual uint64_t largest_block(uint64_t at_least, Stream current_stream) = 0;
   // Adds to *released as it goes, also before it throws.
   virtual void trim(const TrimGoal& goal, uint64_t* released) = 0;
+  // The caller is about to destroy the stream.
+  virtual void stream_ended(Stream) {}
 
   // ---- Limits and settings
   virtual void set_memory_fraction(double fraction) = 0;
@@ -66,6 +69,7 @@ class DeviceBackend {
   virtual void reset_peak_stats() = 0;
   virtual void reset_accumulated_stats() = 0;
   virtual DeviceTotals totals() = 0;
+  virtual PolicyStats policy_stats() { return {}; }
   // Rows of private pools, with and without those of pools that are gone.
   virtual std::vector<std::pair<PoolId, StatArray>> pool_stats() { return {}; }
   virtual std::vector<std::pair<PoolId, StatArray>> stats_of_existing_pools() { return {}; }
@@ -133,6 +137,10 @@ class Backend {
   virtual void pool_create(int device, PoolId id, PoolOptions&& options);
   virtual void pool_set_use_on_oom(int device, PoolId id, bool use);
   virtual void pool_set_no_split(int device, PoolId id);
+  virtual void pool_set_pinned(int device, PoolId id, bool is_pinned);
+  // A part of a live block keeps its place.
+  virtual void pin(Address part, uint64_t size);
+  virtual void unpin(Address part, uint64_t size);
   virtual int pool_use_count(int device, PoolId id);
   virtual bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
   virtual std::vector<ExpandableSegmentRow> expandable_segments(int device);

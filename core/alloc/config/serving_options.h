@@ -3,15 +3,27 @@
 #pragma once
 
 #include <cstdint>
-
-#include "base/units.h"
+#include <string>
+#include <string_view>
 
 namespace cachalot {
 
+// When cached memory of another stream serves a request.
+enum class Borrow { kFirst, kAtLimit, kNever };
+
 struct ServingOptions {
   bool is_on = false;
-  uint64_t page_bytes = 2 * MiB;  // a power of two
-  bool thrift = false;            // idle pages serve before new ones
+  bool thrift = false;  // idle pages serve before new ones
+  Borrow borrow = Borrow::kFirst;
+  // A power of two, 1 GiB at most. 0: 2 MiB, or the least that the driver has if that is more.
+  uint64_t page_bytes = 0;
 };
+
+// Throws Error(kInvalidArgument) for values that no policy has.
+void check_serving(const ServingOptions& options);
+
+// "pytorch", or "serving" and its options: "serving,thrift,page=8MiB,borrow=at_limit". whose: what an
+// error says of the text. Throws Error(kInvalidArgument).
+ServingOptions parse_policy(std::string_view text, const char* whose);
 
 }  // namespace cachalot

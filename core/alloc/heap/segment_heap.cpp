@@ -45,6 +45,18 @@ void SegmentHeap::remove_segment(Block* only_block) {
   segments_.erase(address);
 }
 
+uint64_t SegmentHeap::releasable_bytes(const Block* free_block) const {
+  const Address begin = free_block->address;
+  if (!free_block->is(Block::kExpandable)) {
+    const bool stays = free_block->is_split() || pins_.has_any(begin, begin + free_block->size);
+    return stays ? 0 : free_block->size;
+  }
+  uint64_t bytes = 0;
+  const auto [first, end] = free_block->segment()->pages->whole_pages(begin, free_block->size);
+  pins_.for_each_unpinned(first, end, [&](Address from, Address to) { bytes += to - from; });
+  return bytes;
+}
+
 // ---- Steps on blocks
 
 // pre: an object is reserved. The new block takes over the flags, so a free block gives two free

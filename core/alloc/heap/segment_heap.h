@@ -15,6 +15,7 @@
 #include "alloc/heap/block_pool.h"
 #include "alloc/heap/block_supply.h"
 #include "alloc/heap/page_table.h"
+#include "alloc/heap/pins.h"
 #include "alloc/sync/slow_path_flags.h"
 
 namespace cachalot {
@@ -22,7 +23,7 @@ namespace cachalot {
 // The free blocks of the block's pool and stream.
 inline StreamFreeList& list_of(const Block* block) { return *block->segment()->list; }
 
-// Owns the segments and the default pools; the block objects belong to the arena, the lists of
+// Owns the segments, their pins and the default pools; the block objects belong to the arena, the lists of
 // private pools to those pools. Invariants: those of block.h; a block that is free and mapped is in
 // the free set of its list, one that is unmapped in its pool's unmapped set, and no other block is
 // in either.
@@ -46,6 +47,11 @@ class SegmentHeap : private SlowPath {
   void remove_segment(Block* only_block);
   template <class Visit>
   void for_each_block(Visit visit) const;
+  Pins& pins() { return pins_; }
+  const Pins& pins() const { return pins_; }
+  // What the driver would get if the memory of a free block went back to it. A piece of a plain segment gives
+  // nothing: the driver takes whole segments only.
+  uint64_t releasable_bytes(const Block* free_block) const;
 
   // ---- Block objects. Makes room for so many blocks, which then cannot fail. Throws
   // std::bad_alloc.
@@ -79,6 +85,7 @@ class SegmentHeap : private SlowPath {
   const Recycled recycled_;
   BlockPool default_pools_[2] = {{false, nullptr}, {true, nullptr}};  // by is_small: no branch
   Segments segments_;
+  Pins pins_;
 };
 
 template <class Visit>

@@ -9,6 +9,7 @@
 
 #include "alloc/heap/block_changes.h"
 #include "alloc/native/alloc_params.h"
+#include "alloc/stats/policy_stats.h"
 
 namespace cachalot {
 
@@ -40,6 +41,14 @@ class CachePolicy {
   virtual void merging(Block* block, Neighbours free) = 0;
   // The work of all streams on the block is to be done. pre: the device's lock and the block's shard.
   virtual void before_unmap(Block* block) = 0;
+  // So many bytes of pages have gone back to the driver. pre: the device's lock.
+  virtual void unmapped(uint64_t bytes) = 0;
+  // The caller queues no more work on the stream until it makes a request for it again. Throws what the
+  // driver says. pre: the whole device.
+  virtual void stream_ended(Stream stream) = 0;
+
+  // pre: the device's lock.
+  virtual PolicyStats stats() const = 0;
 
   // The auditor: empty, or the first thing that is wrong.
   virtual std::string check() const = 0;

@@ -10,14 +10,6 @@
 
 namespace cachalot {
 
-// A piece of a plain segment gives nothing: the driver takes whole segments only.
-uint64_t releasable_bytes(const Block* free_block) {
-  if (!free_block->is(Block::kExpandable)) return free_block->is_split() ? 0 : free_block->size;
-  const auto [begin, end] =
-      free_block->segment()->pages->whole_pages(free_block->address, free_block->size);
-  return end - begin;
-}
-
 // ---- Garbage collection [core 13]
 
 void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
@@ -50,7 +42,8 @@ void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
       for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
         next = list.free.next(b);
         const int32_t age = age_of(b);
-        if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average)
+        if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average ||
+            is_pinned(b))
           continue;
         freed = true;
         reclaimed += b->size;
@@ -74,7 +67,7 @@ bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
     if (b->is(Block::kExpandable)) return false;
     if (b->is_split())
       device_.shared.log.differ("U3", "kept a free piece of a segment that is in use");
-    return !b->is_split();
+    return !b->is_split() && !is_pinned(b);
   };
   Block* block = list ? list->free.first_at_least(key) : nullptr;
   if (block && is_releasable(block)) {
@@ -102,7 +95,7 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
   if (!pool.is_default()) {
     PrivatePool* found = device_.pools.find(pool);
     // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
-    if (!found || found->use_count != 0) return;
+    if (!found || found->keeps_memory()) return;
     device_.stats.count_sync_of_all_streams();
     device_.pending.synchronize_and_free_events(context, current_stream, found);
     return release_private_pool(pool, context);
@@ -134,7 +127,7 @@ void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
       next = list.free.next(b);
       if (b->is(Block::kExpandable)) {
         to_unmap.push_back(b);
-      } else if (!b->is_split()) {
+      } else if (!b->is_split() && !is_pinned(b)) {
         plain_.release(b, context);
       }
     }

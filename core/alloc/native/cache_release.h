@@ -11,9 +11,6 @@
 
 namespace cachalot {
 
-// How much of a free block the driver can have: its whole segment, or the whole pages in it.
-uint64_t releasable_bytes(const Block* free_block);
-
 class CacheRelease : private DeviceOperation {
  public:
   explicit CacheRelease(DeviceState& device) : DeviceOperation(device), plain_(device) {}
@@ -32,6 +29,10 @@ class CacheRelease : private DeviceOperation {
  private:
   void release_blocks(BlockPool& pool, ContextId context);
   void release_private_pool(PoolId id, ContextId context);
+  // Of a plain segment, by its first block.
+  bool is_pinned(const Block* first) const {
+    return device_.heap.pins().has_any(first->address, first->address + first->size);
+  }
 
   PlainSegments plain_;
 };

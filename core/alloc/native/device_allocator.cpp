@@ -147,6 +147,41 @@ void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   if (!state_.captures.may_be_under_way()) Trim(state_, goal, context).run(released);
 }
 
+// Walks through the segment, since the address table knows only where blocks begin.
+bool DeviceAllocator::pin(Address part, uint64_t size) {
+  const DeviceLock lock(state_.shards);
+  const Segment* const segment = state_.heap.segment_in(part, 1);
+  if (!segment) return false;
+  const Block* block = segment->first();
+  while (part - block->address >= block->size) block = block->next;
+  if (!block->is(Block::kUsed) || size > block->size - (part - block->address)) return false;
+  const uint64_t page = segment->is_expandable() ? segment->pages->page_size() : segment->size;
+  const uint64_t offset = part - segment->address;
+  state_.heap.pins().add(part, size, part - offset % page, page);
+  return true;
+}
+
+bool DeviceAllocator::unpin(Address part, uint64_t size) {
+  const DeviceLock lock(state_.shards);
+  return state_.heap.pins().remove(part, size);
+}
+
+// The reference keeps nothing of a stream that others wait for.
+void DeviceAllocator::stream_ended(Stream stream) {
+  const DeviceLock lock(state_.shards);
+  if (!state_.policy) return;
+  if (state_.captures.may_be_under_way())
+    throw_invalid_state("the end of a stream cannot be told while a capture may be under way");
+  state_.policy->stream_ended(stream);
+}
+
+PolicyStats DeviceAllocator::policy_stats() {
+  const std::lock_guard guard(state_.shards.lock());
+  PolicyStats stats = state_.policy ? state_.policy->stats() : PolicyStats{};
+  stats.pinned_bytes = state_.heap.pins().bytes();
+  return stats;
+}
+
 Report DeviceAllocator::report(const Request& request) {
   const DeviceLock lock(state_.shards);
   return ReportTaker(state_).take(request);
@@ -310,6 +345,11 @@ void DeviceAllocator::pool_set_use_on_oom(PoolId id, bool use) {
 void DeviceAllocator::pool_set_no_split(PoolId id) {
   const DeviceLock lock(state_.shards);
   state_.pools.set_no_split(id);
+}
+
+void DeviceAllocator::pool_set_pinned(PoolId id, bool is_pinned) {
+  const DeviceLock lock(state_.shards);
+  state_.pools.set_pinned(id, is_pinned);
 }
 
 int DeviceAllocator::pool_use_count(PoolId id) {

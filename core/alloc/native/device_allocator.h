@@ -42,6 +42,10 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void empty_cache(PoolId pool, std::optional<Stream> current_stream) override;
   uint64_t largest_block(uint64_t at_least, Stream current_stream) override;
   void trim(const TrimGoal& goal, uint64_t* released) override;
+  // False: the part does not lie in a live block of this device.
+  bool pin(Address part, uint64_t size);
+  bool unpin(Address part, uint64_t size);  // false: the part is not pinned here
+  void stream_ended(Stream stream) override;
 
   // ---- What is in the way
   Report report(const Request& request);
@@ -55,6 +59,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void set_observers(std::shared_ptr<const ObserverSet> observers);
   // Of one moment, without stopping hits: Note [Reading statistics].
   Stats stats() override;
+  PolicyStats policy_stats() override;
   void reset_peak_stats() override;
   void reset_accumulated_stats() override;
   // With rows of pools that are gone; the next function leaves those out.
@@ -77,6 +82,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void pool_release(PoolId id) override;
   void pool_set_use_on_oom(PoolId id, bool use);
   void pool_set_no_split(PoolId id);
+  void pool_set_pinned(PoolId id, bool is_pinned);
   int pool_use_count(PoolId id);
   bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
   void capture_begin() override;

@@ -2,6 +2,9 @@
 #include "alloc/native/expandable_memory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "alloc/native/block_cache.h"
 #include "alloc/native/new_range.h"
@@ -163,40 +166,58 @@ void ExpandableMemory::finish_map(Block* block, uint64_t mapped, ContextId conte
     block->detail().segment_context = context;
 }
 
-// [exp 6] Gives the whole pages of a free block back.
+// From the back, so that what lies before a run is the block that had it.
 void ExpandableMemory::unmap_block(Block* block, ContextId context) {
+  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
+  std::vector<std::pair<Address, Address>> runs;
+  device_.heap.pins().for_each_unpinned(
+      begin, end, [&](Address from, Address to) { runs.emplace_back(from, to); });
+  if (runs.empty()) return;
+  if (device_.policy) device_.policy->before_unmap(block);
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    block = unmap_pages(block, run->first, run->second, context);
+    if (std::next(run) != runs.rend()) block = block->prev;
+  }
+  // Nothing of the range is mapped, so it goes too [exp 6.5].
+  if (!block->is_split()) remove_range(block);
+}
+
+// Gives the unmapped block that is left of a run of whole pages.
+Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, ContextId context) {
   Segment& segment = *block->segment();
   BlockPool& pool = *segment.pool;
-  const auto [begin, end] = segment.pages->whole_pages(block->address, block->size);
-  if (begin == end) return;
-  if (device_.policy) device_.policy->before_unmap(block);
   // All memory of the host comes first: pages that are gone cannot be taken back.
   device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(pool)) watch->goes(begin, end - begin);
   segment.pages->unmap(begin, end - begin, segment.stream);
+  if (device_.policy) device_.policy->unmapped(end - begin);
   block = cut_out_unmapped(block, begin, end, std::move(place), context);
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
     device_.shared.log.differ("U4", "unmapped more pieces than there were growths");
   }
   device_.stats.count_device_free();
-  if (block->is_split()) return;
-  // Nothing of the range is mapped, so it goes too [exp 6.5].
-  // The answer is ignored: no call could use the addresses any more.
-  driver().unreserve(device_.index, segment.address, segment.pages->reserved_bytes());
-  pool.unmapped.erase(block);
-  device_.expandable.remove(&segment);
-  device_.heap.remove_segment(block);
+  return block;
 }
 
-void ExpandableMemory::take_pages(Block* block, Address begin, Address end, ContextId context,
-                                  std::vector<uint64_t>* handles) {
+void ExpandableMemory::remove_range(Block* only_block) {
+  CACHALOT_ASSERT(1, only_block->is(Block::kUnmapped) && !only_block->is_split());
+  Segment& range = *only_block->segment();
+  // The answer is ignored: no call could use the addresses any more.
+  driver().unreserve(device_.index, range.address, range.pages->reserved_bytes());
+  range.pool->unmapped.erase(only_block);
+  device_.expandable.remove(&range);
+  device_.heap.remove_segment(only_block);
+}
+
+Block* ExpandableMemory::take_pages(Block* block, Address begin, Address end, ContextId context,
+                                    std::vector<uint64_t>* handles) {
   const Segment& segment = *block->segment();
   device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(*segment.pool)) watch->goes(begin, end - begin);
   segment.pages->take_pages(begin, end - begin, handles);
-  cut_out_unmapped(block, begin, end, std::move(place), context);
+  return cut_out_unmapped(block, begin, end, std::move(place), context);
 }
 
 // The pages of [begin, end) are gone from a free block: what is left of it on both sides stays free.

@@ -27,7 +27,7 @@ class ExpandableMemory : private DeviceOperation {
   // A block for a request that the cache cannot serve, in no set [exp 3]. Null: out of memory; pages
   // that were mapped on the way stay [exp 3.3]. pre: the shard of the request, and the device's lock.
   Block* try_allocate_expandable_block(AllocParams& params);
-  // Gives the whole pages of a free block back [exp 6]. pre: the shard of the block, and the device's lock.
+  // Gives the whole pages of a free block back [exp 6], but for pinned ones. pre: the shard of the block, and the device's lock.
   void unmap_block(Block* block, ContextId context);
 
   // ---- For a policy that moves pages. pre of the following: the whole device.
@@ -36,10 +36,12 @@ class ExpandableMemory : private DeviceOperation {
   // Backs an unmapped block with these pages. Throws where the driver refuses, and nothing has
   // changed. pre: they are as many as the block has.
   void map_pages(Block* block, std::span<const uint64_t> handles, ContextId context);
-  // Takes [begin, end), whole pages of a free block, away from it and adds their handles. pre: their
-  // work is done, and the vector has room.
-  void take_pages(Block* block, Address begin, Address end, ContextId context,
-                  std::vector<uint64_t>* handles);
+  // Takes [begin, end), whole pages of a free block, away from it and adds their handles. Gives the unmapped
+  // block that is left of them. pre: their work is done, and the vector has room.
+  Block* take_pages(Block* block, Address begin, Address end, ContextId context,
+                    std::vector<uint64_t>* handles);
+  // Gives the addresses of a range back of which nothing is mapped.
+  void remove_range(Block* only_block);
 
  private:
   // What map_block() and map_pages() do around the driver's calls.
@@ -47,6 +49,8 @@ class ExpandableMemory : private DeviceOperation {
   void finish_map(Block* block, uint64_t size, ContextId context);
   Block* cut_out_unmapped(Block* block, Address begin, Address end,
                           BlockPool::Unmapped::node_type place, ContextId context);
+
+  Block* unmap_pages(Block* block, Address begin, Address end, ContextId context);
 
   Block* find_expandable_block(AllocParams& params);
   uint64_t pages_to_reserve(const AllocParams& params, uint64_t page);

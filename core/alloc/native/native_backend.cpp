@@ -262,6 +262,24 @@ void NativeBackend::pool_set_no_split(int device, PoolId id) {
   existing_device(device).pool_set_no_split(id);
 }
 
+void NativeBackend::pool_set_pinned(int device, PoolId id, bool is_pinned) {
+  existing_device(device).pool_set_pinned(id, is_pinned);
+}
+
+void NativeBackend::pin(Address part, uint64_t size) {
+  for (const auto& d : devices_)
+    if (d->pin(part, size)) return;
+  throw_invalid_argument(format("%llu bytes at %s do not lie in one live block of the cache",
+                                static_cast<unsigned long long>(size), hex_address(part).c_str()));
+}
+
+void NativeBackend::unpin(Address part, uint64_t size) {
+  for (const auto& d : devices_)
+    if (d->unpin(part, size)) return;
+  throw_invalid_argument(format("%llu bytes at %s are not pinned",
+                                static_cast<unsigned long long>(size), hex_address(part).c_str()));
+}
+
 int NativeBackend::pool_use_count(int device, PoolId id) {
   return existing_device(device).pool_use_count(id);
 }

@@ -64,6 +64,9 @@ class NativeBackend final : public Backend {
   void pool_create(int device, PoolId id, PoolOptions&& options) override;
   void pool_set_use_on_oom(int device, PoolId id, bool use) override;
   void pool_set_no_split(int device, PoolId id) override;
+  void pool_set_pinned(int device, PoolId id, bool is_pinned) override;
+  void pin(Address part, uint64_t size) override;
+  void unpin(Address part, uint64_t size) override;
   int pool_use_count(int device, PoolId id) override;
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) override;
   std::vector<ExpandableSegmentRow> expandable_segments(int device) override;

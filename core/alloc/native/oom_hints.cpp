@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
-#include "alloc/native/cache_release.h"
 #include "base/text.h"
 
 namespace cachalot {
 namespace {
 
-uint64_t releasable_bytes_of(const BlockPool& pool) {
+uint64_t releasable_bytes_of(const SegmentHeap& heap, const BlockPool& pool) {
   uint64_t bytes = 0;
   for (auto& [stream, list] : pool.lists) {
-    for (const Block* b = list.free.first(); b; b = list.free.next(b)) bytes += releasable_bytes(b);
+    for (const Block* b = list.free.first(); b; b = list.free.next(b))
+      bytes += heap.releasable_bytes(b);
   }
   return bytes;
 }
@@ -76,10 +76,11 @@ bool OomHints::would_reserve_be_too_small() const {
 uint64_t OomHints::releasable_bytes_of_all() const {
   uint64_t bytes = 0;
   for (const bool is_small : {false, true})
-    bytes += releasable_bytes_of(device_.heap.default_pool(is_small));
+    bytes += releasable_bytes_of(device_.heap, device_.heap.default_pool(is_small));
   for (const auto& [id, pool] : device_.pools.all()) {
-    if (pool->use_count == 0)
-      bytes += releasable_bytes_of(pool->small) + releasable_bytes_of(pool->large);
+    if (pool->keeps_memory()) continue;
+    for (const bool is_small : {false, true})
+      bytes += releasable_bytes_of(device_.heap, pool->of_kind(is_small));
   }
   return bytes;
 }
@@ -90,7 +91,7 @@ int64_t OomHints::gain_from_pages(const Segment& segment) const {
   if (segment.is_expandable()) return 0;
   const BlockPool& pool = *segment.pool;
   const uint64_t page = device_.settings.page_size(pool.is_small);
-  const bool may_free = !pool.owner || pool.owner->use_count == 0;
+  const bool may_free = !pool.owner || !pool.owner->keeps_memory();
   uint64_t held = 0;
   uint64_t run = 0;
   for (const Block* b = segment.first();; b = b->next) {

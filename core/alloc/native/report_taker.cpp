@@ -133,8 +133,8 @@ bool ReportTaker::serves_when_nothing_else_does(const PrivatePool* pool) const {
 // The same bytes as Trim would find, apart from how long they have been idle.
 uint64_t ReportTaker::bytes_to_trim(const Block* block) const {
   const BlockPool& pool = *block->segment()->pool;
-  const bool is_kept = pool.owner && pool.owner->use_count != 0;
-  return may_release_ && !is_kept && block->is_free() ? releasable_bytes(block) : 0;
+  const bool is_kept = pool.owner && pool.owner->keeps_memory();
+  return may_release_ && !is_kept && block->is_free() ? device_.heap.releasable_bytes(block) : 0;
 }
 
 // Follows the ladder of a miss without taking any of its steps.

@@ -45,7 +45,7 @@ std::vector<Trim::Candidate> Trim::collect(const std::vector<BlockPool*>& pools)
       const auto guard = device_.shards.lock_at(*list.shard);
       Block* block = list.free.first_at_least(kSmallSegment);
       for (; block; block = list.free.next(block)) {
-        if (releasable_bytes(block) == 0) continue;
+        if (device_.heap.releasable_bytes(block) == 0) continue;
         mark(block);
         if (has_idled_enough(block))
           found.push_back({list.shard, block, block->address, block->segment()->number,
@@ -85,7 +85,8 @@ bool Trim::is_before(const Candidate& a, const Candidate& b) const {
 bool Trim::is_still_idle(const Candidate& candidate) const {
   const Block* block = candidate.block;
   return block->address == candidate.address && block->is_free() && block->is(Block::kIdle) &&
-         block->detail().idle_since == candidate.idle_since && releasable_bytes(block) != 0;
+         block->detail().idle_since == candidate.idle_since &&
+         device_.heap.releasable_bytes(block) != 0;
 }
 
 // The block may be gone by now, but not its shard: shards live as long as their device.

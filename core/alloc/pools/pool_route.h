@@ -29,6 +29,7 @@ struct PoolOptions {
   bool use_on_oom = false;
   bool no_split = false;
   std::shared_ptr<PoolSource> source;
+  bool is_pinned = false;
 };
 
 }  // namespace cachalot

@@ -19,6 +19,7 @@ struct PrivatePool {
   PoolId id;
   int use_count = 1;           // 0: its memory may be given back, and it cannot be joined
   int driver_allocations = 0;  // as the reference counts them (U4)
+  bool is_pinned = false;      // its memory stays, also once it has been released
   int requests_under_way = 0;  // not 0: the pool stays, although others may end its last use
   BlockPool small;
   BlockPool large;
@@ -26,6 +27,8 @@ struct PrivatePool {
 
   void set_no_split(bool no_split) { small.no_split = large.no_split = no_split; }
   BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
+  // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
+  bool keeps_memory() const { return use_count != 0 || is_pinned; }
   bool is_empty() const { return small.lists.empty() && large.lists.empty(); }
 };
 

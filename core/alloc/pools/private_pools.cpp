@@ -43,6 +43,7 @@ void PrivatePools::create(PoolId id, PoolOptions options) {
   if (options.use_on_oom) use_on_oom_ = std::move(use_on_oom);
   no_split_.merge(no_split);
   if (options.no_split) find(id)->set_no_split(true);
+  if (options.is_pinned) find(id)->is_pinned = true;
 }
 
 void PrivatePools::release(PoolId id) {
@@ -68,16 +69,22 @@ int PrivatePools::use_count(PoolId id) {
   return pool->use_count;
 }
 
+void PrivatePools::set_pinned(PoolId id, bool is_pinned) {
+  PrivatePool* const pool = find(id);
+  if (!pool) throw_invalid_state("there is no pool with this id");
+  pool->is_pinned = is_pinned;
+}
+
 // The mark is kept for a pool that does not exist yet.
 void PrivatePools::set_no_split(PoolId id) {
   no_split_.insert(id);
   if (PrivatePool* pool = find(id)) pool->set_no_split(true);
 }
 
-// Only pools of count 0: one that was released too often keeps its memory (docs/differences.md).
+// Only pools of count 0 that are not pinned: one that was released too often keeps its memory (docs/differences.md).
 std::vector<PoolId> PrivatePools::releasable() const {
   std::vector<PoolId> ids = releasable_.keys();
-  std::erase_if(ids, [&](PoolId id) { return find(id)->use_count != 0; });
+  std::erase_if(ids, [&](PoolId id) { return find(id)->keeps_memory(); });
   return ids;
 }
 

@@ -35,6 +35,7 @@ class PrivatePools : private SlowPath {
   void release(PoolId id);
   int use_count(PoolId id);
   void set_no_split(PoolId id);
+  void set_pinned(PoolId id, bool is_pinned);  // throws where there is none
   // Pools whose memory may be given back, in the reference's order.
   std::vector<PoolId> releasable() const;
   // Destroys a pool that has no memory and no request under way. pre: its use count is 0.

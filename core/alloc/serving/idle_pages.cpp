@@ -11,7 +11,7 @@ namespace cachalot {
 // Equally idle ones come in the order of streams, small before large, then by address.
 IdlePages::IdlePages(DeviceState& device, const StreamOrder& order, uint64_t page_size,
                      const Place& place)
-    : order_(order) {
+    : pins_(device.heap.pins()), order_(order) {
   const Segment& range = *place.before->next->segment();
   const Address keep_begin = range.address + round_down(place.begin - range.address, page_size);
   const Address keep_end = range.address + round_up(place.end() - range.address, page_size);
@@ -39,8 +39,10 @@ void IdlePages::look_at(Block* block, Address keep_begin, Address keep_end) {
 
 void IdlePages::add(Block* block, Address begin, Address end) {
   if (begin >= end) return;
-  ranges_.push_back({block, begin, end, order_.latest_stamp(block)});
-  bytes_ += end - begin;
+  pins_.for_each_unpinned(begin, end, [&](Address from, Address to) {
+    ranges_.push_back({block, from, to, order_.latest_stamp(block)});
+    bytes_ += to - from;
+  });
 }
 
 std::vector<IdleRange> IdlePages::longest_idle(uint64_t bytes) const {

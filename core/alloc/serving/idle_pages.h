@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "alloc/heap/pins.h"
 #include "alloc/native/device_state.h"
 #include "alloc/serving/place.h"
 #include "alloc/serving/stream_order.h"
@@ -21,7 +22,8 @@ struct IdleRange {
   uint64_t size() const { return end - begin; }
 };
 
-// Those of the default pools' blocks, from the longest idle to the shortest; private pools keep theirs.
+// Those of the default pools' blocks that are not pinned, from the longest idle to the shortest; private pools
+// keep theirs.
 // None of them lies under the place that they are for. pre: the whole device, from the look to the use.
 class IdlePages {
  public:
@@ -36,6 +38,7 @@ class IdlePages {
   void look_at(Block* block, Address keep_begin, Address keep_end);
   void add(Block* block, Address begin, Address end);
 
+  const Pins& pins_;
   const StreamOrder& order_;
   std::vector<IdleRange> ranges_;
   uint64_t bytes_ = 0;

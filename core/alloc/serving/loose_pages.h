@@ -10,16 +10,18 @@
 
 namespace cachalot {
 
-// Owns the handles of pages that have no address. The end releases them.
+// Owns the handles of pages that have no address. The end releases and counts them.
 class LoosePages {
  public:
   // most: how many pages it may hold at a time. Throws std::bad_alloc.
-  LoosePages(Driver& driver, int device, uint64_t most) : driver_(driver), device_(device) {
+  LoosePages(Driver& driver, int device, uint64_t most, uint64_t* released)
+      : driver_(driver), device_(device), released_(*released) {
     handles_.reserve(most);
   }
   ~LoosePages() {
     // Answers are ignored: no way is left to keep a page that the driver does not release.
     for (const uint64_t handle : handles_) driver_.release(device_, handle);
+    released_ += handles_.size();
   }
   LoosePages(const LoosePages&) = delete;
   LoosePages& operator=(const LoosePages&) = delete;
@@ -35,6 +37,7 @@ class LoosePages {
  private:
   Driver& driver_;
   const int device_;
+  uint64_t& released_;
   std::vector<uint64_t> handles_;
 };
 

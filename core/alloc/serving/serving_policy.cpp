@@ -7,32 +7,68 @@
 #include "alloc/native/block_cache.h"
 #include "alloc/native/expandable_memory.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/driver_error.h"
 
 namespace cachalot {
 namespace {
 
-// Of the run behind this block. pre: one of its blocks has the address.
-Block* block_at(Block* before, Address address) {
-  Block* block = before->next;
+// The block that has the address: this one, or one behind it.
+Block* block_from(Block* block, Address address) {
   while (address - block->address >= block->size) block = block->next;
   return block;
 }
 
+// Of the run behind this block. pre: one of its blocks has the address.
+Block* block_at(Block* before, Address address) { return block_from(before->next, address); }
+
+Segment& range_of(const Place& place) { return *place.before->next->segment(); }
+
+constexpr uint64_t kDefaultPage = 2 * MiB;
+
 }  // namespace
 
-ServingPolicy::ServingPolicy(DeviceState& device) : DeviceOperation(device), order_(device) {
-  if (!driver().supports_virtual_memory()) {
+// All devices of an allocator have one page size.
+ServingOptions resolve_page_size(ServingOptions options, Driver& driver) {
+  if (!driver.supports_virtual_memory()) {
     throw_not_supported(std::string("the serving policy needs virtual memory, which the driver ") +
-                        driver().name() + " does not have");
+                        driver.name() + " does not have");
   }
+  uint64_t most = kDefaultPage;
   uint64_t least = 0;
-  const DriverCode code = driver().granularity(device_.index, &least);
-  if (code != kSuccess) throw driver_error(driver(), code);
-  if (page_size() % least != 0) {
+  for (int device = 0; device < driver.device_count(); device++) {
+    const DriverCode code = driver.granularity(device, &least);
+    if (code != kSuccess) throw driver_error(driver, code);
+    most = std::max(most, least);
+    if (options.page_bytes % least == 0) continue;
     throw_invalid_argument(format("pages of %s are not a multiple of the driver's %s",
-                                  format_size(page_size()).c_str(), format_size(least).c_str()));
+                                  format_size(options.page_bytes).c_str(),
+                                  format_size(least).c_str()));
   }
+  if (options.page_bytes == 0) options.page_bytes = most;
+  return options;
+}
+
+PolicyStats ServingPolicy::stats() const {
+  PolicyStats stats = stats_;
+  stats.stream_waits = order_.stream_waits();
+  stats.host_waits = order_.host_waits();
+  return stats;
+}
+
+// The pages that were made and have not gone back are those that lie in ranges.
+std::string ServingPolicy::check() const {
+  uint64_t mapped = 0;
+  for (const auto& [address, segment] : device_.heap.segments()) {
+    if (segment->is_expandable()) mapped += segment->pages->mapped_bytes();
+  }
+  const uint64_t counted = (stats_.pages_created - stats_.pages_released) * page_size();
+  if (mapped != counted) {
+    return format("%llu bytes of pages are mapped where %llu were counted",
+                  static_cast<unsigned long long>(mapped),
+                  static_cast<unsigned long long>(counted));
+  }
+  return order_.check();
 }
 
 // [policy P5] The search in the cache has found nothing.
@@ -47,15 +83,25 @@ Block* ServingPolicy::find_memory(AllocParams& params) {
   return block;
 }
 
+// With Borrow::kAtLimit a block is borrowed where no new page serves. With thrift idle pages come before
+// new ones, so there no page at all serves then.
 Block* ServingPolicy::borrow_or_place(AllocParams& params) {
-  Block* const block = borrow(params);
-  return block ? block : find_place(params);
+  const ServingOptions& options = device_.settings.serving();
+  Block* block = nullptr;
+  if (options.borrow == Borrow::kAtLimit)
+    block = find_place(params, options.thrift ? Pages::kAny : Pages::kNew);
+  if (!block && may_borrow(params)) block = borrow(params);
+  return block ? block : find_place(params, Pages::kAny);
 }
 
-// The smallest block that fits among those of other streams, of the lowest such stream. Private pools
-// keep theirs, and within a capture no stream can wait for another.
+// Private pools keep their memory, and within a capture no stream can wait for another.
+bool ServingPolicy::may_borrow(const AllocParams& params) const {
+  return device_.settings.serving().borrow != Borrow::kNever && !params.pool->owner &&
+         !device_.captures.may_be_under_way();
+}
+
+// The smallest block that fits among those of other streams, of the lowest such stream.
 Block* ServingPolicy::borrow(AllocParams& params) {
-  if (params.pool->owner || device_.captures.may_be_under_way()) return nullptr;
   Block* found = nullptr;
   for (auto& [stream, list] : params.pool->lists) {
     Block* const block = stream == params.stream ? nullptr : list.free.first_at_least(params.size);
@@ -67,6 +113,7 @@ Block* ServingPolicy::borrow(AllocParams& params) {
   device_.shared.addresses.make_room(found->address);
   SegmentHeap::remove_free(found);
   params.entry = list.entry;  // the lender's shard counts the block
+  stats_.blocks_borrowed++;
   return found;
 }
 
@@ -97,11 +144,12 @@ Stream ServingPolicy::user_of(const Block* block) const {
 // ---- Places
 
 // Null: there is no place for which pages suffice.
-Block* ServingPolicy::find_place(AllocParams& params) {
+Block* ServingPolicy::find_place(AllocParams& params, Pages from) {
   const std::optional<Place> place = search_or_reserve(params);
   if (!place) return nullptr;
-  if (Block* block = take(*place, params)) return block;
-  return take(*search_for(params).fewest_pages(), params);
+  Block* const block = take(*place, from, params);
+  if (block || from == Pages::kNew) return block;
+  return take(*search_for(params).fewest_pages(), from, params);
 }
 
 PlaceSearch ServingPolicy::search_for(const AllocParams& params) const {
@@ -130,24 +178,9 @@ bool ServingPolicy::wait_for_pending_frees(const AllocParams& params) {
 }
 
 // Null: pages do not suffice, and nothing has changed but that some went back to the driver.
-Block* ServingPolicy::take(const Place& place, AllocParams& params) {
-  PageTable& pages = *place.before->next->segment()->pages;
-  const uint64_t needed = place.missing / page_size();
-  // Within a capture the host cannot wait, so no page moves.
-  const bool may_move = !device_.captures.may_be_under_way();
-  const bool thrift = device_.settings.serving().thrift && may_move;
-  const uint64_t room = std::min(needed, pages_within_limit());
-  if (room < needed && !may_move) return nullptr;
-  LoosePages loose(driver(), device_.index, needed);
-  if (!thrift) create(pages, room, &loose);
-  if (loose.count() < needed && may_move) {
-    const IdlePages idle(device_, order_, page_size(), place);
-    const uint64_t found = idle.bytes() / page_size();
-    if (loose.count() + found + (thrift ? room : 0) < needed) return nullptr;
-    take_idle(idle, needed, params.context, &loose);
-  }
-  if (thrift) create(pages, needed, &loose);
-  if (loose.count() < needed) return nullptr;
+Block* ServingPolicy::take(const Place& place, Pages from, AllocParams& params) {
+  LoosePages loose(driver(), device_.index, place.missing / page_size(), &stats_.pages_released);
+  if (!gather(place, from, params.context, &loose)) return nullptr;
   map(place, params.context, &loose);
   if (params.pool->owner) params.pool->owner->driver_allocations++;
   device_.heap.reserve(params.shard().supply, 2);
@@ -155,6 +188,26 @@ Block* ServingPolicy::take(const Place& place, AllocParams& params) {
   Block* const block = block_at(place.before, place.begin);
   return block->address == place.begin ? (SegmentHeap::remove_free(block), block)
                                        : cut_front(block, place.begin);
+}
+
+// The pages that a place misses. False: they do not suffice.
+bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, LoosePages* loose) {
+  PageTable& pages = *range_of(place).pages;
+  const uint64_t needed = place.missing / page_size();
+  // Within a capture the host cannot wait, so no page moves.
+  const bool may_move = from == Pages::kAny && !device_.captures.may_be_under_way();
+  const bool thrift = device_.settings.serving().thrift && may_move;
+  const uint64_t room = std::min(needed, pages_within_limit());
+  if (room < needed && !may_move) return false;
+  if (!thrift) create(pages, room, loose);
+  if (loose->count() < needed && may_move) {
+    const IdlePages idle(device_, order_, page_size(), place);
+    const uint64_t found = idle.bytes() / page_size();
+    if (loose->count() + found + (thrift ? room : 0) < needed) return false;
+    take_idle(idle, needed, range_of(place), context, loose);
+  }
+  if (thrift) create(pages, needed, loose);
+  return loose->count() == needed;
 }
 
 // What lies behind `begin`, in no set; both parts keep the stamps.
@@ -187,16 +240,24 @@ void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) 
     uint64_t handle = 0;
     if (!pages.create_page(&handle)) return;
     loose->handles()->push_back(handle);
+    stats_.pages_created++;
   }
 }
 
-void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, ContextId context,
-                              LoosePages* loose) {
+// A range that has no page left goes, but for the one that the pages are for: the streams of such ranges
+// may be gone.
+void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segment& keep,
+                              ContextId context, LoosePages* loose) {
   const std::vector<IdleRange> ranges = idle.longest_idle((total - loose->count()) * page_size());
   for (const IdleRange& range : ranges) order_.wait_on_host(range.block);
   ExpandableMemory memory(device_);
-  for (const IdleRange& range : ranges)
-    memory.take_pages(range.block, range.begin, range.end, context, loose->handles());
+  for (const IdleRange& range : ranges) {
+    // An earlier range of the same block has cut it.
+    Block* const block = block_from(range.block, range.begin);
+    Block* const hole = memory.take_pages(block, range.begin, range.end, context, loose->handles());
+    stats_.pages_moved += range.size() / page_size();
+    if (!hole->is_split() && hole->segment() != &keep) memory.remove_range(hole);
+  }
 }
 
 // Each hole under the place gets its pages by itself.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alloc/config/serving_options.h"
 #include "alloc/native/cache_policy.h"
 #include "alloc/native/device_state.h"
 #include "alloc/serving/idle_pages.h"
@@ -18,11 +19,14 @@
 
 namespace cachalot {
 
+// The options with a page size that the driver's devices have. Throws Error where the driver has no
+// virtual memory, or not with this size.
+ServingOptions resolve_page_size(ServingOptions options, Driver& driver);
+
 // Owns the order of the streams.
 class ServingPolicy final : public CachePolicy, private DeviceOperation {
  public:
-  // Throws Error where the driver lacks virtual memory or has larger pages.
-  explicit ServingPolicy(DeviceState& device);
+  explicit ServingPolicy(DeviceState& device) : DeviceOperation(device), order_(device) {}
 
   Block* find_memory(AllocParams& params) override;
   void before_hand_out(const Block* found, Stream stream) override;
@@ -31,16 +35,23 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   void freed(Block* block) override { order_.freed(block); }
   void merging(Block* block, Neighbours free) override;
   void before_unmap(Block* block) override { order_.synchronize_foreign(block); }
-  std::string check() const override { return order_.check(); }
+  void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
+  void stream_ended(Stream stream) override { order_.stream_ended(stream); }
+  PolicyStats stats() const override;
+  std::string check() const override;
 
  private:
   Block* borrow_or_place(AllocParams& params);
+  bool may_borrow(const AllocParams& params) const;
   Block* borrow(AllocParams& params);
   Block* cut_front(Block* block, Address begin);
-  Block* find_place(AllocParams& params);
+  // What a place may take: new pages only, or those of cached blocks as well.
+  enum class Pages { kNew, kAny };
+  Block* find_place(AllocParams& params, Pages from);
   PlaceSearch search_for(const AllocParams& params) const;
   std::optional<Place> search_or_reserve(AllocParams& params);
-  Block* take(const Place& place, AllocParams& params);
+  Block* take(const Place& place, Pages from, AllocParams& params);
+  bool gather(const Place& place, Pages from, ContextId context, LoosePages* loose);
   bool wait_for_pending_frees(const AllocParams& params);
 
   // ---- Pages
@@ -48,12 +59,14 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   uint64_t pages_within_limit() const;
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
-  void take_idle(const IdlePages& idle, uint64_t total, ContextId context, LoosePages* loose);
+  void take_idle(const IdlePages& idle, uint64_t total, const Segment& keep, ContextId context,
+                 LoosePages* loose);
   void map(const Place& place, ContextId context, LoosePages* loose);
   void map_hole(Block* hole, ContextId context, LoosePages* loose);
   Block* cut_hole(Block* hole, Address begin, Address end);
 
   StreamOrder order_;
+  PolicyStats stats_;  // but for the waits
 };
 
 }  // namespace cachalot

@@ -87,7 +87,12 @@ void StreamOrder::freed(Block* block) {
   if (block->is(Block::kForeign)) {
     // The range's own stream has no work behind the loan's begin.
     Entry& entry = table_.at(block);
-    entry.stamps.at(*std::exchange(entry.user, std::nullopt)) = now;
+    const Stream user = *std::exchange(entry.user, std::nullopt);
+    if (user == block->segment()->stream) {
+      forget(block);  // it has ended
+    } else {
+      entry.stamps.at(user) = now;
+    }
     block->requested = 0;
   } else {
     block->requested = now;
@@ -154,6 +159,40 @@ void StreamOrder::finish(Stream stream, uint64_t stamp) {
   finished = device_.settings.clock();
   device_.settings.tick();
   host_waits_++;
+}
+
+// The host waits first, and what can fail comes before the first change.
+void StreamOrder::stream_ended(Stream stream) {
+  synchronize(stream);
+  Table ended;
+  for_each_own(stream, [&](Block* block) {
+    if (!block->is_free() && !block->is(Block::kForeign)) ended[block].user = stream;
+  });
+  table_.merge(ended);
+  for_each_own(stream, [](Block* block) {
+    if (!block->is_free()) {
+      block->set(Block::kForeign);
+    } else if (!block->is(Block::kUnmapped)) {
+      block->requested = 0;
+    }
+  });
+  for (auto& [block, entry] : table_) {
+    if (entry.user == stream) entry.user = block->segment()->stream;
+    entry.stamps.erase(stream);
+  }
+  std::erase_if(waited_, [&](const auto& wait) {
+    return wait.first.first == stream || wait.first.second == stream;
+  });
+  finished_.erase(stream);
+}
+
+// The blocks of a stream's ranges.
+template <class Visit>
+void StreamOrder::for_each_own(Stream stream, Visit visit) const {
+  for (const auto& [address, range] : device_.heap.segments()) {
+    if (range->stream != stream) continue;
+    for (Block* b = range->first(); b != &range->ends; b = b->next) visit(b);
+  }
 }
 
 uint64_t StreamOrder::latest_stamp(const Block* block) const {

@@ -62,6 +62,8 @@ class StreamOrder : private DeviceOperation {
   // and the block's shard are enough.
   void synchronize_foreign(Block* block);
   uint64_t latest_stamp(const Block* block) const;
+  // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
+  void stream_ended(Stream stream);
 
   // The auditor.
   std::string check() const;
@@ -71,7 +73,8 @@ class StreamOrder : private DeviceOperation {
 
  private:
   struct Entry {
-    std::optional<Stream> user;         // while the block is lent or waits
+    // While the block is in use. The range's own stream: the one that has the block has ended.
+    std::optional<Stream> user;
     std::map<Stream, uint64_t> stamps;  // by stream, never the range's own
   };
   using Table = std::map<const Block*, Entry>;
@@ -82,6 +85,8 @@ class StreamOrder : private DeviceOperation {
   void finish(Stream stream, uint64_t stamp);
   void synchronize(Stream stream);
   void forget(Block* block);
+  template <class Visit>
+  void for_each_own(Stream stream, Visit visit) const;
 
   Table table_;
   Table::node_type next_loan_;

@@ -175,6 +175,28 @@ constexpr TenantSumFamily kTenantSums[] = {
      &TenantUse::pressure_freed_bytes},
 };
 
+// What a policy of the library's own has done.
+struct PolicyFamily {
+  const char* name;
+  const char* help;
+  uint64_t PolicyStats::*value;
+};
+
+constexpr PolicyFamily kPolicySums[] = {
+    {"cachalot_policy_pages_created_total", "Pages obtained from the driver.",
+     &PolicyStats::pages_created},
+    {"cachalot_policy_pages_moved_total",
+     "Pages that went from cached blocks to where they were missing.", &PolicyStats::pages_moved},
+    {"cachalot_policy_pages_released_total", "Pages given back to the driver.",
+     &PolicyStats::pages_released},
+    {"cachalot_policy_borrowed_blocks_total",
+     "Requests served by a cached block of another stream.", &PolicyStats::blocks_borrowed},
+    {"cachalot_policy_stream_waits_total", "Waits of a stream for another, on the device.",
+     &PolicyStats::stream_waits},
+    {"cachalot_policy_host_waits_total", "Waits of a call for a stream before pages moved.",
+     &PolicyStats::host_waits},
+};
+
 // ---- Lines
 
 // Prometheus refuses a whole page for one label that is not UTF-8.
@@ -221,6 +243,12 @@ class MetricsWriter {
     for (const ArrayFamily& family : kPeaks) write_peak(family);
     for (const StatFamily& family : kOversizeStats) write_oversize(family);
     for (const NumberFamily& family : kNumbers) write_number(family);
+    write_policy("cachalot_pinned_bytes", "Bytes of pages and segments that are pinned.",
+                 Kind::kGauge, &PolicyStats::pinned_bytes);
+    if (metrics_.is_serving) {
+      for (const PolicyFamily& family : kPolicySums)
+        write_policy(family.name, family.help, Kind::kCounter, family.value);
+    }
     write_private_pools("cachalot_private_pool_reserved_bytes",
                         "Bytes of cachalot_reserved_bytes that belong to a private pool.");
     for (const RowFamily<LabelStats>& family : kByLabel) write_by_label(family);
@@ -245,10 +273,12 @@ class MetricsWriter {
 
   // The usual shape for facts that are no number: labels, and the value 1.
   void write_build_info() {
-    begin("cachalot_build_info", "The library, the PyTorch release that it follows, the backend.",
+    begin("cachalot_build_info",
+          "The library, the PyTorch release that it follows, the backend, the policy.",
           Kind::kGauge);
     add("version=\"" + label_value(metrics_.version) + "\",release=\"" +
-            label_value(metrics_.release) + "\",backend=\"" + label_value(metrics_.backend) + "\"",
+            label_value(metrics_.release) + "\",backend=\"" + label_value(metrics_.backend) +
+            "\",policy=\"" + (metrics_.is_serving ? "serving" : "pytorch") + "\"",
         1);
   }
 
@@ -316,6 +346,12 @@ class MetricsWriter {
     begin(family.name, family.help, Kind::kCounter);
     for (const DeviceMetrics& device : metrics_.devices)
       add(device_label(device), device.stats.*family.value);
+  }
+
+  void write_policy(const char* name, const char* help, Kind kind, uint64_t PolicyStats::*value) {
+    begin(name, help, kind);
+    for (const DeviceMetrics& device : metrics_.devices)
+      add(device_label(device), shown_bytes(device.policy.*value));
   }
 
   void write_private_pools(const char* name, const char* help) {

@@ -13,6 +13,7 @@
 
 #include "alloc/config/pool_id.h"
 #include "alloc/stats/device_totals.h"
+#include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
 #include "alloc/tenants/labels.h"
 #include "alloc/tenants/tenants.h"
@@ -24,6 +25,7 @@ struct DeviceMetrics {
   int device = 0;
   uint64_t limit = 0;  // kUnlimited: none
   Stats stats;
+  PolicyStats policy;
   std::vector<std::pair<PoolId, StatArray>> pools;
   std::vector<LabelStats> labels;
   std::vector<TenantRow> tenants;
@@ -35,6 +37,7 @@ struct Metrics {
   std::string version;  // of the library
   std::string release;  // that it follows
   std::string backend;
+  bool is_serving = false;  // the serving policy decides
   std::vector<DeviceMetrics> devices;
 };
 
