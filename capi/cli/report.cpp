@@ -38,17 +38,23 @@ std::string release_name(const Run& run) {
   return std::to_string(release / 100) + "." + std::to_string(release % 100);
 }
 
+std::string page_name(uint64_t bytes) {
+  constexpr uint64_t kMiB = 1 << 20;
+  return bytes < kMiB ? std::to_string(bytes >> 10) + " KiB"
+                      : std::to_string(bytes / kMiB) + " MiB";
+}
+
 // Whose decisions a replay made: "PyTorch 2.15", "the serving policy with thrift".
 std::string deciders_name(const Run& run) {
   cachalot_policy policy{};
   policy.struct_size = sizeof policy;
   cachalot_error error = CACHALOT_ERROR_INIT;
   check(cachalot_get_policy(cachalot_replay_allocator(run.replay.get()), &policy, &error), error);
-  if (policy.policy != CACHALOT_POLICY_SERVING) return "PyTorch " + release_name(run);
-  const std::string page = policy.page_bytes < (1 << 20)
-                               ? std::to_string(policy.page_bytes >> 10) + " KiB"
-                               : std::to_string(policy.page_bytes >> 20) + " MiB";
-  return "the serving policy, with pages of " + page + (policy.thrift != 0 ? " and thrift" : "");
+  const bool is_serving = policy.policy == CACHALOT_POLICY_SERVING;
+  std::string text = is_serving ? "the serving policy" : "PyTorch " + release_name(run);
+  if (policy.page_bytes != 0) text += ", with pages of " + page_name(policy.page_bytes);
+  if (policy.thrift != 0) text += " and thrift";
+  return text;
 }
 
 // "a device of 139.8 GiB".

@@ -244,27 +244,57 @@ inline Allocator* live_core_or_null(cachalot_allocator* allocator) {
                                                   cachalot_address address, cachalot_error* error) {
   return guard(error, [&] { core_of(allocator).free(address); });
 }
+
+enum class Decider { kReference, kServing };
+
+// A function of its own for each policy, so that the call that chooses one saves no registers. See Note [Two
+// ways of a hit] and Note [Registers of a hit]. pre: a live allocator, a place for the address; the
+// reference's hits are open for this request, or the serving policy decides.
+template <Decider decider>
+[[gnu::noinline]] cachalot_status allocate_or_hit(cachalot_allocator* allocator, uint64_t size,
+                                                  int32_t device, cachalot_stream stream,
+                                                  cachalot_address* out_address,
+                                                  cachalot_error* error) {
+  cachalot_allocator* const volatile kept_allocator = allocator;
+  const volatile int32_t kept_device = device;
+  const volatile cachalot_stream kept_stream = stream;
+  cachalot_address* const volatile kept_out_address = out_address;
+  cachalot_error* const volatile kept_error = error;
+  const HitPath& hits = allocator->core.hits();
+  const Address hit = decider == Decider::kReference
+                          ? hits.allocate_or_0(size, device, stream)
+                          : hits.try_allocate_serving(size, device, stream);
+  if (hit) [[likely]] {
+    *kept_out_address = hit;
+    return CACHALOT_OK;
+  }
+  return allocate_in_general(kept_allocator, size, kept_device, kept_stream, kept_out_address,
+                             kept_error);
+}
+
+// pre: a live allocator.
+[[gnu::noinline]] cachalot_status free_serving(cachalot_allocator* allocator,
+                                               cachalot_address address, cachalot_error* error) {
+  cachalot_allocator* const volatile kept_allocator = allocator;
+  const volatile cachalot_address kept_address = address;
+  cachalot_error* const volatile kept_error = error;
+  if (allocator->core.hits().try_free_serving(address)) [[likely]]
+    return CACHALOT_OK;
+  return free_in_general(kept_allocator, kept_address, kept_error);
+}
+
 }  // namespace
 
 cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, int32_t device,
                                   cachalot_stream stream, cachalot_address* out_address,
                                   cachalot_error* error) {
   [[maybe_unused]] const LockScope scope{};
-  // See Note [Registers of a hit].
-  cachalot_allocator* const volatile kept_allocator = allocator;
-  const volatile int32_t kept_device = device;
-  const volatile cachalot_stream kept_stream = stream;
-  cachalot_address* const volatile kept_out_address = out_address;
-  cachalot_error* const volatile kept_error = error;
   Allocator* const core = live_core_or_null(allocator);
-  if (core && out_address) [[likely]] {
-    if (const Address hit = core->hits().try_allocate(size, device, stream)) [[likely]] {
-      *kept_out_address = hit;
-      return CACHALOT_OK;
-    }
-  }
-  return allocate_in_general(kept_allocator, size, kept_device, kept_stream, kept_out_address,
-                             kept_error);
+  if (!core || !out_address) [[unlikely]]
+    return allocate_in_general(allocator, size, device, stream, out_address, error);
+  if (!core->hits().may_allocate(size, device)) [[unlikely]]
+    return allocate_or_hit<Decider::kServing>(allocator, size, device, stream, out_address, error);
+  return allocate_or_hit<Decider::kReference>(allocator, size, device, stream, out_address, error);
 }
 
 cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
@@ -280,11 +310,15 @@ cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,
 cachalot_status cachalot_free(cachalot_allocator* allocator, cachalot_address address,
                               cachalot_error* error) {
   [[maybe_unused]] const LockScope scope{};
+  Allocator* const core = live_core_or_null(allocator);
+  if (!core) [[unlikely]]
+    return free_in_general(allocator, address, error);
+  if (!core->hits().may_free()) [[unlikely]]
+    return free_serving(allocator, address, error);
   cachalot_allocator* const volatile kept_allocator = allocator;
   const volatile cachalot_address kept_address = address;
   cachalot_error* const volatile kept_error = error;
-  Allocator* const core = live_core_or_null(allocator);
-  if (core && core->hits().try_free(address)) [[likely]]
+  if (core->hits().free_if_usual(address)) [[likely]]
     return CACHALOT_OK;
   return free_in_general(kept_allocator, kept_address, kept_error);
 }

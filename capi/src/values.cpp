@@ -53,10 +53,12 @@ std::optional<ServingOptions> read_policy(const cachalot_policy& in) {
   options.borrow = static_cast<Borrow>(
       read_choice(in.borrow, CACHALOT_BORROW_FIRST, CACHALOT_BORROW_NEVER, "borrow"));
   options.page_bytes = in.page_bytes;
-  if (!options.is_on && (in.thrift != 0 || in.borrow != 0 || in.page_bytes != 0))
+  if (!options.is_on && (in.thrift != 0 || in.borrow != 0))
     throw_invalid_argument(
-        "thrift, borrow and page_bytes are options of the serving policy: policy is to be "
+        "thrift and borrow are options of the serving policy: policy is to be "
         "CACHALOT_POLICY_SERVING");
+  if (policy == CACHALOT_POLICY_DEFAULT && in.page_bytes != 0)
+    throw_invalid_argument("page_bytes is an option of a policy, and policy is 0");
   check_serving(options);
   if (policy == CACHALOT_POLICY_DEFAULT) return {};
   return options;

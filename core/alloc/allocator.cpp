@@ -29,11 +29,12 @@ void require_pool_id(PoolId id) {
 }
 
 AllocatorOptions with_page_size(AllocatorOptions options) {
-  if (!options.serving.is_on) return options;
+  if (!options.serving.is_on && options.serving.page_bytes == 0) return options;
   // The reference chooses the backend before it checks any option [opt 4.9].
   if (chooses_async_backend(options.config))
     throw_invalid_argument(
-        "the serving policy keeps a cache, and backend:cudaMallocAsync leaves it to the driver");
+        "the serving policy and pages need a cache, and backend:cudaMallocAsync leaves it to the "
+        "driver");
   options.serving = resolve_page_size(options.serving, *options.driver);
   return options;
 }

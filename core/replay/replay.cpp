@@ -209,9 +209,9 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (options.expect && options.release && recorded_release &&
       *options.release != *recorded_release)
     throw_invalid_argument("expect needs the recorded release, " + trace.header.torch);
-  if (options.expect && options.serving.is_on)
+  if (options.expect && (options.serving.is_on || options.serving.page_bytes != 0))
     throw_invalid_argument(
-        "expect compares with PyTorch's events, which are not the serving policy's");
+        "expect compares with PyTorch's events, which this policy does not have");
   if (!options.config) options.config = recorded_config;
   if (!options.release) options.release = recorded_release.value_or(default_release);
   if (options.capacity == 0) options.capacity = trace.header.device_total;

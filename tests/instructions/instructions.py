@@ -19,7 +19,8 @@ import sys
 
 FEW, MANY = 20_000, 60_000
 
-# A row of a program, what the allocator does besides, its option string, the bound.
+# A row of a program, what the allocator does besides ("serving": the serving policy decides), its option string,
+# the bound.
 ROWS = [
     ("window", "", "", 508),
     ("window", "", "expandable_segments:True", 653),
@@ -33,7 +34,14 @@ ROWS = [
     ("pingpong", "tenants", "", 627),
     ("pingpong", "history", "", 825),
     ("large", "", "max_split_size_mb:64", 230),
+    ("window", "serving", "", 480),
+    ("window", "serving labels", "", 756),
+    ("window", "serving tenants", "", 924),
+    ("window", "serving history", "", 1120),
+    ("pingpong", "serving", "", 256),
 ]
+# By how much a row may be above the same row without the serving policy.
+SERVING_COSTS = 30
 PLUGGABLE_ROWS = [
     ("window", "", "", 561),
     ("pingpong", "", "", 295),
@@ -41,7 +49,9 @@ PLUGGABLE_ROWS = [
 
 
 def instructions(program, row, pairs, extra, config):
-    environment = dict(os.environ, HITS_WITH=extra, HITS_CONFIG=config, CACHALOT_DRIVER="sim:4096GiB")
+    policy = "serving" if "serving" in extra else "pytorch"
+    environment = dict(os.environ, HITS_WITH=extra, HITS_CONFIG=config, CACHALOT_DRIVER="sim:4096GiB",
+                       CACHALOT_POLICY=policy)
     run = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, row, str(pairs)],
                          env=environment, capture_output=True, text=True, check=False)
     collected = re.search(r"Collected : (\d+)", run.stderr)
@@ -58,12 +68,17 @@ def instructions_a_pair(program, row, extra="", config=""):
 
 def findings(program, rows, prefix=""):
     loop = instructions_a_pair(program, "none")
+    counts = {}
     for row, extra, config, bound in rows:
         count = instructions_a_pair(program, row, extra, config) - loop
+        counts[row, extra, config] = count
         name = prefix + " ".join(part for part in (row, extra, config) if part)
         print(f"{name:44} {count:6.0f}  at most {bound}", flush=True)
         if count > bound:
             yield f"{name}: {count:.0f} instructions a pair, {bound} is the bound"
+        default = counts.get((row, extra.removeprefix("serving").strip(), config), count)
+        if count > default + SERVING_COSTS:
+            yield f"{name}: {count:.0f} instructions a pair, {default:.0f} without the serving policy"
 
 
 def self_test(program):

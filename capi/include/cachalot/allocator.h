@@ -177,7 +177,8 @@ typedef struct cachalot_allocator_options {
    */
   uint32_t debug;
   uint32_t reserved_1;
-  /** CACHALOT_POLICY_*. The other fields of the policy are to be 0 unless it is CACHALOT_POLICY_SERVING. */
+  /** CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
+   * CACHALOT_POLICY_PYTORCH thrift and borrow. */
   int32_t policy;
   /** 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed. */
   int32_t thrift;
@@ -185,7 +186,8 @@ typedef struct cachalot_allocator_options {
   int32_t borrow;
   int32_t reserved_2;
   /** Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
-   * the granularity if that is more. */
+   * the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
+   * and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more. */
   uint64_t page_bytes;
 } cachalot_allocator_options;
 

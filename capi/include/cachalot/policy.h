@@ -61,7 +61,8 @@ typedef struct cachalot_policy_stats {
 CACHALOT_API cachalot_status cachalot_policy_read(const char* text, cachalot_policy* out_policy,
                                                   cachalot_error* error);
 
-/** The policy in force, which lasts as long as its allocator; page_bytes is 0 with PyTorch's. Any thread. */
+/** The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+ * them. Any thread. */
 CACHALOT_API cachalot_status cachalot_get_policy(cachalot_allocator* allocator,
                                                  cachalot_policy* out_policy,
                                                  cachalot_error* error);

@@ -22,7 +22,7 @@ std::optional<Borrow> borrow_named(std::string_view name) {
 
 // False: there is no such option, or not with this value.
 bool read_policy_option(std::string_view word, ServingOptions* options) {
-  if (word == "thrift") return options->thrift = true;
+  if (word == "thrift") return options->thrift = options->is_on;
   const size_t equals = std::min(word.find('='), word.size());
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(std::min(equals + 1, word.size()));
@@ -31,7 +31,7 @@ bool read_policy_option(std::string_view word, ServingOptions* options) {
     options->page_bytes = bytes.value_or(0);
     return bytes.has_value();
   }
-  if (key != "borrow") return false;
+  if (key != "borrow" || !options->is_on) return false;
   const auto borrow = borrow_named(value);
   options->borrow = borrow.value_or(Borrow::kFirst);
   return borrow.has_value();
@@ -49,9 +49,8 @@ std::string_view take_word(std::string_view* text) {
 void check_serving(const ServingOptions& options) {
   const uint64_t page = options.page_bytes;
   if (page == 0 || (std::has_single_bit(page) && page <= GiB)) return;
-  throw_invalid_argument(
-      format("a page of %llu bytes: a page of the serving policy is a power of two, at most 1 GiB",
-             static_cast<unsigned long long>(page)));
+  throw_invalid_argument(format("a page of %llu bytes: a page is a power of two, at most 1 GiB",
+                                static_cast<unsigned long long>(page)));
 }
 
 ServingOptions parse_policy(std::string_view text, const char* whose) {
@@ -59,13 +58,13 @@ ServingOptions parse_policy(std::string_view text, const char* whose) {
   const std::string_view name = take_word(&text);
   ServingOptions options;
   options.is_on = name == "serving";
-  bool is_known = options.is_on || (name == "pytorch" && text.empty());
+  bool is_known = options.is_on || name == "pytorch";
   while (is_known && !text.empty()) is_known = read_policy_option(take_word(&text), &options);
   if (!is_known) {
-    throw_invalid_argument(
-        format("%s \"%s\": expected pytorch, or serving with any of thrift, page=SIZE and "
-               "borrow=first, at_limit or never, for example serving,thrift,page=8MiB",
-               whose, whole.c_str()));
+    throw_invalid_argument(format(
+        "%s \"%s\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE and "
+        "borrow=first, at_limit or never, for example serving,thrift,page=8MiB",
+        whose, whole.c_str()));
   }
   check_serving(options);
   return options;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The options of the serving policy (docs/policy.md), which are not the reference's.
+// Whose decisions are made, and the options of the serving policy (docs/policy.md), which are not the
+// reference's.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +16,16 @@ struct ServingOptions {
   bool is_on = false;
   bool thrift = false;  // idle pages serve before new ones
   Borrow borrow = Borrow::kFirst;
-  // A power of two, 1 GiB at most. 0: 2 MiB, or the least that the driver has if that is more.
+  // A power of two, 1 GiB at most. 0: 2 MiB, or the least that the driver has if that is more. Also where the
+  // reference decides: then of its expandable segments; 0: as it has them.
   uint64_t page_bytes = 0;
 };
 
 // Throws Error(kInvalidArgument) for values that no policy has.
 void check_serving(const ServingOptions& options);
 
-// "pytorch", or "serving" and its options: "serving,thrift,page=8MiB,borrow=at_limit". whose: what an
-// error says of the text. Throws Error(kInvalidArgument).
+// "pytorch", or "serving" and its options: "serving,thrift,page=8MiB,borrow=at_limit". The page goes with both.
+// whose: what an error says of the text. Throws Error(kInvalidArgument).
 ServingOptions parse_policy(std::string_view text, const char* whose);
 
 }  // namespace cachalot

@@ -24,6 +24,8 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   // ---- Hits (hot_path.h), tried first
   Address try_allocate(uint64_t requested, Stream stream);
   bool try_free(Shard& shard, Block* block, Address address);
+  Address try_allocate_serving(uint64_t requested, Stream stream);
+  bool try_free_serving(Shard& shard, Block* block, Address address);
 
   // ---- Blocks. shard, block: the address table's guess for address.
   Address allocate(const Request& request);

@@ -37,7 +37,7 @@ class DeviceSettings : private SlowPath {
   uint64_t segment_size_for(uint64_t size) const;
   // Of an expandable segment.
   uint64_t page_size(bool is_small) const {
-    if (serving_.is_on) return serving_.page_bytes;
+    if (serving_.page_bytes != 0) return serving_.page_bytes;
     return is_small ? kSmallSegment : settings_.large_segment_size;
   }
   // How much a block of this size adds to the count of oversize blocks.

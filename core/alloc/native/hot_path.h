@@ -23,8 +23,6 @@ namespace hits {
 // Who counts a hit; a constant. Its shard, the account that shards share, or the device, which is used
 // as a whole.
 enum class CountedBy { kShard, kSharedAccount, kDevice };
-// Whose rules a hit follows; a constant.
-enum class DecidedBy { kReference, kServing };
 
 // count(counters, row of the kind): whether the counters agree.
 template <CountedBy counted_by, class Count>
@@ -38,6 +36,17 @@ template <CountedBy counted_by, class Count>
     case CountedBy::kDevice:
       return device.shards.peaks().count_of_whole(shard.account, list.is_small, count);
   }
+}
+
+// Counts a hand-out. False: refused by the counters.
+template <DecidedBy decided_by>
+[[gnu::always_inline]] inline bool count_hand_out(Counters& counters, Counters::Row& kind,
+                                                  const Block* block, uint64_t size,
+                                                  uint64_t requested, bool splits) {
+  if (decided_by == DecidedBy::kReference)
+    return cachalot::count_hand_out(counters, kind, block, size, requested, splits);
+  return counters.hand_out_expandable(kind, static_cast<int64_t>(size),
+                                      static_cast<int64_t>(requested));
 }
 
 // ---- Freeing
@@ -55,7 +64,7 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference>
 [[gnu::always_inline]] inline bool put_back(DeviceState& device, Shard& shard, Block* block) {
   const HitRules& rules = device.settings.hit_rules();
   const bool is_counted =
-      put_back(device.heap, rules, shard, block, [&](StreamFreeList& list, auto count) {
+      put_back<decided_by>(device.heap, rules, shard, block, [&](StreamFreeList& list, auto count) {
         return count_hit<counted_by>(device, shard, list, count);
       });
   if (decided_by == DecidedBy::kServing && is_counted) block->requested = rules.clock;
@@ -196,14 +205,16 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, cl
     block = decide<decided_by>(rules, *list, block);
   if (!block) [[unlikely]]
     return nullptr;
-  if (rules.is_oversize(block->size)) [[unlikely]]
+  if (decided_by == DecidedBy::kReference && rules.is_oversize(block->size)) [[unlikely]]
     return allocate_oversize<counted_by>(device, shard, *list, block, requested, admit);
-  const bool leaves_rest = block->size - size >= rules.least_remainder[is_small];
+  const bool leaves_rest = decided_by == DecidedBy::kServing
+                               ? block->size != size
+                               : block->size - size >= rules.least_remainder[is_small];
   const uint64_t taken = leaves_rest ? size : block->size;
   return hand_out<counted_by>(device, shard, *list, block, requested, taken, admit,
                               [&](Counters& counters, Counters::Row& kind, bool splits) {
-                                return count_hand_out(counters, kind, block, taken, requested,
-                                                      splits);
+                                return count_hand_out<decided_by>(counters, kind, block, taken,
+                                                                  requested, splits);
                               });
 }
 
@@ -221,14 +232,11 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, cl
 // ---- Calls
 
 // With labels, tenants or history (attributed_hits.cpp).
+template <DecidedBy decided_by>
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
                             Stream stream);
+template <DecidedBy decided_by>
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
-
-// Under the serving policy (serving_hits.cpp).
-Address allocate_serving(DeviceState& device, StreamEntry& entry, uint64_t requested,
-                         Stream stream);
-bool free_serving(DeviceState& device, Shard& shard, Block* block, Address address);
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
 [[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
@@ -240,9 +248,9 @@ bool free_serving(DeviceState& device, Shard& shard, Block* block, Address addre
   // a snapshot keeps for as long as it copies, and a miss during its call of the driver.
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
-    return SlowPath::is_attributed(flags) ? allocate_attributed(device, *entry, requested, stream)
-           : flags == SlowPath::kServing  ? allocate_serving(device, *entry, requested, stream)
-                                          : 0;
+    return SlowPath::is_attributed(flags)
+               ? allocate_attributed<DecidedBy::kReference>(device, *entry, requested, stream)
+               : 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
@@ -261,12 +269,68 @@ bool free_serving(DeviceState& device, Shard& shard, Block* block, Address addre
                                             Address address) {
   const uint32_t flags = device.flags.load();
   if (flags != 0) [[unlikely]]
-    return SlowPath::is_attributed(flags)
-               ? free_attributed(device, shard, block, address)
-               : flags == SlowPath::kServing && free_serving(device, shard, block, address);
+    return SlowPath::is_attributed(flags) &&
+           free_attributed<DecidedBy::kReference>(device, shard, block, address);
   shard.lock.lock();
   const bool is_freed =
       device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);
+  shard.lock.unlock();
+  return is_freed;
+}
+
+// The shard uses the shared account.
+[[gnu::noinline]] inline Address allocate_serving_shared(DeviceState& device, StreamEntry& entry,
+                                                         uint64_t requested, Stream stream) {
+  return address_or_0(allocate_usual<CountedBy::kSharedAccount, DecidedBy::kServing>(
+      device, entry, requested, stream, [](uint64_t) { return true; }));
+}
+
+[[gnu::noinline]] inline bool free_serving_shared(DeviceState& device, Shard& shard, Block* block) {
+  return put_back<CountedBy::kSharedAccount, DecidedBy::kServing>(device, shard, block);
+}
+
+// Both as above, of a device whose misses the serving policy decides.
+[[gnu::always_inline]] inline Address try_allocate_serving(DeviceState& device, uint64_t requested,
+                                                           Stream stream) {
+  StreamEntry* const entry = device.shards.find(stream);
+  if (!entry) [[unlikely]]
+    return 0;
+  const uint32_t flags = device.flags.load();
+  if (flags != SlowPath::kServing) [[unlikely]]
+    return SlowPath::is_attributed(flags)
+               ? allocate_attributed<DecidedBy::kServing>(device, *entry, requested, stream)
+               : 0;
+  Shard* const shard = entry->shard;
+  shard->lock.lock();
+  Address address = 0;
+  if (device.flags.load() == SlowPath::kServing) [[likely]] {
+    address = shard->account.is_shared
+                  ? allocate_serving_shared(device, *entry, requested, stream)
+                  : address_or_0(allocate_usual<CountedBy::kShard, DecidedBy::kServing>(
+                        device, *entry, requested, stream, [](uint64_t) { return true; }));
+  }
+  shard->lock.unlock();
+  return address;
+}
+
+// pre: the shard; a block that is used, and by no other stream.
+[[gnu::always_inline]] inline bool free_usual_serving(DeviceState& device, Shard& shard,
+                                                      Block* block) {
+  if (BlockCache::has_foreign_neighbour(block)) [[unlikely]]
+    return false;
+  if (shard.account.is_shared) return free_serving_shared(device, shard, block);
+  return keep_or_put_back<CountedBy::kShard, DecidedBy::kServing>(device, shard, block);
+}
+
+[[gnu::always_inline]] inline bool try_free_serving(DeviceState& device, Shard& shard, Block* block,
+                                                    Address address) {
+  const uint32_t flags = device.flags.load();
+  if (flags != SlowPath::kServing) [[unlikely]]
+    return SlowPath::is_attributed(flags) &&
+           free_attributed<DecidedBy::kServing>(device, shard, block, address);
+  shard.lock.lock();
+  const bool is_freed = device.flags.load() == SlowPath::kServing &&
+                        is_usual_free(block, address) && free_usual_serving(device, shard, block);
   shard.lock.unlock();
   return is_freed;
 }
@@ -285,20 +349,47 @@ bool free_serving(DeviceState& device, Shard& shard, Block* block, Address addre
   return hits::try_free(state_, shard, block, address);
 }
 
-// No stream has an entry under the per-thread handle, which means another stream on each thread.
-[[gnu::always_inline]] inline Address HitPath::try_allocate(uint64_t size, int device,
-                                                            Stream stream) const {
-  const auto index = static_cast<uint32_t>(device);
-  const bool is_usual =
-      index < device_count_.load(std::memory_order_relaxed) && size - 1 < kTooLarge - 1;
-  return is_usual ? devices_[index]->try_allocate(size, stream) : 0;
+[[gnu::always_inline]] inline Address DeviceAllocator::try_allocate_serving(uint64_t requested,
+                                                                            Stream stream) {
+  return hits::try_allocate_serving(state_, requested, stream);
 }
 
-[[gnu::always_inline]] inline bool HitPath::try_free(Address address) const {
-  if (device_count_.load(std::memory_order_relaxed) == 0) [[unlikely]]
-    return false;
+[[gnu::always_inline]] inline bool DeviceAllocator::try_free_serving(Shard& shard, Block* block,
+                                                                     Address address) {
+  return hits::try_free_serving(state_, shard, block, address);
+}
+
+// No stream has an entry under the per-thread handle, which means another stream on each thread.
+[[gnu::always_inline]] inline Address HitPath::allocate_or_0(uint64_t size, int device,
+                                                             Stream stream) const {
+  return devices_[device]->try_allocate(size, stream);
+}
+
+[[gnu::always_inline]] inline bool HitPath::free_if_usual(Address address) const {
   const auto [shard, block] = shared_->find(address);
   return block && shard->device->try_free(*shard, block, address);
+}
+
+[[gnu::always_inline]] inline Address HitPath::try_allocate_serving(uint64_t size, int device,
+                                                                    Stream stream) const {
+  if (!is_usual(size, device, serving_count_)) [[unlikely]]
+    return 0;
+  return devices_[device]->try_allocate_serving(size, stream);
+}
+
+[[gnu::always_inline]] inline bool HitPath::try_free_serving(Address address) const {
+  if (serving_count_.load(std::memory_order_relaxed) == 0) return false;
+  const auto [shard, block] = shared_->find(address);
+  return block && shard->device->try_free_serving(*shard, block, address);
+}
+
+inline Address HitPath::try_allocate(uint64_t size, int device, Stream stream) const {
+  return may_allocate(size, device) ? allocate_or_0(size, device, stream)
+                                    : try_allocate_serving(size, device, stream);
+}
+
+inline bool HitPath::try_free(Address address) const {
+  return may_free() ? free_if_usual(address) : try_free_serving(address);
 }
 
 }  // namespace cachalot

@@ -150,7 +150,8 @@ void NativeBackend::free_all() {
 // A hit cannot run the auditor, so an allocator that audits every call has none.
 void NativeBackend::set_caching_enabled(bool enabled) {
   caching_switch_.store(enabled);
-  is_caching() && !audits_every_call_ ? hits_.open(devices_.size()) : hits_.close();
+  is_caching() && !audits_every_call_ ? hits_.open(devices_.size(), shared_.serving.is_on)
+                                      : hits_.close();
 }
 
 // R73: before 2.13 only the switch is asked.

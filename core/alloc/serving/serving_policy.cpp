@@ -31,8 +31,9 @@ constexpr uint64_t kDefaultPage = 2 * MiB;
 // All devices of an allocator have one page size.
 ServingOptions resolve_page_size(ServingOptions options, Driver& driver) {
   if (!driver.supports_virtual_memory()) {
-    throw_not_supported(std::string("the serving policy needs virtual memory, which the driver ") +
-                        driver.name() + " does not have");
+    throw_not_supported(
+        std::string("the serving policy and pages need virtual memory, which the driver ") +
+        driver.name() + " does not have");
   }
   uint64_t most = kDefaultPage;
   uint64_t least = 0;

@@ -8,6 +8,10 @@
 
 namespace cachalot {
 
+// Whose rules a hit follows; a constant. Under the serving policy each cached block of the default pools lies
+// in an expandable range, and none is oversize.
+enum class DecidedBy { kReference, kServing };
+
 struct HitRules {
   uint64_t max_split_size = kUnlimited;
   uint64_t max_non_split_rounding_size = 0;

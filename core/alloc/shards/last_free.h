@@ -18,20 +18,32 @@ namespace cachalot {
   return counters.move(kind, Counters::freeing(change));
 }
 
+// Counts a free.
+template <DecidedBy decided_by>
+[[gnu::always_inline]] inline bool count_free(const HitRules& rules, Counters& counters,
+                                              Counters::Row& kind, const Block* block,
+                                              Neighbours free) {
+  if (decided_by == DecidedBy::kServing) {
+    counters.free_expandable(kind, static_cast<int64_t>(block->size),
+                             static_cast<int64_t>(block->requested));
+    return true;
+  }
+  if (rules.is_oversize(block->size)) [[unlikely]]
+    return count_free_of_oversize(counters, kind, block);
+  return count_free(counters, kind, block, free);
+}
+
 // Carries a free out. count(list, change of counters and row): whether the counters agree. False: they
 // refuse, and nothing has changed. pre: the shard; a mapped block that the caller freed.
-template <class Count>
+template <DecidedBy decided_by = DecidedBy::kReference, class Count>
 [[gnu::always_inline]] inline bool put_back(SegmentHeap& heap, const HitRules& rules, Shard& shard,
                                             Block* block, Count count) {
   StreamFreeList& list = list_of(block);
   Block* const previous = block->prev;
   Block* const next = block->next;
   const Neighbours free{previous->is_mapped_and_free(), next->is_mapped_and_free()};
-  const bool is_oversize = rules.is_oversize(block->size);
   const bool is_counted = count(list, [&](Counters& counters, Counters::Row& kind) {
-    if (is_oversize) [[unlikely]]
-      return count_free_of_oversize(counters, kind, block);
-    return count_free(counters, kind, block, free);
+    return count_free<decided_by>(rules, counters, kind, block, free);
   });
   if (!is_counted) [[unlikely]]
     return false;
