@@ -50,7 +50,7 @@ DriverCode HostDriver::unreserve(int device, Address address, uint64_t size) {
 }
 
 DriverCode HostDriver::granularity(int, uint64_t* bytes) {
-  *bytes = HostMemory::kPageSize;
+  *bytes = HostMemory::kGranularity;
   return kSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <iterator>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+constexpr uint64_t kAlignment = 2 * MiB;  // of reserved ranges
 
 void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
@@ -44,6 +46,8 @@ bool clear(Address address, uint64_t size) {
 HostMemory::~HostMemory() {
   for (const auto& [address, size] : allocations_) ::munmap(as_pointer(address), size);
   for (const auto& [address, size] : reservations_) ::munmap(as_pointer(address), size);
+  const std::lock_guard lock(mutex_);
+  for (auto& [handle, page] : pages_) drop_placeholder(page);
 }
 
 uint64_t HostMemory::used_bytes() const {
@@ -77,8 +81,8 @@ DriverCode HostMemory::free(Address address) {
 
 DriverCode HostMemory::reserve(uint64_t size, Address* address) {
   const std::lock_guard lock(mutex_);
-  if (size % kPageSize != 0) return kInvalidValue;
-  const Address range = reserve_aligned(size, kPageSize);
+  if (size % kGranularity != 0) return kInvalidValue;
+  const Address range = reserve_aligned(size, kAlignment);
   if (range == 0) return kDriverOutOfMemory;
   reservations_[range] = size;
   *address = range;
@@ -97,9 +101,15 @@ DriverCode HostMemory::unreserve(Address address, uint64_t size) {
 
 DriverCode HostMemory::create(uint64_t size, uint64_t* handle) {
   const std::lock_guard lock(mutex_);
-  if (size % kPageSize != 0) return kInvalidValue;
+  if (size % kGranularity != 0) return kInvalidValue;
   if (size > capacity_ - used_) return kDriverOutOfMemory;
-  pages_[pages_made_ + 1].size = size;
+  Page& page = pages_[pages_made_ + 1];
+  page.placeholder = map_anywhere(size, kReadWrite);
+  if (page.placeholder == 0) {
+    pages_.erase(pages_made_ + 1);
+    return kDriverOutOfMemory;
+  }
+  page.size = size;
   used_ += size;
   *handle = ++pages_made_;
   return kSuccess;
@@ -143,6 +153,9 @@ DriverCode HostMemory::unmap(Address address, uint64_t size) {
 DriverCode HostMemory::set_access(Address address, uint64_t size) {
   const std::lock_guard lock(mutex_);
   if (!is_covered_by_pages(address, size)) return kInvalidValue;
+  for (auto page = mapped_.find(address); page != mapped_.end() && page->first < address + size;
+       ++page)
+    drop_placeholder(pages_.at(page->second));
   const int result = ::mprotect(as_pointer(address), size, kReadWrite);
   return result == 0 ? kSuccess : kDriverOutOfMemory;
 }
@@ -153,7 +166,7 @@ bool HostMemory::is_reserved(Address address, uint64_t size) const {
   if (range == reservations_.begin()) return false;
   --range;
   const uint64_t offset = address - range->first;
-  return offset % kPageSize == 0 && offset < range->second && size <= range->second - offset;
+  return offset % kGranularity == 0 && offset < range->second && size <= range->second - offset;
 }
 
 // Whether a page lies in the range or reaches into it.
@@ -179,6 +192,11 @@ bool HostMemory::is_covered_by_pages(Address address, uint64_t size) const {
   return false;
 }
 
+void HostMemory::drop_placeholder(Page& page) {
+  mutex_.assert_held();
+  if (page.placeholder != 0) ::munmap(as_pointer(std::exchange(page.placeholder, 0)), page.size);
+}
+
 void HostMemory::drop_if_unused(uint64_t handle) {
   mutex_.assert_held();
   const auto page = pages_.find(handle);
@@ -186,6 +204,7 @@ void HostMemory::drop_if_unused(uint64_t handle) {
   if (!page->second.released || page->second.address != 0) return;
   CACHALOT_ASSERT(1, page->second.size <= used_);
   used_ -= page->second.size;
+  drop_placeholder(page->second);
   pages_.erase(page);
 }
 

@@ -35,18 +35,22 @@ class HostMemory {
   DriverCode unmap(Address address, uint64_t size);
   DriverCode set_access(Address address, uint64_t size);
 
-  static constexpr uint64_t kPageSize = 2 * MiB;
+  static constexpr uint64_t kGranularity = 64 * KiB;  // of virtual memory
 
  private:
   struct Page {
     uint64_t size = 0;
     Address address = 0;  // 0: not mapped
     bool released = false;
+    // A mapping of its size from its creation until it is accessible somewhere: so the system refuses a page
+    // that it has no room for when it is created. 0: there is none.
+    Address placeholder = 0;
   };
 
   bool is_reserved(Address address, uint64_t size) const;
   bool is_touched_by_pages(Address address, uint64_t size) const;
   bool is_covered_by_pages(Address address, uint64_t size) const;
+  void drop_placeholder(Page& page);
   void drop_if_unused(uint64_t handle);
 
   const uint64_t capacity_;

@@ -51,6 +51,7 @@ struct SimSetup {
   uint32_t mend = 0;
   int32_t device_count = 1;
   bool check_every_call = true;
+  cachalot_policy policy = {};  // all 0: the default
 };
 
 // What a call came to.
@@ -89,6 +90,10 @@ class SimAllocator {
     options.no_caching = -1;
     options.shareable_pages = 1;
     options.check_every_call = setup.check_every_call ? 1 : 0;
+    options.policy = setup.policy.policy;
+    options.thrift = setup.policy.thrift;
+    options.borrow = setup.policy.borrow;
+    options.page_bytes = setup.policy.page_bytes;
     options.log = add_to_log;
     options.log_user_data = &log_;
     ok(cachalot_allocator_create(&options, &allocator_, &error_));

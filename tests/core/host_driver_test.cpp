@@ -143,11 +143,11 @@ TEST_F(Host, SeesAPageThatReachesIntoTheNextPlace) {
   EXPECT_EQ(driver.map(0, address + kPage, kPage, make_page()), kInvalidValue);
 }
 
-TEST_F(Host, WorksInUnitsOfAPage) {
+TEST_F(Host, WorksInUnitsOfSixtyFourKiB) {
   uint64_t unit = 0;
   uint64_t handle = 0;
   EXPECT_EQ(driver.granularity(0, &unit), kSuccess);
-  EXPECT_EQ(unit, kPage);
+  EXPECT_EQ(unit, 64 * KiB);
   EXPECT_EQ(driver.create(0, kPage + 4096, HandleType::kNone, false, &handle), kInvalidValue);
   EXPECT_EQ(driver.reserve(0, kPage + 4096, &address), kInvalidValue);
 }

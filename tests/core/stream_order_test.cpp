@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,8 +63,11 @@ class OrderedDriver final : public SimDriver {
   }
   DriverCode unmap(int device, Address address, uint64_t size) override {
     for (Address page = address; page < address + size; page += kPage) {
+      if (pinned_.contains(page)) note("a pinned page is unmapped");
       for (const VectorClock& used : pages_[mapped_.at(page)].uses) {
-        for (const auto& [stream, work] : used) is_unmapped_in_use_ |= host_[stream] < work;
+        for (const auto& [stream, work] : used) {
+          if (host_[stream] < work) note("a page is unmapped while a stream may use it");
+        }
       }
       mapped_.erase(page);
     }
@@ -74,10 +78,12 @@ class OrderedDriver final : public SimDriver {
     return SimDriver::release(device, handle);
   }
   DriverCode event_record(int device, uint64_t event, Stream stream) override {
+    require_stream(stream);
     if (fault_ != Fault::kEarlyEvents) events_[event] = clock_of(stream);
     return SimDriver::event_record(device, event, stream);
   }
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override {
+    require_stream(stream);
     if (fault_ != Fault::kNoStreamWaits) join(clocks_[stream], events_[event]);
     return SimDriver::stream_wait_event(device, stream, event);
   }
@@ -90,6 +96,7 @@ class OrderedDriver final : public SimDriver {
     join(host_, events_[event]);
     return SimDriver::event_synchronize(device, event);
   }
+  // The driver lets the host wait for a stream that is gone, or refuses; neither is work on it.
   DriverCode stream_synchronize(int device, Stream stream) override {
     if (fault_ != Fault::kNoHostWaits) join(host_, clock_of(stream));
     return SimDriver::stream_synchronize(device, stream);
@@ -99,7 +106,20 @@ class OrderedDriver final : public SimDriver {
     return SimDriver::device_synchronize(device);
   }
 
-  bool is_unmapped_in_use() const { return is_unmapped_in_use_; }
+  void destroy_stream(Stream stream) { destroyed_.insert(stream); }
+  void make_stream(Stream stream) { destroyed_.erase(stream); }
+  // The pages of a part of a block, which must stay.
+  void pin(Address address, uint64_t size) {
+    for (Address page = address / kPage * kPage; page < address + size; page += kPage)
+      pinned_.insert(page);
+  }
+  void unpin(Address address, uint64_t size) {
+    for (Address page = address / kPage * kPage; page < address + size; page += kPage)
+      pinned_.erase(pinned_.find(page));
+  }
+
+  // What calls of the driver did wrong, or "".
+  const std::string& found() const { return found_; }
 
  private:
   static constexpr uint64_t kPage = 2 * MiB;
@@ -109,6 +129,12 @@ class OrderedDriver final : public SimDriver {
   };
 
   const VectorClock& clock_of(Stream stream) { return clocks_[stream]; }
+  void note(const std::string& found) {
+    if (found_.empty()) found_ = found;
+  }
+  void require_stream(Stream stream) {
+    if (destroyed_.contains(stream)) note("a destroyed stream is used");
+  }
   void for_each_granule(Address address, uint64_t size,
                         const std::function<void(VectorClock&)>& visit) {
     for (Address at = address; at < address + size; at += kGranule) {
@@ -123,13 +149,17 @@ class OrderedDriver final : public SimDriver {
   std::map<uint64_t, VectorClock> events_;
   std::map<Address, uint64_t> mapped_;  // handles, by the page's address
   std::map<uint64_t, Page> pages_;      // by handle
-  bool is_unmapped_in_use_ = false;
+  std::set<Stream> destroyed_;
+  std::multiset<Address> pinned_;
+  std::string found_;
 };
 
+// A block, or a pinned part of one.
 struct Live {
   Address address;
   uint64_t size;
   Stream stream;
+  int life = 0;  // of the stream: each end begins the next
 };
 
 // The first thing that is wrong in a run, or "".
@@ -139,7 +169,9 @@ class RandomRun {
     driver_ = std::make_shared<OrderedDriver>((16 + 2 * one_of(120)) * MiB, fault);
     AllocatorOptions options;
     options.driver = driver_;
-    options.serving = {.is_on = true, .thrift = one_of(2) == 0};
+    options.serving = {.is_on = true,
+                       .thrift = one_of(2) == 0,
+                       .borrow = one_of(4) == 0 ? Borrow::kAtLimit : Borrow::kFirst};
     allocator_ = std::make_unique<Allocator>(options);
   }
 
@@ -147,9 +179,10 @@ class RandomRun {
     for (int step = 0; step < steps; step++) {
       take_step();
       if (step % 64 == 0 && found_.empty()) found_ = allocator_->check();
-      if (driver_->is_unmapped_in_use()) found_ = "a page is unmapped while a stream may use it";
+      if (found_.empty()) found_ = driver_->found();
       if (!found_.empty()) break;
     }
+    for (const Live& part : pinned_) allocator_->unpin(part.address, part.size);
     for (const Live& block : live_) allocator_->free(block.address, std::nullopt);
     return found_;
   }
@@ -169,6 +202,10 @@ class RandomRun {
       case 3:
         if (!live_.empty()) use_by_another();
         return;
+      case 4:
+        return end_stream();
+      case 5:
+        return one_of(2) == 0 && !pinned_.empty() ? unpin_one() : pin_one();
       default:
         return one_of(2) == 0 && !live_.empty() ? free_one() : allocate_one();
     }
@@ -178,10 +215,11 @@ class RandomRun {
     uint64_t size = 64 * KiB * (1 + one_of(15));
     if (one_of(3) == 0) size = 64 * KiB * (17 + one_of(256));
     const Stream stream = some_stream();
+    if (ended_.erase(stream) != 0) driver_->make_stream(stream);
     try {
-      const Address address = allocator_->allocate(
-          {.size = size, .device = 0, .stream = stream, .current_stream = stream});
-      live_.push_back({address, size, stream});
+      const Address hit = allocator_->hits().try_allocate(size, 0, stream);
+      const Address address = hit != 0 ? hit : allocator_->allocate(size, 0, stream);
+      live_.push_back({address, size, stream, lives_[stream]});
       const std::string late = use(live_.back(), stream);
       if (found_.empty()) found_ = late;
     } catch (const Error& error) {
@@ -197,19 +235,47 @@ class RandomRun {
   void use_by_another() {
     const Live& block = live_[one_of(live_.size())];
     const Stream other = some_stream();
-    if (other == block.stream) return;
-    uint64_t event = 0;
-    driver_->event_create(0, &event);
-    driver_->event_record(0, event, block.stream);
-    driver_->stream_wait_event(0, other, event);
-    driver_->event_destroy(0, event);
+    const bool has_user = is_of_this_life(block);
+    if ((other == block.stream && has_user) || ended_.contains(other)) return;
+    if (has_user) order(block.stream, other);
     use(block, other);
     allocator_->record_stream(block.address, other, std::nullopt);
   }
+  // The next stream has the same handle. Blocks of the one that ends stay, and are freed later.
+  void end_stream() {
+    const Stream stream = some_stream();
+    allocator_->stream_ended(0, stream);
+    driver_->destroy_stream(stream);
+    ended_.insert(stream);
+    lives_[stream]++;
+  }
+  bool is_of_this_life(const Live& block) { return block.life == lives_[block.stream]; }
+  void order(Stream first, Stream second) {
+    uint64_t event = 0;
+    driver_->event_create(0, &event);
+    driver_->event_record(0, event, first);
+    driver_->stream_wait_event(0, second, event);
+    driver_->event_destroy(0, event);
+  }
+  void pin_one() {
+    if (live_.empty() || pinned_.size() > 3) return;
+    const Live& block = live_[one_of(live_.size())];
+    const uint64_t begin = one_of(block.size);
+    pinned_.push_back({block.address + begin, 1 + one_of(block.size - begin), block.stream});
+    allocator_->pin(pinned_.back().address, pinned_.back().size);
+    driver_->pin(pinned_.back().address, pinned_.back().size);
+  }
+  void unpin_one() {
+    std::swap(pinned_[one_of(pinned_.size())], pinned_.back());
+    driver_->unpin(pinned_.back().address, pinned_.back().size);
+    allocator_->unpin(pinned_.back().address, pinned_.back().size);
+    pinned_.pop_back();
+  }
   void free_one() {
     std::swap(live_[one_of(live_.size())], live_.back());
-    if (one_of(2) == 0) use(live_.back(), live_.back().stream);
-    allocator_->free(live_.back().address, std::nullopt);
+    if (one_of(2) == 0 && is_of_this_life(live_.back())) use(live_.back(), live_.back().stream);
+    const Address address = live_.back().address;
+    if (!allocator_->hits().try_free(address)) allocator_->free(address);
     live_.pop_back();
   }
 
@@ -217,6 +283,9 @@ class RandomRun {
   std::shared_ptr<OrderedDriver> driver_;
   std::unique_ptr<Allocator> allocator_;
   std::vector<Live> live_;
+  std::vector<Live> pinned_;
+  std::set<Stream> ended_;  // and not made anew
+  std::map<Stream, int> lives_;
   std::string found_;
 };
 

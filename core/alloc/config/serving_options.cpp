@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -37,13 +36,6 @@ bool read_policy_option(std::string_view word, ServingOptions* options) {
   return borrow.has_value();
 }
 
-// The next word of a list with commas between, which is taken off the text.
-std::string_view take_word(std::string_view* text) {
-  const std::string_view word = text->substr(0, text->find(','));
-  text->remove_prefix(std::min(word.size() + 1, text->size()));
-  return word;
-}
-
 }  // namespace
 
 void check_serving(const ServingOptions& options) {
@@ -54,17 +46,21 @@ void check_serving(const ServingOptions& options) {
 }
 
 ServingOptions parse_policy(std::string_view text, const char* whose) {
-  const std::string whole(text);
-  const std::string_view name = take_word(&text);
+  size_t end = std::min(text.find(','), text.size());
+  const std::string_view name = text.substr(0, end);
   ServingOptions options;
   options.is_on = name == "serving";
   bool is_known = options.is_on || name == "pytorch";
-  while (is_known && !text.empty()) is_known = read_policy_option(take_word(&text), &options);
+  while (is_known && end < text.size()) {
+    const size_t begin = end + 1;
+    end = std::min(text.find(',', begin), text.size());
+    is_known = read_policy_option(text.substr(begin, end - begin), &options);
+  }
   if (!is_known) {
     throw_invalid_argument(format(
         "%s \"%s\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE and "
         "borrow=first, at_limit or never, for example serving,thrift,page=8MiB",
-        whose, whole.c_str()));
+        whose, std::string(text).c_str()));
   }
   check_serving(options);
   return options;

@@ -33,6 +33,8 @@ class CachePolicy {
   virtual void handed_out(Block* found, Block* used, Stream stream) = 0;
   // Of a block in use, or one that waits. pre: the device's lock.
   virtual Stream user_of(const Block* block) const = 0;
+  // Whether that stream has ended, so that another one may have its handle. pre: the device's lock.
+  virtual bool has_user_ended(const Block* block) const = 0;
 
   // ---- The way back
   // Neither throws. pre: the whole device.

@@ -52,8 +52,9 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   const std::lock_guard guard(shard.lock);
   if (!block->is_live_at(address)) return;
   const Stream own = state_.stream_of(block);
-  // The own stream orders the free anyway [core 12.1].
-  if (stream == own) return;
+  // The own stream orders the free anyway [core 12.1], unless another one has its handle by now.
+  if (stream == own && !(block->is(Block::kForeign) && state_.policy->has_user_ended(block)))
+    return;
   state_.pending.record_use(block, stream, current_stream.value_or(own));
 }
 

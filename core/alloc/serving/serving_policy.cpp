@@ -142,6 +142,14 @@ Stream ServingPolicy::user_of(const Block* block) const {
   return block->is(Block::kForeign) ? order_.user_of(block).value_or(own) : own;
 }
 
+// The work is done by then that other blocks were recorded for.
+void ServingPolicy::stream_ended(Stream stream) {
+  order_.stream_ended(stream);
+  device_.heap.for_each_block([&](Block* block) {
+    if (block->is(Block::kUsed)) device_.pending.forget_use(block, stream);
+  });
+}
+
 // ---- Places
 
 // Null: there is no place for which pages suffice.

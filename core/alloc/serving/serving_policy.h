@@ -32,11 +32,14 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   void before_hand_out(const Block* found, Stream stream) override;
   void handed_out(Block* found, Block* used, Stream stream) override;
   Stream user_of(const Block* block) const override;
+  bool has_user_ended(const Block* block) const override {
+    return order_.user_of(block) == block->segment()->stream;
+  }
   void freed(Block* block) override { order_.freed(block); }
   void merging(Block* block, Neighbours free) override;
   void before_unmap(Block* block) override { order_.synchronize_foreign(block); }
   void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
-  void stream_ended(Stream stream) override { order_.stream_ended(stream); }
+  void stream_ended(Stream stream) override;
   PolicyStats stats() const override;
   std::string check() const override;
 

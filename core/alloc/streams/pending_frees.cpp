@@ -197,6 +197,15 @@ void PendingFrees::forget_uses(Block* block) {
   if (spare_uses_.size() < spare_uses_.capacity()) spare_uses_.push_back(std::move(uses));
 }
 
+// A block without uses is not recorded: its free would wait for nothing, for ever.
+void PendingFrees::forget_use(Block* block, Stream stream) {
+  CACHALOT_ASSERT(1, block->is(Block::kUsed));
+  if (!block->is(Block::kRecorded)) return;
+  auto& uses = block->detail().uses->uses;
+  std::erase_if(uses, [&](const StreamUse& use) { return use.stream == stream; });
+  if (uses.empty()) forget_uses(block);
+}
+
 // The uses go first: complete_free() may merge the block, and then the object stands for another
 // one.
 void PendingFrees::complete(Block* block, ContextId context) {

@@ -54,6 +54,8 @@ class PendingFrees : private SlowPath {
   // is used. current_stream: of the call, where it is known.
   void record_use(Block* block, Stream stream, std::optional<Stream> current_stream);
   void forget_uses(Block* block);
+  // All work of the stream is done, and none will come. pre: the block is in use.
+  void forget_use(Block* block, Stream stream);
   // For an object that is about to stand for another block: keeps U2 from that block.
   void forget_stale_uses(const Block* block);
 
