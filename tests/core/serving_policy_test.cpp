@@ -241,6 +241,53 @@ TEST_F(Serving, ServesRandomRequestsOfSeveralStreams) {
   }
 }
 
+// Nothing waits for other streams here, so a report can know what becomes of a request.
+TEST_F(Serving, ReportsWhatBecomesOfARequest) {
+  const uint64_t seed = test_seed();
+  int seen[kOutcomeCount] = {};
+  for (uint64_t run = 0; run < 12; run++) {
+    std::mt19937_64 random(seed + run);
+    open((64 + random() % 64) * MiB,
+         {.thrift = run % 2 == 1, .borrow = static_cast<Borrow>(run % 3)});
+    std::vector<Address> live;
+    for (int step = 0; step < 600; step++) {
+      if (random() % 2 && !live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        free(live.back());
+        live.pop_back();
+        continue;
+      }
+      if (random() % 64 == 0) allocator_->empty_cache(0);
+      const uint64_t size = (uint64_t{64 * KiB} << random() % 10) - random() % 4096;
+      const Stream stream = 0x10 * (1 + random() % 3);
+      const Outcome outcome =
+          allocator_
+              ->report({.size = size, .device = 0, .stream = stream, .current_stream = stream})
+              .outcome;
+      seen[static_cast<size_t>(outcome)]++;
+      const uint64_t before = allocator_->policy_stats(0).pages_created;
+      const uint64_t moved = allocator_->policy_stats(0).pages_moved;
+      try {
+        live.push_back(allocate(size, stream));
+        ASSERT_NE(outcome, Outcome::kFails) << "seed " << seed + run << " step " << step;
+        const PolicyStats after = allocator_->policy_stats(0);
+        if (outcome == Outcome::kFromCache) {
+          ASSERT_EQ(after.pages_moved, moved);
+        } else if (outcome == Outcome::kFromDevice) {
+          ASSERT_GT(after.pages_created + after.pages_moved, before + moved);
+        }
+      } catch (const Error& error) {
+        ASSERT_EQ(error.status(), Status::kOutOfMemory) << error.message();
+        ASSERT_EQ(outcome, Outcome::kFails) << "seed " << seed + run << " step " << step;
+      }
+    }
+    for (const Address address : live) free(address);
+  }
+  for (const Outcome outcome :
+       {Outcome::kFromCache, Outcome::kFromDevice, Outcome::kAfterRelease, Outcome::kFails})
+    EXPECT_GT(seen[static_cast<size_t>(outcome)], 0);
+}
+
 // Hits and misses of threads that borrow from each other; for the thread sanitizer too.
 TEST_F(Serving, ServesThreadsWithStreamsOfTheirOwn) {
   constexpr int kThreads = 4;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "alloc/backend/report.h"
 #include "alloc/heap/block_changes.h"
 #include "alloc/native/alloc_params.h"
 #include "alloc/stats/policy_stats.h"
@@ -25,6 +26,10 @@ class CachePolicy {
   // A free block for the request, in no set; null: out of memory. Throws what the driver says. pre: the
   // whole device; the request is of a pool without a source of its own.
   virtual Block* find_memory(AllocParams& params) = 0;
+  // Whether it looks among the cached blocks of other streams too. pre (here and below): the whole device.
+  virtual bool may_borrow(const AllocParams& params) const = 0;
+  // What would become of such a request, with so many bytes free on the device. Nothing changes.
+  virtual Outcome outcome(const AllocParams& params, uint64_t device_free) const = 0;
 
   // ---- Hand-outs of blocks that the cache or find_memory() found. pre: the whole device.
   // Whatever the stream of the request has to wait for. Throws what the driver says.

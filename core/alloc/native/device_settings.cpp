@@ -86,6 +86,7 @@ uint64_t DeviceSettings::round_size(uint64_t n) const {
 
 // The limit and the texts use this size for expandable segments too [core 5.3].
 uint64_t DeviceSettings::segment_size_for(uint64_t size) const {
+  if (serving_.is_on) return round_up(size, serving_.page_bytes);
   if (size <= kSmallSize) return kSmallSegment;
   if (size < kMinLargeAlloc) return settings_.large_segment_size;
   return round_up(size, kRoundLarge);

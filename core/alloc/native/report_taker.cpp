@@ -115,7 +115,8 @@ Reason ReportTaker::reason_in_cache(const Block* block) const {
   const bool is_fallback = serves_when_nothing_else_does(pool.owner);
   if (pool.owner != params_->pool->owner && !is_fallback) return Reason::kOtherPool;
   if (pool.is_small != params_->pool->is_small) return Reason::kOtherClass;
-  if (block->segment()->stream != params_->stream) return Reason::kOtherStream;
+  const bool may_borrow = device_.policy && device_.policy->may_borrow(*params_);
+  if (block->segment()->stream != params_->stream && !may_borrow) return Reason::kOtherStream;
   const bool may_be_expandable =
       params_->expandable && (!is_fallback || rules().mend_fallback_expandable);
   if (block->is(Block::kExpandable) && !may_be_expandable) return Reason::kExpandable;
@@ -143,6 +144,7 @@ Outcome ReportTaker::outcome(const OomHints& oom_hints) const {
   if (found && !cache_.is_oversize_mismatch(*params_, found)) return Outcome::kFromCache;
   if (oom_hints.has_own_source())
     return limits_.is_over_limit(*params_) ? Outcome::kFails : Outcome::kFromDevice;
+  if (device_.policy) return device_.policy->outcome(*params_, report_.device_free);
   if (!oom_hints.is_reserve_too_small() && oom_hints.has_room(*params_))
     return Outcome::kFromDevice;
   if (params_->rejected && !rules().mend_rejection) return Outcome::kFails;

@@ -95,19 +95,23 @@ Block* ServingPolicy::borrow_or_place(AllocParams& params) {
   return block ? block : find_place(params, Pages::kAny);
 }
 
-// Private pools keep their memory, and within a capture no stream can wait for another.
 bool ServingPolicy::may_borrow(const AllocParams& params) const {
   return device_.settings.serving().borrow != Borrow::kNever && !params.pool->owner &&
          !device_.captures.may_be_under_way();
 }
 
 // The smallest block that fits among those of other streams, of the lowest such stream.
-Block* ServingPolicy::borrow(AllocParams& params) {
+Block* ServingPolicy::smallest_of_others(const AllocParams& params) const {
   Block* found = nullptr;
   for (auto& [stream, list] : params.pool->lists) {
     Block* const block = stream == params.stream ? nullptr : list.free.first_at_least(params.size);
     if (block && (!found || block->size < found->size)) found = block;
   }
+  return found;
+}
+
+Block* ServingPolicy::borrow(AllocParams& params) {
+  Block* const found = smallest_of_others(params);
   if (!found) return nullptr;
   StreamFreeList& list = list_of(found);
   device_.heap.reserve(list.shard->supply, 1);
@@ -116,6 +120,36 @@ Block* ServingPolicy::borrow(AllocParams& params) {
   params.entry = list.entry;  // the lender's shard counts the block
   stats_.blocks_borrowed++;
   return found;
+}
+
+// Follows find_memory() without a step of it.
+Outcome ServingPolicy::outcome(const AllocParams& params, uint64_t device_free) const {
+  const ServingOptions& options = device_.settings.serving();
+  const bool lends = may_borrow(params) && smallest_of_others(params);
+  if (lends && options.borrow == Borrow::kFirst) return Outcome::kFromCache;
+  const std::optional<Place> place = search_for(params).fewest_missing();
+  const uint64_t missing = place ? place->missing : round_up(params.size, page_size());
+  const uint64_t room = std::min(pages_within_limit(), device_free / page_size()) * page_size();
+  if (missing <= room) return Outcome::kFromDevice;
+  const std::optional<Place> tight = place ? search_for(params).fewest_pages() : place;
+  const bool suffices =
+      missing <= room + idle_bytes(place) || (tight && tight->missing <= room + idle_bytes(tight));
+  if (lends && !(options.thrift && suffices)) return Outcome::kFromCache;
+  return suffices ? Outcome::kAfterRelease : Outcome::kFails;
+}
+
+// What can move to a place; none: to a new range.
+uint64_t ServingPolicy::idle_bytes(const std::optional<Place>& place) const {
+  if (device_.captures.may_be_under_way()) return 0;
+  if (place) return IdlePages(device_, order_, page_size(), *place).bytes();
+  uint64_t bytes = 0;
+  for (const bool is_small : {false, true}) {
+    for (auto& [stream, list] : device_.heap.default_pool(is_small).lists) {
+      for (const Block* b = list.free.first_at_least(page_size()); b; b = list.free.next(b))
+        bytes += device_.heap.releasable_bytes(b);
+    }
+  }
+  return bytes;
 }
 
 // ---- Hand-outs
@@ -199,24 +233,26 @@ Block* ServingPolicy::take(const Place& place, Pages from, AllocParams& params) 
                                        : cut_front(block, place.begin);
 }
 
-// The pages that a place misses. False: they do not suffice.
+// The pages that a place misses. False: they do not suffice, and none has moved. New ones come first, since
+// nothing but the driver knows how many there are; with thrift only those that idle pages cannot replace.
 bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, LoosePages* loose) {
   PageTable& pages = *range_of(place).pages;
   const uint64_t needed = place.missing / page_size();
-  // Within a capture the host cannot wait, so no page moves.
-  const bool may_move = from == Pages::kAny && !device_.captures.may_be_under_way();
-  const bool thrift = device_.settings.serving().thrift && may_move;
   const uint64_t room = std::min(needed, pages_within_limit());
-  if (room < needed && !may_move) return false;
-  if (!thrift) create(pages, room, loose);
-  if (loose->count() < needed && may_move) {
-    const IdlePages idle(device_, order_, page_size(), place);
-    const uint64_t found = idle.bytes() / page_size();
-    if (loose->count() + found + (thrift ? room : 0) < needed) return false;
-    take_idle(idle, needed, range_of(place), context, loose);
+  // Within a capture the host cannot wait, so no page moves.
+  if (from == Pages::kNew || device_.captures.may_be_under_way()) {
+    if (room == needed) create(pages, needed, loose);
+    return loose->count() == needed;
   }
-  if (thrift) create(pages, needed, loose);
-  return loose->count() == needed;
+  const bool thrift = device_.settings.serving().thrift;
+  if (!thrift) create(pages, room, loose);
+  if (loose->count() == needed) return true;
+  const IdlePages idle(device_, order_, page_size(), place);
+  const uint64_t found = std::min(needed, idle.bytes() / page_size());
+  if (thrift) create(pages, std::min(room, needed - found), loose);
+  if (loose->count() + found < needed) return false;
+  take_idle(idle, needed, range_of(place), context, loose);
+  return true;
 }
 
 // What lies behind `begin`, in no set; both parts keep the stamps.

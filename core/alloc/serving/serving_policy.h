@@ -29,6 +29,9 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   explicit ServingPolicy(DeviceState& device) : DeviceOperation(device), order_(device) {}
 
   Block* find_memory(AllocParams& params) override;
+  // Private pools keep their memory, and within a capture no stream can wait for another.
+  bool may_borrow(const AllocParams& params) const override;
+  Outcome outcome(const AllocParams& params, uint64_t device_free) const override;
   void before_hand_out(const Block* found, Stream stream) override;
   void handed_out(Block* found, Block* used, Stream stream) override;
   Stream user_of(const Block* block) const override;
@@ -45,7 +48,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
 
  private:
   Block* borrow_or_place(AllocParams& params);
-  bool may_borrow(const AllocParams& params) const;
+  Block* smallest_of_others(const AllocParams& params) const;
   Block* borrow(AllocParams& params);
   Block* cut_front(Block* block, Address begin);
   // What a place may take: new pages only, or those of cached blocks as well.
@@ -60,6 +63,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   // ---- Pages
   uint64_t page_size() const { return device_.settings.page_size(false); }
   uint64_t pages_within_limit() const;
+  uint64_t idle_bytes(const std::optional<Place>& place) const;
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
   void take_idle(const IdlePages& idle, uint64_t total, const Segment& keep, ContextId context,
