@@ -38,6 +38,14 @@ std::string release_name(const Run& run) {
   return std::to_string(release / 100) + "." + std::to_string(release % 100);
 }
 
+cachalot_policy policy_of(const Run& run) {
+  cachalot_policy policy{};
+  policy.struct_size = sizeof policy;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_get_policy(cachalot_replay_allocator(run.replay.get()), &policy, &error), error);
+  return policy;
+}
+
 std::string page_name(uint64_t bytes) {
   constexpr uint64_t kMiB = 1 << 20;
   return bytes < kMiB ? std::to_string(bytes >> 10) + " KiB"
@@ -46,10 +54,7 @@ std::string page_name(uint64_t bytes) {
 
 // Whose decisions a replay made: "PyTorch 2.15", "the serving policy with thrift".
 std::string deciders_name(const Run& run) {
-  cachalot_policy policy{};
-  policy.struct_size = sizeof policy;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  check(cachalot_get_policy(cachalot_replay_allocator(run.replay.get()), &policy, &error), error);
+  const cachalot_policy policy = policy_of(run);
   const bool is_serving = policy.policy == CACHALOT_POLICY_SERVING;
   std::string text = is_serving ? "the serving policy" : "PyTorch " + release_name(run);
   if (policy.page_bytes != 0) text += ", with pages of " + page_name(policy.page_bytes);
@@ -123,6 +128,34 @@ void print_peaks(const Run& run) {
   table.print(stdout);
 }
 
+// Sums over all devices of the trace.
+cachalot_policy_stats policy_stats(const Run& run) {
+  cachalot_policy_stats sum{};
+  for (int32_t device = 0; device < run.info.device_count; device++) {
+    cachalot_policy_stats stats{};
+    stats.struct_size = sizeof stats;
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    cachalot_allocator* const allocator = cachalot_replay_allocator(run.replay.get());
+    check(cachalot_get_policy_stats(allocator, device, &stats, &error), error);
+    sum.pages_created += stats.pages_created;
+    sum.pages_moved += stats.pages_moved;
+    sum.pages_released += stats.pages_released;
+    sum.blocks_borrowed += stats.blocks_borrowed;
+    sum.stream_waits += stats.stream_waits;
+    sum.host_waits += stats.host_waits;
+  }
+  return sum;
+}
+
+void add_policy_stats(const Run& run, Table* table) {
+  const cachalot_policy_stats stats = policy_stats(run);
+  table->add({"pages", grouped(stats.pages_created) + " obtained, " + grouped(stats.pages_moved) +
+                           " moved, " + grouped(stats.pages_released) + " given back"});
+  table->add({"streams", grouped(stats.blocks_borrowed) + " blocks borrowed, " +
+                             grouped(stats.stream_waits) + " waits for another stream, " +
+                             grouped(stats.host_waits) + " waits of the host"});
+}
+
 void print_calls(const Run& run) {
   const cachalot_replay_result& result = run.result;
   Table table("ll");
@@ -130,6 +163,7 @@ void print_calls(const Run& run) {
                              grouped(result.segments_peak) + " at most"});
   table.add({"driver calls", grouped(result.driver_allocations) + " obtained memory, " +
                                  grouped(result.driver_frees) + " gave it back"});
+  if (policy_of(run).policy == CACHALOT_POLICY_SERVING) add_policy_stats(run, &table);
   table.add({"requests", grouped(result.allocations) + ", of which " +
                              grouped(result.out_of_memory) + " ran out of memory"});
   table.add({"speed", rounded(static_cast<double>(result.events) / run.seconds) +

@@ -189,6 +189,23 @@ TEST_F(Serving, GivesWholePagesBackWhenTheCacheIsEmptied) {
   free(kept);
 }
 
+TEST_F(Serving, ReservesAddressesForTheRequestAloneWhereNoMoreAreToBeHad) {
+  open(1 * GiB);
+  const auto refuse = [&](uint64_t count) {
+    driver_->machine().fail(
+        {static_cast<uint32_t>(SimCall::kReserve), kDriverOutOfMemory, 0, count});
+  };
+  refuse(1);
+  const Address block = allocate(5 * MiB);
+  EXPECT_EQ(allocator_->expandable_totals().first, 6 * MiB);
+  refuse(2);
+  EXPECT_TRUE(fails(5 * MiB, kSecond));
+  free(block);
+  refuse(2);
+  EXPECT_FALSE(fails(5 * MiB, kSecond)) << "lent";
+  EXPECT_EQ(allocator_->check(), "");
+}
+
 TEST_F(Serving, NeedsVirtualMemory) {
   AllocatorOptions options;
   options.serving.is_on = true;

@@ -56,9 +56,25 @@ uint64_t ExpandableMemory::pages_to_reserve(const AllocParams& params, uint64_t 
 
 // Null: too small for the request (R66).
 Block* ExpandableMemory::new_expandable_segment(AllocParams& params) {
+  const uint64_t page = device_.settings.page_size(params.pool->is_small);
+  DriverCode refusal = kSuccess;
+  Block* const block = reserve_range(params, pages_to_reserve(params, page), &refusal);
+  if (refusal != kSuccess) throw driver_error(driver(), refusal);
+  return block;
+}
+
+Block* ExpandableMemory::new_range(AllocParams& params) {
+  const uint64_t page = device_.settings.page_size(params.pool->is_small);
+  DriverCode refusal = kSuccess;
+  Block* const usual = reserve_range(params, pages_to_reserve(params, page), &refusal);
+  return usual ? usual : reserve_range(params, PageTable::pages_for(params.size, page), &refusal);
+}
+
+// An unmapped block that covers a range of so many pages. Null: the driver refuses, or the range is too small
+// for the request (R66).
+Block* ExpandableMemory::reserve_range(AllocParams& params, uint64_t pages, DriverCode* refusal) {
   BlockPool& pool = *params.pool;
   const uint64_t page = device_.settings.page_size(pool.is_small);
-  const uint64_t pages = pages_to_reserve(params, page);
   const uint64_t size = pages * page;
   device_.heap.reserve(params.shard().supply, 4);
   StreamFreeList& list = BlockCache(device_).list_for(pool, params.stream);
@@ -66,11 +82,11 @@ Block* ExpandableMemory::new_expandable_segment(AllocParams& params) {
   auto segment = std::make_unique<Segment>();
   // Up to here nothing of the device has changed, so a lack of memory of the host needs no undoing.
   device_.expandable.reserve_one();
-  const DriverCode code = driver().reserve(device_.index, size, &segment->address);
-  if (code != kSuccess) throw driver_error(driver(), code);
+  *refusal = driver().reserve(device_.index, size, &segment->address);
+  if (*refusal != kSuccess) return nullptr;
   const Address address = segment->address;
   const auto give_back = [&] { driver().unreserve(device_.index, address, size); };
-  if (rules().gives_up_segments_too_small && size < params.size) {
+  if (size < params.size && (has(kServing) || rules().gives_up_segments_too_small)) {
     give_back();
     return nullptr;
   }

@@ -31,8 +31,9 @@ class ExpandableMemory : private DeviceOperation {
   void unmap_block(Block* block, ContextId context);
 
   // ---- For a policy that moves pages. pre of the following: the whole device.
-  // An unmapped block that covers a new range. Null: too small for the request (R66).
-  Block* new_expandable_segment(AllocParams& params);
+  // An unmapped block that covers a new range, of the usual number of pages or, where the driver refuses
+  // those, of as many as the request takes. Null: it refuses them too.
+  Block* new_range(AllocParams& params);
   // Backs an unmapped block with these pages. Throws where the driver refuses, and nothing has
   // changed. pre: they are as many as the block has.
   void map_pages(Block* block, std::span<const uint64_t> handles, ContextId context);
@@ -53,6 +54,8 @@ class ExpandableMemory : private DeviceOperation {
   Block* unmap_pages(Block* block, Address begin, Address end, ContextId context);
 
   Block* find_expandable_block(AllocParams& params);
+  Block* new_expandable_segment(AllocParams& params);
+  Block* reserve_range(AllocParams& params, uint64_t pages, DriverCode* refusal);
   uint64_t pages_to_reserve(const AllocParams& params, uint64_t page);
   uint64_t expandable_reserve(Stream stream, uint64_t total);
   bool map_block(Block* block, uint64_t size, ContextId context);

@@ -207,7 +207,7 @@ std::optional<Place> ServingPolicy::search_or_reserve(AllocParams& params) {
   const DriverCode code = driver().total_memory(device_.index, &total);
   if (code != kSuccess) throw runtime_error(driver(), code);
   if (params.size > std::min(total, limit())) return std::nullopt;
-  if (!ExpandableMemory(device_).new_expandable_segment(params)) return std::nullopt;
+  if (!ExpandableMemory(device_).new_range(params)) return std::nullopt;
   return search.fewest_missing();
 }
 
