@@ -23,6 +23,15 @@ Address map_anywhere(uint64_t size, int protection) {
   return memory == MAP_FAILED ? 0 : reinterpret_cast<Address>(memory);
 }
 
+// 0 if the system refuses, or if so much beside it would be refused: the program's own heap grows from the
+// same limit, and a page that leaves nothing to it makes the next small request of the process fail.
+Address map_with_room_beside(uint64_t size) {
+  constexpr uint64_t kRoom = 1 * MiB;
+  const Address begin = map_anywhere(size + kRoom, kReadWrite);
+  if (begin != 0) ::munmap(as_pointer(begin + size), kRoom);
+  return begin;
+}
+
 // Untouchable addresses that begin at a multiple of a page; 0 if the system refuses.
 Address reserve_aligned(uint64_t size, uint64_t alignment) {
   if (size > UINT64_MAX - alignment) return 0;
@@ -104,7 +113,7 @@ DriverCode HostMemory::create(uint64_t size, uint64_t* handle) {
   if (size % kGranularity != 0) return kInvalidValue;
   if (size > capacity_ - used_) return kDriverOutOfMemory;
   Page& page = pages_[pages_made_ + 1];
-  page.placeholder = map_anywhere(size, kReadWrite);
+  page.placeholder = map_with_room_beside(size);
   if (page.placeholder == 0) {
     pages_.erase(pages_made_ + 1);
     return kDriverOutOfMemory;

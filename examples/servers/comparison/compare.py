@@ -14,43 +14,50 @@ Exit status: 0 compared, 1 the check found something, 2 the call is wrong.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 
 MIB = 1 << 20
-# Name, the program's contender, cachalot's options.
+# Name, the program's contender, cachalot's options and policy.
 ROWS = {
     "cpu": [
-        ("ORT's arena", "arena", ""),
-        ("ORT's arena, one for both models", "arena-shared", ""),
-        ("ORT's arena, shrunk after each run", "arena-shrink", ""),
-        ("no arena", "none", ""),
-        ("cachalot", "cachalot", ""),
-        ("cachalot, `expandable_segments:True`", "cachalot", "expandable_segments:True"),
-        ("cachalot, `max_split_size_mb:32`", "cachalot", "max_split_size_mb:32"),
-        ("cachalot, `roundup_power2_divisions:4`", "cachalot", "roundup_power2_divisions:4"),
+        ("ORT's arena", "arena", "", ""),
+        ("ORT's arena, one for both models", "arena-shared", "", ""),
+        ("ORT's arena, shrunk after each run", "arena-shrink", "", ""),
+        ("no arena", "none", "", ""),
+        ("cachalot", "cachalot", "", ""),
+        ("cachalot, `expandable_segments:True`", "cachalot", "expandable_segments:True", ""),
+        ("cachalot, `max_split_size_mb:32`", "cachalot", "max_split_size_mb:32", ""),
+        ("cachalot, `roundup_power2_divisions:4`", "cachalot", "roundup_power2_divisions:4", ""),
+        ("cachalot, `serving`", "cachalot", "", "serving"),
+        ("cachalot, `serving,thrift`", "cachalot", "", "serving,thrift"),
+        ("cachalot, `serving,thrift,page=64KiB`", "cachalot", "", "serving,thrift,page=64KiB"),
     ],
     "cuda": [
-        ("ORT's arena", "arena", ""),
-        ("ORT's arena, one for both models", "arena-shared", ""),
-        ("ORT's arena, `kSameAsRequested`", "arena-same", ""),
-        ("ORT's arena, shrunk after each run", "arena-shrink", ""),
-        ("cachalot", "cachalot", ""),
-        ("cachalot, `expandable_segments:True`", "cachalot", "expandable_segments:True"),
-        ("cachalot, both models on one stream", "cachalot-stream", ""),
-        ("cachalot, one stream, `expandable_segments:True`", "cachalot-stream", "expandable_segments:True"),
+        ("ORT's arena", "arena", "", ""),
+        ("ORT's arena, one for both models", "arena-shared", "", ""),
+        ("ORT's arena, `kSameAsRequested`", "arena-same", "", ""),
+        ("ORT's arena, shrunk after each run", "arena-shrink", "", ""),
+        ("cachalot", "cachalot", "", ""),
+        ("cachalot, `expandable_segments:True`", "cachalot", "expandable_segments:True", ""),
+        ("cachalot, `serving`", "cachalot", "", "serving"),
+        ("cachalot, `serving,thrift`", "cachalot", "", "serving,thrift"),
+        ("cachalot, both models on one stream", "cachalot-stream", "", ""),
+        ("cachalot, one stream, `serving,thrift`", "cachalot-stream", "", "serving,thrift"),
     ],
 }
 
 
-def measure(arguments, contender, options, *more):
+def measure(arguments, contender, options, policy, *more):
     """One run's numbers; a run that the system ends has no more than its signal."""
     ort = arguments.ort_folder
     command = [arguments.program, "--library", ort / "lib/libonnxruntime.so", "--models", ort / "models",
                "--provider", arguments.provider, "--contender", contender, "--options", options, *more]
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                            env=dict(os.environ, CACHALOT_POLICY=policy))
     if result.returncode == 0:
         return json.loads(result.stdout)
     if result.returncode < 0:
@@ -63,14 +70,14 @@ def compare(arguments):
     out.mkdir(parents=True, exist_ok=True)
     common = ("--requests", arguments.requests, "--clients", arguments.clients)
     rows = []
-    for number, (name, contender, options) in enumerate(ROWS[arguments.provider]):
-        row = measure(arguments, contender, options, *common, "--timeline", out / f"{number}.csv")
+    for number, (name, contender, options, policy) in enumerate(ROWS[arguments.provider]):
+        row = measure(arguments, contender, options, policy, *common, "--timeline", out / f"{number}.csv")
         row["name"] = name
-        row["budgets"] = {budget: measure(arguments, contender, options, *common, "--budget", f"{budget}MiB")
+        row["budgets"] = {budget: measure(arguments, contender, options, policy, *common, "--budget", f"{budget}MiB")
                           for budget in arguments.budgets}
         rows.append(row)
         print(table_row(row, arguments.budgets), file=sys.stderr, flush=True)
-    again = [[measure(arguments, contender, options, *common) for _, contender, options in ROWS[arguments.provider]]
+    again = [[measure(arguments, *row, *common) for _, *row in ROWS[arguments.provider]]
              for _ in range(1, arguments.rounds)]
     for number, row in enumerate(rows):
         for key in ("p50_ms", "p99_ms"):
@@ -110,13 +117,13 @@ def check(arguments):
     """Claims that hold on any machine."""
     requests = 6
     found = []
-    for name, contender, options in ROWS["cpu"]:
-        row = measure(arguments, contender, options, "--requests", requests)
+    for name, contender, options, policy in ROWS["cpu"]:
+        row = measure(arguments, contender, options, policy, "--requests", requests)
         if row.get("served") != requests:
             found.append(f"{name}: {row}")
         elif contender == "cachalot" and row["idle"] > row["peak"] / 4:
             found.append(f"{name}: after {row['peak']} bytes at the peak {row['idle']} are kept when idle")
-    small = measure(arguments, "cachalot", "", "--requests", requests, "--budget", "8MiB")
+    small = measure(arguments, "cachalot", "", "", "--requests", requests, "--budget", "8MiB")
     if "out of memory" not in small.get("failure", ""):
         found.append(f"cachalot in 8 MiB: {small}")
     print("\n".join(found) or f"{len(ROWS['cpu'])} ways to get memory compared")
