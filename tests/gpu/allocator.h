@@ -14,22 +14,33 @@ inline cachalot_stream handle_of(cudaStream_t stream) {
   return reinterpret_cast<cachalot_stream>(stream);
 }
 
+inline cachalot_driver* open_driver(const std::string& name) {
+  cachalot_driver* driver = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check_status(cachalot_driver_open(name.c_str(), &driver, &error), error,
+               ("driver " + name).c_str());
+  return driver;
+}
+
 class Allocator {
  public:
   explicit Allocator(const std::string& config, const std::string& driver_name = "cuda",
-                     int32_t release = CACHALOT_RELEASE_DEFAULT) {
-    cachalot_error error = CACHALOT_ERROR_INIT;
-    cachalot_driver* driver = nullptr;
-    check_status(cachalot_driver_open(driver_name.c_str(), &driver, &error), error,
-                 ("driver " + driver_name).c_str());
+                     int32_t release = CACHALOT_RELEASE_DEFAULT, const std::string& policy = "")
+      : Allocator(open_driver(driver_name), config, release, policy) {}
+  // Takes the caller's reference to the driver. policy: as CACHALOT_POLICY has it; "": the
+  // environment decides.
+  Allocator(cachalot_driver* driver, const std::string& config, int32_t release,
+            const std::string& policy) {
     cachalot_allocator_options options = {};
     options.struct_size = sizeof options;
     options.driver = driver;
     options.config = config.c_str();
     options.release = release;
-    const cachalot_status status = cachalot_allocator_create(&options, &allocator_, &error);
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    cachalot_status status = policy.empty() ? CACHALOT_OK : read_policy(policy, options, error);
+    if (status == CACHALOT_OK) status = cachalot_allocator_create(&options, &allocator_, &error);
     cachalot_driver_destroy(driver);
-    check_status(status, error, ("allocator \"" + config + "\"").c_str());
+    check_status(status, error, ("allocator \"" + config + "\", \"" + policy + "\"").c_str());
   }
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
@@ -70,6 +81,9 @@ class Allocator {
   void enable_peer_access(int device, int peer) {
     call("cachalot_enable_peer_access", cachalot_enable_peer_access, device, peer);
   }
+  void stream_ended(int device, cudaStream_t stream) {
+    call("cachalot_stream_ended", cachalot_stream_ended, device, handle_of(stream));
+  }
   void check() { call("cachalot_check", cachalot_check); }
 
   cachalot_device_totals totals(int device) {
@@ -84,8 +98,26 @@ class Allocator {
     call("cachalot_get_stats", cachalot_get_stats, device, &stats);
     return stats;
   }
+  cachalot_policy_stats policy_stats(int device) {
+    cachalot_policy_stats stats = {};
+    stats.struct_size = sizeof stats;
+    call("cachalot_get_policy_stats", cachalot_get_policy_stats, device, &stats);
+    return stats;
+  }
 
  private:
+  static cachalot_status read_policy(const std::string& text, cachalot_allocator_options& options,
+                                     cachalot_error& error) {
+    cachalot_policy policy = {};
+    policy.struct_size = sizeof policy;
+    const cachalot_status status = cachalot_policy_read(text.c_str(), &policy, &error);
+    options.policy = policy.policy;
+    options.thrift = policy.thrift;
+    options.borrow = policy.borrow;
+    options.page_bytes = policy.page_bytes;
+    return status;
+  }
+
   template <class Function, class... Arguments>
   void call(const char* name, Function function, Arguments... arguments) {
     cachalot_error error = CACHALOT_ERROR_INIT;

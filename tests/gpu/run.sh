@@ -3,8 +3,8 @@
 # All tests that need a GPU: builds what they need, prints one line for each part.
 #
 #   tests/gpu/run.sh            all parts
-#   tests/gpu/run.sh PART...    only these: scripts models patterns sanitizer bench costs totals devices
-#                               example
+#   tests/gpu/run.sh PART...    only these: scripts models patterns policy sanitizer bench costs
+#                               totals devices example
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -25,7 +25,7 @@ promised=${CACHALOT_GPU_TESTS:-0}
 seconds=${CACHALOT_GPU_SECONDS:-30}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
-readonly all_parts=(scripts models patterns sanitizer bench costs totals devices example)
+readonly all_parts=(scripts models patterns policy sanitizer bench costs totals devices example)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -39,6 +39,31 @@ part_patterns() {
   timeout 60 "$programs/patterns" --seconds 2 --omit record-stream --config "" || code=$?
   # Not any failure will do: words must have differed.
   [ "$code" -eq 1 ] && grep -q 'words that differ: [1-9]' "$out/patterns.log" && return
+  echo "failed: the planted fault was not found (exit code $code)"
+  return 1
+}
+
+part_policy() {
+  local short=$(((seconds + 2) / 3)) policy
+  timeout $((seconds + 60)) "$programs/patterns" --seconds "$seconds" --policy serving || return
+  for policy in serving,thrift serving,borrow=at_limit serving,page=8MiB; do
+    timeout $((short + 60)) "$programs/patterns" --seconds "$short" --policy "$policy" || return
+  done
+  # What the faults are planted in works as it is.
+  timeout $((short + 60)) "$programs/patterns" --seconds "$short" --policy serving --driver custom || return
+  policy_fault record-stream && policy_fault stream-wait --live 40 && policy_fault host-wait
+}
+
+# policy_fault WHAT OPTION...: a planted fault is found. Memory that was taken away under a kernel can
+# also end in an illegal access.
+policy_fault() {
+  local what=$1 code=0 log=$out/policy-$1.log
+  shift
+  echo "With a planted fault that must be found: $what"
+  timeout 60 "$programs/patterns" --seconds 3 --policy serving --driver custom --omit "$what" "$@" \
+    >"$log" 2>&1 || code=$?
+  cat "$log"
+  [ "$code" -eq 1 ] && grep -qE 'words that differ: [1-9]|illegal memory access|launch failure' "$log" && return
   echo "failed: the planted fault was not found (exit code $code)"
   return 1
 }

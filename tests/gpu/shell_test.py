@@ -13,8 +13,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL_PARTS = ["scripts", "models", "patterns", "sanitizer", "bench", "costs", "totals", "devices",
-             "example"]
+ALL_PARTS = ["scripts", "models", "patterns", "policy", "sanitizer", "bench", "costs", "totals",
+             "devices", "example"]
 
 FAKE_SANITIZER = r"""#!/bin/bash
 if [ -n "$FAKE_BROKEN" ]; then echo '========= Error: Device not supported.'; exit 1; fi

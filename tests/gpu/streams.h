@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -26,6 +27,12 @@ class Streams {
 
   size_t size() const { return streams_.size(); }
   cudaStream_t operator[](size_t index) const { return streams_[index]; }
+
+  // The stream is destroyed, and another one takes its place. No other thread may use it.
+  void renew(size_t index) {
+    CHECK_CUDA(cudaStreamDestroy(std::exchange(streams_[index], nullptr)));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&streams_[index], cudaStreamNonBlocking));
+  }
 
  private:
   std::vector<cudaStream_t> streams_;
