@@ -3,7 +3,7 @@
 # All tests that need a GPU: builds what they need, prints one line for each part.
 #
 #   tests/gpu/run.sh            all parts
-#   tests/gpu/run.sh PART...    only these: scripts models patterns policy sanitizer bench costs
+#   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
 #                               totals devices example
 #
 # Environment:
@@ -25,7 +25,7 @@ promised=${CACHALOT_GPU_TESTS:-0}
 seconds=${CACHALOT_GPU_SECONDS:-30}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
-readonly all_parts=(scripts models patterns policy sanitizer bench costs totals devices example)
+readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -67,6 +67,8 @@ policy_fault() {
   echo "failed: the planted fault was not found (exit code $code)"
   return 1
 }
+
+part_ended() { timeout 300 "$programs/ended_streams"; }
 
 part_sanitizer() { timeout 600 "$here/sanitizer.sh" "$programs"; }
 

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL_PARTS = ["scripts", "models", "patterns", "policy", "sanitizer", "bench", "costs", "totals",
+ALL_PARTS = ["scripts", "models", "patterns", "policy", "ended", "sanitizer", "bench", "costs", "totals",
              "devices", "example"]
 
 FAKE_SANITIZER = r"""#!/bin/bash
