@@ -67,11 +67,12 @@ build_torch_plugin() {
 }
 
 compile_all pattern_kernels.cu overrun.cu cub_contender.cu \
-  patterns.cpp function_driver.cpp ended_streams.cpp devices.cpp totals.cpp driver_costs.cpp \
+  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp \
   bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp \
   ../../examples/cuda/two_streams.cu
 program patterns patterns.cpp function_driver.cpp pattern_kernels.cu
 program ended_streams ended_streams.cpp function_driver.cpp pattern_kernels.cu
+program fill fill.cpp contenders.cpp pattern_kernels.cu
 program overrun overrun.cu
 program devices devices.cpp pattern_kernels.cu
 program totals totals.cpp

@@ -33,9 +33,9 @@ class Contender {
   std::string name_;
 };
 
-// Follows PyTorch 2.11, the release that it is measured against.
+// Follows PyTorch 2.11, the release that it is measured against. policy: as CACHALOT_POLICY has it.
 std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config,
-                                         const std::string& driver);
+                                         const std::string& driver, const std::string& policy = "");
 // PyTorch's own allocator, in the library made of torch_plugin.cpp. A process has one, so those with
 // different options are the same one in turns, which is empty between them.
 std::unique_ptr<Contender> make_torch(const std::string& name, const std::string& config,

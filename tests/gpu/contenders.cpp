@@ -12,8 +12,9 @@ namespace {
 
 class Cachalot final : public Contender {
  public:
-  Cachalot(const std::string& name, const std::string& config, const std::string& driver)
-      : Contender(name), allocator_(config, driver, CACHALOT_RELEASE_2_11) {}
+  Cachalot(const std::string& name, const std::string& config, const std::string& driver,
+           const std::string& policy)
+      : Contender(name), allocator_(config, driver, CACHALOT_RELEASE_2_11, policy) {}
 
   void* allocate(size_t size, cudaStream_t stream) override {
     cachalot_address address = 0;
@@ -118,8 +119,8 @@ class Plain final : public Contender {
 }  // namespace
 
 std::unique_ptr<Contender> make_cachalot(const std::string& name, const std::string& config,
-                                         const std::string& driver) {
-  return std::make_unique<Cachalot>(name, config, driver);
+                                         const std::string& driver, const std::string& policy) {
+  return std::make_unique<Cachalot>(name, config, driver, policy);
 }
 std::unique_ptr<Contender> make_torch(const std::string& name, const std::string& config,
                                       const std::string& library) {

@@ -32,6 +32,10 @@ cudaError_t fill_pattern(uint64_t address, uint64_t bytes, uint32_t block, cudaS
 cudaError_t verify_pattern(uint64_t address, uint64_t bytes, uint32_t block, MismatchReport* report,
                            cudaStream_t stream);
 
+// Reads all of it, 16 bytes at a time, as fast as the memory gives them. The sum of the words goes to
+// `sum`, in device memory, so that the reads cannot be left out.
+cudaError_t read_all(uint64_t address, uint64_t bytes, uint64_t* sum, cudaStream_t stream);
+
 // Keeps a stream busy, so that what is queued behind comes late.
 cudaError_t hold_stream(uint64_t microseconds, cudaStream_t stream);
 

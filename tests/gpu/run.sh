@@ -4,7 +4,7 @@
 #
 #   tests/gpu/run.sh            all parts
 #   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
-#                               totals devices example
+#                               totals devices example fill
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -25,7 +25,8 @@ promised=${CACHALOT_GPU_TESTS:-0}
 seconds=${CACHALOT_GPU_SECONDS:-30}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
-readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example)
+readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example
+  fill)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -87,6 +88,8 @@ part_costs() {
 
 part_totals() { timeout 120 "$programs/totals"; }
 part_devices() { timeout 120 "$programs/devices"; }
+
+part_fill() { timeout 300 "$programs/fill" --out "$out"; }
 
 part_example() {
   local code=0
