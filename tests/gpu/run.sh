@@ -4,7 +4,7 @@
 #
 #   tests/gpu/run.sh            all parts
 #   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
-#                               totals devices example fill
+#                               totals devices example fill judgement
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -12,6 +12,7 @@
 #                         being skipped (0)
 #   CACHALOT_GPU_OUT      where logs, tables and the plot go (build/gpu/results)
 #   CACHALOT_GPU_SECONDS  how long the pattern test runs with each option string (30)
+#   CACHALOT_GPU_BUDGET   how many seconds the judgement may take (540)
 # Exit code: 0 nothing failed, 1 a part failed, 2 the call is wrong.
 set -uo pipefail
 
@@ -23,10 +24,11 @@ programs=$build/gpu-tests
 out=${CACHALOT_GPU_OUT:-$build/results}
 promised=${CACHALOT_GPU_TESTS:-0}
 seconds=${CACHALOT_GPU_SECONDS:-30}
+budget=${CACHALOT_GPU_BUDGET:-540}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
 readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example
-  fill)
+  fill judgement)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -91,6 +93,10 @@ part_devices() { timeout 120 "$programs/devices"; }
 
 part_fill() { timeout 300 "$programs/fill" --out "$out"; }
 
+part_judgement() {
+  hook $((budget + 50)) "$here/policy_judgement.py" --seconds "$budget" --out "$out"
+}
+
 part_example() {
   local code=0
   timeout 120 "$programs/two_streams" || code=$?
@@ -128,7 +134,7 @@ build_all() {
 # a tool or PyTorch by nobody.
 broken_promise() {
   case $1:$2 in
-    sanitizer:* | "models:no torch") return 1 ;;
+    sanitizer:* | "models:no torch" | "judgement:no torch") return 1 ;;
     devices:*) [ "$promised" -ge 2 ] ;;
     *) [ "$promised" -ge 1 ] ;;
   esac
@@ -161,8 +167,8 @@ parts=("$@")
 for part in "${parts[@]}"; do
   [[ " ${all_parts[*]} " == *" $part "* ]] || { echo "no such part: $part" >&2; exit 2; }
 done
-[[ $promised =~ ^[0-9]+$ && $seconds =~ ^[0-9]+$ ]] ||
-  { echo "CACHALOT_GPU_TESTS and CACHALOT_GPU_SECONDS are numbers" >&2; exit 2; }
+[[ $promised =~ ^[0-9]+$ && $seconds =~ ^[0-9]+$ && $budget =~ ^[0-9]+$ ]] ||
+  { echo "CACHALOT_GPU_TESTS, CACHALOT_GPU_SECONDS and CACHALOT_GPU_BUDGET are numbers" >&2; exit 2; }
 
 reason=$(missing)
 if [ -n "$reason" ]; then
