@@ -180,6 +180,38 @@ TEST_F(Serving, WithThriftMovesIdlePagesBeforeItMakesNewOnes) {
   free(other);
 }
 
+TEST_F(Serving, WithThriftMovesNothingWhereTheDriverHasTooFewNewPages) {
+  open(16 * MiB, {.thrift = true});
+  const Address used = allocate(12 * MiB, kFirst);
+  free(allocate(4 * MiB, kFirst));
+  EXPECT_TRUE(fails(6 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 16 * MiB);
+  free(used);
+}
+
+TEST_F(Serving, LeavesAHoleInOnePieceWhereTheDriverRefusesToMap) {
+  open(1 * GiB);
+  driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kMap), .code = 999});
+  EXPECT_THROW(allocate(4 * MiB), Error);
+  EXPECT_EQ(allocator_->check(), "");
+  const Address block = allocate(4 * MiB);
+  EXPECT_EQ(reserved(), 4 * MiB);
+  free(block);
+}
+
+TEST_F(Serving, GrowsWithinACaptureBesideMemoryThatOtherStreamsUsed) {
+  open(1 * GiB);
+  const Address lent = allocate(4 * MiB, kFirst);
+  free(lent);
+  free(allocate(4 * MiB, kSecond));
+  allocator_->capture_begin(0);
+  const Address block = allocate(4 * MiB, kFirst);
+  EXPECT_EQ(block, lent + 4 * MiB);
+  EXPECT_EQ(allocator_->check(), "");
+  allocator_->capture_end(0);
+  free(block);
+}
+
 TEST_F(Serving, GivesWholePagesBackWhenTheCacheIsEmptied) {
   open(1 * GiB);
   const Address kept = allocate(3 * MiB);

@@ -47,7 +47,8 @@ std::optional<Place> PlaceSearch::search(IsBetter is_better) const {
 
 // Gives the end of the run.
 Address PlaceSearch::visit_run(Block* first, IsBetter is_better, std::optional<Place>* best) const {
-  Block* const before = first->prev;
+  Block* before = first->prev;
+  while (before->is_free()) before = before->prev;  // others may merge with the run
   Block* end = first;
   while (is_open(end)) end = end->next;
   const Address run_end = end_of(end->prev);

@@ -325,7 +325,12 @@ void ServingPolicy::map_hole(Block* hole, ContextId context, LoosePages* loose) 
     if (neighbours[i]->is_mapped_and_free()) stamps[i] = neighbours[i]->requested;
   }
   const uint64_t count = hole->size / page_size();
-  ExpandableMemory(device_).map_pages(hole, loose->last(count), context);
+  try {
+    ExpandableMemory(device_).map_pages(hole, loose->last(count), context);
+  } catch (...) {
+    device_.heap.merge(hole, free_neighbours(hole));  // with what it was cut from
+    throw;
+  }
   loose->drop_last(count);
   hole->requested = 0;
   for (int i = 0; i < 2; i++) {
