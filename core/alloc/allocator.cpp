@@ -68,7 +68,9 @@ class Allocator::Audit {
   Allocator& allocator_;
 };
 
-Allocator::Allocator(const AllocatorOptions& options)
+Allocator::Allocator(const AllocatorOptions& options) : Allocator(options, policy_of(options)) {}
+
+Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_policy)
     : audits_(options.check_every_call),
       driver_(options.driver),
       rules_(options.rules),
@@ -79,7 +81,7 @@ Allocator::Allocator(const AllocatorOptions& options)
     backend_ = std::make_unique<AsyncBackend>(*shared_);
     unread = Configuration::unread(options.config);
   } else {
-    backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_, policy_of(options));
+    backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_, make_policy);
   }
   configuration_ = std::make_unique<Configuration>(*shared_, *backend_, std::move(unread));
 }

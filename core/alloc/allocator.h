@@ -37,8 +37,10 @@
 namespace cachalot {
 
 class Backend;
+class CachePolicy;
 class Configuration;
 class DeviceBackend;
+class DeviceState;
 class SharedState;
 class Tenants;
 struct Tenant;
@@ -49,6 +51,9 @@ struct TenantOptions;
 class Allocator {
  public:
   explicit Allocator(const AllocatorOptions& options);
+  // With a policy that the caller makes for each device, as tests do that look into one.
+  using MakePolicy = std::function<std::unique_ptr<CachePolicy>(DeviceState&)>;
+  Allocator(const AllocatorOptions& options, const MakePolicy& make_policy);
   ~Allocator();  // frees what is cached; pre: no live block (see live_blocks, free_all)
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;

@@ -45,6 +45,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   void stream_ended(Stream stream) override;
   PolicyStats stats() const override;
   std::string check() const override;
+  const StreamOrder& order() const { return order_; }
 
  private:
   Block* borrow_or_place(AllocParams& params);

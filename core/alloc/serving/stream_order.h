@@ -68,8 +68,17 @@ class StreamOrder : private DeviceOperation {
   // The auditor.
   std::string check() const;
 
+  // ---- For tests
   uint64_t stream_waits() const { return stream_waits_; }
   uint64_t host_waits() const { return host_waits_; }
+  // Of other streams than the range's.
+  std::map<Stream, uint64_t> foreign_stamps(const Block* block) const {
+    const auto entry = table_.find(block);
+    return entry == table_.end() ? std::map<Stream, uint64_t>() : entry->second.stamps;
+  }
+  // The clock when the first stream waited for the second, and when the host waited for a stream.
+  const std::map<std::pair<Stream, Stream>, uint64_t>& waited() const { return waited_; }
+  const std::map<Stream, uint64_t>& finished() const { return finished_; }
 
  private:
   struct Entry {
