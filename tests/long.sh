@@ -7,6 +7,7 @@
 #
 #   part        what it does                                         its length, by a variable
 #   simulation  interleaved threads over failing devices             LONG_SIMULATION_OPERATIONS=100000000
+#   policy      the serving policy beside a model of its rules       LONG_POLICY_OPERATIONS=10000000
 #   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
 #   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
@@ -63,6 +64,16 @@ part_simulation() {
     --audit-every 100000 --seed "$seed" >"$out/$part.worlds"
   cat "$out/$part.worlds"
   figure "$(head -n 1 "$out/$part.worlds")"
+}
+
+part_policy() {
+  build build/release release cachalot_policy_model
+  build/release/tests/cachalot_policy_model --operations "${LONG_POLICY_OPERATIONS:-10000000}" --seed "$seed" \
+    >"$out/$part.scripts" || {
+    cat "$out/$part.scripts"
+    return 1
+  }
+  figure "$(head -n 1 "$out/$part.scripts")"
 }
 
 part_faults() {
@@ -170,7 +181,7 @@ run_part() {
 "
 }
 
-all="simulation faults seeds clang threads fuzz oracle"
+all="simulation policy faults seeds clang threads fuzz oracle"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

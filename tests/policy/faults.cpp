@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <utility>
+
+#include "model.h"
+
+namespace cachalot::policy_model {
+
+std::optional<Fault> fault_of(const std::string& name) {
+  static constexpr std::pair<const char*, Fault> kNames[] = {
+      {"no_tick", Fault::kNoTick},
+      {"earlier_stamp", Fault::kEarlierStamp},
+      {"kept_stamps", Fault::kKeptStamps},
+      {"no_look_at_events", Fault::kNoLookAtEvents},
+      {"highest_of_equal", Fault::kHighestOfEqual},
+      {"new_pages_first", Fault::kNewPagesFirst},
+      {"no_retry", Fault::kNoRetry},
+      {"by_all_pages", Fault::kByAllPages},
+      {"page_beyond_limit", Fault::kPageBeyondLimit},
+      {"latest_first", Fault::kLatestFirst},
+      {"always_from_the_back", Fault::kAlwaysFromTheBack},
+      {"no_thrift", Fault::kNoThrift},
+      {"no_host_wait", Fault::kNoHostWait},
+      {"no_wait", Fault::kNoWait},
+      {"waits_again", Fault::kWaitsAgain},
+      {"borrows_in_capture", Fault::kBorrowsInCapture},
+      {"miscount", Fault::kMiscount},
+  };
+  for (const auto& [known, fault] : kNames)
+    if (name == known) return fault;
+  return {};
+}
+
+}  // namespace cachalot::policy_model

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Who waits for whom [policy P4, P9, P10], and frees that wait for other streams [core 12, 18].
+#include <algorithm>
+
+#include "model.h"
+
+namespace cachalot::policy_model {
+
+// ---- Waits
+
+bool Model::covers(Stream stream, Stream other, uint64_t stamp) const {
+  const auto waited = waited_.find({stream, other});
+  const auto finished = finished_.find(other);
+  return (waited != waited_.end() && waited->second >= stamp && !is(Fault::kWaitsAgain)) ||
+         (finished != finished_.end() && finished->second >= stamp);
+}
+
+// For the range's own stream first. Within a capture nothing that is handed out needs a wait.
+void Model::wait_in_stream(const Block& block, Stream stream, Stream own) {
+  if (may_be_capturing() || is(Fault::kNoWait)) return;
+  for (const bool is_own : {true, false}) {
+    for (const auto& [other, stamp] : block.stamps) {
+      if ((other == own) != is_own || other == stream) continue;
+      if (!covers(stream, other, stamp)) wait_for(stream, other);
+    }
+  }
+}
+
+void Model::wait_for(Stream stream, Stream other) {
+  if (queue_wait(stream, other) != kSuccess) return finish(other);
+  waited_[{stream, other}] = clock_++;
+  numbers_.stream_waits++;
+}
+
+DriverCode Model::queue_wait(Stream stream, Stream other) {
+  if (!wait_event_) {
+    uint64_t event = 0;
+    if (const DriverCode code = driver_.event_create(0, &event)) return code;
+    wait_event_ = event;
+  }
+  if (const DriverCode code = driver_.event_record(0, *wait_event_, other)) return code;
+  return driver_.stream_wait_event(0, stream, *wait_event_);
+}
+
+void Model::require(DriverCode code) {
+  if (code != kSuccess) throw Failure{Status::kDriver, code};
+}
+
+// Before pages leave a cached block. Other streams have no work on it any more.
+void Model::wait_on_host(Address address) {
+  if (is(Fault::kNoHostWait)) return;
+  const Stream own = range_at(address).stream;
+  Stamps& stamps = block_at(address).stamps;
+  for (const bool is_own : {true, false}) {
+    for (const auto& [stream, stamp] : stamps) {
+      if ((stream == own) != is_own) continue;
+      const auto finished = finished_.find(stream);
+      if (finished == finished_.end() || finished->second < stamp) finish(stream);
+    }
+  }
+  std::erase_if(stamps, [&](const auto& stamp) { return stamp.first != own; });
+}
+
+void Model::finish(Stream stream) {
+  synchronize(stream);
+  finished_[stream] = clock_++;
+  numbers_.host_waits++;
+}
+
+// Where the driver refuses, for the whole device.
+void Model::synchronize(Stream stream) {
+  DriverCode code = driver_.stream_synchronize(0, stream);
+  if (code != kSuccess) code = driver_.device_synchronize(0);
+  require(code);
+}
+
+// ---- Frees that wait
+
+void Model::begin_waiting(Address address, Stream current) {
+  block_at(address).state = State::kWaiting;
+  if (is_capturing(current)) {
+    deferred_.push_back(address);
+  } else {
+    record_events(address);
+  }
+}
+
+// The order of PyTorch's hash table, which no rule of the policy tells.
+void Model::order_uses(std::vector<Use>& uses) {
+  HashOrder<size_t> order;
+  for (size_t i = 0; i < uses.size(); i++) order.insert(i, uint64_t{1} << 56 | uses[i].stream);
+  std::vector<Use> ordered;
+  for (const size_t i : order.keys()) ordered.push_back(uses[i]);
+  uses.swap(ordered);
+}
+
+// A refused event defers the free, with the uses that have none yet.
+void Model::record_events(Address address) {
+  Block& block = block_at(address);
+  order_uses(block.uses);
+  while (!block.uses.empty()) {
+    const Stream stream = block.uses.front().stream;
+    DriverCode code = kSuccess;
+    if (spare_events_.empty()) {
+      uint64_t made = 0;
+      code = driver_.event_create(0, &made);
+      if (code == kSuccess) spare_events_.push_back(made);
+    }
+    if (code == kSuccess) code = driver_.event_record(0, spare_events_.back(), stream);
+    if (code != kSuccess) {
+      deferred_.push_back(address);
+      throw Failure{Status::kDriver, code};
+    }
+    events_.push_back({spare_events_.back(), stream, address});
+    spare_events_.pop_back();
+    block.uses.erase(block.uses.begin());
+    block.events++;
+  }
+}
+
+void Model::flush_deferred(std::optional<PoolId> pool) {
+  for (size_t i = 0; i < deferred_.size();) {
+    const Address address = deferred_[i];
+    if (pool && range_at(address).pool != *pool) {
+      i++;
+      continue;
+    }
+    deferred_.erase(deferred_.begin() + static_cast<std::ptrdiff_t>(i));
+    Block& block = block_at(address);
+    std::erase_if(block.uses, [](const Use& use) { return use.is_captured; });
+    if (!block.uses.empty()) {
+      record_events(address);
+    } else if (block.events == 0) {
+      complete(address);
+    }
+  }
+}
+
+// By streams; a stream's events come in their order, so the first that has not come ends the look.
+void Model::look_at_events() {
+  flush_deferred({});
+  for (std::optional<Stream> stream = next_event_stream({}); stream;
+       stream = next_event_stream(stream)) {
+    while (const auto index = first_event_of(*stream)) {
+      const DriverCode code = driver_.event_query(0, events_[*index].event);
+      if (code == kNotReady) break;
+      require(code);
+      finish_event(*index);
+    }
+  }
+}
+
+void Model::wait_for_events(std::optional<PoolId> pool) {
+  flush_deferred({});
+  for (std::optional<Stream> stream = next_event_stream({}); stream;
+       stream = next_event_stream(stream)) {
+    for (size_t i = 0; i < events_.size();) {
+      const bool is_meant =
+          events_[i].stream == *stream && (!pool || range_at(events_[i].block).pool == *pool);
+      if (!is_meant) {
+        i++;
+        continue;
+      }
+      require(driver_.event_synchronize(0, events_[i].event));
+      finish_event(i);
+    }
+  }
+}
+
+// The lowest stream above this one that has an event.
+std::optional<Stream> Model::next_event_stream(std::optional<Stream> above) const {
+  std::optional<Stream> next;
+  for (const Event& event : events_)
+    if ((!above || event.stream > *above) && (!next || event.stream < *next)) next = event.stream;
+  return next;
+}
+
+std::optional<size_t> Model::first_event_of(Stream stream) const {
+  for (size_t i = 0; i < events_.size(); i++)
+    if (events_[i].stream == stream) return i;
+  return {};
+}
+
+void Model::finish_event(size_t index) {
+  const Event event = events_[index];
+  events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(index));
+  spare_events_.push_back(event.event);
+  Block& block = block_at(event.block);
+  if (--block.events == 0 && block.uses.empty()) complete(event.block);
+}
+
+}  // namespace cachalot::policy_model

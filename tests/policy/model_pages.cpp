@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which pages fill a place, and how they get there [policy P8, P9].
+#include <algorithm>
+#include <tuple>
+
+#include "model.h"
+
+namespace cachalot::policy_model {
+
+// False: pages do not suffice, and nothing has moved. Pages that got no place go back to the driver.
+bool Model::fill(const Place& place, const Ask& ask) {
+  std::vector<uint64_t> handles;
+  bool is_filled = false;
+  try {
+    is_filled = collect_pages(place, ask, &handles);
+    if (is_filled) map(place, ask.size, &handles);
+  } catch (const Failure&) {
+    for (const uint64_t handle : handles) driver_.release(0, handle);
+    throw;
+  }
+  for (const uint64_t handle : handles) driver_.release(0, handle);
+  return is_filled;
+}
+
+// New ones, then idle ones; with thrift only those new ones that the idle ones leave missing.
+bool Model::collect_pages(const Place& place, const Ask& ask, std::vector<uint64_t>* handles) {
+  const uint64_t within_limit = std::min(place.missing, pages_within_limit());
+  if (may_be_capturing() && within_limit < place.missing) return false;
+  const std::vector<Idle> idle = idle_pages(place, ask.size);
+  uint64_t available = 0;
+  for (const Idle& pages : idle) available += (pages.end - pages.begin) / options_.page_size;
+  available = std::min(available, place.missing);
+  const bool thrift = options_.thrift && !is(Fault::kNoThrift);
+  create_pages(thrift ? std::min(within_limit, place.missing - available) : within_limit, handles);
+  if (handles->size() + available < place.missing) return false;
+  take(longest_idle(idle, place.missing - handles->size()), handles);
+  return true;
+}
+
+uint64_t Model::pages_within_limit() const {
+  if (limit_ == kUnlimited) return kUnlimited;
+  const uint64_t limit = limit_ + (is(Fault::kPageBeyondLimit) ? options_.page_size : 0);
+  return limit <= reserved_ ? 0 : (limit - reserved_) / options_.page_size;
+}
+
+// So many, or as many as the driver has.
+void Model::create_pages(uint64_t count, std::vector<uint64_t>* handles) {
+  for (uint64_t made = 0; made < count; made++) {
+    uint64_t handle = 0;
+    const DriverCode code =
+        driver_.create(0, options_.page_size, HandleType::kPosixFd, true, &handle);
+    if (code == kDriverOutOfMemory) return;
+    require(code);
+    handles->push_back(handle);
+  }
+}
+
+// Whether a hole lies before these pages of a block.
+bool Model::is_behind_hole(const Range& range, size_t block, Address begin) {
+  return begin == range.blocks[block].begin && block > 0 &&
+         range.blocks[block - 1].state == State::kHole;
+}
+
+// Those of cached blocks of the default pools, the longest idle first.
+std::vector<Model::Idle> Model::idle_pages(const Place& place, uint64_t size) const {
+  const uint64_t page = options_.page_size;
+  const Address keep_begin = round_down(place.begin, page);
+  const Address keep_end = round_up(place.begin + size, page);
+  std::vector<Idle> found;
+  if (may_be_capturing()) return found;  // the host could not wait
+  for (const Range& range : ranges_) {
+    if (!range.pool.is_default()) continue;
+    for (size_t i = 0; i < range.blocks.size(); i++) {
+      const Block& block = range.blocks[i];
+      if (block.state != State::kCached) continue;
+      uint64_t latest = 0;
+      for (const auto& [stream, stamp] : block.stamps) latest = std::max(latest, stamp);
+      const Address begin = round_up(block.begin, page);
+      const Address end = round_down(block.end(), page);
+      const auto add = [&](Address from, Address to) {
+        if (from < to)
+          found.push_back(
+              {from, to, latest, range.stream, range.is_small, is_behind_hole(range, i, from)});
+      };
+      add(begin, std::min(end, keep_begin));
+      add(std::max(begin, keep_end), end);
+    }
+  }
+  if (is(Fault::kLatestFirst))
+    for (Idle& idle : found) idle.stamp = kUnlimited - idle.stamp;
+  std::sort(found.begin(), found.end(), [](const Idle& a, const Idle& b) {
+    return std::tuple(a.stamp, a.stream, !a.is_small, a.begin) <
+           std::tuple(b.stamp, b.stream, !b.is_small, b.begin);
+  });
+  return found;
+}
+
+// So many pages, of the last block those at a hole, else the last ones.
+std::vector<Model::Idle> Model::longest_idle(const std::vector<Idle>& idle, uint64_t count) const {
+  std::vector<Idle> chosen;
+  uint64_t bytes = count * options_.page_size;
+  for (Idle pages : idle) {
+    if (bytes == 0) break;
+    if (pages.end - pages.begin > bytes)
+      (pages.is_behind_hole && !is(Fault::kAlwaysFromTheBack) ? pages.end = pages.begin + bytes
+                                                              : pages.begin = pages.end - bytes);
+    bytes -= pages.end - pages.begin;
+    chosen.push_back(pages);
+  }
+  return chosen;
+}
+
+void Model::take(const std::vector<Idle>& idle, std::vector<uint64_t>* handles) {
+  for (const Idle& pages : idle) wait_on_host(pages.begin);
+  for (const Idle& pages : idle) {
+    for (Address at = pages.begin; at < pages.end; at += options_.page_size)
+      handles->push_back(take_page(at));
+    make_hole(pages.begin, pages.end);
+  }
+}
+
+// Unmaps a page, and gives its handle.
+uint64_t Model::take_page(Address address) {
+  auto& pages = range_at(address).pages;
+  driver_.unmap(0, address, options_.page_size);
+  const auto page =
+      std::find_if(pages.begin(), pages.end(), [&](const Page& p) { return p.address == address; });
+  const uint64_t handle = page->handle;
+  pages.erase(page);
+  return handle;
+}
+
+// The part of a cached block whose pages are gone.
+void Model::make_hole(Address begin, Address end) {
+  Range& range = range_at(begin);
+  cut(range, begin);
+  cut(range, end);
+  Block& hole = block_at(begin);
+  hole.state = State::kHole;
+  hole.stamps.clear();
+  count_reserved(range, -static_cast<int64_t>(end - begin));
+  merge(range);
+}
+
+// Fills each hole under the place, and sets access to it once.
+void Model::map(const Place& place, uint64_t size, std::vector<uint64_t>* handles) {
+  const uint64_t page = options_.page_size;
+  const Address begin = round_down(place.begin, page);
+  const Address end = round_up(place.begin + size, page);
+  for (Address at = begin; at < end;) {
+    const Block hole = block_at(at);
+    const Address to = std::min(end, hole.end());
+    if (hole.state == State::kHole) map_hole(at, to, handles);
+    at = round_up(to, page);
+  }
+}
+
+// Where the driver refuses, the hole stays as it was.
+void Model::map_hole(Address begin, Address end, std::vector<uint64_t>* handles) {
+  const uint64_t page = options_.page_size;
+  const size_t first = handles->size() - (end - begin) / page;
+  Address mapped_end = begin;
+  DriverCode code = kSuccess;
+  for (size_t i = first; i < handles->size() && code == kSuccess; i++) {
+    code = driver_.map(0, mapped_end, page, (*handles)[i]);
+    if (code == kSuccess) mapped_end += page;
+  }
+  if (code == kSuccess) code = driver_.set_access(0, begin, end - begin, 0);
+  if (code != kSuccess)
+    for (Address at = begin; at < mapped_end; at += page) driver_.unmap(0, at, page);
+  require(code);
+  Range& range = range_at(begin);
+  for (Address at = begin; at < end; at += page)
+    range.pages.push_back({at, (*handles)[first + (at - begin) / page]});
+  handles->resize(first);
+  cut(range, begin);
+  cut(range, end);
+  block_at(begin).state = State::kCached;
+  count_reserved(range, static_cast<int64_t>(end - begin));
+  merge(range);
+}
+
+}  // namespace cachalot::policy_model
