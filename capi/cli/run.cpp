@@ -69,6 +69,7 @@ cachalot_replay_options options_of(const ReplayCall& call) {
   options.policy = call.policy.policy;
   options.thrift = call.policy.thrift;
   options.borrow = call.policy.borrow;
+  options.streams = call.policy.streams;
   options.page_bytes = call.policy.page_bytes;
   return options;
 }

@@ -240,6 +240,10 @@ DriverCode CustomDriver::stream_wait_event(int device, Stream stream, uint64_t e
   return call(ops_.stream_wait_event, kDriverNotSupported, device, stream, event);
 }
 
+DriverCode CustomDriver::event_record_all(int device, uint64_t event) {
+  return call(ops_.event_record_all, kDriverNotSupported, device, event);
+}
+
 // ---- The rest
 
 DriverCode CustomDriver::enable_peer(int device, int peer) {

@@ -85,6 +85,7 @@ class CustomDriver final : public Driver {
   DriverCode graph_set_attribute(int device, int32_t attribute, uint64_t value) override;
   DriverCode stream_create(int device, Stream* stream) override;
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
+  DriverCode event_record_all(int device, uint64_t event) override;
 
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;

@@ -52,10 +52,12 @@ std::optional<ServingOptions> read_policy(const cachalot_policy& in) {
   options.thrift = read_flag(in.thrift, "thrift");
   options.borrow = static_cast<Borrow>(
       read_choice(in.borrow, CACHALOT_BORROW_FIRST, CACHALOT_BORROW_NEVER, "borrow"));
+  options.announces_streams = read_choice(in.streams, CACHALOT_STREAMS_UNANNOUNCED,
+                                          CACHALOT_STREAMS_ANNOUNCED, "streams") != 0;
   options.page_bytes = in.page_bytes;
-  if (!options.is_on && (in.thrift != 0 || in.borrow != 0))
+  if (!options.is_on && (in.thrift != 0 || in.borrow != 0 || in.streams != 0))
     throw_invalid_argument(
-        "thrift and borrow are options of the serving policy: policy is to be "
+        "thrift, borrow and streams are options of the serving policy: policy is to be "
         "CACHALOT_POLICY_SERVING");
   if (policy == CACHALOT_POLICY_DEFAULT && in.page_bytes != 0)
     throw_invalid_argument("page_bytes is an option of a policy, and policy is 0");
@@ -69,7 +71,7 @@ cachalot_policy write_policy(const ServingOptions& options) {
           .policy = options.is_on ? CACHALOT_POLICY_SERVING : CACHALOT_POLICY_PYTORCH,
           .thrift = options.thrift,
           .borrow = static_cast<int32_t>(options.borrow),
-          .reserved_0 = 0,
+          .streams = options.announces_streams,
           .page_bytes = options.page_bytes};
 }
 

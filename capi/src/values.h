@@ -45,7 +45,7 @@ std::optional<ServingOptions> read_policy_of(const Options& in) {
                       .policy = in.policy,
                       .thrift = in.thrift,
                       .borrow = in.borrow,
-                      .reserved_0 = 0,
+                      .streams = in.streams,
                       .page_bytes = in.page_bytes});
 }
 

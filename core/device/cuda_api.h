@@ -136,6 +136,9 @@ struct GraphEdge {
     Result(StreamHandle, int*, uint64_t*, Graph*, const GraphNode**, const GraphEdge**, size_t*)) \
   X(cuGraphNodeGetDependencies, 12030, Result(GraphNode, GraphNode*, GraphEdge*, size_t*))
 
+// For waits of all streams.
+#define CACHALOT_CUDA_CONTEXT_EVENTS(X) X(cuCtxRecordEvent, 12050, Result(Context, EventHandle))
+
 #define CACHALOT_CUDA_POINTER(name, version, ...) \
   using name##_##version = __VA_ARGS__;           \
   name##_##version* name = nullptr;
@@ -148,6 +151,9 @@ struct MemoryPoolFunctions {
 };
 struct GraphEdgeFunctions {
   CACHALOT_CUDA_GRAPH_EDGES(CACHALOT_CUDA_POINTER)
+};
+struct ContextEventFunctions {
+  CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_CUDA_POINTER)
 };
 struct Functions {
   CACHALOT_CUDA_FUNCTIONS(CACHALOT_CUDA_POINTER)

@@ -271,6 +271,15 @@ DriverCode CudaDriver::event_record(int device, uint64_t event, Stream stream) {
   return on(device, [&] { return library_.cuEventRecord(to_event(event), handle_of(stream)); });
 }
 
+DriverCode CudaDriver::event_record_all(int device, uint64_t event) {
+  if (!library_.context_events) return kDriverNotSupported;
+  return on(device, [&] {
+    Context context = nullptr;
+    const Result code = library_.cuCtxGetCurrent(&context);
+    return code != 0 ? code : library_.context_events->cuCtxRecordEvent(context, to_event(event));
+  });
+}
+
 DriverCode CudaDriver::event_query(int device, uint64_t event) {
   return on(device, [&] { return library_.cuEventQuery(to_event(event)); });
 }

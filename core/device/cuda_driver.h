@@ -77,6 +77,7 @@ class CudaDriver final : public Driver {
   DriverCode stream_create(int device, Stream* stream) override;
   void stream_destroy(int device, Stream stream) override;
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
+  DriverCode event_record_all(int device, uint64_t event) override;
 
   bool can_touch_memory() const override { return true; }
   DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream) override;

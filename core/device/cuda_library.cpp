@@ -113,6 +113,13 @@ std::optional<GraphEdgeFunctions> find_graph_edges(const Symbols& symbols) {
   return missing.empty() ? std::optional(functions) : std::nullopt;
 }
 
+std::optional<ContextEventFunctions> find_context_events(const Symbols& symbols) {
+  ContextEventFunctions functions;
+  std::string missing;
+  CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_FILL)
+  return missing.empty() ? std::optional(functions) : std::nullopt;
+}
+
 #undef CACHALOT_FILL
 
 // 0 where the driver does not say.
@@ -152,6 +159,7 @@ Library open_library() {
   library.virtual_memory = find_virtual_memory(symbols);
   library.memory_pools = find_memory_pools(symbols);
   library.graph_edges = find_graph_edges(symbols);
+  library.context_events = find_context_events(symbols);
   initialize(library);
   return library;
 }

@@ -17,6 +17,7 @@ struct Library : Functions {
   std::optional<VirtualMemoryFunctions> virtual_memory;
   std::optional<MemoryPoolFunctions> memory_pools;
   std::optional<GraphEdgeFunctions> graph_edges;
+  std::optional<ContextEventFunctions> context_events;
 };
 
 // Opens libcuda.so.1 and initializes it. Once opened it stays in the process, so that its threads

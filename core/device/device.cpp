@@ -19,6 +19,7 @@ DriverCode Driver::graph_get_attribute(int, int32_t, uint64_t*) { return kDriver
 DriverCode Driver::graph_set_attribute(int, int32_t, uint64_t) { return kDriverNotSupported; }
 DriverCode Driver::stream_create(int, Stream*) { return kDriverNotSupported; }
 DriverCode Driver::stream_wait_event(int, Stream, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::event_record_all(int, uint64_t) { return kDriverNotSupported; }
 DriverCode Driver::fill(int, Address, uint64_t, uint8_t, Stream) { return kDriverNotSupported; }
 DriverCode Driver::read(int, Address, uint64_t, void*, Stream) { return kDriverNotSupported; }
 

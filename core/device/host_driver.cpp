@@ -98,6 +98,7 @@ DriverCode HostDriver::event_create(int, uint64_t* event) {
 
 DriverCode HostDriver::event_destroy(int, uint64_t) { return kSuccess; }
 DriverCode HostDriver::event_record(int, uint64_t, Stream) { return kSuccess; }
+DriverCode HostDriver::event_record_all(int, uint64_t) { return kSuccess; }
 DriverCode HostDriver::event_query(int, uint64_t) { return kSuccess; }
 DriverCode HostDriver::event_synchronize(int, uint64_t) { return kSuccess; }
 DriverCode HostDriver::stream_synchronize(int, Stream) { return kSuccess; }

@@ -22,7 +22,8 @@ class SimStreams {
   // The rest is false or nothing for an event that does not exist.
   bool destroy_event(uint64_t event) { return events_.erase(event) != 0; }
   bool record_event(uint64_t event, Stream stream);
-  std::optional<Stream> event_stream(uint64_t event) const;
+  bool record_event_of_all(uint64_t event);
+  std::optional<Stream> event_stream(uint64_t event) const;  // one of them
   bool is_event_done(uint64_t event) const;
   void finish_event(uint64_t event);  // does the work before it
 
@@ -31,10 +32,8 @@ class SimStreams {
     uint64_t queued = 0;
     uint64_t done = 0;
   };
-  struct Event {
-    Stream stream = 0;
-    uint64_t mark = 0;  // what was queued there
-  };
+  // What was queued on its streams.
+  using Event = std::unordered_map<Stream, uint64_t>;
 
   std::unordered_map<Stream, Work> work_;
   std::unordered_map<uint64_t, Event> events_;

@@ -56,8 +56,9 @@ TEST(PolicyText, NamesThePolicyAndItsOptions) {
   EXPECT_EQ(plain.thrift, 0);
   EXPECT_EQ(plain.borrow, CACHALOT_BORROW_FIRST);
   EXPECT_EQ(plain.page_bytes, 0u);
-  const cachalot_policy full = read("serving,borrow=at_limit,page=8MiB,thrift");
+  const cachalot_policy full = read("serving,borrow=at_limit,page=8MiB,streams=announced,thrift");
   EXPECT_EQ(full.thrift, 1);
+  EXPECT_EQ(full.streams, CACHALOT_STREAMS_ANNOUNCED);
   EXPECT_EQ(full.borrow, CACHALOT_BORROW_AT_LIMIT);
   EXPECT_EQ(full.page_bytes, 8 * MiB);
   EXPECT_EQ(read("serving,borrow=never,page=65536").borrow, CACHALOT_BORROW_NEVER);
@@ -67,13 +68,15 @@ TEST(PolicyText, ThatIsWrongIsRefusedWithWhatWasExpected) {
   for (const char* text :
        {"", "Serving", "serving,", "serving,,thrift", "serving,page",
         "serving,page=", "serving,page=0", "serving,page=8MB", "serving,borrow=maybe",
-        "serving thrift", "serving,thrift=1", "pytorch,thrift", "pytorch,borrow=never", "thrift"}) {
+        "serving thrift", "serving,thrift=1", "serving,streams=gone", "pytorch,thrift",
+        "pytorch,borrow=never", "thrift"}) {
     std::string message;
     read(text, CACHALOT_ERROR_INVALID_ARGUMENT, &message);
-    EXPECT_EQ(message,
-              "policy \"" + std::string(text) +
-                  "\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE "
-                  "and borrow=first, at_limit or never, for example serving,thrift,page=8MiB");
+    EXPECT_EQ(message, "policy \"" + std::string(text) +
+                           "\": expected pytorch[,page=SIZE], or serving with any of thrift, "
+                           "page=SIZE, borrow=first, "
+                           "at_limit or never and streams=announced, for example "
+                           "serving,thrift,page=8MiB");
   }
   std::string message;
   read("serving,page=3MiB", CACHALOT_ERROR_INVALID_ARGUMENT, &message);
@@ -134,7 +137,7 @@ TEST(Policy, FieldsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(refusal({.policy = CACHALOT_POLICY_SERVING, .borrow = 3}),
             "borrow is 3: expected 0 to 2");
   const std::string serving_only =
-      "thrift and borrow are options of the serving policy: policy is to be "
+      "thrift, borrow and streams are options of the serving policy: policy is to be "
       "CACHALOT_POLICY_SERVING";
   EXPECT_EQ(refusal({.thrift = 1}), serving_only);
   EXPECT_EQ(refusal({.policy = CACHALOT_POLICY_PYTORCH, .borrow = 1}), serving_only);
@@ -385,12 +388,55 @@ TEST(Pin, OfAPoolKeepsItsMemoryAfterTheLastRelease) {
 
 // ---- Streams that end
 
+SimSetup announced() {
+  SimSetup setup = serving();
+  setup.policy.streams = CACHALOT_STREAMS_ANNOUNCED;
+  return setup;
+}
+
+// A driver ends the process at the handle of a stream that is gone.
+TEST(UnannouncedStream, IsNeverNamedToTheDriver) {
+  SimAllocator with(serving(16 * MiB));
+  with.free(with.allocate(8 * MiB, kFirst));
+  with.take_calls();
+  const cachalot_address lent = with.allocate(8 * MiB, kSecond);
+  EXPECT_EQ(with.take_calls(), "event_create; event_record_all");
+  with.free(lent);
+  with.allocate(14 * MiB, kSecond);  // the pages move
+  EXPECT_NE(with.take_calls().find("device_sync"), std::string::npos);
+  with.free(with.allocate(1, kFirst));
+  with.take_calls();
+  with.empty_cache();
+  EXPECT_EQ(with.take_calls().find("stream_sync"), std::string::npos);
+}
+
+// The wait was for all streams.
+TEST(UnannouncedStream, IsCoveredByAWaitForAnother) {
+  SimAllocator with(serving());
+  const cachalot_address large = with.allocate(8 * MiB, kFirst);
+  with.free(with.allocate(4 * MiB, 0x30));
+  with.free(large);
+  with.allocate(8 * MiB, kSecond);
+  with.allocate(4 * MiB, kSecond);
+  EXPECT_EQ(stats_of(with).blocks_borrowed, 2u);
+  EXPECT_EQ(stats_of(with).stream_waits, 1u);
+}
+
+TEST(UnannouncedStream, IsWaitedForOnTheHostWhereTheDriverHasNoEventOfAllStreams) {
+  SimAllocator with(serving());
+  with.free(with.allocate(8 * MiB, kFirst));
+  with.fail(CACHALOT_SIM_CALL_EVENT_RECORD, 801);
+  with.allocate(8 * MiB, kSecond);
+  EXPECT_EQ(stats_of(with).stream_waits, 0u);
+  EXPECT_EQ(stats_of(with).host_waits, 1u);
+}
+
 void end_stream(SimAllocator& with, cachalot_stream stream) {
   with.ok(cachalot_stream_ended(with.get(), 0, stream, with.error()));
 }
 
 TEST(EndedStream, IsWaitedForOnceAndNeverAgain) {
-  SimAllocator with(serving());
+  SimAllocator with(announced());
   const cachalot_address cached = with.allocate(8 * MiB, kFirst);
   const cachalot_address late = with.allocate(8 * MiB, kFirst);
   const cachalot_address used = with.allocate(2 * MiB, kSecond);
@@ -408,7 +454,7 @@ TEST(EndedStream, IsWaitedForOnceAndNeverAgain) {
 }
 
 TEST(EndedStream, MayHaveASuccessorWithItsHandle) {
-  SimAllocator with(serving());
+  SimAllocator with(announced());
   with.free(with.allocate(8 * MiB, kFirst));
   end_stream(with, kFirst);
   with.free(with.allocate(8 * MiB, kFirst));
@@ -417,7 +463,7 @@ TEST(EndedStream, MayHaveASuccessorWithItsHandle) {
 }
 
 TEST(EndedStream, LeavesWhatItBorrowedToTheLender) {
-  SimAllocator with(serving());
+  SimAllocator with(announced());
   with.free(with.allocate(8 * MiB, kFirst));
   const cachalot_address lent = with.allocate(8 * MiB, kSecond);
   EXPECT_EQ(stats_of(with).stream_waits, 1u);
@@ -428,7 +474,7 @@ TEST(EndedStream, LeavesWhatItBorrowedToTheLender) {
 }
 
 TEST(EndedStream, CannotEndWhileACaptureMayBeUnderWay) {
-  SimAllocator with(serving());
+  SimAllocator with(announced());
   with.begin_capture(SimAllocator::graph_pool(1), kFirst, 1);
   EXPECT_EQ(with.refused(cachalot_stream_ended(with.get(), 0, kSecond, with.error()),
                          CACHALOT_ERROR_INVALID_STATE),
@@ -447,7 +493,9 @@ TEST(EndedStream, IsNothingToPyTorchsDecisions) {
 
 // Ranges whose pages have all moved go, so that short-lived streams leave nothing behind.
 TEST(EndedStream, LeavesNoAddressesReserved) {
-  SimAllocator with(serving(64 * MiB));
+  SimSetup setup = announced();
+  setup.capacity = 64 * MiB;
+  SimAllocator with(setup);
   for (cachalot_stream stream = 0x100; stream < 0x100 + 200; stream++) {
     with.free(with.allocate(40 * MiB + (stream % 7) * 2 * MiB, stream));
     with.free(with.allocate(1, stream));

@@ -93,6 +93,7 @@ class SimAllocator {
     options.policy = setup.policy.policy;
     options.thrift = setup.policy.thrift;
     options.borrow = setup.policy.borrow;
+    options.streams = setup.policy.streams;
     options.page_bytes = setup.policy.page_bytes;
     options.log = add_to_log;
     options.log_user_data = &log_;

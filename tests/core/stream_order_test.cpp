@@ -96,13 +96,22 @@ class OrderedDriver final : public SimDriver {
     join(host_, events_[event]);
     return SimDriver::event_synchronize(device, event);
   }
-  // The driver lets the host wait for a stream that is gone, or refuses; neither is work on it.
+  DriverCode event_record_all(int device, uint64_t event) override {
+    if (fault_ != Fault::kEarlyEvents) {
+      events_[event] = {};
+      for (const auto& [stream, clock] : clocks_) join(events_[event], clock);
+    }
+    return SimDriver::event_record_all(device, event);
+  }
   DriverCode stream_synchronize(int device, Stream stream) override {
+    require_stream(stream);
     if (fault_ != Fault::kNoHostWaits) join(host_, clock_of(stream));
     return SimDriver::stream_synchronize(device, stream);
   }
   DriverCode device_synchronize(int device) override {
-    for (const auto& [stream, clock] : clocks_) join(host_, clock);
+    if (fault_ != Fault::kNoHostWaits) {
+      for (const auto& [stream, clock] : clocks_) join(host_, clock);
+    }
     return SimDriver::device_synchronize(device);
   }
 
@@ -160,6 +169,7 @@ struct Live {
   uint64_t size;
   Stream stream;
   int life = 0;  // of the stream: each end begins the next
+  std::set<Stream> users = {};
 };
 
 // The first thing that is wrong in a run, or "".
@@ -171,7 +181,9 @@ class RandomRun {
     options.driver = driver_;
     options.serving = {.is_on = true,
                        .thrift = one_of(2) == 0,
-                       .borrow = one_of(4) == 0 ? Borrow::kAtLimit : Borrow::kFirst};
+                       .borrow = one_of(4) == 0 ? Borrow::kAtLimit : Borrow::kFirst,
+                       .announces_streams = one_of(2) == 0};
+    announces_ = options.serving.announces_streams;
     allocator_ = std::make_unique<Allocator>(options);
   }
 
@@ -233,18 +245,27 @@ class RandomRun {
   }
   // The caller orders the two streams, and tells the allocator.
   void use_by_another() {
-    const Live& block = live_[one_of(live_.size())];
+    Live& block = live_[one_of(live_.size())];
     const Stream other = some_stream();
     const bool has_user = is_of_this_life(block);
     if ((other == block.stream && has_user) || ended_.contains(other)) return;
     if (has_user) order(block.stream, other);
     use(block, other);
+    block.users.insert(other);
     allocator_->record_stream(block.address, other, std::nullopt);
   }
-  // The next stream has the same handle. Blocks of the one that ends stay, and are freed later.
+  // The next stream has the same handle. Blocks of the one that ends stay, and are freed later. A program that
+  // does not announce the end waits for the stream, and has freed what it recorded for it.
   void end_stream() {
     const Stream stream = some_stream();
-    allocator_->stream_ended(0, stream);
+    if (ended_.contains(stream)) return;
+    if (announces_) {
+      allocator_->stream_ended(0, stream);
+    } else {
+      for (const Live& block : live_)
+        if (block.users.contains(stream)) return;
+      driver_->stream_synchronize(0, stream);
+    }
     driver_->destroy_stream(stream);
     ended_.insert(stream);
     lives_[stream]++;
@@ -286,6 +307,7 @@ class RandomRun {
   std::vector<Live> pinned_;
   std::set<Stream> ended_;  // and not made anew
   std::map<Stream, int> lives_;
+  bool announces_ = false;
   std::string found_;
 };
 

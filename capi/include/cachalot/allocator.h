@@ -107,6 +107,14 @@ typedef struct cachalot_pool_id {
 #define CACHALOT_BORROW_NEVER 2 /* streams never wait for each other */
 /** @} */
 
+/** @name Whether the program says when streams end (cachalot_allocator_options::streams). */
+/** @{ */
+#define CACHALOT_STREAMS_UNANNOUNCED \
+  0 /* no handle of another stream is used: a borrower waits for all work that the device has been given */
+#define CACHALOT_STREAMS_ANNOUNCED \
+  1 /* cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone */
+/** @} */
+
 /** Gets the library's remarks, one line each. Called on the thread of the call, maybe with locks
  * held: do not call back. */
 typedef void (*cachalot_log_fn)(void* user_data, int32_t level, const char* message);
@@ -178,13 +186,14 @@ typedef struct cachalot_allocator_options {
   uint32_t debug;
   uint32_t reserved_1;
   /** CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
-   * CACHALOT_POLICY_PYTORCH thrift and borrow. */
+   * CACHALOT_POLICY_PYTORCH thrift, borrow and streams. */
   int32_t policy;
   /** 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed. */
   int32_t thrift;
   /** CACHALOT_BORROW_*. */
   int32_t borrow;
-  int32_t reserved_2;
+  /** CACHALOT_STREAMS_*. */
+  int32_t streams;
   /** Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
    * the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
    * and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more. */

@@ -191,6 +191,9 @@ typedef struct cachalot_device_ops {
   int32_t (*stream_wait_event)(void* user_data, int32_t device, cachalot_stream stream,
                                uint64_t event);
   /** @} */
+  /** The event comes when all work that any stream of the device has been given so far is done. NULL: the
+   * serving policy waits on the host instead, where it does not know whether streams still exist. */
+  int32_t (*event_record_all)(void* user_data, int32_t device, uint64_t event);
 } cachalot_device_ops;
 
 /**

@@ -24,7 +24,8 @@ typedef struct cachalot_policy {
   int32_t thrift;
   /** CACHALOT_BORROW_*. */
   int32_t borrow;
-  int32_t reserved_0;
+  /** CACHALOT_STREAMS_*. */
+  int32_t streams;
   /** Bytes of a page. 0: the policy's choice. */
   uint64_t page_bytes;
 } cachalot_policy;
@@ -52,7 +53,7 @@ typedef struct cachalot_policy_stats {
 
 /**
  * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
- * its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+ * its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
  *
  * @param text        Sizes are whole numbers with B, KiB, MiB or GiB.
  * @param out_policy  What the text does not name is 0.

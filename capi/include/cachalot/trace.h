@@ -134,7 +134,7 @@ typedef struct cachalot_replay_options {
   int32_t policy;
   int32_t thrift;
   int32_t borrow;
-  int32_t reserved_0;
+  int32_t streams;
   uint64_t page_bytes;
 } cachalot_replay_options;
 

@@ -22,6 +22,7 @@ std::optional<Borrow> borrow_named(std::string_view name) {
 // False: there is no such option, or not with this value.
 bool read_policy_option(std::string_view word, ServingOptions* options) {
   if (word == "thrift") return options->thrift = options->is_on;
+  if (word == "streams=announced") return options->announces_streams = options->is_on;
   const size_t equals = std::min(word.find('='), word.size());
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(std::min(equals + 1, word.size()));
@@ -57,10 +58,11 @@ ServingOptions parse_policy(std::string_view text, const char* whose) {
     is_known = read_policy_option(text.substr(begin, end - begin), &options);
   }
   if (!is_known) {
-    throw_invalid_argument(format(
-        "%s \"%s\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE and "
-        "borrow=first, at_limit or never, for example serving,thrift,page=8MiB",
-        whose, std::string(text).c_str()));
+    throw_invalid_argument(
+        format("%s \"%s\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE, "
+               "borrow=first, at_limit or never and streams=announced, for example "
+               "serving,thrift,page=8MiB",
+               whose, std::string(text).c_str()));
   }
   check_serving(options);
   return options;

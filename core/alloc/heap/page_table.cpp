@@ -230,11 +230,13 @@ void PageTable::take_pages(Address address, uint64_t size, std::vector<uint64_t>
   mark_unmapped(first, end);
 }
 
-void PageTable::unmap(Address address, uint64_t size, Stream stream) {
-  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
-  // A free does not wait for the block's own stream, so work on the pages may be under way [exp 6.3].
+void PageTable::synchronize(Stream stream) {
   const DriverCode code = driver_.stream_synchronize(device_, stream);
   if (code != kSuccess) throw runtime_error(driver_, code);
+}
+
+void PageTable::unmap(Address address, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
   const uint64_t first = index_of(address);
   const uint64_t end = first + size / page_size_;
   CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);

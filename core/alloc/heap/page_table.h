@@ -48,9 +48,10 @@ class PageTable {
   // other failure, likewise.
   bool map(Address address, uint64_t size, const std::vector<int>& peers);
 
-  // Gives the pages of [address, address + size) back, after waiting for the stream. All of them
-  // are mapped.
-  void unmap(Address address, uint64_t size, Stream stream);
+  // Waits for the stream, so that pages of its can go.
+  void synchronize(Stream stream);
+  // Gives the pages of [address, address + size) back. pre: all of them are mapped, and their work is done.
+  void unmap(Address address, uint64_t size);
 
   // ---- Pages that move between tables. Their handles belong to the caller meanwhile.
   // A page without an address. False: out of memory. Throws Error for any other failure.

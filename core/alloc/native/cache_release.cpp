@@ -154,7 +154,7 @@ void CacheRelease::give_everything_back() {
       plain_.give_range_to_driver(*segment->pool, address, segment->size, segment->source_stream);
       continue;
     }
-    driver().stream_synchronize(device_.index, segment->stream);
+    if (!device_.policy) driver().stream_synchronize(device_.index, segment->stream);
     segment->pages->give_back();
     driver().unreserve(device_.index, address, segment->pages->reserved_bytes());
   }

@@ -206,7 +206,9 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
   device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(pool)) watch->goes(begin, end - begin);
-  segment.pages->unmap(begin, end - begin, segment.stream);
+  // A free does not wait for the block's own stream, so work on the pages may be under way [exp 6.3].
+  if (!device_.policy) segment.pages->synchronize(segment.stream);
+  segment.pages->unmap(begin, end - begin);
   if (device_.policy) device_.policy->unmapped(end - begin);
   block = cut_out_unmapped(block, begin, end, std::move(place), context);
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {

@@ -24,31 +24,41 @@ void StreamOrder::wait_in_stream(const Block* block, Stream stream) {
   }
 }
 
+bool StreamOrder::is_finished(Stream stream, uint64_t stamp) const {
+  if (stamp <= all_finished_) return true;
+  const auto found = finished_.find(stream);
+  return found != finished_.end() && stamp <= found->second;
+}
+
 bool StreamOrder::is_known(Stream stream, Stream other, uint64_t stamp) const {
-  const auto by_host = finished_.find(other);
-  if (by_host != finished_.end() && stamp <= by_host->second) return true;
-  const auto by_stream = waited_.find({stream, other});
-  return stamp == 0 || (by_stream != waited_.end() && stamp <= by_stream->second);
+  if (is_finished(other, stamp)) return true;
+  const auto for_all = waited_for_all_.find(stream);
+  if (for_all != waited_for_all_.end() && stamp <= for_all->second) return true;
+  const auto for_other = waited_.find({stream, other});
+  return for_other != waited_.end() && stamp <= for_other->second;
 }
 
 void StreamOrder::wait_for(Stream stream, Stream other, uint64_t stamp) {
   if (is_known(stream, other, stamp)) return;
-  uint64_t& waited = waited_[{stream, other}];
-  if (queue_wait(stream, other) != kSuccess) return finish(other, stamp);
+  uint64_t& waited = announces() ? waited_[{stream, other}] : waited_for_all_[stream];
+  const DriverCode code = queue_wait(stream, announces() ? std::optional(other) : std::nullopt);
+  if (code != kSuccess) return finish(other, stamp);
   waited = device_.settings.clock();
   device_.settings.tick();
   stream_waits_++;
 }
 
-// One event serves all waits: a wait is for what the event had recorded when it was queued.
-DriverCode StreamOrder::queue_wait(Stream stream, Stream other) {
+// One event serves all waits: a wait is for what the event had recorded when it was queued. other: none for
+// all streams.
+DriverCode StreamOrder::queue_wait(Stream stream, std::optional<Stream> other) {
   if (!event_) {
     uint64_t event = 0;
     const DriverCode code = driver().event_create(device_.index, &event);
     if (code != kSuccess) return code;
     event_ = event;
   }
-  const DriverCode code = driver().event_record(device_.index, *event_, other);
+  const DriverCode code = other ? driver().event_record(device_.index, *event_, *other)
+                                : driver().event_record_all(device_.index, *event_);
   return code == kSuccess ? driver().stream_wait_event(device_.index, stream, *event_) : code;
 }
 
@@ -139,23 +149,34 @@ void StreamOrder::wait_on_host(Block* block) {
   forget(block);
 }
 
-void StreamOrder::synchronize_foreign(Block* block) {
+void StreamOrder::synchronize_before_unmap(Block* block) {
+  const auto wait = [&](Stream stream, uint64_t stamp) {
+    if (is_finished(stream, stamp)) return false;
+    announces() ? synchronize(stream) : synchronize_device();
+    return !announces();  // the device's wait is for all of them
+  };
+  bool all_done = wait(block->segment()->stream, block->requested);
   if (!block->is(Block::kForeign)) return;
-  for (const auto& [stream, stamp] : table_.at(block).stamps) synchronize(stream);
+  for (const auto& [stream, stamp] : table_.at(block).stamps) {
+    if (!all_done) all_done = wait(stream, stamp);
+  }
   forget(block);
 }
 
-// A stream that the driver no longer has cannot be waited for by itself.
-void StreamOrder::synchronize(Stream stream) {
-  DriverCode code = driver().stream_synchronize(device_.index, stream);
-  if (code != kSuccess) code = driver().device_synchronize(device_.index);
+void StreamOrder::synchronize_device() {
+  const DriverCode code = driver().device_synchronize(device_.index);
   if (code != kSuccess) throw runtime_error(driver(), code);
 }
 
+// A stream that the driver refuses to wait for is waited for with all others.
+void StreamOrder::synchronize(Stream stream) {
+  if (driver().stream_synchronize(device_.index, stream) != kSuccess) synchronize_device();
+}
+
 void StreamOrder::finish(Stream stream, uint64_t stamp) {
-  uint64_t& finished = finished_[stream];
-  if (stamp <= finished) return;
-  synchronize(stream);
+  if (is_finished(stream, stamp)) return;
+  uint64_t& finished = announces() ? finished_[stream] : all_finished_;
+  announces() ? synchronize(stream) : synchronize_device();
   finished = device_.settings.clock();
   device_.settings.tick();
   host_waits_++;
@@ -183,6 +204,7 @@ void StreamOrder::stream_ended(Stream stream) {
   std::erase_if(waited_, [&](const auto& wait) {
     return wait.first.first == stream || wait.first.second == stream;
   });
+  waited_for_all_.erase(stream);
   finished_.erase(stream);
 }
 

@@ -12,6 +12,12 @@
 // Nearly all memory stays with the stream of its range. Its stamp lies in the block's `requested`, which a
 // free block needs for nothing else in this policy, so a hit writes no further line. The stamps of other
 // streams lie in a table, and the flag kForeign sends the calls that meet such a block to the general path.
+// Note [Streams that may be gone]
+// Rationale: a program destroys streams. The driver has no call that tells whether a handle still stands for
+// one, and ends the process at a handle that does not.
+// Approach: unless the program has promised to announce the end of streams, no handle is used but the
+// request's own. A borrower then waits for all work that the device has been given, by one event, and the host
+// waits for the device. Such a wait covers the work of every stream.
 // Invariants: the clock changes with the whole device held only, so frees that are put off (Note [Last
 // free]) have the stamp of their moment. A block has an entry in the table exactly while it has the flag.
 #pragma once
@@ -58,9 +64,8 @@ class StreamOrder : private DeviceOperation {
   // ---- The host
   // Waits until no work is left on the block, and forgets the stamps of other streams.
   void wait_on_host(Block* block);
-  // The same without a note of it, for work of other streams than the range's. pre: the device's lock
-  // and the block's shard are enough.
-  void synchronize_foreign(Block* block);
+  // The same without a note of it, so that the device's lock and the block's shard are enough.
+  void synchronize_before_unmap(Block* block);
   uint64_t latest_stamp(const Block* block) const;
   // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
   void stream_ended(Stream stream);
@@ -88,11 +93,14 @@ class StreamOrder : private DeviceOperation {
   };
   using Table = std::map<const Block*, Entry>;
 
+  bool announces() const { return device_.settings.serving().announces_streams; }
+  bool is_finished(Stream stream, uint64_t stamp) const;
   bool is_known(Stream stream, Stream other, uint64_t stamp) const;
   void wait_for(Stream stream, Stream other, uint64_t stamp);
-  DriverCode queue_wait(Stream stream, Stream other);
+  DriverCode queue_wait(Stream stream, std::optional<Stream> other);
   void finish(Stream stream, uint64_t stamp);
   void synchronize(Stream stream);
+  void synchronize_device();
   void forget(Block* block);
   template <class Visit>
   void for_each_own(Stream stream, Visit visit) const;
@@ -102,6 +110,9 @@ class StreamOrder : private DeviceOperation {
   std::map<std::pair<Stream, Stream>, uint64_t>
       waited_;                           // the clock when the first waited for the second
   std::map<Stream, uint64_t> finished_;  // the clock when the host did
+  // The same for waits that cover all streams.
+  std::map<Stream, uint64_t> waited_for_all_;
+  uint64_t all_finished_ = 0;
   std::optional<uint64_t> event_;
   uint64_t stream_waits_ = 0;
   uint64_t host_waits_ = 0;
