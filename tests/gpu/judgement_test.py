@@ -23,7 +23,8 @@ import policy_judgement  # noqa: E402
 FAKE_WORKER = r"""
 import json, os, sys
 needs = {"": 112.3, "expandable_segments:True": 104.1, "backend:cudaMallocAsync": 109.9}
-policies = {"serving": 100.6, "serving,thrift": 100.6, "pytorch,page=2MiB": 101.7}
+policies = {"serving": 100.6, "serving,streams=announced": 100.6, "serving,thrift,streams=announced": 100.6,
+            "pytorch,page=2MiB": 101.7}
 policy = os.environ.get("CACHALOT_POLICY", "")
 need = policies.get(policy) or needs[os.environ["PYTORCH_CUDA_ALLOC_CONF"]]
 if policy == os.environ.get("FAKE_REFUSED"):
@@ -87,7 +88,7 @@ class WithFakes(unittest.TestCase):
         fits = {name: round(row["fit"], 3) for name, row in rows.items()}
         self.assertEqual({"PyTorch": 1.125, "PyTorch, expandable": 1.045, "serving": 1.01, "serving, thrift": 1.01,
                           "expandable, pages of 2 MiB": 1.02, "cudaMallocAsync": 1.1, "cachalot": 1.125,
-                          "cachalot, expandable": 1.045}, fits)
+                          "cachalot, expandable": 1.045, "serving, streams unannounced": 1.01}, fits)
         self.assertEqual([1.006, 1.006], rows["serving"]["times"])
         self.assertIn("| serving | 1 | 1.010 | 1.010 | 2.01 | 2.01 | 0.966 | 0.966 |", result.stdout)
 
@@ -98,13 +99,13 @@ class WithFakes(unittest.TestCase):
         self.assertIn("| expandable, pages of 2 MiB | cannot run: refused |", result.stdout)
 
     def test_one_that_dies_fails(self):
-        result, figures = self.judge(FAKE_DIES="serving")
+        result, figures = self.judge(FAKE_DIES="serving,streams=announced")
         self.assertEqual(1, result.returncode, result.stdout)
         self.assertIn("died: exit code", figures[0]["rows"]["serving"]["deaths"][0])
         self.assertIn("fit", figures[0]["rows"]["cachalot"])
 
     def test_another_result_fails(self):
-        result, figures = self.judge(FAKE_WRONG="serving,thrift")
+        result, figures = self.judge(FAKE_WRONG="serving,thrift,streams=announced")
         self.assertEqual(1, result.returncode, result.stdout)
         self.assertFalse(figures[0]["rows"]["serving, thrift"]["equal"])
 

@@ -58,12 +58,13 @@ GIB = 1 << 30
 CONTENDERS = [
     ("PyTorch", "native", "", "", None),
     ("PyTorch, expandable", "native", "expandable_segments:True", "", None),
-    ("serving", "cachalot", "", "serving", None),
-    ("serving, thrift", "cachalot", "", "serving,thrift", "serving"),
+    ("serving", "cachalot", "", "serving,streams=announced", None),
+    ("serving, thrift", "cachalot", "", "serving,thrift,streams=announced", "serving"),
     ("expandable, pages of 2 MiB", "cachalot", "expandable_segments:True", "pytorch,page=2MiB", "PyTorch, expandable"),
     ("cudaMallocAsync", "native", "backend:cudaMallocAsync", "", None),
     ("cachalot", "cachalot", "", "", "PyTorch"),
     ("cachalot, expandable", "cachalot", "expandable_segments:True", "", "PyTorch, expandable"),
+    ("serving, streams unannounced", "cachalot", "", "serving", "serving"),
 ]
 PYTORCH = ("PyTorch", "PyTorch, expandable", "cudaMallocAsync")
 REFERENCE = "PyTorch"

@@ -49,11 +49,14 @@ part_patterns() {
 part_policy() {
   local short=$(((seconds + 2) / 3)) policy
   timeout $((seconds + 60)) "$programs/patterns" --seconds "$seconds" --policy serving || return
-  for policy in serving,thrift serving,borrow=at_limit serving,page=8MiB; do
+  for policy in serving,streams=announced serving,thrift serving,borrow=at_limit serving,page=8MiB; do
     timeout $((short + 60)) "$programs/patterns" --seconds "$short" --policy "$policy" || return
   done
-  # What the faults are planted in works as it is.
-  timeout $((short + 60)) "$programs/patterns" --seconds "$short" --policy serving --driver custom || return
+  # What the faults are planted in works as it is. It has no event of all streams, so that without the promise
+  # the host waits.
+  for policy in serving serving,streams=announced; do
+    timeout $((short + 60)) "$programs/patterns" --seconds "$short" --policy "$policy" --driver custom || return
+  done
   policy_fault record-stream && policy_fault stream-wait --live 40 && policy_fault host-wait
 }
 
@@ -63,7 +66,7 @@ policy_fault() {
   local what=$1 code=0 log=$out/policy-$1.log
   shift
   echo "With a planted fault that must be found: $what"
-  timeout 60 "$programs/patterns" --seconds 3 --policy serving --driver custom --omit "$what" "$@" \
+  timeout 60 "$programs/patterns" --seconds 3 --policy serving,streams=announced --driver custom --omit "$what" "$@" \
     >"$log" 2>&1 || code=$?
   cat "$log"
   [ "$code" -eq 1 ] && grep -qE 'words that differ: [1-9]|illegal memory access|launch failure' "$log" && return
