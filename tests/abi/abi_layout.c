@@ -191,6 +191,12 @@ VALUE(CACHALOT_LOG_DAMAGE, 3);
 VALUE(CACHALOT_DEBUG_NVTX, 0x1u);
 VALUE(CACHALOT_DEBUG_POISON, 0x2u);
 VALUE(CACHALOT_DEBUG_RED_ZONES, 0x4u);
+VALUE(CACHALOT_POLICY_DEFAULT, 0);
+VALUE(CACHALOT_POLICY_PYTORCH, 1);
+VALUE(CACHALOT_POLICY_SERVING, 2);
+VALUE(CACHALOT_BORROW_FIRST, 0);
+VALUE(CACHALOT_BORROW_AT_LIMIT, 1);
+VALUE(CACHALOT_BORROW_NEVER, 2);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
 VALUE(CACHALOT_CONTEXT_STACK, 1);
 VALUE(CACHALOT_CONTEXT_LABELS, 2);
@@ -199,7 +205,7 @@ SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, 8);
 FIELD(cachalot_pool_id, second, 8, 8);
 
-SIZE(cachalot_allocator_options, 104);
+SIZE(cachalot_allocator_options, 128);
 FIELD(cachalot_allocator_options, struct_size, 0, 8);
 FIELD(cachalot_allocator_options, driver, 8, 8);
 FIELD(cachalot_allocator_options, config, 16, 8);
@@ -218,6 +224,11 @@ FIELD(cachalot_allocator_options, context_text, 80, 8);
 FIELD(cachalot_allocator_options, context_user_data, 88, 8);
 FIELD(cachalot_allocator_options, debug, 96, 4);
 FIELD(cachalot_allocator_options, reserved_1, 100, 4);
+FIELD(cachalot_allocator_options, policy, 104, 4);
+FIELD(cachalot_allocator_options, thrift, 108, 4);
+FIELD(cachalot_allocator_options, borrow, 112, 4);
+FIELD(cachalot_allocator_options, reserved_2, 116, 4);
+FIELD(cachalot_allocator_options, page_bytes, 120, 8);
 
 SIZE(cachalot_request, 48);
 FIELD(cachalot_request, struct_size, 0, 8);
@@ -419,10 +430,31 @@ FIELD(cachalot_block_row, state, 32, 4);
 FIELD(cachalot_block_row, reserved_0, 36, 4);
 FIELD(cachalot_block_row, context, 40, 8);
 
+/* ---- policy.h ---- */
+
+SIZE(cachalot_policy, 32);
+FIELD(cachalot_policy, struct_size, 0, 8);
+FIELD(cachalot_policy, policy, 8, 4);
+FIELD(cachalot_policy, thrift, 12, 4);
+FIELD(cachalot_policy, borrow, 16, 4);
+FIELD(cachalot_policy, reserved_0, 20, 4);
+FIELD(cachalot_policy, page_bytes, 24, 8);
+
+SIZE(cachalot_policy_stats, 64);
+FIELD(cachalot_policy_stats, struct_size, 0, 8);
+FIELD(cachalot_policy_stats, pages_created, 8, 8);
+FIELD(cachalot_policy_stats, pages_moved, 16, 8);
+FIELD(cachalot_policy_stats, pages_released, 24, 8);
+FIELD(cachalot_policy_stats, blocks_borrowed, 32, 8);
+FIELD(cachalot_policy_stats, stream_waits, 40, 8);
+FIELD(cachalot_policy_stats, host_waits, 48, 8);
+FIELD(cachalot_policy_stats, pinned_bytes, 56, 8);
+
 /* ---- pool.h ---- */
 
 VALUE(CACHALOT_POOL_USE_ON_OOM, 0x1u);
 VALUE(CACHALOT_POOL_NO_SPLIT, 0x2u);
+VALUE(CACHALOT_POOL_PINNED, 0x4u);
 VALUE(CACHALOT_ROUTE_THIS_THREAD, 0);
 VALUE(CACHALOT_ROUTE_ALL, 1);
 VALUE(CACHALOT_ROUTE_NONE, 2);
@@ -605,7 +637,7 @@ FIELD(cachalot_trace_event, pool, 40, 16);
 FIELD(cachalot_trace_event, time_us, 56, 8);
 FIELD(cachalot_trace_event, context, 64, 8);
 
-SIZE(cachalot_replay_options, 56);
+SIZE(cachalot_replay_options, 80);
 FIELD(cachalot_replay_options, struct_size, 0, 8);
 FIELD(cachalot_replay_options, config, 8, 8);
 FIELD(cachalot_replay_options, release, 16, 4);
@@ -614,6 +646,11 @@ FIELD(cachalot_replay_options, capacity, 24, 8);
 FIELD(cachalot_replay_options, fraction, 32, 8);
 FIELD(cachalot_replay_options, progress, 40, 8);
 FIELD(cachalot_replay_options, progress_user_data, 48, 8);
+FIELD(cachalot_replay_options, policy, 56, 4);
+FIELD(cachalot_replay_options, thrift, 60, 4);
+FIELD(cachalot_replay_options, borrow, 64, 4);
+FIELD(cachalot_replay_options, reserved_0, 68, 4);
+FIELD(cachalot_replay_options, page_bytes, 72, 8);
 
 SIZE(cachalot_replay_result, 120);
 FIELD(cachalot_replay_result, struct_size, 0, 8);

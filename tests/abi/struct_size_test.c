@@ -7,6 +7,7 @@
  * the struct_size that was given, and, of a caller from the future, those behind what today's
  * library knows.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "../capi/check.h"
@@ -177,6 +178,30 @@ static void options_are_read_as_far_as_the_library_knows(void) {
   cachalot_driver_destroy(driver);
 }
 
+#ifndef CACHALOT_OLDER_HEADERS
+static void a_policy_is_told_as_far_as_the_caller_knows(void) {
+  FILLS(cachalot_policy, cachalot_policy_read("serving,thrift", out, &last_error));
+  FILLS(cachalot_policy, cachalot_get_policy(with.allocator, out, &last_error));
+  FILLS(cachalot_policy_stats, cachalot_get_policy_stats(with.allocator, 0, out, &last_error));
+}
+
+/* What such a caller has behind its struct is no policy. */
+static void options_from_before_the_policy_choose_pytorchs(void) {
+  cachalot_allocator* allocator = NULL;
+  cachalot_allocator_options options;
+  cachalot_policy policy = {.struct_size = sizeof policy};
+  memset(&options, 0, sizeof options);
+  options.struct_size = offsetof(cachalot_allocator_options, policy);
+  options.driver = with.driver;
+  options.config = "";
+  memset(&options.policy, 0xA5, sizeof options - options.struct_size);
+  CHECK_OK(cachalot_allocator_create(&options, &allocator, &last_error));
+  CHECK_OK(cachalot_get_policy(allocator, &policy, &last_error));
+  CHECK_EQUAL(policy.policy, CACHALOT_POLICY_PYTORCH);
+  CHECK_OK(cachalot_allocator_destroy(allocator, &last_error));
+}
+#endif
+
 static void errors_are_written_as_far_as_the_caller_knows(void) {
   const size_t sizes[] = {sizeof(size_t), 16, sizeof(cachalot_error) - 100, sizeof(cachalot_error),
                           sizeof(cachalot_error) + LONGER};
@@ -215,6 +240,10 @@ int main(void) {
   CHECK_OK(cachalot_pool_end(with.allocator, 0, id, &last_error));
   RUN(traces_and_replays_are_told_as_far_as_the_caller_knows);
   RUN(options_are_read_as_far_as_the_library_knows);
+#ifndef CACHALOT_OLDER_HEADERS
+  RUN(a_policy_is_told_as_far_as_the_caller_knows);
+  RUN(options_from_before_the_policy_choose_pytorchs);
+#endif
   RUN(errors_are_written_as_far_as_the_caller_knows);
   CHECK_OK(cachalot_label_pop(&last_error));
   CHECK_OK(cachalot_allocator_destroy_all(with.allocator, &last_error));

@@ -141,7 +141,8 @@ static void every_device_has_its_series(void) {
   CHECK_LINE(page, "cachalot_ooms_total{device=\"0\"} 1");
   CHECK_LINE(page, "cachalot_device_allocs_total{device=\"0\"} 2");
   CHECK_LINE(page, "cachalot_build_info{version=\"" CACHALOT_VERSION_STRING
-                   "\",release=\"2.15\",backend=\"native\"} 1");
+                   "\",release=\"2.15\",backend=\"native\",policy=\"pytorch\"} 1");
+  CHECK_LINE(page, "cachalot_pinned_bytes{device=\"0\"} 0");
   free(page);
   close_busy(with);
 }
@@ -441,6 +442,39 @@ static void sums_fall_back_to_0_by_a_reset(void) {
   close_busy(with);
 }
 
+static void only_the_serving_policy_has_families_of_its_own(void) {
+  const cachalot_stream first = 0x10, second = 0x20;
+  fixture with = open_busy();
+  cachalot_address pinned = 0;
+  char* page = page_of(with);
+  CHECK(strstr(page, "cachalot_policy_") == NULL);
+  free(page);
+  close_busy(with);
+  with = open_with((cachalot_allocator_options){.policy = CACHALOT_POLICY_SERVING});
+  free_block(with, allocate_on(with, 4 * MIB, first));
+  pinned = allocate_on(with, 4 * MIB, second);
+  CHECK_OK(cachalot_pin(with.allocator, pinned, 1, &last_error));
+  page = page_of(with);
+  CHECK_LINE(page, "cachalot_build_info{version=\"" CACHALOT_VERSION_STRING
+                   "\",release=\"2.15\",backend=\"native\",policy=\"serving\"} 1");
+  CHECK_LINE(page, "cachalot_pinned_bytes{device=\"0\"} 2097152");
+  CHECK_LINE(page, "# TYPE cachalot_policy_pages_created_total counter");
+  CHECK_LINE(page, "cachalot_policy_pages_created_total{device=\"0\"} 2");
+  CHECK_LINE(page, "cachalot_policy_pages_created_total{device=\"1\"} 0");
+  CHECK_LINE(page, "cachalot_policy_pages_moved_total{device=\"0\"} 0");
+  CHECK_LINE(page, "cachalot_policy_borrowed_blocks_total{device=\"0\"} 1");
+  CHECK_LINE(page, "cachalot_policy_stream_waits_total{device=\"0\"} 1");
+  CHECK_LINE(page, "cachalot_policy_host_waits_total{device=\"0\"} 0");
+  free(page);
+  CHECK_OK(cachalot_unpin(with.allocator, pinned, 1, &last_error));
+  free_block(with, pinned);
+  CHECK_OK(cachalot_empty_cache(with.allocator, &last_error));
+  page = page_of(with);
+  CHECK_LINE(page, "cachalot_policy_pages_released_total{device=\"0\"} 2");
+  free(page);
+  close_fixture(with);
+}
+
 static void the_drivers_pool_is_one_pool(void) {
   cachalot_allocator_options options = {0};
   fixture with;
@@ -453,7 +487,7 @@ static void the_drivers_pool_is_one_pool(void) {
   page = page_of(with);
   CHECK_LINE(page, "cachalot_allocated_bytes{device=\"0\",pool=\"driver\"} 12582912");
   CHECK_LINE(page, "cachalot_build_info{version=\"" CACHALOT_VERSION_STRING
-                   "\",release=\"2.11\",backend=\"cudaMallocAsync\"} 1");
+                   "\",release=\"2.11\",backend=\"cudaMallocAsync\",policy=\"pytorch\"} 1");
   CHECK(strstr(page, "pool=\"small\"") == NULL);
   free(page);
   free_block(with, block);
@@ -503,6 +537,7 @@ int main(int argc, char** argv) {
   RUN(peaks_and_sums_of_tenants_are_reset_with_the_devices);
   RUN(a_tenant_that_was_destroyed_has_no_series);
   RUN(sums_fall_back_to_0_by_a_reset);
+  RUN(only_the_serving_policy_has_families_of_its_own);
   RUN(the_drivers_pool_is_one_pool);
   RUN(a_text_that_does_not_fit_is_cut);
   return report();

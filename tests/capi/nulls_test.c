@@ -19,6 +19,8 @@ static void no_allocator_is_refused_everywhere(void) {
   cachalot_reserve reserve = {.struct_size = sizeof(cachalot_reserve)};
   cachalot_pool_id id = {0, 0};
   cachalot_tenant_stats tenant_stats = {.struct_size = sizeof(cachalot_tenant_stats)};
+  cachalot_policy policy = {.struct_size = sizeof(cachalot_policy)};
+  cachalot_policy_stats policy_stats = {.struct_size = sizeof(cachalot_policy_stats)};
   cachalot_tenant* tenant = NULL;
   cachalot_snapshot* snapshot = NULL;
   cachalot_report* report_of_none = NULL;
@@ -108,6 +110,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pool_empty_on_stream(NULL, 0, kPool, 0, error));
   REFUSES(cachalot_pool_set_use_on_oom(NULL, 0, kPool, 1, error));
   REFUSES(cachalot_pool_set_no_split(NULL, 0, kPool, error));
+  REFUSES(cachalot_pool_set_pinned(NULL, 0, kPool, 1, error));
   REFUSES(cachalot_pool_use_count(NULL, 0, kPool, &count, error));
   REFUSES(cachalot_pool_has_live(NULL, 0, kPool, NULL, 0, &count, error));
   REFUSES(cachalot_capture_begin(NULL, 0, error));
@@ -118,6 +121,12 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_get_reserve_class(NULL, 0, text, sizeof text, &size, error));
   REFUSES(cachalot_set_default_reserve(NULL, "a", 1, error));
   REFUSES(cachalot_get_reserve(NULL, 0, "", &reserve, error));
+
+  REFUSES(cachalot_get_policy(NULL, &policy, error));
+  REFUSES(cachalot_get_policy_stats(NULL, 0, &policy_stats, error));
+  REFUSES(cachalot_pin(NULL, 1, 1, error));
+  REFUSES(cachalot_unpin(NULL, 1, 1, error));
+  REFUSES(cachalot_stream_ended(NULL, 0, 0, error));
 
   REFUSES(cachalot_tenant_create(NULL, NULL, &tenant, error));
   REFUSES(cachalot_allocate_for(NULL, NULL, 1, 0, 0, &address, error));
@@ -133,7 +142,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pinned_free(NULL, text, error));
 
   CHECK(address == 77 && number == 77 && fraction == 77.0 && size == 77 && count == 77);
-  CHECK(tenant == NULL);
+  CHECK(tenant == NULL && policy.policy == 0);
   CHECK(snapshot == NULL && report_of_none == NULL && checkpoint == NULL && memory == NULL &&
         id.first == 0);
   CHECK_TEXT(text, "old");
@@ -195,6 +204,9 @@ static void nowhere_to_put_the_result_is_refused(void) {
   REFUSES(cachalot_get_settings(allocator, NULL, error));
   REFUSES(cachalot_get_device_totals(allocator, 0, NULL, error));
   REFUSES(cachalot_get_stats(allocator, 0, NULL, error));
+  REFUSES(cachalot_policy_read("serving", NULL, error));
+  REFUSES(cachalot_get_policy(allocator, NULL, error));
+  REFUSES(cachalot_get_policy_stats(allocator, 0, NULL, error));
   REFUSES(cachalot_pool_stats_count(allocator, 0, NULL, error));
   REFUSES(cachalot_label_stats_count(allocator, 0, NULL, error));
   REFUSES(cachalot_context_of(allocator, block, NULL, error));
@@ -218,9 +230,12 @@ static void an_argument_that_is_needed_is_refused_if_it_is_missing(void) {
   fixture with = open_fixture();
   cachalot_allocator* const allocator = with.allocator;
   cachalot_error* const error = &last_error;
+  cachalot_policy policy = {.struct_size = sizeof(cachalot_policy)};
   cachalot_address address = 77;
   REFUSES(cachalot_allocate_with(allocator, NULL, &address, error));
   CHECK_TEXT(last_error.message, "request is NULL");
+  REFUSES(cachalot_policy_read(NULL, &policy, error));
+  CHECK_TEXT(last_error.message, "text is NULL");
   REFUSES(cachalot_configure(allocator, NULL, error));
   REFUSES(cachalot_set_settings(allocator, NULL, error));
   REFUSES(cachalot_update_config(allocator, NULL, error));
@@ -269,13 +284,19 @@ static void out_structs_shorter_than_those_of_the_first_version_are_refused(void
     cachalot_device_totals totals = {.struct_size = size};
     cachalot_stats stats = {.struct_size = size};
     cachalot_reserve reserve = {.struct_size = size};
+    cachalot_policy policy = {.struct_size = size};
+    cachalot_policy_stats policy_stats = {.struct_size = size};
     REFUSES(cachalot_get_block(allocator, address, &block, error));
     REFUSES(cachalot_get_settings(allocator, &settings, error));
     REFUSES(cachalot_get_device_totals(allocator, 0, &totals, error));
     REFUSES(cachalot_get_stats(allocator, 0, &stats, error));
     REFUSES(cachalot_get_reserve(allocator, 0, "", &reserve, error));
+    REFUSES(cachalot_policy_read("serving", &policy, error));
+    REFUSES(cachalot_get_policy(allocator, &policy, error));
+    REFUSES(cachalot_get_policy_stats(allocator, 0, &policy_stats, error));
     CHECK(block.size == 0 && settings.large_segment_size == 0 && totals.total == 0);
     CHECK(stats.num_device_alloc == 0 && reserve.segment_bytes == 0);
+    CHECK(policy.policy == 0 && policy_stats.pages_created == 0);
   }
   free_block(with, address);
   close_fixture(with);

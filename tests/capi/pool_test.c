@@ -309,9 +309,9 @@ static void what_is_not_a_pool_option_is_refused(void) {
                    CACHALOT_ERROR_INVALID_ARGUMENT, "source->free is NULL");
   CHECK_EQUAL(state.destroyed, 2);
   source.free = source_free;
-  options.flags = 4;
+  options.flags = 8;
   CHECK_FAILS_WITH(cachalot_pool_create(with.allocator, 0, kPool, &options, &last_error),
-                   CACHALOT_ERROR_INVALID_ARGUMENT, "flags is 0x4: only 0x3 is known");
+                   CACHALOT_ERROR_INVALID_ARGUMENT, "flags is 0x8: only 0x7 is known");
   CHECK_EQUAL(state.destroyed, 3);
   options.flags = 0;
   CHECK_FAILS(cachalot_pool_create(with.allocator, 9, kPool, &options, &last_error),

@@ -533,6 +533,12 @@ TEST(AsyncRefusals, NameTheBackend) {
             text("setUseOnOOM"));
   EXPECT_EQ(with.not_supported(cachalot_pool_set_no_split(with.get(), 0, kPool, with.error())),
             text("setNoSplit"));
+  EXPECT_EQ(with.not_supported(cachalot_pool_set_pinned(with.get(), 0, kPool, 1, with.error())),
+            text("setPinned"));
+  const char* const kPins =
+      "backend:cudaMallocAsync cannot pin: the driver's pool keeps its memory to itself";
+  EXPECT_EQ(with.not_supported(cachalot_pin(with.get(), 512, 1, with.error())), kPins);
+  EXPECT_EQ(with.not_supported(cachalot_unpin(with.get(), 512, 1, with.error())), kPins);
   EXPECT_EQ(with.not_supported(
                 cachalot_pool_has_live(with.get(), 0, kPool, nullptr, 0, &number, with.error())),
             text("checkPoolLiveAllocations"));

@@ -289,6 +289,26 @@ static void nothing_is_an_invalid_argument(void) {
   cachalot_trace_destroy(trace);
 }
 
+static void a_replay_makes_the_decisions_of_its_policy(void) {
+  cachalot_trace* const trace = trace_of(kSmall);
+  cachalot_replay_options options = {.struct_size = sizeof options, .config = ""};
+  cachalot_replay* replay = NULL;
+  CHECK_OK(cachalot_replay_run(trace, &options, &replay, &last_error));
+  CHECK_EQUAL(cachalot_max_memory_reserved(cachalot_replay_allocator(replay), 0), 2 * MIB);
+  cachalot_replay_destroy(replay);
+  options.policy = CACHALOT_POLICY_SERVING;
+  options.page_bytes = 8 * MIB;
+  CHECK_OK(cachalot_replay_run(trace, &options, &replay, &last_error));
+  CHECK_EQUAL(cachalot_max_memory_reserved(cachalot_replay_allocator(replay), 0), 8 * MIB);
+  cachalot_replay_destroy(replay);
+  replay = NULL;
+  options.expect = 1;
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK(replay == NULL);
+  cachalot_trace_destroy(trace);
+}
+
 int main(void) {
   RUN(a_trace_tells_what_it_holds);
   RUN(a_replay_tells_what_came_of_it);
@@ -298,5 +318,6 @@ int main(void) {
   RUN(input_that_is_no_trace_is_refused);
   RUN(a_run_can_be_written_as_a_script);
   RUN(nothing_is_an_invalid_argument);
+  RUN(a_replay_makes_the_decisions_of_its_policy);
   return report();
 }

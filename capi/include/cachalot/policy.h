@@ -55,7 +55,7 @@ typedef struct cachalot_policy_stats {
  * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
  * its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
  *
- * @param text        Sizes are whole numbers with B, KiB, MiB or GiB.
+ * @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
  * @param out_policy  What the text does not name is 0.
  * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
  */
