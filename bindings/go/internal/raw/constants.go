@@ -228,6 +228,36 @@ const DEBUG_POISON uint32 = 2
 // cachalot_check, which both wait for the block's stream. Not while that is captured.
 const DEBUG_RED_ZONES uint32 = 4
 
+// POLICY_DEFAULT is CACHALOT_POLICY_DEFAULT.
+//
+// what the environment variable CACHALOT_POLICY says, else PyTorch's
+const POLICY_DEFAULT int32 = 0
+
+// POLICY_PYTORCH is CACHALOT_POLICY_PYTORCH.
+//
+// Whose decisions are made (cachalot_allocator_options::policy; policy.h).
+const POLICY_PYTORCH int32 = 1
+
+// POLICY_SERVING is CACHALOT_POLICY_SERVING.
+//
+// cachalot's own, which needs less memory (docs/policy.md)
+const POLICY_SERVING int32 = 2
+
+// BORROW_FIRST is CACHALOT_BORROW_FIRST.
+//
+// before new pages are obtained: the least memory
+const BORROW_FIRST int32 = 0
+
+// BORROW_AT_LIMIT is CACHALOT_BORROW_AT_LIMIT.
+//
+// where no new page is to be had: streams wait for each other seldom
+const BORROW_AT_LIMIT int32 = 1
+
+// BORROW_NEVER is CACHALOT_BORROW_NEVER.
+//
+// streams never wait for each other
+const BORROW_NEVER int32 = 2
+
 // CONTEXT_CALLBACK is CACHALOT_CONTEXT_CALLBACK.
 //
 // context_capture, if set
@@ -317,6 +347,11 @@ const POOL_USE_ON_OOM uint32 = 1
 //
 // its blocks are never split
 const POOL_NO_SPLIT uint32 = 2
+
+// POOL_PINNED is CACHALOT_POOL_PINNED.
+//
+// its memory stays where it is, also once it was released: for memory that others have registered
+const POOL_PINNED uint32 = 4
 
 // ROUTE_THIS_THREAD is CACHALOT_ROUTE_THIS_THREAD.
 //

@@ -904,6 +904,92 @@ cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, ch
   return result;
 }
 
+cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy) {
+  cachalot_go_policy_read_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_policy_read(text, out_policy, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy) {
+  cachalot_go_get_policy_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_policy((cachalot_allocator*)allocator, out_policy, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats) {
+  cachalot_go_get_policy_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_policy_stats((cachalot_allocator*)allocator, device, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size) {
+  cachalot_go_pin_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pin((cachalot_allocator*)allocator, address, size, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size) {
+  cachalot_go_unpin_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_unpin((cachalot_allocator*)allocator, address, size, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream) {
+  cachalot_go_stream_ended_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_stream_ended((cachalot_allocator*)allocator, device, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id) {
   cachalot_go_pool_new_id_result result = {0};
   cachalot_error error;
@@ -1047,6 +1133,21 @@ cachalot_go_pool_set_no_split_result cachalot_go_pool_set_no_split(uintptr_t all
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_pool_set_no_split((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pool_set_pinned_result cachalot_go_pool_set_pinned(uintptr_t allocator, int32_t device, cachalot_pool_id id, int32_t pinned) {
+  cachalot_go_pool_set_pinned_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_set_pinned((cachalot_allocator*)allocator, device, id, pinned, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);

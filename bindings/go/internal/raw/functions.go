@@ -903,6 +903,97 @@ func MetricsText(allocator Allocator) (buffer_ string, err error) {
 	}
 }
 
+// PolicyRead is cachalot_policy_read.
+//
+// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+// its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+//
+// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+// @param out_policy  What the text does not name is 0.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+func PolicyRead(text string) (policy Policy, err error) {
+	var m memory
+	defer m.free()
+	var policyC C.cachalot_policy
+	policyC.struct_size = C.sizeof_cachalot_policy
+	r := C.cachalot_go_policy_read(m.text(text), &policyC)
+	err = check(r.status, r.error)
+	policy = policyOf(&policyC)
+	return
+}
+
+// GetPolicy is cachalot_get_policy.
+//
+// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+// them. Any thread.
+func GetPolicy(allocator Allocator) (policy Policy, err error) {
+	var policyC C.cachalot_policy
+	policyC.struct_size = C.sizeof_cachalot_policy
+	r := C.cachalot_go_get_policy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), &policyC)
+	err = check(r.status, r.error)
+	policy = policyOf(&policyC)
+	return
+}
+
+// GetPolicyStats is cachalot_get_policy_stats.
+//
+// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+func GetPolicyStats(allocator Allocator, device int32) (stats PolicyStats, err error) {
+	var statsC C.cachalot_policy_stats
+	statsC.struct_size = C.sizeof_cachalot_policy_stats
+	r := C.cachalot_go_get_policy_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
+	stats = policyStatsOf(&statsC)
+	return
+}
+
+// Pin is cachalot_pin.
+//
+// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+//
+// @param address  Within a live block of the cache.
+// @param size     Bytes from there on, not beyond the block; above 0.
+// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+// backend:cudaMallocAsync. Any thread.
+func Pin(allocator Allocator, address Address, size uint64) (err error) {
+	r := C.cachalot_go_pin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
+	err = check(r.status, r.error)
+	return
+}
+
+// Unpin is cachalot_unpin.
+//
+// Ends one pin of exactly this part.
+//
+// @param address  As it was pinned; the block may have been freed since.
+// @param size     As it was pinned.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+func Unpin(allocator Allocator, address Address, size uint64) (err error) {
+	r := C.cachalot_go_unpin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
+	err = check(r.status, r.error)
+	return
+}
+
+// StreamEnded is cachalot_stream_ended.
+//
+// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+// for (cachalot_record_stream). Under the serving
+// policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
+// The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+func StreamEnded(allocator Allocator, device int32, stream Stream) (err error) {
+	r := C.cachalot_go_stream_ended(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
+}
+
 // PoolNewId is cachalot_pool_new_id.
 //
 // A new id that this allocator has not given yet.
@@ -1030,6 +1121,21 @@ func PoolSetNoSplit(allocator Allocator, device int32, id PoolId) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
 	r := C.cachalot_go_pool_set_no_split(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	return
+}
+
+// PoolSetPinned is cachalot_pool_set_pinned.
+//
+// Pins a pool's memory, present and future, or ends that; see CACHALOT_POOL_PINNED. A pool that is in use
+// keeps its memory anyway.
+//
+// @param pinned  0 or 1.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.
+func PoolSetPinned(allocator Allocator, device int32, id PoolId, pinned int32) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pool_set_pinned(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.int32_t(pinned))
 	err = check(r.status, r.error)
 	return
 }

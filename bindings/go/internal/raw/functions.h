@@ -462,6 +462,48 @@ cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, ch
 typedef struct {
   int32_t status;
   cachalot_error* error;
+} cachalot_go_policy_read_result;
+
+cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_policy_result;
+
+cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_policy_stats_result;
+
+cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pin_result;
+
+cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_unpin_result;
+
+cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_stream_ended_result;
+
+cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
 } cachalot_go_pool_new_id_result;
 
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id);
@@ -528,6 +570,13 @@ typedef struct {
 } cachalot_go_pool_set_no_split_result;
 
 cachalot_go_pool_set_no_split_result cachalot_go_pool_set_no_split(uintptr_t allocator, int32_t device, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pool_set_pinned_result;
+
+cachalot_go_pool_set_pinned_result cachalot_go_pool_set_pinned(uintptr_t allocator, int32_t device, cachalot_pool_id id, int32_t pinned);
 
 typedef struct {
   int32_t status;

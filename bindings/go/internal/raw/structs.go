@@ -213,6 +213,21 @@ type AllocatorOptions struct {
 	// CACHALOT_DEBUG_*, added up. 0: the environment variable CACHALOT_DEBUG decides, a list of
 	// `nvtx`, `poison` and `redzones` with commas between.
 	Debug uint32
+
+	// CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
+	// CACHALOT_POLICY_PYTORCH thrift and borrow.
+	Policy int32
+
+	// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+	Thrift int32
+
+	// CACHALOT_BORROW_*.
+	Borrow int32
+
+	// Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
+	// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
+	// and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
+	PageBytes uint64
 }
 
 func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
@@ -236,6 +251,10 @@ func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
 		c.context_text = (*[0]byte)(C.cachalot_go_allocator_options_context_text)
 	}
 	c.debug = C.uint32_t(s.Debug)
+	c.policy = C.int32_t(s.Policy)
+	c.thrift = C.int32_t(s.Thrift)
+	c.borrow = C.int32_t(s.Borrow)
+	c.page_bytes = C.uint64_t(s.PageBytes)
 	if s.Log != nil {
 		c.log_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
 	}
@@ -616,6 +635,69 @@ func rejectionOf(c *C.cachalot_rejection) (s Rejection) {
 	s.SegmentSize = uint64(c.segment_size)
 	s.Reserved = uint64(c.reserved)
 	s.DeviceTotal = uint64(c.device_total)
+	return
+}
+
+// Policy is cachalot_policy.
+//
+// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+type Policy struct {
+	// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+	Policy int32
+
+	// 1: idle pages serve before new ones.
+	Thrift int32
+
+	// CACHALOT_BORROW_*.
+	Borrow int32
+
+	// Bytes of a page. 0: the policy's choice.
+	PageBytes uint64
+}
+
+func policyOf(c *C.cachalot_policy) (s Policy) {
+	s.Policy = int32(c.policy)
+	s.Thrift = int32(c.thrift)
+	s.Borrow = int32(c.borrow)
+	s.PageBytes = uint64(c.page_bytes)
+	return
+}
+
+// PolicyStats is cachalot_policy_stats.
+//
+// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+// nothing resets; 0 where PyTorch's decisions are made.
+type PolicyStats struct {
+	// Pages obtained from the driver.
+	PagesCreated uint64
+
+	// Pages that went from cached blocks to where they were missing.
+	PagesMoved uint64
+
+	// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+	PagesReleased uint64
+
+	// Requests served by a cached block of another stream.
+	BlocksBorrowed uint64
+
+	// How often a stream was made to wait for another, on the device.
+	StreamWaits uint64
+
+	// How often a call waited for a stream before pages moved.
+	HostWaits uint64
+
+	// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+	PinnedBytes uint64
+}
+
+func policyStatsOf(c *C.cachalot_policy_stats) (s PolicyStats) {
+	s.PagesCreated = uint64(c.pages_created)
+	s.PagesMoved = uint64(c.pages_moved)
+	s.PagesReleased = uint64(c.pages_released)
+	s.BlocksBorrowed = uint64(c.blocks_borrowed)
+	s.StreamWaits = uint64(c.stream_waits)
+	s.HostWaits = uint64(c.host_waits)
+	s.PinnedBytes = uint64(c.pinned_bytes)
 	return
 }
 
@@ -1525,6 +1607,16 @@ type ReplayOptions struct {
 	Fraction float64
 
 	Progress ProgressFn
+
+	// The policy, as cachalot_allocator_options has it, but for CACHALOT_POLICY_DEFAULT, which is PyTorch's
+	// here. `expect` needs PyTorch's.
+	Policy int32
+
+	Thrift int32
+
+	Borrow int32
+
+	PageBytes uint64
 }
 
 func (s *ReplayOptions) fill(c *C.cachalot_replay_options, m *memory) {
@@ -1537,6 +1629,10 @@ func (s *ReplayOptions) fill(c *C.cachalot_replay_options, m *memory) {
 	if s.Progress != nil {
 		c.progress = (*[0]byte)(C.cachalot_go_replay_options_progress)
 	}
+	c.policy = C.int32_t(s.Policy)
+	c.thrift = C.int32_t(s.Thrift)
+	c.borrow = C.int32_t(s.Borrow)
+	c.page_bytes = C.uint64_t(s.PageBytes)
 	if s.Progress != nil {
 		c.progress_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
 	}

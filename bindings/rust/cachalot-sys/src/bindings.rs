@@ -584,6 +584,18 @@ pub struct cachalot_allocator_options {
     /// `nvtx`, `poison` and `redzones` with commas between.
     pub debug: u32,
     pub reserved_1: u32,
+    /// CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
+    /// CACHALOT_POLICY_PYTORCH thrift and borrow.
+    pub policy: i32,
+    /// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+    pub thrift: i32,
+    /// CACHALOT_BORROW_*.
+    pub borrow: i32,
+    pub reserved_2: i32,
+    /// Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
+    /// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
+    /// and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
+    pub page_bytes: u64,
 }
 /// What a request may say beyond size and stream. Zero means default in every field but size.
 #[repr(C)]
@@ -752,6 +764,44 @@ pub struct cachalot_rejection {
     pub segment_size: u64,
     pub reserved: u64,
     pub device_total: u64,
+}
+/// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_policy {
+    /// sizeof(cachalot_policy), set by the caller.
+    pub struct_size: usize,
+    /// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+    pub policy: i32,
+    /// 1: idle pages serve before new ones.
+    pub thrift: i32,
+    /// CACHALOT_BORROW_*.
+    pub borrow: i32,
+    pub reserved_0: i32,
+    /// Bytes of a page. 0: the policy's choice.
+    pub page_bytes: u64,
+}
+/// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+/// nothing resets; 0 where PyTorch's decisions are made.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_policy_stats {
+    /// sizeof(cachalot_policy_stats), set by the caller.
+    pub struct_size: usize,
+    /// Pages obtained from the driver.
+    pub pages_created: u64,
+    /// Pages that went from cached blocks to where they were missing.
+    pub pages_moved: u64,
+    /// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+    pub pages_released: u64,
+    /// Requests served by a cached block of another stream.
+    pub blocks_borrowed: u64,
+    /// How often a stream was made to wait for another, on the device.
+    pub stream_waits: u64,
+    /// How often a call waited for a stream before pages moved.
+    pub host_waits: u64,
+    /// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+    pub pinned_bytes: u64,
 }
 /// A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
 /// of cachalot_device_ops; stream is the thread's current stream at the allocation.
@@ -1255,6 +1305,13 @@ pub struct cachalot_replay_options {
     pub fraction: f64,
     pub progress: cachalot_progress_fn,
     pub progress_user_data: *mut core::ffi::c_void,
+    /// The policy, as cachalot_allocator_options has it, but for CACHALOT_POLICY_DEFAULT, which is PyTorch's
+    /// here. `expect` needs PyTorch's.
+    pub policy: i32,
+    pub thrift: i32,
+    pub borrow: i32,
+    pub reserved_0: i32,
+    pub page_bytes: u64,
 }
 /// What came of a replay.
 #[repr(C)]
@@ -1343,6 +1400,17 @@ pub const CACHALOT_DEBUG_POISON: u32 = 2;
 /// them); what lies behind the caller's bytes is filled, and looked at when the free completes and by
 /// cachalot_check, which both wait for the block's stream. Not while that is captured.
 pub const CACHALOT_DEBUG_RED_ZONES: u32 = 4;
+/// what the environment variable CACHALOT_POLICY says, else PyTorch's
+pub const CACHALOT_POLICY_DEFAULT: i32 = 0;
+pub const CACHALOT_POLICY_PYTORCH: i32 = 1;
+/// cachalot's own, which needs less memory (docs/policy.md)
+pub const CACHALOT_POLICY_SERVING: i32 = 2;
+/// before new pages are obtained: the least memory
+pub const CACHALOT_BORROW_FIRST: i32 = 0;
+/// where no new page is to be had: streams wait for each other seldom
+pub const CACHALOT_BORROW_AT_LIMIT: i32 = 1;
+/// streams never wait for each other
+pub const CACHALOT_BORROW_NEVER: i32 = 2;
 /// context_capture, if set
 pub const CACHALOT_CONTEXT_CALLBACK: i32 = 0;
 /// native call stacks
@@ -1360,6 +1428,8 @@ pub const CACHALOT_CONTEXT_LEVEL_ALL: i32 = 3;
 pub const CACHALOT_POOL_USE_ON_OOM: u32 = 1;
 /// its blocks are never split
 pub const CACHALOT_POOL_NO_SPLIT: u32 = 2;
+/// its memory stays where it is, also once it was released: for memory that others have registered
+pub const CACHALOT_POOL_PINNED: u32 = 4;
 /// of the thread that began the routing
 pub const CACHALOT_ROUTE_THIS_THREAD: i32 = 0;
 /// of every thread and stream
@@ -1756,7 +1826,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_allocator_options",
-    ][::core::mem::size_of::<cachalot_allocator_options>() - 104usize];
+    ][::core::mem::size_of::<cachalot_allocator_options>() - 128usize];
     [
         "Alignment of cachalot_allocator_options",
     ][::core::mem::align_of::<cachalot_allocator_options>() - 8usize];
@@ -1814,6 +1884,21 @@ const _: () = {
     [
         "Offset of field: cachalot_allocator_options::reserved_1",
     ][::core::mem::offset_of!(cachalot_allocator_options, reserved_1) - 100usize];
+    [
+        "Offset of field: cachalot_allocator_options::policy",
+    ][::core::mem::offset_of!(cachalot_allocator_options, policy) - 104usize];
+    [
+        "Offset of field: cachalot_allocator_options::thrift",
+    ][::core::mem::offset_of!(cachalot_allocator_options, thrift) - 108usize];
+    [
+        "Offset of field: cachalot_allocator_options::borrow",
+    ][::core::mem::offset_of!(cachalot_allocator_options, borrow) - 112usize];
+    [
+        "Offset of field: cachalot_allocator_options::reserved_2",
+    ][::core::mem::offset_of!(cachalot_allocator_options, reserved_2) - 116usize];
+    [
+        "Offset of field: cachalot_allocator_options::page_bytes",
+    ][::core::mem::offset_of!(cachalot_allocator_options, page_bytes) - 120usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -2146,6 +2231,64 @@ const _: () = {
     [
         "Offset of field: cachalot_rejection::device_total",
     ][::core::mem::offset_of!(cachalot_rejection, device_total) - 32usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cachalot_policy"][::core::mem::size_of::<cachalot_policy>() - 32usize];
+    [
+        "Alignment of cachalot_policy",
+    ][::core::mem::align_of::<cachalot_policy>() - 8usize];
+    [
+        "Offset of field: cachalot_policy::struct_size",
+    ][::core::mem::offset_of!(cachalot_policy, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_policy::policy",
+    ][::core::mem::offset_of!(cachalot_policy, policy) - 8usize];
+    [
+        "Offset of field: cachalot_policy::thrift",
+    ][::core::mem::offset_of!(cachalot_policy, thrift) - 12usize];
+    [
+        "Offset of field: cachalot_policy::borrow",
+    ][::core::mem::offset_of!(cachalot_policy, borrow) - 16usize];
+    [
+        "Offset of field: cachalot_policy::reserved_0",
+    ][::core::mem::offset_of!(cachalot_policy, reserved_0) - 20usize];
+    [
+        "Offset of field: cachalot_policy::page_bytes",
+    ][::core::mem::offset_of!(cachalot_policy, page_bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_policy_stats",
+    ][::core::mem::size_of::<cachalot_policy_stats>() - 64usize];
+    [
+        "Alignment of cachalot_policy_stats",
+    ][::core::mem::align_of::<cachalot_policy_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_policy_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_policy_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_created",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_created) - 8usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_moved",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_moved) - 16usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_released",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_released) - 24usize];
+    [
+        "Offset of field: cachalot_policy_stats::blocks_borrowed",
+    ][::core::mem::offset_of!(cachalot_policy_stats, blocks_borrowed) - 32usize];
+    [
+        "Offset of field: cachalot_policy_stats::stream_waits",
+    ][::core::mem::offset_of!(cachalot_policy_stats, stream_waits) - 40usize];
+    [
+        "Offset of field: cachalot_policy_stats::host_waits",
+    ][::core::mem::offset_of!(cachalot_policy_stats, host_waits) - 48usize];
+    [
+        "Offset of field: cachalot_policy_stats::pinned_bytes",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pinned_bytes) - 56usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -2913,7 +3056,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_replay_options",
-    ][::core::mem::size_of::<cachalot_replay_options>() - 56usize];
+    ][::core::mem::size_of::<cachalot_replay_options>() - 80usize];
     [
         "Alignment of cachalot_replay_options",
     ][::core::mem::align_of::<cachalot_replay_options>() - 8usize];
@@ -2941,6 +3084,21 @@ const _: () = {
     [
         "Offset of field: cachalot_replay_options::progress_user_data",
     ][::core::mem::offset_of!(cachalot_replay_options, progress_user_data) - 48usize];
+    [
+        "Offset of field: cachalot_replay_options::policy",
+    ][::core::mem::offset_of!(cachalot_replay_options, policy) - 56usize];
+    [
+        "Offset of field: cachalot_replay_options::thrift",
+    ][::core::mem::offset_of!(cachalot_replay_options, thrift) - 60usize];
+    [
+        "Offset of field: cachalot_replay_options::borrow",
+    ][::core::mem::offset_of!(cachalot_replay_options, borrow) - 64usize];
+    [
+        "Offset of field: cachalot_replay_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_replay_options, reserved_0) - 68usize];
+    [
+        "Offset of field: cachalot_replay_options::page_bytes",
+    ][::core::mem::offset_of!(cachalot_replay_options, page_bytes) - 72usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3787,6 +3945,72 @@ unsafe extern "C" {
         out_length: *mut usize,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+    /// its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+    ///
+    /// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+    /// @param out_policy  What the text does not name is 0.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+    pub fn cachalot_policy_read(
+        text: *const core::ffi::c_char,
+        out_policy: *mut cachalot_policy,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+    /// them. Any thread.
+    pub fn cachalot_get_policy(
+        allocator: *mut cachalot_allocator,
+        out_policy: *mut cachalot_policy,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+    pub fn cachalot_get_policy_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        out_stats: *mut cachalot_policy_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+    /// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+    /// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+    /// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+    ///
+    /// @param address  Within a live block of the cache.
+    /// @param size     Bytes from there on, not beyond the block; above 0.
+    /// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+    /// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+    /// backend:cudaMallocAsync. Any thread.
+    pub fn cachalot_pin(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        size: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends one pin of exactly this part.
+    ///
+    /// @param address  As it was pinned; the block may have been freed since.
+    /// @param size     As it was pinned.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+    pub fn cachalot_unpin(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        size: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+    /// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+    /// for (cachalot_record_stream). Under the serving
+    /// policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
+    /// The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+    /// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+    pub fn cachalot_stream_ended(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// A new id that this allocator has not given yet.
     ///
     /// @param for_graph  0: of the form (0, k); 1: (k, 0).
@@ -3877,6 +4101,18 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         device: i32,
         id: cachalot_pool_id,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Pins a pool's memory, present and future, or ends that; see CACHALOT_POOL_PINNED. A pool that is in use
+    /// keeps its memory anyway.
+    ///
+    /// @param pinned  0 or 1.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.
+    pub fn cachalot_pool_set_pinned(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        pinned: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// The use count. CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.

@@ -528,6 +528,48 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
   return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_policyRead(
+    JNIEnv* env, jclass type, jlong text, jlong outPolicy, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_policy_read((const char*)(intptr_t)text, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicy(
+    JNIEnv* env, jclass type, jlong allocator, jlong outPolicy, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_policy((cachalot_allocator*)(intptr_t)allocator, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicyStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_policy_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_policy_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pin(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_unpin(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_unpin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_streamEnded(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_stream_ended((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolNewId(
     JNIEnv* env, jclass type, jlong allocator, jint forGraph, jlong outId, jlong error) {
   (void)env;
@@ -596,6 +638,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSetNoSplit(
   (void)env;
   (void)type;
   return (jint)cachalot_pool_set_no_split((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSetPinned(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jint pinned, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_set_pinned((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (int32_t)pinned, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolUseCount(

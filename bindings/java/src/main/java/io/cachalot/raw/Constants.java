@@ -250,6 +250,42 @@ public final class Constants {
   public static final int DEBUG_RED_ZONES = 4;
 
   /**
+   * CACHALOT_POLICY_DEFAULT.
+   * what the environment variable CACHALOT_POLICY says, else PyTorch's
+   */
+  public static final int POLICY_DEFAULT = 0;
+
+  /**
+   * CACHALOT_POLICY_PYTORCH.
+   * Whose decisions are made (cachalot_allocator_options::policy; policy.h).
+   */
+  public static final int POLICY_PYTORCH = 1;
+
+  /**
+   * CACHALOT_POLICY_SERVING.
+   * cachalot's own, which needs less memory (docs/policy.md)
+   */
+  public static final int POLICY_SERVING = 2;
+
+  /**
+   * CACHALOT_BORROW_FIRST.
+   * before new pages are obtained: the least memory
+   */
+  public static final int BORROW_FIRST = 0;
+
+  /**
+   * CACHALOT_BORROW_AT_LIMIT.
+   * where no new page is to be had: streams wait for each other seldom
+   */
+  public static final int BORROW_AT_LIMIT = 1;
+
+  /**
+   * CACHALOT_BORROW_NEVER.
+   * streams never wait for each other
+   */
+  public static final int BORROW_NEVER = 2;
+
+  /**
    * CACHALOT_CONTEXT_CALLBACK.
    * context_capture, if set
    */
@@ -356,6 +392,12 @@ public final class Constants {
    * its blocks are never split
    */
   public static final int POOL_NO_SPLIT = 2;
+
+  /**
+   * CACHALOT_POOL_PINNED.
+   * its memory stays where it is, also once it was released: for memory that others have registered
+   */
+  public static final int POOL_PINNED = 4;
 
   /**
    * CACHALOT_ROUTE_THIS_THREAD.

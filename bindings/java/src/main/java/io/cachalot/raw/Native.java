@@ -615,6 +615,68 @@ public final class Native {
   public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
 
   /**
+   * cachalot_policy_read.
+   * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+   * its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+   *
+   * &#64;param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+   * &#64;param out_policy  What the text does not name is 0.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+   */
+  public static native int policyRead(long text, long outPolicy, long error);
+
+  /**
+   * cachalot_get_policy.
+   * The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+   * them. Any thread.
+   */
+  public static native int getPolicy(long allocator, long outPolicy, long error);
+
+  /**
+   * cachalot_get_policy_stats.
+   * What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+   */
+  public static native int getPolicyStats(long allocator, int device, long outStats, long error);
+
+  /**
+   * cachalot_pin.
+   * Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+   * neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+   * before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+   * handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+   *
+   * &#64;param address  Within a live block of the cache.
+   * &#64;param size     Bytes from there on, not beyond the block; above 0.
+   * &#64;return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+   * not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+   * backend:cudaMallocAsync. Any thread.
+   */
+  public static native int pin(long allocator, long address, long size, long error);
+
+  /**
+   * cachalot_unpin.
+   * Ends one pin of exactly this part.
+   *
+   * &#64;param address  As it was pinned; the block may have been freed since.
+   * &#64;param size     As it was pinned.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+   */
+  public static native int unpin(long allocator, long address, long size, long error);
+
+  /**
+   * cachalot_stream_ended.
+   * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+   * nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+   * for (cachalot_record_stream). Under the serving
+   * policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
+   * The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+   * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+   */
+  public static native int streamEnded(long allocator, int device, long stream, long error);
+
+  /**
    * cachalot_pool_new_id.
    * A new id that this allocator has not given yet.
    *
@@ -690,6 +752,16 @@ public final class Native {
    * Blocks of this pool are not split from now on. The pool need not exist.
    */
   public static native int poolSetNoSplit(long allocator, int device, long idFirst, long idSecond, long error);
+
+  /**
+   * cachalot_pool_set_pinned.
+   * Pins a pool's memory, present and future, or ends that; see CACHALOT_POOL_PINNED. A pool that is in use
+   * keeps its memory anyway.
+   *
+   * &#64;param pinned  0 or 1.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.
+   */
+  public static native int poolSetPinned(long allocator, int device, long idFirst, long idSecond, int pinned, long error);
 
   /**
    * cachalot_pool_use_count.

@@ -175,7 +175,7 @@ public final class Structs {
    * How an allocator is made. Zero means default in every field.
    */
   public static final class AllocatorOptions {
-    public static final int SIZE = 104;
+    public static final int SIZE = 128;
 
     /**
      * Where memory comes from. NULL: as cachalot_driver_open(NULL, ...). The allocator keeps it
@@ -250,6 +250,29 @@ public final class Structs {
     public int debug;
 
     /**
+     * CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
+     * CACHALOT_POLICY_PYTORCH thrift and borrow.
+     */
+    public int policy;
+
+    /**
+     * 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+     */
+    public int thrift;
+
+    /**
+     * CACHALOT_BORROW_*.
+     */
+    public int borrow;
+
+    /**
+     * Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
+     * the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
+     * and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
+     */
+    public long pageBytes;
+
+    /**
      * Writes it to memory that is 0.
      */
     public void put(ByteBuffer to, int at, Memory memory) {
@@ -273,6 +296,10 @@ public final class Structs {
         to.putLong(at + 80, Memory.entry(Callbacks.ALLOCATOR_OPTIONS_CONTEXT_TEXT));
       }
       to.putInt(at + 96, this.debug);
+      to.putInt(at + 104, this.policy);
+      to.putInt(at + 108, this.thrift);
+      to.putInt(at + 112, this.borrow);
+      to.putLong(at + 120, this.pageBytes);
       if (this.log != null) {
         to.putLong(at + 64, memory.hold(this));
       }
@@ -758,6 +785,99 @@ public final class Structs {
       value.segmentSize = from.getLong(at + 16);
       value.reserved = from.getLong(at + 24);
       value.deviceTotal = from.getLong(at + 32);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_policy.
+   * A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+   */
+  public static final class Policy {
+    public static final int SIZE = 32;
+
+    /**
+     * CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+     */
+    public int policy;
+
+    /**
+     * 1: idle pages serve before new ones.
+     */
+    public int thrift;
+
+    /**
+     * CACHALOT_BORROW_*.
+     */
+    public int borrow;
+
+    /**
+     * Bytes of a page. 0: the policy's choice.
+     */
+    public long pageBytes;
+
+    public static Policy read(ByteBuffer from, int at) {
+      Policy value = new Policy();
+      value.policy = from.getInt(at + 8);
+      value.thrift = from.getInt(at + 12);
+      value.borrow = from.getInt(at + 16);
+      value.pageBytes = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_policy_stats.
+   * What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+   * nothing resets; 0 where PyTorch's decisions are made.
+   */
+  public static final class PolicyStats {
+    public static final int SIZE = 64;
+
+    /**
+     * Pages obtained from the driver.
+     */
+    public long pagesCreated;
+
+    /**
+     * Pages that went from cached blocks to where they were missing.
+     */
+    public long pagesMoved;
+
+    /**
+     * Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+     */
+    public long pagesReleased;
+
+    /**
+     * Requests served by a cached block of another stream.
+     */
+    public long blocksBorrowed;
+
+    /**
+     * How often a stream was made to wait for another, on the device.
+     */
+    public long streamWaits;
+
+    /**
+     * How often a call waited for a stream before pages moved.
+     */
+    public long hostWaits;
+
+    /**
+     * Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+     */
+    public long pinnedBytes;
+
+    public static PolicyStats read(ByteBuffer from, int at) {
+      PolicyStats value = new PolicyStats();
+      value.pagesCreated = from.getLong(at + 8);
+      value.pagesMoved = from.getLong(at + 16);
+      value.pagesReleased = from.getLong(at + 24);
+      value.blocksBorrowed = from.getLong(at + 32);
+      value.streamWaits = from.getLong(at + 40);
+      value.hostWaits = from.getLong(at + 48);
+      value.pinnedBytes = from.getLong(at + 56);
       return value;
     }
   }
@@ -1952,7 +2072,7 @@ public final class Structs {
    * How a trace is replayed. Zero means default in every field.
    */
   public static final class ReplayOptions {
-    public static final int SIZE = 56;
+    public static final int SIZE = 80;
 
     /**
      * The option string. NULL: the recorded one.
@@ -1984,6 +2104,18 @@ public final class Structs {
     public Callbacks.ProgressFn progress;
 
     /**
+     * The policy, as cachalot_allocator_options has it, but for CACHALOT_POLICY_DEFAULT, which is PyTorch's
+     * here. `expect` needs PyTorch's.
+     */
+    public int policy;
+
+    public int thrift;
+
+    public int borrow;
+
+    public long pageBytes;
+
+    /**
      * Writes it to memory that is 0.
      */
     public void put(ByteBuffer to, int at, Memory memory) {
@@ -1996,6 +2128,10 @@ public final class Structs {
       if (this.progress != null) {
         to.putLong(at + 40, Memory.entry(Callbacks.REPLAY_OPTIONS_PROGRESS));
       }
+      to.putInt(at + 56, this.policy);
+      to.putInt(at + 60, this.thrift);
+      to.putInt(at + 64, this.borrow);
+      to.putLong(at + 72, this.pageBytes);
       if (this.progress != null) {
         to.putLong(at + 48, memory.hold(this));
       }
