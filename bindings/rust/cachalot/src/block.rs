@@ -6,8 +6,9 @@ use std::mem::ManuallyDrop;
 
 use crate::allocator::Allocator;
 use crate::callback;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi;
+use crate::policy::Pin;
 use crate::sys;
 use crate::types::{Address, PoolId, Stream};
 
@@ -148,6 +149,31 @@ macro_rules! block_methods {
             self.allocator().call(|raw, error| unsafe {
                 sys::cachalot_record_stream_on_stream(raw, self.address, stream.0, current.0, error)
             })
+        }
+
+        /// Keeps what was requested of the block where it is until the guard is dropped, also after the
+        /// block was freed ([`Allocator::pin`]).
+        ///
+        /// # Errors
+        /// `InvalidArgument` for an empty block, which has no memory, and for one that bypassed the
+        /// cache; `NotSupported` under `backend:cudaMallocAsync`.
+        pub fn pin(&self) -> Result<Pin> {
+            self.allocator().pin(self.address, self.info()?.requested)
+        }
+
+        /// The same for `size` bytes of the block from `offset` on.
+        ///
+        /// # Errors
+        /// As for `pin`; `InvalidArgument` also for a part that goes beyond what was requested.
+        pub fn pin_range(&self, offset: u64, size: u64) -> Result<Pin> {
+            let requested = self.info()?.requested;
+            if offset.checked_add(size).is_none_or(|end| end > requested) {
+                let message = format!(
+                    "{size} bytes from {offset} on are not within a block of {requested} bytes"
+                );
+                return Err(Error::argument(message));
+            }
+            self.allocator().pin(self.address + offset, size)
         }
 
         /// Frees the block now, as dropping does, and tells what came of it. It is reused at once on

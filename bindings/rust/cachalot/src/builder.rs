@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::error::Result;
 use crate::ffi;
+use crate::policy::Policy;
 use crate::sys;
 use crate::types::Release;
 
@@ -178,6 +179,7 @@ pub struct AllocatorBuilder {
     driver: Option<Driver>,
     config: Option<String>,
     release: Option<Release>,
+    policy: Option<Policy>,
     context_source: ContextSource,
     mend: Mend,
     debug: DebugOptions,
@@ -205,6 +207,13 @@ impl AllocatorBuilder {
     /// Whose decisions are made; without it the environment variable `CACHALOT_RELEASE`, else 2.15.
     pub fn release(mut self, release: Release) -> Self {
         self.release = Some(release);
+        self
+    }
+
+    /// Whether PyTorch's decisions are made or those of the serving policy, with its options; without it
+    /// the environment variable `CACHALOT_POLICY`, else PyTorch's.
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.policy = Some(policy.into());
         self
     }
 
@@ -280,8 +289,8 @@ impl AllocatorBuilder {
     /// `cachalot_allocator_create`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option string that is not acceptable; `NotSupported` for an option
-    /// that the driver cannot serve; `DriverUnavailable`; `IncompatibleLibrary`.
+    /// `InvalidArgument` for an option string or a size of pages that is not acceptable; `NotSupported`
+    /// for an option or a policy that the driver cannot serve; `DriverUnavailable`; `IncompatibleLibrary`.
     pub fn build(self) -> Result<Allocator> {
         ffi::check_library()?;
         let driver = match self.driver {
@@ -294,6 +303,11 @@ impl AllocatorBuilder {
         options.driver = driver.as_raw();
         options.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         options.release = Release::to_c_or_default(self.release);
+        let policy = Policy::to_c_or_default(self.policy);
+        options.policy = policy.policy;
+        options.thrift = policy.thrift;
+        options.borrow = policy.borrow;
+        options.page_bytes = policy.page_bytes;
         options.context_source = self.context_source.to_c();
         options.mend = self.mend.bits();
         options.debug = self.debug.bits();

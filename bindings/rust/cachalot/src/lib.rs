@@ -28,6 +28,8 @@
 //! | where memory comes from | [`Driver`], [`Sim`] |
 //! | the allocator, its options and limits | [`Allocator`], [`AllocatorBuilder`], [`Config`], [`Settings`] |
 //! | memory that was handed out | [`Block`], [`BorrowedBlock`], [`Request`] |
+//! | whose decisions are made | [`Policy`], [`Serving`], [`PolicyStats`] |
+//! | memory that others have registered | [`Pin`], [`PoolFlags::PINNED`] |
 //! | private pools and captures | [`Pool`], [`PoolKey`], [`Route`] |
 //! | several users of one allocator | [`Tenant`] |
 //! | idle memory given back | [`Allocator::trim`], [`Allocator::empty_cache_on_drop`] |
@@ -72,6 +74,7 @@ pub mod host;
 mod label;
 mod metrics;
 mod observer;
+mod policy;
 mod pool;
 mod replay;
 mod report;
@@ -97,6 +100,7 @@ pub use expandable::{ExpandableSegment, ExpandableTotals, ReserveInfo};
 pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
 pub use label::{Label, set_metadata};
 pub use observer::{Observer, Rejection};
+pub use policy::{Borrow, Pin, Policy, PolicyStats, Serving};
 pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
 pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
 pub use report::{

@@ -20,6 +20,9 @@ flags! {
         USE_ON_OOM = CACHALOT_POOL_USE_ON_OOM,
         /// Its blocks are never split.
         NO_SPLIT = CACHALOT_POOL_NO_SPLIT,
+        /// Its memory stays where it is, also once it was released: for memory that others have
+        /// registered.
+        PINNED = CACHALOT_POOL_PINNED,
     }
 }
 
@@ -294,6 +297,15 @@ impl PoolKey {
     /// As [`PoolKey::set_use_on_oom`].
     pub fn set_no_split(&self) -> Result<()> {
         call!(self, sys::cachalot_pool_set_no_split)
+    }
+
+    /// Pins the pool's memory, present and future, or ends that ([`PoolFlags::PINNED`]). A pool that is
+    /// in use keeps its memory anyway. Stands for `cachalot_pool_set_pinned`.
+    ///
+    /// # Errors
+    /// `InvalidState` for a pool that does not exist; `NotSupported` under `backend:cudaMallocAsync`.
+    pub fn set_pinned(&self, pinned: bool) -> Result<()> {
+        call!(self, sys::cachalot_pool_set_pinned, pinned.into())
     }
 
     /// The use count. Stands for `cachalot_pool_use_count`.

@@ -12,6 +12,7 @@ use crate::callback;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ffi;
+use crate::policy::Policy;
 use crate::sys;
 use crate::trace::{Channel, Trace, write};
 use crate::types::Release;
@@ -22,6 +23,7 @@ use crate::types::Release;
 pub struct ReplayOptions<'a> {
     config: Option<String>,
     release: Option<Release>,
+    policy: Option<Policy>,
     expect: bool,
     capacity: u64,
     fraction: f64,
@@ -45,6 +47,13 @@ impl<'a> ReplayOptions<'a> {
     /// Whose decisions are made; without it those of the recorded release, else of the default.
     pub fn release(mut self, release: Release) -> Self {
         self.release = Some(release);
+        self
+    }
+
+    /// Whether PyTorch's decisions are made, as without it, or those of the serving policy, which rules
+    /// out [`ReplayOptions::expect`].
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.policy = Some(policy.into());
         self
     }
 
@@ -154,6 +163,11 @@ fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     let mut out = ffi::sized::<sys::cachalot_replay_options>();
     out.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     out.release = Release::to_c_or_default(options.release);
+    let policy = Policy::to_c_or_default(options.policy);
+    out.policy = policy.policy;
+    out.thrift = policy.thrift;
+    out.borrow = policy.borrow;
+    out.page_bytes = policy.page_bytes;
     out.expect = options.expect.into();
     out.capacity = options.capacity;
     out.fraction = options.fraction;
@@ -282,6 +296,7 @@ impl fmt::Debug for ReplayOptions<'_> {
         f.debug_struct("ReplayOptions")
             .field("config", &self.config)
             .field("release", &self.release)
+            .field("policy", &self.policy)
             .field("expect", &self.expect)
             .finish_non_exhaustive()
     }
