@@ -14,7 +14,7 @@ import (
 // Leak is an object that was collected before anybody closed it. Its memory stays what it is: nothing is freed by
 // the collector, which does not know how scarce the memory of a device is, nor who uses an address still.
 type Leak struct {
-	// Kind is "allocator", "block", "driver", "pool", "replay", "report", "snapshot", "tenant" or "trace".
+	// Kind is "allocator", "block", "driver", "pin", "pool", "replay", "report", "snapshot", "tenant" or "trace".
 	Kind string
 	// Address and Size are those of a block, else 0.
 	Address Address

@@ -15,6 +15,8 @@ type PoolFlags uint32
 const (
 	PoolUseOnOOM = PoolFlags(raw.POOL_USE_ON_OOM) // its cached blocks serve requests of others that would fail
 	PoolNoSplit  = PoolFlags(raw.POOL_NO_SPLIT)   // its blocks are never split
+	// PoolPinned: its memory stays where it is, also once it was released, for memory that others have registered.
+	PoolPinned = PoolFlags(raw.POOL_PINNED)
 )
 
 // PoolSource is a pool's own source of segments. Its functions are called under a lock: calls of any allocator from

@@ -100,6 +100,14 @@ func (k PoolKey) SetNoSplit() error {
 	return k.do(raw.PoolSetNoSplit)
 }
 
+// SetPinned pins the pool's memory, present and future, or ends that; see PoolPinned. A pool that is in use keeps its
+// memory anyway. ErrInvalidState for a pool that does not exist.
+func (k PoolKey) SetPinned(pinned bool) error {
+	return k.do(func(r raw.Allocator, device int32, id raw.PoolId) error {
+		return raw.PoolSetPinned(r, device, id, flag(pinned))
+	})
+}
+
 // UseCount is the use count. ErrInvalidState for a pool that does not exist.
 func (k PoolKey) UseCount() (count int, err error) {
 	err = k.do(func(r raw.Allocator, device int32, id raw.PoolId) error {

@@ -14,6 +14,8 @@ type ReplayOptions struct {
 	Options *Options
 	// Release 0: the recorded one, else the default.
 	Release Release
+	// Policy is whose decisions are made; PolicyDefault: PyTorch's. Expect needs those.
+	Policy Policy
 	// Expect hands the recorded addresses out and compares every event (needs the recorded options and release).
 	Expect bool
 	// Capacity of a device in bytes, at most 4 TiB; 0: the recorded number, else 80 GiB.
@@ -26,7 +28,8 @@ type ReplayOptions struct {
 
 func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
 	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
-		Fraction: o.Fraction}
+		Fraction: o.Fraction, Policy: narrow(o.Policy.Kind), Thrift: flag(o.Policy.Thrift),
+		Borrow: narrow(o.Policy.Borrow), PageBytes: o.Policy.PageBytes}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {
 			return nil, err
