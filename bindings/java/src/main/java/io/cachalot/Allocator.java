@@ -256,6 +256,39 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     }
   }
 
+  // ---- Memory that stays, streams that end ---------------------------------------------------------
+
+  /**
+   * Keeps a part of a live block where it is until the pin is closed: the segment or the pages under it are neither
+   * given back to the driver nor moved, also after the block was freed. Blocks come and go there as before. For memory
+   * that others have registered: RDMA, dma-buf, NCCL's user buffers, handles given to other processes.
+   *
+   * @param address within a live block
+   * @param size bytes from there on, not beyond the block
+   * @return close it
+   * @throws IllegalArgumentException for a part that does not lie in one live block, also of a block that bypassed the
+   *     cache
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public Pin pin(long address, long size) {
+    return Pin.of(this, address, size);
+  }
+
+  /**
+   * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then nothing
+   * waits for the stream any more, also not for blocks of its that are freed later. Under the serving policy call it
+   * before the stream is destroyed: a borrower of its memory would wait for it by its handle. With PyTorch's decisions
+   * nothing happens.
+   *
+   * @param device the device
+   * @param stream the stream
+   * @throws IllegalStateException while a capture may be under way on the device
+   * @throws DriverException where the work has failed: then nothing has changed
+   */
+  public void streamEnded(int device, long stream) {
+    core.call((allocator, error) -> Native.streamEnded(allocator, device, stream, error));
+  }
+
   // ---- The cache ------------------------------------------------------------------------------------
 
   /**

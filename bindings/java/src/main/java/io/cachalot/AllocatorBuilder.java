@@ -65,6 +65,29 @@ public final class AllocatorBuilder {
   }
 
   /**
+   * Whether PyTorch's decisions are made or those of the serving policy; else the environment variable {@code CACHALOT_POLICY},
+   * else PyTorch's.
+   *
+   * @param policy the policy
+   * @return this
+   */
+  public AllocatorBuilder policy(Policy policy) {
+    Objects.requireNonNull(policy, "policy").writeTo(options);
+    return this;
+  }
+
+  /**
+   * The same, by its text.
+   *
+   * @param policy as {@link Policy#parse} reads it
+   * @return this
+   * @throws IllegalArgumentException for any other text
+   */
+  public AllocatorBuilder policy(String policy) {
+    return policy(Policy.parse(Objects.requireNonNull(policy, "policy")));
+  }
+
+  /**
    * Defects of PyTorch to be mended.
    *
    * @param mends which
@@ -174,8 +197,8 @@ public final class AllocatorBuilder {
    * Makes the allocator. Nothing is obtained from the driver yet.
    *
    * @return the allocator; close it
-   * @throws IllegalArgumentException for an option string that is not acceptable
-   * @throws UnsupportedOperationException for an option that the driver cannot serve
+   * @throws IllegalArgumentException for an option string or a size of pages that is not acceptable
+   * @throws UnsupportedOperationException for an option or a policy that the driver cannot serve
    * @throws DriverException if no driver could be opened
    */
   public Allocator build() {
@@ -205,6 +228,10 @@ public final class AllocatorBuilder {
     Structs.AllocatorOptions copy = new Structs.AllocatorOptions();
     copy.config = options.config;
     copy.release = options.release;
+    copy.policy = options.policy;
+    copy.thrift = options.thrift;
+    copy.borrow = options.borrow;
+    copy.pageBytes = options.pageBytes;
     copy.mend = options.mend;
     copy.debug = options.debug;
     copy.noCaching = options.noCaching;

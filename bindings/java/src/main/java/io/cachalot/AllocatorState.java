@@ -54,6 +54,18 @@ abstract class AllocatorState {
   }
 
   /**
+   * The policy in force, with the size of its pages. It lasts as long as the allocator.
+   *
+   * @return the policy
+   */
+  public Policy policy() {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(Native.getPolicy(scratch.handle, scratch.sized(Structs.Policy.SIZE), scratch.error));
+      return Policy.of(Structs.Policy.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /**
    * What serves requests, as the option {@code backend} chose.
    *
    * @return {@code native} or {@code cudaMallocAsync}
@@ -444,6 +456,21 @@ abstract class AllocatorState {
     try (Scratch scratch = Scratch.enter(core)) {
       scratch.check(Native.getStats(scratch.handle, device, scratch.sized(Structs.Stats.SIZE), scratch.error));
       return Stats.of(Structs.Stats.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /**
+   * What the policy has done on a device.
+   *
+   * @param device the device
+   * @return its sums, and what is pinned
+   * @throws IllegalArgumentException for a device that the driver does not have
+   */
+  public PolicyStats policyStats(int device) {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(
+          Native.getPolicyStats(scratch.handle, device, scratch.sized(Structs.PolicyStats.SIZE), scratch.error));
+      return PolicyStats.of(Structs.PolicyStats.read(scratch.memory(), Scratch.struct()));
     }
   }
 

@@ -124,6 +124,45 @@ public final class Block implements AutoCloseable {
   }
 
   /**
+   * Keeps what was requested of the block where it is until the pin is closed, also after the block was closed ({@link
+   * Allocator#pin}).
+   *
+   * @return close it
+   * @throws IllegalArgumentException for an empty block, which has no memory, and for one that bypassed the cache
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public Pin pin() {
+    try {
+      BlockInfo info = info();
+      return allocator.pin(info.address(), info.requested());
+    } finally {
+      Reference.reachabilityFence(this);
+    }
+  }
+
+  /**
+   * The same for a part of the block.
+   *
+   * @param offset where it begins
+   * @param size how many bytes it has
+   * @return close it
+   * @throws IllegalArgumentException also for a part that goes beyond what was requested
+   */
+  public Pin pin(long offset, long size) {
+    try {
+      BlockInfo info = info();
+      Arguments.size(offset, "offset");
+      if (Arguments.size(size, "size") > info.requested() - offset) {
+        throw new IllegalArgumentException(
+            size + " bytes from " + offset + " on are not within a block of " + info.requested() + " bytes");
+      }
+      return allocator.pin(info.address() + offset, size);
+    } finally {
+      Reference.reachabilityFence(this);
+    }
+  }
+
+  /**
    * The block's memory, where the driver is {@code host}. Big-endian at first, as every buffer.
    *
    * <p>On Java 22 and later the buffer, and all that were made from it, throw {@link IllegalStateException} once the

@@ -9,7 +9,9 @@ public enum PoolFlag {
   /** Its cached blocks serve requests of others that would fail. */
   USE_ON_OOM(Constants.POOL_USE_ON_OOM),
   /** Its blocks are never split. */
-  NO_SPLIT(Constants.POOL_NO_SPLIT);
+  NO_SPLIT(Constants.POOL_NO_SPLIT),
+  /** Its memory stays where it is, also once it was released: for memory that others have registered. */
+  PINNED(Constants.POOL_PINNED);
 
   private final int number;
 

@@ -158,6 +158,18 @@ public final class PoolKey {
   }
 
   /**
+   * Pins the pool's memory, present and future, or ends that; see {@link PoolFlag#PINNED}. A pool that is in use keeps
+   * its memory anyway.
+   *
+   * @param pinned whether it is
+   * @throws IllegalStateException for a pool that does not exist
+   */
+  public void setPinned(boolean pinned) {
+    call((owner, first, second, error) ->
+        Native.poolSetPinned(owner, device, first, second, pinned ? 1 : 0, error));
+  }
+
+  /**
    * The use count.
    *
    * @return the count

@@ -48,6 +48,29 @@ public final class ReplayOptions {
   }
 
   /**
+   * Whether PyTorch's decisions are made or those of the serving policy; else PyTorch's. {@link
+   * #expect} needs PyTorch's.
+   *
+   * @param policy the policy
+   * @return this
+   */
+  public ReplayOptions policy(Policy policy) {
+    Objects.requireNonNull(policy, "policy").writeTo(values);
+    return this;
+  }
+
+  /**
+   * The same, by its text.
+   *
+   * @param policy as {@link Policy#parse} reads it
+   * @return this
+   * @throws IllegalArgumentException for any other text
+   */
+  public ReplayOptions policy(String policy) {
+    return policy(Policy.parse(Objects.requireNonNull(policy, "policy")));
+  }
+
+  /**
    * Whether the recorded addresses are handed out and every event is compared.
    *
    * @param expect needs the recorded options and release
@@ -123,6 +146,10 @@ public final class ReplayOptions {
     Structs.ReplayOptions copy = new Structs.ReplayOptions();
     copy.config = values.config;
     copy.release = values.release;
+    copy.policy = values.policy;
+    copy.thrift = values.thrift;
+    copy.borrow = values.borrow;
+    copy.pageBytes = values.pageBytes;
     copy.expect = values.expect;
     copy.capacity = values.capacity;
     copy.fraction = values.fraction;

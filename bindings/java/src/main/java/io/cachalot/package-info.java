@@ -10,8 +10,10 @@
  *   <li>{@link io.cachalot.Driver}, {@link io.cachalot.Sim}: where memory comes from
  *   <li>{@link io.cachalot.Allocator}, {@link io.cachalot.AllocatorBuilder}, {@link io.cachalot.Options},
  *       {@link io.cachalot.Settings}: the allocator, its options and limits
+ *   <li>{@link io.cachalot.Policy}, {@link io.cachalot.PolicyStats}: whose decisions it makes
  *   <li>{@link io.cachalot.Block}, {@link io.cachalot.Request}: memory that was handed out
  *   <li>{@link io.cachalot.Pool}, {@link io.cachalot.PoolKey}, {@link io.cachalot.Route}: private pools and captures
+ *   <li>{@link io.cachalot.Pin}, {@link io.cachalot.PoolFlag#PINNED}: memory that others have registered
  *   <li>{@link io.cachalot.Tenant}: several users of one allocator
  *   <li>{@link io.cachalot.Stats}, {@link io.cachalot.Snapshot}, {@link io.cachalot.Report}: what is where, and what
  *       is in the way of a request

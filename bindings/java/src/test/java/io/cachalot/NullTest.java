@@ -61,7 +61,7 @@ final class NullTest {
         allocator.settings().toBuilder(), allocator.stats(0), Allocator.builder(), Options.builder(),
         Options.parse(""), new PoolOptions(), new ReplayOptions(), new ReportOptions(0), new Request(1),
         new SnapshotOptions(), new TenantOptions(""), HistoryOptions.off(), Route.none(), PoolId.DEFAULT,
-        new SharedBlock(new byte[0], 0), Path.of("/dev/null"), "", "more", OptionalLong.empty(), Duration.ZERO,
+        new SharedBlock(new byte[0], 0), Policy.PYTORCH, Policy.serving(), Path.of("/dev/null"), "", "more", OptionalLong.empty(), Duration.ZERO,
         new long[0], Release.V2_15)) {
       values.put(each.getClass(), each);
     }
@@ -161,7 +161,8 @@ final class NullTest {
     String before = state();
     List<String> wrong = new ArrayList<>();
     for (Class<?> type : List.of(Allocator.class, AllocatorBuilder.class, Cachalot.class, Driver.class,
-        HistoryOptions.class, Options.class, Options.Builder.class, Pool.class, PoolKey.class, PoolOptions.class,
+        HistoryOptions.class, Options.class, Options.Builder.class, Policy.class, Policy.Builder.class, Pool.class,
+        PoolKey.class, PoolOptions.class,
         ReplayOptions.class, ReportOptions.class, Request.class, Route.class, Settings.Builder.class,
         SharedBlock.class, Sim.class, SnapshotOptions.class, Stats.class, TenantOptions.class, Trace.class)) {
       assertTrue(Modifier.isStatic(type.getModifiers()) || values.containsKey(type) || type == Cachalot.class,
