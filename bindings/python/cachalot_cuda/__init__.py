@@ -33,6 +33,7 @@ from .options import (
     settings,
     update_config,
 )
+from .policy import Pin, Policy, PolicyStats, pin, policy, policy_stats, stream_ended
 from .statistics import (
     empty_cache,
     empty_cache_on_exit,
@@ -54,6 +55,9 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidStateError",
     "LibraryNotFoundError",
+    "Pin",
+    "Policy",
+    "PolicyStats",
     "dump_snapshot",
     "empty_cache",
     "empty_cache_on_exit",
@@ -67,6 +71,9 @@ __all__ = [
     "memory_summary",
     "metrics",
     "nested_stats",
+    "pin",
+    "policy",
+    "policy_stats",
     "record_history",
     "reset_accumulated_stats",
     "reset_peak_stats",
@@ -91,6 +98,7 @@ __all__ = [
     "settings",
     "snapshot",
     "stats",
+    "stream_ended",
     "trim",
     "update_config",
 ]

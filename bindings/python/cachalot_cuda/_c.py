@@ -29,6 +29,9 @@ BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
 ACTION_OOM = 8
 POOL_USE_ON_OOM = 1
 POOL_NO_SPLIT = 2
+POOL_PINNED = 4
+POLICIES = {"pytorch": 1, "serving": 2}
+BORROWS = {"first": 0, "at_limit": 1, "never": 2}
 UNLIMITED = 2**64 - 1
 
 
@@ -88,6 +91,35 @@ class AllocatorOptions(Struct):
         ("context_user_data", c_void_p),
         ("debug", c_uint32),
         ("reserved_1", c_uint32),
+        ("policy", c_int32),
+        ("thrift", c_int32),
+        ("borrow", c_int32),
+        ("reserved_2", c_int32),
+        ("page_bytes", c_uint64),
+    ]
+
+
+class Policy(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("policy", c_int32),
+        ("thrift", c_int32),
+        ("borrow", c_int32),
+        ("reserved_0", c_int32),
+        ("page_bytes", c_uint64),
+    ]
+
+
+class PolicyStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("pages_created", c_uint64),
+        ("pages_moved", c_uint64),
+        ("pages_released", c_uint64),
+        ("blocks_borrowed", c_uint64),
+        ("stream_waits", c_uint64),
+        ("host_waits", c_uint64),
+        ("pinned_bytes", c_uint64),
     ]
 
 
@@ -251,6 +283,12 @@ CALLS = {
     "set_pinned_max_round_threshold": [c_void_p, c_uint64],
     "set_pinned_max_cached_size": [c_void_p, c_uint64],
     "set_roundup_power2_divisions": [c_void_p, POINTER(c_uint64), c_size_t],
+    "policy_read": [c_char_p, POINTER(Policy)],
+    "get_policy": [c_void_p, POINTER(Policy)],
+    "get_policy_stats": [c_void_p, c_int32, POINTER(PolicyStats)],
+    "pin": [c_void_p, c_uint64, c_uint64],
+    "unpin": [c_void_p, c_uint64, c_uint64],
+    "stream_ended": [c_void_p, c_int32, c_uint64],
     "get_stats": [c_void_p, c_int32, POINTER(Stats)],
     "reset_peak_stats": [c_void_p, c_int32],
     "reset_accumulated_stats": [c_void_p, c_int32],
@@ -259,6 +297,7 @@ CALLS = {
     "pool_create": [c_void_p, c_int32, PoolId, POINTER(PoolOptions)],
     "pool_release": [c_void_p, c_int32, PoolId],
     "pool_empty": [c_void_p, c_int32, PoolId],
+    "pool_set_pinned": [c_void_p, c_int32, PoolId, c_int32],
     "pool_use_count": [c_void_p, c_int32, PoolId, POINTER(c_int32)],
     "record_history": [c_void_p, POINTER(HistoryOptions)],
     "set_metadata": [c_char_p],

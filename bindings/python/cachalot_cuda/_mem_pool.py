@@ -17,15 +17,18 @@ class MemPool:
         allocator: must be None; another source of memory cannot be put under cachalot from Python.
         use_on_oom: its cached blocks serve requests of others that would fail.
         no_split: its blocks are never split.
+        pinned: its memory stays where it is, also once the pool is gone: for memory that others have
+            registered (cachalot_cuda.pin). torch.cuda.MemPool does not have it.
     """
 
-    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False, *, pinned=False):
         self._device = None
         if allocator is not None:
             raise NotImplementedError("a MemPool with an allocator of its own needs PyTorch's native allocator")
         torch.cuda.init()
         self._id = torch.cuda.graph_pool_handle()
-        options = _c.PoolOptions(flags=_c.POOL_USE_ON_OOM * bool(use_on_oom) + _c.POOL_NO_SPLIT * bool(no_split))
+        options = _c.PoolOptions(flags=_c.POOL_USE_ON_OOM * bool(use_on_oom) + _c.POOL_NO_SPLIT * bool(no_split)
+                                 + _c.POOL_PINNED * bool(pinned))
         device = torch.cuda.current_device()
         self._call("pool_create", device, ctypes.byref(options))
         self._device = device
@@ -43,6 +46,10 @@ class MemPool:
         count = ctypes.c_int32()
         self._call("pool_use_count", self._device, ctypes.byref(count))
         return count.value
+
+    def set_pinned(self, pinned):
+        """Pins the pool's memory, present and future, or ends that."""
+        self._call("pool_set_pinned", self._device, int(bool(pinned)))
 
     def snapshot(self, include_traces=True):
         """Its segments, as torch.cuda.memory_snapshot has them."""

@@ -15,6 +15,7 @@ import torch
 from . import _c, _library, history, statistics
 from ._mem_pool import MemPool
 from .errors import InvalidArgumentError, InvalidStateError
+from .policy import options_of
 
 # PyTorch's setter of each optional hook, and our function for it.
 HOOKS = {
@@ -31,7 +32,7 @@ HOOKS = {
 _installed = None
 
 
-def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=()):
+def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=(), policy=None):
     """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
 
     Args:
@@ -44,6 +45,8 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
             "labels" (cachalot_cuda.label).
         track_labels: keeps statistics for each label.
         mend: names of defects of PyTorch to mend, such as "split_limit"; docs/differences.md has them.
+        policy: whose decisions are made: "pytorch", or "serving" and its options, like
+            "serving,thrift,page=8MiB" (cachalot_cuda.Policy has them); None: CACHALOT_POLICY, else PyTorch's.
 
     Raises:
         RuntimeError: if CUDA is in use already or another allocator has been installed.
@@ -58,7 +61,8 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         release=_choice("release", release, _c.RELEASES),
         context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
         mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
-        track_labels=int(track_labels))
+        track_labels=int(track_labels),
+        **options_of(policy))
     _set_options(driver, options)
     allocator = _pluggable_allocator("cachalot_pluggable_alloc")
     torch.cuda.memory.change_current_allocator(allocator)
@@ -78,7 +82,7 @@ def mem_pool(**options):
     the pool's segments; with it, it is a private pool of cachalot.
 
     Args:
-        options: those of torch.cuda.MemPool (use_on_oom, no_split).
+        options: those of torch.cuda.MemPool (use_on_oom, no_split); after install() also pinned.
     """
     if is_installed():
         return MemPool(**options)

@@ -95,6 +95,25 @@ class Install(unittest.TestCase):
         self.assertEqual(settings[0], 122)
         self.assertEqual(settings[1]["max_split_size"], 64 << 20)
 
+    def test_takes_a_policy_or_that_of_the_environment(self):
+        for arguments, environment, expected in (
+                ("policy='serving,thrift,page=8MiB'", "pytorch", "serving,thrift,page=8MiB"),
+                ("policy=cachalot_cuda.Policy('serving', borrow='never', page_bytes=4 << 20)", "",
+                 "serving,page=4MiB,borrow=never"),
+                ("policy='pytorch'", "serving", "pytorch"),
+                ("", "serving,thrift", "serving,thrift,page=2MiB"),
+                ("", "", "pytorch")):
+            self.assertEqual(expected, output(
+                f"cachalot_cuda.torch.install({arguments})\nprint(json.dumps(str(cachalot_cuda.policy())))",
+                CACHALOT_POLICY=environment))
+
+    def test_says_what_a_policy_may_be_and_installs_nothing(self):
+        refused = output(
+            "try: cachalot_cuda.torch.install(policy='servin')\n"
+            "except ValueError as error: print(json.dumps([str(error), len(torch.cuda.current)]))")
+        self.assertIn('policy "servin": expected pytorch[,page=SIZE], or serving', refused[0])
+        self.assertEqual(refused[1], 0)
+
     def test_replaces_the_statistics_that_pytorch_has_and_adds_none(self):
         stats, segments, names = output(
             "cachalot_cuda.torch.install(release='2.11')\nblock = allocate(1000)\n"
@@ -170,6 +189,24 @@ class Pools(unittest.TestCase):
             "print(json.dumps(seen))")
         self.assertEqual((identity, count, mine), ([0, 77], 1, True))
         self.assertNotEqual(error, "")
+
+    def test_that_are_pinned_keep_their_memory_when_they_are_gone(self):
+        reserved = output(
+            "cachalot_cuda.torch.install(policy='serving')\n"
+            "library = ctypes.CDLL(cachalot_cuda.library_path())\n"
+            "from cachalot_cuda import _c, _library\n"
+            "pool = torch.cuda.MemPool(pinned=True)\n"
+            "key = (_library.allocator(), ctypes.c_int(0), _c.PoolId(*pool.id))\n"
+            "route = (ctypes.c_uint64 * 7)(56, 1)\n"  # of everything
+            "assert library.cachalot_pool_begin(*key, route, None) == 0\n"
+            "free(allocate(4 << 20))\n"
+            "assert library.cachalot_pool_end(*key, None) == 0\n"
+            "assert library.cachalot_pool_release(*key, None) == 0\n"
+            "pool.set_pinned(False)\npool.set_pinned(True)\n"
+            "del pool\ncachalot_cuda.empty_cache()\nreserved = [cachalot_cuda.memory_reserved()]\n"
+            "assert library.cachalot_pool_set_pinned(*key, 0, None) == 0\n"
+            "cachalot_cuda.empty_cache()\nprint(json.dumps([*reserved, cachalot_cuda.memory_reserved()]))")
+        self.assertEqual(reserved, [4 << 20, 0])
 
     def test_with_an_allocator_of_their_own_are_refused_after_install(self):
         self.assertIn("native allocator", output(
