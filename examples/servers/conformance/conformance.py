@@ -320,6 +320,7 @@ class Conformance:
             for model in ("detection", "recognition"):  # which has no characters then
                 pathlib.Path(folder, f"{model}.onnx").symlink_to(FETCHED / "models" / "detection.onnx")
             for name, value in (("SERVER_ALLOCATOR", "nonsense"), ("SERVER_WORKERS", "0"), ("SERVER_MODELS", folder),
+                                ("CACHALOT_POLICY", "nonsense"),
                                 ("SERVER_ADDRESS", server.url.removeprefix("http://"))):
                 try:
                     Server(server.name, server.command, **{name: value}).kill()
@@ -327,6 +328,23 @@ class Conformance:
                     expect(failed.args[1] == 1 and failed.args[2], f"{name}={value}: {failed}")
                     continue
                 raise Failed(f"it started with {name}={value}")
+
+    def serving_policy(self, server):
+        """The same answers from no more memory than is needed, and everything can be asked."""
+        other = Server(server.name, server.command, CACHALOT_POLICY="serving,thrift", SERVER_IDLE_MS=60000)
+        try:
+            for answer in self.send(other, sequence(self.small(), 40, seed=4), 8):
+                expect((answer.status, answer.body) == (200, self.first[1][answer.name]), f"{answer.name}: {answer}")
+            self.check_stats(other.stats())
+            for path, parts in (("/memory", (b"memory summary, device ID 0",)),
+                                ("/metrics", (b',policy="serving"} 1', b"cachalot_policy_pages_created_total{"))):
+                status, _, text = other.client().ask("GET", path)
+                expect(status == 200 and all(part in text for part in parts), f"{path}: {status} {text[:200]}")
+            before, released = other.reserved(), other.trim()
+            expect(0 < released == before - other.reserved(), f"/trim: {released} of {before} bytes")
+            self.expect_end(other)
+        finally:
+            other.kill()
 
     def other_allocators(self, server):
         """ORT's own memory gives the same answers; a server may leave it out, and says so."""
@@ -390,7 +408,7 @@ class Conformance:
             self.dripping = [Dripping(server, begun) for begun in (BEGUN_HEAD, BEGUN_BODY)]
             for part in (self.one_after_the_other, self.hundreds_at_once, self.idle, self.trim, self.exhaustion,
                          self.crowd, self.kinds_of_images, self.interface, self.refusals, self.settings,
-                         self.other_allocators, self.slow_clients, self.end):
+                         self.serving_policy, self.other_allocators, self.slow_clients, self.end):
                 text = part.__name__.replace("_", " ")
                 begin = time.monotonic()
                 part(server)

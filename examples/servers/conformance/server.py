@@ -33,7 +33,7 @@ class Server:
     def __init__(self, name, command, **settings):
         self.name, self.command = name, command
         environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("CACHALOT_ALLOC", "CACHALOT_DRIVER", "SERVER_", "PYTORCH_"))}
+                       if not key.startswith(("CACHALOT_ALLOC", "CACHALOT_DRIVER", "CACHALOT_POLICY", "SERVER_", "PYTORCH_"))}
         environment.update({"SERVER_ADDRESS": "127.0.0.1:0", "SERVER_MODELS": str(FETCHED / "models"),
                             "SERVER_ORT": str(FETCHED / "lib" / "libonnxruntime.so"),
                             "CACHALOT_DRIVER": "host:4GiB"})
