@@ -15,9 +15,9 @@ void BlockLinker::link(TraceEvent* event, uint32_t index) {
   DeviceState& state = devices_[event->device];
   const Action action = event->action();
   const bool completes = action == Action::kFreeCompleted;
-  if (state.requested != kNever) {
+  if (state.requested != kNoIndex) {
     if (!completes || event->address != state.requested_address) mark_late(&state, event->device);
-    state.requested = kNever;
+    state.requested = kNoIndex;
   }
   state.is_after_late_free = state.is_after_late_free && completes;
   if (action == Action::kAlloc)
@@ -30,7 +30,7 @@ void BlockLinker::link(TraceEvent* event, uint32_t index) {
 
 void BlockLinker::finish(Trace* trace) {
   for (uint8_t device = 0; device < kMaxTraceDevices; device++)
-    if (devices_[device].requested != kNever) mark_late(&devices_[device], device);
+    if (devices_[device].requested != kNoIndex) mark_late(&devices_[device], device);
   if (!choose_streams(&late_frees_) && flaw_.empty())
     flaw_ = format("more than %zu streams would be at work at a time", kMaxMadeUpStreams);
   trace->block_slots = slots_;
@@ -60,7 +60,7 @@ void BlockLinker::complete_free(TraceEvent* event, uint32_t index) {
   LiveBlock* const block = live_.find(event->address, event->device);
   if (block == nullptr || !block->is_freed)
     return note_flaw(*event, index, "completes a free that was not requested");
-  if (block->late_free != kNever) {
+  if (block->late_free != kNoIndex) {
     CACHALOT_ASSERT(1, block->late_free < late_frees_.size());
     bool& is_after_late_free = devices_[event->device].is_after_late_free;
     late_frees_[block->late_free].completed = index;

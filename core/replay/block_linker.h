@@ -25,7 +25,7 @@ class BlockLinker {
   // What the last events of a device leave for its next.
   struct DeviceState {
     Address requested_address = 0;
-    uint32_t requested = kNever;      // the event before requested this free
+    uint32_t requested = kNoIndex;    // the event before requested this free
     bool is_after_late_free = false;  // the event before completed a late one
   };
 

@@ -42,7 +42,7 @@ struct TraceHeader {
 };
 
 inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
-inline constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
+inline constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 
 // One event. Small, since there are millions.
 struct TraceEvent {
@@ -62,8 +62,8 @@ static_assert(sizeof(TraceEvent) == 48);
 
 // A free that was completed later than it was requested: the block was in use on another stream.
 struct LateFree {
-  uint32_t requested;           // index of the event
-  uint32_t completed = kNever;  // likewise
+  uint32_t requested;             // index of the event
+  uint32_t completed = kNoIndex;  // likewise
   uint8_t device = 0;
   bool is_with_previous = false;  // completed by the same look at the streams as the one before it
   Stream stream = 0;              // made up (stream_choice.h)
@@ -71,7 +71,7 @@ struct LateFree {
 
 inline constexpr int kMaxTraceDevices = 64;
 inline constexpr size_t kMaxTracePools = 65535;
-inline constexpr size_t kMaxTraceEvents = kNever - 1;
+inline constexpr size_t kMaxTraceEvents = kNoIndex - 1;
 
 struct Trace {
   TraceHeader header;

@@ -230,7 +230,7 @@ TEST(TraceFile, FindsLateFreesAndAsFewStreamsAsKeepThemInOrder) {
 TEST(TraceFile, TakesTheLastFreeAsLateIfItIsNotCompleted) {
   const Trace trace = read_events("a,200,1,0\nq,200,1,0\n");
   ASSERT_EQ(trace.late_frees.size(), 1u);
-  EXPECT_EQ(trace.late_frees[0].completed, kNever);
+  EXPECT_EQ(trace.late_frees[0].completed, kNoIndex);
 }
 
 TEST(TraceFile, SeesThatAFreeIsNotLateBetweenEventsOfOtherDevices) {
