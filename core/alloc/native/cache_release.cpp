@@ -42,9 +42,7 @@ void CacheRelease::garbage_collect_cached_blocks(ContextId context) {
       for (Block *b = list.free.first(), *next = nullptr; b; b = next) {
         next = list.free.next(b);
         const int32_t age = age_of(b);
-        if (b->is_split() || b->is(Block::kExpandable) || static_cast<double>(age) < average ||
-            is_pinned(b))
-          continue;
+        if (static_cast<double>(age) < average || !may_go(b)) continue;
         freed = true;
         reclaimed += b->size;
         age_sum -= age;
@@ -67,7 +65,7 @@ bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
     if (b->is(Block::kExpandable)) return false;
     if (b->is_split())
       device_.shared.log.differ("U3", "kept a free piece of a segment that is in use");
-    return !b->is_split() && !is_pinned(b);
+    return may_go(b);
   };
   Block* block = list ? list->free.first_at_least(key) : nullptr;
   if (block && is_releasable(block)) {
@@ -127,7 +125,7 @@ void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
       next = list.free.next(b);
       if (b->is(Block::kExpandable)) {
         to_unmap.push_back(b);
-      } else if (!b->is_split() && !is_pinned(b)) {
+      } else if (may_go(b)) {
         plain_.release(b, context);
       }
     }

@@ -29,9 +29,10 @@ class CacheRelease : private DeviceOperation {
  private:
   void release_blocks(BlockPool& pool, ContextId context);
   void release_private_pool(PoolId id, ContextId context);
-  // Of a plain segment, by its first block.
-  bool is_pinned(const Block* first) const {
-    return device_.heap.pins().has_any(first->address, first->address + first->size);
+  // A free block that is all of a plain segment, of which nothing is pinned.
+  bool may_go(const Block* b) const {
+    return !b->is(Block::kExpandable) && !b->is_split() &&
+           !device_.heap.pins().has_any(b->address, b->address + b->size);
   }
 
   PlainSegments plain_;
