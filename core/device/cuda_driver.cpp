@@ -44,6 +44,13 @@ bool has_attribute(const Library& library, DeviceOrdinal ordinal, int attribute)
   return library.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
 }
 
+Result dependencies_of(const Library& library, GraphNode node, GraphNode* nodes, size_t* count) {
+  if (!library.graph_edges) return library.cuGraphNodeGetDependencies(node, nodes, count);
+  std::vector<GraphEdge> edges(nodes == nullptr ? 0 : *count);
+  return library.graph_edges->cuGraphNodeGetDependencies(
+      node, nodes, nodes == nullptr ? nullptr : edges.data(), count);
+}
+
 }  // namespace
 
 CudaDriver::CudaDriver(const CudaOptions& options)
@@ -329,21 +336,14 @@ DriverCode CudaDriver::node_dependencies(int device, uint64_t node, std::vector<
   return on(device, [&] {
     const auto handle = reinterpret_cast<GraphNode>(node);
     size_t count = 0;
-    Result code = dependencies_of(handle, nullptr, &count);
+    Result code = dependencies_of(library_, handle, nullptr, &count);
     std::vector<GraphNode> found(count);
-    if (code == 0 && count > 0) code = dependencies_of(handle, found.data(), &count);
+    if (code == 0 && count > 0) code = dependencies_of(library_, handle, found.data(), &count);
     if (code != 0) return code;
     nodes->clear();
     for (const GraphNode dependency : found) nodes->push_back(to_number(dependency));
     return code;
   });
-}
-
-DriverCode CudaDriver::dependencies_of(GraphNode node, GraphNode* nodes, size_t* count) {
-  if (!library_.graph_edges) return library_.cuGraphNodeGetDependencies(node, nodes, count);
-  std::vector<GraphEdge> edges(nodes == nullptr ? 0 : *count);
-  return library_.graph_edges->cuGraphNodeGetDependencies(
-      node, nodes, nodes == nullptr ? nullptr : edges.data(), count);
 }
 
 DriverCode CudaDriver::exchange_capture_mode(int, int32_t* mode) {

@@ -118,7 +118,6 @@ class CudaDriver final : public Driver {
     return *library_.memory_pools;
   }
   DriverCode capture_of(Stream stream, CaptureInfo* info);
-  DriverCode dependencies_of(cuda::GraphNode node, cuda::GraphNode* nodes, size_t* count);
   template <class Call>
   DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
