@@ -55,7 +55,10 @@ TEST(PolicyText, NamesThePolicyAndItsOptions) {
   EXPECT_EQ(plain.policy, CACHALOT_POLICY_SERVING);
   EXPECT_EQ(plain.thrift, 0);
   EXPECT_EQ(plain.borrow, CACHALOT_BORROW_FIRST);
+  EXPECT_EQ(plain.streams, CACHALOT_STREAMS_UNANNOUNCED);
   EXPECT_EQ(plain.page_bytes, 0u);
+  EXPECT_EQ(read("serving,streams=announced,streams=unannounced").streams,
+            CACHALOT_STREAMS_UNANNOUNCED);
   const cachalot_policy full = read("serving,borrow=at_limit,page=8MiB,streams=announced,thrift");
   EXPECT_EQ(full.thrift, 1);
   EXPECT_EQ(full.streams, CACHALOT_STREAMS_ANNOUNCED);
@@ -68,14 +71,14 @@ TEST(PolicyText, ThatIsWrongIsRefusedWithWhatWasExpected) {
   for (const char* text :
        {"", "Serving", "serving,", "serving,,thrift", "serving,page",
         "serving,page=", "serving,page=0", "serving,page=8MB", "serving,borrow=maybe",
-        "serving thrift", "serving,thrift=1", "serving,streams=gone", "pytorch,thrift",
-        "pytorch,borrow=never", "thrift"}) {
+        "serving thrift", "serving,thrift=1", "serving,streams=gone", "serving,streams",
+        "pytorch,thrift", "pytorch,borrow=never", "pytorch,streams=unannounced", "thrift"}) {
     std::string message;
     read(text, CACHALOT_ERROR_INVALID_ARGUMENT, &message);
     EXPECT_EQ(message, "policy \"" + std::string(text) +
                            "\": expected pytorch[,page=SIZE], or serving with any of thrift, "
                            "page=SIZE, borrow=first, "
-                           "at_limit or never and streams=announced, for example "
+                           "at_limit or never and streams=announced or unannounced, for example "
                            "serving,thrift,page=8MiB");
   }
   std::string message;

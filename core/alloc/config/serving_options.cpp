@@ -22,7 +22,6 @@ std::optional<Borrow> borrow_named(std::string_view name) {
 // False: there is no such option, or not with this value.
 bool read_policy_option(std::string_view word, ServingOptions* options) {
   if (word == "thrift") return options->thrift = options->is_on;
-  if (word == "streams=announced") return options->announces_streams = options->is_on;
   const size_t equals = std::min(word.find('='), word.size());
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(std::min(equals + 1, word.size()));
@@ -31,7 +30,12 @@ bool read_policy_option(std::string_view word, ServingOptions* options) {
     options->page_bytes = bytes.value_or(0);
     return bytes.has_value();
   }
-  if (key != "borrow" || !options->is_on) return false;
+  if (!options->is_on) return false;
+  if (key == "streams") {
+    options->announces_streams = value == "announced";
+    return options->announces_streams || value == "unannounced";
+  }
+  if (key != "borrow") return false;
   const auto borrow = borrow_named(value);
   options->borrow = borrow.value_or(Borrow::kFirst);
   return borrow.has_value();
@@ -60,7 +64,7 @@ ServingOptions parse_policy(std::string_view text, const char* whose) {
   if (!is_known) {
     throw_invalid_argument(
         format("%s \"%s\": expected pytorch[,page=SIZE], or serving with any of thrift, page=SIZE, "
-               "borrow=first, at_limit or never and streams=announced, for example "
+               "borrow=first, at_limit or never and streams=announced or unannounced, for example "
                "serving,thrift,page=8MiB",
                whose, std::string(text).c_str()));
   }

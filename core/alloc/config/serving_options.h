@@ -26,8 +26,8 @@ struct ServingOptions {
 // Throws Error(kInvalidArgument) for values that no policy has.
 void check_serving(const ServingOptions& options);
 
-// "pytorch", or "serving" and its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced". The page goes with both.
-// whose: what an error says of the text. Throws Error(kInvalidArgument).
+// "pytorch", or "serving" and its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced". The
+// page goes with both. whose: what an error says of the text. Throws Error(kInvalidArgument).
 ServingOptions parse_policy(std::string_view text, const char* whose);
 
 }  // namespace cachalot
