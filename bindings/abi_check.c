@@ -55,6 +55,8 @@ VALUE(CACHALOT_POLICY_SERVING, 2);
 VALUE(CACHALOT_BORROW_FIRST, 0);
 VALUE(CACHALOT_BORROW_AT_LIMIT, 1);
 VALUE(CACHALOT_BORROW_NEVER, 2);
+VALUE(CACHALOT_STREAMS_UNANNOUNCED, 0);
+VALUE(CACHALOT_STREAMS_ANNOUNCED, 1);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
 VALUE(CACHALOT_CONTEXT_STACK, 1);
 VALUE(CACHALOT_CONTEXT_LABELS, 2);
@@ -185,7 +187,7 @@ FIELD(cachalot_device_process, used, 8, uint64_t*);
 SIZE(cachalot_shareable_handle, 64);
 FIELD(cachalot_shareable_handle, bytes, 0, uint8_t (*)[64]);
 
-SIZE(cachalot_device_ops, 312);
+SIZE(cachalot_device_ops, 320);
 FIELD(cachalot_device_ops, struct_size, 0, size_t*);
 FIELD(cachalot_device_ops, memory_info, 8, int32_t (**)(void*, int32_t, uint64_t*, uint64_t*));
 FIELD(cachalot_device_ops, allocate, 16, int32_t (**)(void*, int32_t, uint64_t, cachalot_address*));
@@ -225,6 +227,7 @@ FIELD(cachalot_device_ops, graph_get_attribute, 280, int32_t (**)(void*, int32_t
 FIELD(cachalot_device_ops, graph_set_attribute, 288, int32_t (**)(void*, int32_t, int32_t, uint64_t));
 FIELD(cachalot_device_ops, stream_create, 296, int32_t (**)(void*, int32_t, cachalot_stream*));
 FIELD(cachalot_device_ops, stream_wait_event, 304, int32_t (**)(void*, int32_t, cachalot_stream, uint64_t));
+FIELD(cachalot_device_ops, event_record_all, 312, int32_t (**)(void*, int32_t, uint64_t));
 
 SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, uint64_t*);
@@ -252,7 +255,7 @@ FIELD(cachalot_allocator_options, reserved_1, 100, uint32_t*);
 FIELD(cachalot_allocator_options, policy, 104, int32_t*);
 FIELD(cachalot_allocator_options, thrift, 108, int32_t*);
 FIELD(cachalot_allocator_options, borrow, 112, int32_t*);
-FIELD(cachalot_allocator_options, reserved_2, 116, int32_t*);
+FIELD(cachalot_allocator_options, streams, 116, int32_t*);
 FIELD(cachalot_allocator_options, page_bytes, 120, uint64_t*);
 
 SIZE(cachalot_request, 48);
@@ -356,7 +359,7 @@ FIELD(cachalot_policy, struct_size, 0, size_t*);
 FIELD(cachalot_policy, policy, 8, int32_t*);
 FIELD(cachalot_policy, thrift, 12, int32_t*);
 FIELD(cachalot_policy, borrow, 16, int32_t*);
-FIELD(cachalot_policy, reserved_0, 20, int32_t*);
+FIELD(cachalot_policy, streams, 20, int32_t*);
 FIELD(cachalot_policy, page_bytes, 24, uint64_t*);
 
 SIZE(cachalot_policy_stats, 64);
@@ -615,7 +618,7 @@ FIELD(cachalot_replay_options, progress_user_data, 48, void**);
 FIELD(cachalot_replay_options, policy, 56, int32_t*);
 FIELD(cachalot_replay_options, thrift, 60, int32_t*);
 FIELD(cachalot_replay_options, borrow, 64, int32_t*);
-FIELD(cachalot_replay_options, reserved_0, 68, int32_t*);
+FIELD(cachalot_replay_options, streams, 68, int32_t*);
 FIELD(cachalot_replay_options, page_bytes, 72, uint64_t*);
 
 SIZE(cachalot_replay_result, 120);

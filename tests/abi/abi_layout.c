@@ -88,7 +88,7 @@ FIELD(cachalot_device_process, used, 8, 8);
 SIZE(cachalot_shareable_handle, 64);
 FIELD(cachalot_shareable_handle, bytes, 0, 64);
 
-SIZE(cachalot_device_ops, 312);
+SIZE(cachalot_device_ops, 320);
 FIELD(cachalot_device_ops, struct_size, 0, 8);
 FIELD(cachalot_device_ops, memory_info, 8, 8);
 FIELD(cachalot_device_ops, allocate, 16, 8);
@@ -128,6 +128,7 @@ FIELD(cachalot_device_ops, graph_get_attribute, 280, 8);
 FIELD(cachalot_device_ops, graph_set_attribute, 288, 8);
 FIELD(cachalot_device_ops, stream_create, 296, 8);
 FIELD(cachalot_device_ops, stream_wait_event, 304, 8);
+FIELD(cachalot_device_ops, event_record_all, 312, 8);
 
 /* ---- sim.h ---- */
 
@@ -197,6 +198,8 @@ VALUE(CACHALOT_POLICY_SERVING, 2);
 VALUE(CACHALOT_BORROW_FIRST, 0);
 VALUE(CACHALOT_BORROW_AT_LIMIT, 1);
 VALUE(CACHALOT_BORROW_NEVER, 2);
+VALUE(CACHALOT_STREAMS_UNANNOUNCED, 0);
+VALUE(CACHALOT_STREAMS_ANNOUNCED, 1);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
 VALUE(CACHALOT_CONTEXT_STACK, 1);
 VALUE(CACHALOT_CONTEXT_LABELS, 2);
@@ -227,7 +230,7 @@ FIELD(cachalot_allocator_options, reserved_1, 100, 4);
 FIELD(cachalot_allocator_options, policy, 104, 4);
 FIELD(cachalot_allocator_options, thrift, 108, 4);
 FIELD(cachalot_allocator_options, borrow, 112, 4);
-FIELD(cachalot_allocator_options, reserved_2, 116, 4);
+FIELD(cachalot_allocator_options, streams, 116, 4);
 FIELD(cachalot_allocator_options, page_bytes, 120, 8);
 
 SIZE(cachalot_request, 48);
@@ -437,7 +440,7 @@ FIELD(cachalot_policy, struct_size, 0, 8);
 FIELD(cachalot_policy, policy, 8, 4);
 FIELD(cachalot_policy, thrift, 12, 4);
 FIELD(cachalot_policy, borrow, 16, 4);
-FIELD(cachalot_policy, reserved_0, 20, 4);
+FIELD(cachalot_policy, streams, 20, 4);
 FIELD(cachalot_policy, page_bytes, 24, 8);
 
 SIZE(cachalot_policy_stats, 64);
@@ -649,7 +652,7 @@ FIELD(cachalot_replay_options, progress_user_data, 48, 8);
 FIELD(cachalot_replay_options, policy, 56, 4);
 FIELD(cachalot_replay_options, thrift, 60, 4);
 FIELD(cachalot_replay_options, borrow, 64, 4);
-FIELD(cachalot_replay_options, reserved_0, 68, 4);
+FIELD(cachalot_replay_options, streams, 68, 4);
 FIELD(cachalot_replay_options, page_bytes, 72, 8);
 
 SIZE(cachalot_replay_result, 120);

@@ -180,7 +180,7 @@ static void options_are_read_as_far_as_the_library_knows(void) {
 
 #ifndef CACHALOT_OLDER_HEADERS
 static void a_policy_is_told_as_far_as_the_caller_knows(void) {
-  FILLS(cachalot_policy, cachalot_policy_read("serving,thrift", out, &last_error));
+  FILLS(cachalot_policy, cachalot_policy_read("serving,streams=announced", out, &last_error));
   FILLS(cachalot_policy, cachalot_get_policy(with.allocator, out, &last_error));
   FILLS(cachalot_policy_stats, cachalot_get_policy_stats(with.allocator, 0, out, &last_error));
 }

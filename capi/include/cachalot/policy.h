@@ -102,9 +102,9 @@ CACHALOT_API cachalot_status cachalot_unpin(cachalot_allocator* allocator, cacha
 /**
  * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
  * nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
- * for (cachalot_record_stream). Under the serving
- * policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
- * The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+ * for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+ * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+ * With PyTorch's decisions nothing happens.
  *
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
  * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.

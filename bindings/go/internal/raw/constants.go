@@ -258,6 +258,16 @@ const BORROW_AT_LIMIT int32 = 1
 // streams never wait for each other
 const BORROW_NEVER int32 = 2
 
+// STREAMS_UNANNOUNCED is CACHALOT_STREAMS_UNANNOUNCED.
+//
+// no handle of another stream is used: a borrower waits for all work that the device has been given
+const STREAMS_UNANNOUNCED int32 = 0
+
+// STREAMS_ANNOUNCED is CACHALOT_STREAMS_ANNOUNCED.
+//
+// cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone
+const STREAMS_ANNOUNCED int32 = 1
+
 // CONTEXT_CALLBACK is CACHALOT_CONTEXT_CALLBACK.
 //
 // context_capture, if set

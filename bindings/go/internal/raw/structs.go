@@ -215,7 +215,7 @@ type AllocatorOptions struct {
 	Debug uint32
 
 	// CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
-	// CACHALOT_POLICY_PYTORCH thrift and borrow.
+	// CACHALOT_POLICY_PYTORCH thrift, borrow and streams.
 	Policy int32
 
 	// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
@@ -223,6 +223,9 @@ type AllocatorOptions struct {
 
 	// CACHALOT_BORROW_*.
 	Borrow int32
+
+	// CACHALOT_STREAMS_*.
+	Streams int32
 
 	// Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
 	// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
@@ -254,6 +257,7 @@ func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
 	c.policy = C.int32_t(s.Policy)
 	c.thrift = C.int32_t(s.Thrift)
 	c.borrow = C.int32_t(s.Borrow)
+	c.streams = C.int32_t(s.Streams)
 	c.page_bytes = C.uint64_t(s.PageBytes)
 	if s.Log != nil {
 		c.log_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
@@ -651,6 +655,9 @@ type Policy struct {
 	// CACHALOT_BORROW_*.
 	Borrow int32
 
+	// CACHALOT_STREAMS_*.
+	Streams int32
+
 	// Bytes of a page. 0: the policy's choice.
 	PageBytes uint64
 }
@@ -659,6 +666,7 @@ func policyOf(c *C.cachalot_policy) (s Policy) {
 	s.Policy = int32(c.policy)
 	s.Thrift = int32(c.thrift)
 	s.Borrow = int32(c.borrow)
+	s.Streams = int32(c.streams)
 	s.PageBytes = uint64(c.page_bytes)
 	return
 }
@@ -1616,6 +1624,8 @@ type ReplayOptions struct {
 
 	Borrow int32
 
+	Streams int32
+
 	PageBytes uint64
 }
 
@@ -1632,6 +1642,7 @@ func (s *ReplayOptions) fill(c *C.cachalot_replay_options, m *memory) {
 	c.policy = C.int32_t(s.Policy)
 	c.thrift = C.int32_t(s.Thrift)
 	c.borrow = C.int32_t(s.Borrow)
+	c.streams = C.int32_t(s.Streams)
 	c.page_bytes = C.uint64_t(s.PageBytes)
 	if s.Progress != nil {
 		c.progress_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))

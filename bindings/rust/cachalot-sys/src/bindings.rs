@@ -521,6 +521,15 @@ pub struct cachalot_device_ops {
             event: u64,
         ) -> i32,
     >,
+    /// The event comes when all work that any stream of the device has been given so far is done. NULL: the
+    /// serving policy waits on the host instead, where it does not know whether streams still exist.
+    pub event_record_all: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            event: u64,
+        ) -> i32,
+    >,
 }
 /// A caching allocator over all devices of one driver.
 ///
@@ -585,13 +594,14 @@ pub struct cachalot_allocator_options {
     pub debug: u32,
     pub reserved_1: u32,
     /// CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
-    /// CACHALOT_POLICY_PYTORCH thrift and borrow.
+    /// CACHALOT_POLICY_PYTORCH thrift, borrow and streams.
     pub policy: i32,
     /// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
     pub thrift: i32,
     /// CACHALOT_BORROW_*.
     pub borrow: i32,
-    pub reserved_2: i32,
+    /// CACHALOT_STREAMS_*.
+    pub streams: i32,
     /// Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
     /// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
     /// and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
@@ -777,7 +787,8 @@ pub struct cachalot_policy {
     pub thrift: i32,
     /// CACHALOT_BORROW_*.
     pub borrow: i32,
-    pub reserved_0: i32,
+    /// CACHALOT_STREAMS_*.
+    pub streams: i32,
     /// Bytes of a page. 0: the policy's choice.
     pub page_bytes: u64,
 }
@@ -1310,7 +1321,7 @@ pub struct cachalot_replay_options {
     pub policy: i32,
     pub thrift: i32,
     pub borrow: i32,
-    pub reserved_0: i32,
+    pub streams: i32,
     pub page_bytes: u64,
 }
 /// What came of a replay.
@@ -1411,6 +1422,10 @@ pub const CACHALOT_BORROW_FIRST: i32 = 0;
 pub const CACHALOT_BORROW_AT_LIMIT: i32 = 1;
 /// streams never wait for each other
 pub const CACHALOT_BORROW_NEVER: i32 = 2;
+/// no handle of another stream is used: a borrower waits for all work that the device has been given
+pub const CACHALOT_STREAMS_UNANNOUNCED: i32 = 0;
+/// cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone
+pub const CACHALOT_STREAMS_ANNOUNCED: i32 = 1;
 /// context_capture, if set
 pub const CACHALOT_CONTEXT_CALLBACK: i32 = 0;
 /// native call stacks
@@ -1687,7 +1702,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_device_ops",
-    ][::core::mem::size_of::<cachalot_device_ops>() - 312usize];
+    ][::core::mem::size_of::<cachalot_device_ops>() - 320usize];
     [
         "Alignment of cachalot_device_ops",
     ][::core::mem::align_of::<cachalot_device_ops>() - 8usize];
@@ -1808,6 +1823,9 @@ const _: () = {
     [
         "Offset of field: cachalot_device_ops::stream_wait_event",
     ][::core::mem::offset_of!(cachalot_device_ops, stream_wait_event) - 304usize];
+    [
+        "Offset of field: cachalot_device_ops::event_record_all",
+    ][::core::mem::offset_of!(cachalot_device_ops, event_record_all) - 312usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1894,8 +1912,8 @@ const _: () = {
         "Offset of field: cachalot_allocator_options::borrow",
     ][::core::mem::offset_of!(cachalot_allocator_options, borrow) - 112usize];
     [
-        "Offset of field: cachalot_allocator_options::reserved_2",
-    ][::core::mem::offset_of!(cachalot_allocator_options, reserved_2) - 116usize];
+        "Offset of field: cachalot_allocator_options::streams",
+    ][::core::mem::offset_of!(cachalot_allocator_options, streams) - 116usize];
     [
         "Offset of field: cachalot_allocator_options::page_bytes",
     ][::core::mem::offset_of!(cachalot_allocator_options, page_bytes) - 120usize];
@@ -2251,8 +2269,8 @@ const _: () = {
         "Offset of field: cachalot_policy::borrow",
     ][::core::mem::offset_of!(cachalot_policy, borrow) - 16usize];
     [
-        "Offset of field: cachalot_policy::reserved_0",
-    ][::core::mem::offset_of!(cachalot_policy, reserved_0) - 20usize];
+        "Offset of field: cachalot_policy::streams",
+    ][::core::mem::offset_of!(cachalot_policy, streams) - 20usize];
     [
         "Offset of field: cachalot_policy::page_bytes",
     ][::core::mem::offset_of!(cachalot_policy, page_bytes) - 24usize];
@@ -3094,8 +3112,8 @@ const _: () = {
         "Offset of field: cachalot_replay_options::borrow",
     ][::core::mem::offset_of!(cachalot_replay_options, borrow) - 64usize];
     [
-        "Offset of field: cachalot_replay_options::reserved_0",
-    ][::core::mem::offset_of!(cachalot_replay_options, reserved_0) - 68usize];
+        "Offset of field: cachalot_replay_options::streams",
+    ][::core::mem::offset_of!(cachalot_replay_options, streams) - 68usize];
     [
         "Offset of field: cachalot_replay_options::page_bytes",
     ][::core::mem::offset_of!(cachalot_replay_options, page_bytes) - 72usize];
@@ -3946,7 +3964,7 @@ unsafe extern "C" {
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
-    /// its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+    /// its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
     ///
     /// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
     /// @param out_policy  What the text does not name is 0.
@@ -3999,9 +4017,9 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
     /// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
-    /// for (cachalot_record_stream). Under the serving
-    /// policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
-    /// The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+    /// for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+    /// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+    /// With PyTorch's decisions nothing happens.
     ///
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
     /// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.

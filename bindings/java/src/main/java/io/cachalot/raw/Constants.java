@@ -286,6 +286,18 @@ public final class Constants {
   public static final int BORROW_NEVER = 2;
 
   /**
+   * CACHALOT_STREAMS_UNANNOUNCED.
+   * no handle of another stream is used: a borrower waits for all work that the device has been given
+   */
+  public static final int STREAMS_UNANNOUNCED = 0;
+
+  /**
+   * CACHALOT_STREAMS_ANNOUNCED.
+   * cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone
+   */
+  public static final int STREAMS_ANNOUNCED = 1;
+
+  /**
    * CACHALOT_CONTEXT_CALLBACK.
    * context_capture, if set
    */

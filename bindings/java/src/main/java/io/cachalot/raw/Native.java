@@ -617,7 +617,7 @@ public final class Native {
   /**
    * cachalot_policy_read.
    * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
-   * its options: "serving,thrift,page=8MiB,borrow=at_limit" (docs/policy.md lists them).
+   * its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
    *
    * &#64;param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
    * &#64;param out_policy  What the text does not name is 0.
@@ -667,9 +667,9 @@ public final class Native {
    * cachalot_stream_ended.
    * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
    * nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
-   * for (cachalot_record_stream). Under the serving
-   * policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle.
-   * The handle may stand for a new stream afterwards. With PyTorch's decisions nothing happens.
+   * for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+   * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+   * With PyTorch's decisions nothing happens.
    *
    * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
    * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.

@@ -251,7 +251,7 @@ public final class Structs {
 
     /**
      * CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
-     * CACHALOT_POLICY_PYTORCH thrift and borrow.
+     * CACHALOT_POLICY_PYTORCH thrift, borrow and streams.
      */
     public int policy;
 
@@ -264,6 +264,11 @@ public final class Structs {
      * CACHALOT_BORROW_*.
      */
     public int borrow;
+
+    /**
+     * CACHALOT_STREAMS_*.
+     */
+    public int streams;
 
     /**
      * Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. 0: 2 MiB, or
@@ -299,6 +304,7 @@ public final class Structs {
       to.putInt(at + 104, this.policy);
       to.putInt(at + 108, this.thrift);
       to.putInt(at + 112, this.borrow);
+      to.putInt(at + 116, this.streams);
       to.putLong(at + 120, this.pageBytes);
       if (this.log != null) {
         to.putLong(at + 64, memory.hold(this));
@@ -812,6 +818,11 @@ public final class Structs {
     public int borrow;
 
     /**
+     * CACHALOT_STREAMS_*.
+     */
+    public int streams;
+
+    /**
      * Bytes of a page. 0: the policy's choice.
      */
     public long pageBytes;
@@ -821,6 +832,7 @@ public final class Structs {
       value.policy = from.getInt(at + 8);
       value.thrift = from.getInt(at + 12);
       value.borrow = from.getInt(at + 16);
+      value.streams = from.getInt(at + 20);
       value.pageBytes = from.getLong(at + 24);
       return value;
     }
@@ -2113,6 +2125,8 @@ public final class Structs {
 
     public int borrow;
 
+    public int streams;
+
     public long pageBytes;
 
     /**
@@ -2131,6 +2145,7 @@ public final class Structs {
       to.putInt(at + 56, this.policy);
       to.putInt(at + 60, this.thrift);
       to.putInt(at + 64, this.borrow);
+      to.putInt(at + 68, this.streams);
       to.putLong(at + 72, this.pageBytes);
       if (this.progress != null) {
         to.putLong(at + 48, memory.hold(this));
