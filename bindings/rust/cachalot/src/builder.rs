@@ -307,6 +307,7 @@ impl AllocatorBuilder {
         options.policy = policy.policy;
         options.thrift = policy.thrift;
         options.borrow = policy.borrow;
+        options.streams = policy.streams;
         options.page_bytes = policy.page_bytes;
         options.context_source = self.context_source.to_c();
         options.mend = self.mend.bits();

@@ -55,6 +55,11 @@ pub struct Serving {
     pub thrift: bool,
     /// When cached memory of one stream is lent to another.
     pub borrow: Borrow,
+    /// A promise: the program calls [`Allocator::stream_ended`] before it destroys a stream, or destroys
+    /// none. With it a borrower waits for the lender's stream alone, by its handle; CUDA's driver ends the
+    /// process at the handle of a stream that is gone. Without it a borrower waits for all work that the
+    /// device has been given, and no handle but the request's own is used.
+    pub announced_streams: bool,
     /// Bytes of a page: a power of two, a multiple of the driver's granularity, at most 1 GiB. `None`:
     /// 2 MiB, or the granularity if that is more.
     pub page_bytes: Option<u64>,
@@ -78,6 +83,12 @@ impl Serving {
         self
     }
 
+    /// Sets [`Serving::announced_streams`](#structfield.announced_streams).
+    pub fn announced_streams(mut self, announced: bool) -> Self {
+        self.announced_streams = announced;
+        self
+    }
+
     /// Sets [`Serving::page_bytes`](#structfield.page_bytes).
     pub fn page_bytes(mut self, bytes: u64) -> Self {
         self.page_bytes = Some(bytes);
@@ -86,7 +97,7 @@ impl Serving {
 }
 
 /// When the serving policy lends cached memory of one stream to another. The borrower waits for the
-/// lender's work, on the device.
+/// lender's work, on the device ([`Serving::announced_streams`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -149,6 +160,11 @@ impl Policy {
             Some(Self::Serving(serving)) => {
                 out.thrift = serving.thrift.into();
                 out.borrow = serving.borrow.to_c();
+                out.streams = if serving.announced_streams {
+                    sys::CACHALOT_STREAMS_ANNOUNCED
+                } else {
+                    sys::CACHALOT_STREAMS_UNANNOUNCED
+                };
                 out.page_bytes = serving.page_bytes.unwrap_or(0);
                 sys::CACHALOT_POLICY_SERVING
             }
@@ -165,6 +181,7 @@ impl Policy {
             sys::CACHALOT_POLICY_SERVING => Self::Serving(Serving {
                 thrift: policy.thrift != 0,
                 borrow: Borrow::of_c(policy.borrow),
+                announced_streams: policy.streams == sys::CACHALOT_STREAMS_ANNOUNCED,
                 page_bytes: ffi::some_if_set(policy.page_bytes),
             }),
             other => Self::Other(other),
@@ -185,8 +202,8 @@ impl From<Serving> for Policy {
     }
 }
 
-/// Reads `pytorch`, also with a page, or `serving` and any of its options. Stands for `cachalot_policy_read`. The error is
-/// `InvalidArgument` and says what was expected.
+/// Reads `pytorch`, also with a page, or `serving` and any of its options. Stands for
+/// `cachalot_policy_read`. The error is `InvalidArgument` and says what was expected.
 impl FromStr for Policy {
     type Err = Error;
 
@@ -225,6 +242,9 @@ impl fmt::Display for Serving {
         }
         if self.borrow != Borrow::First {
             write!(f, ",borrow={}", self.borrow)?;
+        }
+        if self.announced_streams {
+            f.write_str(",streams=announced")?;
         }
         Ok(())
     }
@@ -395,8 +415,8 @@ impl Allocator {
 
     /// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its
     /// work; then nothing waits for the stream any more, also not for blocks of its that are freed later.
-    /// Under the serving policy call it before the stream is destroyed: a borrower of its memory would
-    /// wait for it by its handle. With PyTorch's decisions nothing happens. Stands for
+    /// With [`Serving::announced_streams`] call it before the stream is destroyed: a borrower of its memory
+    /// would wait for it by its handle. With PyTorch's decisions nothing happens. Stands for
     /// `cachalot_stream_ended`.
     ///
     /// # Errors

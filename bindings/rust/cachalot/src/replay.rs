@@ -167,6 +167,7 @@ fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     out.policy = policy.policy;
     out.thrift = policy.thrift;
     out.borrow = policy.borrow;
+    out.streams = policy.streams;
     out.page_bytes = policy.page_bytes;
     out.expect = options.expect.into();
     out.capacity = options.capacity;

@@ -26,12 +26,17 @@ fn serving() -> Allocator {
 
 #[test]
 fn a_policy_is_read_and_written_as_text() {
-    let every_option = Serving::new().thrift(true).page_bytes(8 * MIB).borrow(Borrow::AtLimit);
+    let most_options = Serving::new().thrift(true).page_bytes(8 * MIB).borrow(Borrow::AtLimit);
     for (text, policy) in [
         ("pytorch", Policy::PYTORCH),
         ("pytorch,page=2MiB", Policy::PyTorch { page_bytes: Some(2 * MIB) }),
         ("serving", Serving::new().into()),
-        ("serving,thrift,page=8MiB,borrow=at_limit", every_option.into()),
+        ("serving,streams=announced", Serving::new().announced_streams(true).into()),
+        ("serving,thrift,page=8MiB,borrow=at_limit", most_options.into()),
+        (
+            "serving,thrift,page=8MiB,borrow=at_limit,streams=announced",
+            most_options.announced_streams(true).into(),
+        ),
         ("serving,page=64KiB", Serving::new().page_bytes(65536).into()),
         (
             "serving,page=1GiB,borrow=never",
@@ -56,7 +61,10 @@ fn the_policy_in_force_is_the_one_that_was_asked_for() {
     let page_bytes = Some(2 * MIB);
     let Policy::Serving(found) = serving().policy().unwrap() else { panic!("not serving") };
     assert_eq!((found.thrift, found.borrow, found.page_bytes), (false, Borrow::First, page_bytes));
+    assert!(!found.announced_streams);
     let asked = Serving::new().thrift(true).borrow(Borrow::Never).page_bytes(4 * MIB);
+    assert_eq!(allocator(asked).policy().unwrap(), asked.into());
+    let asked = asked.announced_streams(true);
     assert_eq!(allocator(asked).policy().unwrap(), asked.into());
 }
 
@@ -100,6 +108,22 @@ fn a_block_of_another_stream_is_borrowed_and_waited_for() {
     allocator.empty_cache().unwrap();
     assert_eq!(allocator.policy_stats(0).unwrap().pages_released, 2);
     assert!(matches!(allocator.policy_stats(9), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn a_borrower_waits_for_the_lender_alone_where_ends_of_streams_are_announced() {
+    for (announced, call) in [(false, "event_record_all\n"), (true, "event_record 10\n")] {
+        let sim = sim();
+        let policy = Serving::new().announced_streams(announced);
+        let allocator =
+            Allocator::builder().driver(&sim).config("").policy(policy).build().unwrap();
+        drop(allocator.allocate(4 * MIB, 0, FIRST).unwrap());
+        sim.log_calls(SimLog::CALLS).unwrap();
+        drop(allocator.allocate(4 * MIB, 0, SECOND).unwrap());
+        let found = sim.read_calls().unwrap();
+        assert!(found.contains(call), "{found}");
+        assert_eq!(allocator.policy_stats(0).unwrap().stream_waits, 1);
+    }
 }
 
 #[test]
