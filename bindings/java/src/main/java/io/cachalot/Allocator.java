@@ -276,9 +276,9 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
 
   /**
    * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then nothing
-   * waits for the stream any more, also not for blocks of its that are freed later. Under the serving policy call it
-   * before the stream is destroyed: a borrower of its memory would wait for it by its handle. With PyTorch's decisions
-   * nothing happens.
+   * waits for the stream any more, also not for blocks of its that are freed later. With {@link
+   * Policy.Builder#announcedStreams} call it before the stream is destroyed: a borrower of its memory would wait for it
+   * by its handle. With PyTorch's decisions nothing happens.
    *
    * @param device the device
    * @param stream the stream

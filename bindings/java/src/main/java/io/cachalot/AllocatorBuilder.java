@@ -65,8 +65,8 @@ public final class AllocatorBuilder {
   }
 
   /**
-   * Whether PyTorch's decisions are made or those of the serving policy; else the environment variable {@code CACHALOT_POLICY},
-   * else PyTorch's.
+   * Whether PyTorch's decisions are made or those of the serving policy; else the environment variable {@code
+   * CACHALOT_POLICY}, else PyTorch's.
    *
    * @param policy the policy
    * @return this
@@ -231,6 +231,7 @@ public final class AllocatorBuilder {
     copy.policy = options.policy;
     copy.thrift = options.thrift;
     copy.borrow = options.borrow;
+    copy.streams = options.streams;
     copy.pageBytes = options.pageBytes;
     copy.mend = options.mend;
     copy.debug = options.debug;

@@ -7,7 +7,7 @@ import java.util.Optional;
 
 /**
  * When the serving policy ({@link Policy}) lends cached memory of one stream to another. The borrower waits for the
- * lender's work, on the device.
+ * lender's work, on the device ({@link Policy.Builder#announcedStreams}).
  */
 public enum Borrow {
   /** Before new pages are obtained: the least memory. */

@@ -33,18 +33,20 @@ public final class Policy {
   }
 
   /** PyTorch's decisions, pages included. */
-  public static final Policy PYTORCH = new Policy(Kind.PYTORCH, false, Borrow.FIRST, 0);
+  public static final Policy PYTORCH = new Policy(Kind.PYTORCH, false, Borrow.FIRST, false, 0);
 
   private final Kind kind;
   private final boolean thrift;
   private final Borrow borrow;
+  private final boolean announcedStreams;
   /** 0: the policy's choice. */
   private final long pageBytes;
 
-  private Policy(Kind kind, boolean thrift, Borrow borrow, long pageBytes) {
+  private Policy(Kind kind, boolean thrift, Borrow borrow, boolean announcedStreams, long pageBytes) {
     this.kind = kind;
     this.thrift = thrift;
     this.borrow = borrow;
+    this.announcedStreams = announcedStreams;
     this.pageBytes = pageBytes;
   }
 
@@ -56,7 +58,7 @@ public final class Policy {
    * @return the policy
    */
   public static Policy pytorch(long pageBytes) {
-    return new Policy(Kind.PYTORCH, false, Borrow.FIRST, Arguments.size(pageBytes, "pageBytes"));
+    return new Policy(Kind.PYTORCH, false, Borrow.FIRST, false, Arguments.size(pageBytes, "pageBytes"));
   }
 
   /**
@@ -70,7 +72,8 @@ public final class Policy {
 
   /**
    * Reads {@code pytorch}, also with a page, or {@code serving} and any of its options, as the environment variable
-   * {@code CACHALOT_POLICY} has them: {@code serving,thrift,page=8MiB,borrow=at_limit}.
+   * {@code CACHALOT_POLICY} has them: {@code
+   * serving,thrift,page=8MiB,borrow=at_limit,streams=announced}.
    *
    * @param text the policy
    * @return the policy
@@ -87,7 +90,8 @@ public final class Policy {
   static Policy of(Structs.Policy from) {
     for (Kind kind : Kind.values()) {
       if (kind.number == from.policy) {
-        return new Policy(kind, from.thrift != 0, Borrow.find(from.borrow).orElseThrow(), from.pageBytes);
+        return new Policy(kind, from.thrift != 0, Borrow.find(from.borrow).orElseThrow(),
+            from.streams == Constants.STREAMS_ANNOUNCED, from.pageBytes);
       }
     }
     throw new IllegalStateException("the policy " + from.policy + " is one of a newer library");
@@ -98,6 +102,7 @@ public final class Policy {
     options.policy = kind.number;
     options.thrift = thrift ? 1 : 0;
     options.borrow = borrow.number();
+    options.streams = announcedStreams ? Constants.STREAMS_ANNOUNCED : Constants.STREAMS_UNANNOUNCED;
     options.pageBytes = pageBytes;
   }
 
@@ -106,6 +111,7 @@ public final class Policy {
     options.policy = kind.number;
     options.thrift = thrift ? 1 : 0;
     options.borrow = borrow.number();
+    options.streams = announcedStreams ? Constants.STREAMS_ANNOUNCED : Constants.STREAMS_UNANNOUNCED;
     options.pageBytes = pageBytes;
   }
 
@@ -137,6 +143,16 @@ public final class Policy {
   }
 
   /**
+   * Whether the program has promised to call {@link Allocator#streamEnded} before it destroys a stream, or to destroy
+   * none.
+   *
+   * @return false with PyTorch's decisions
+   */
+  public boolean announcedStreams() {
+    return announcedStreams;
+  }
+
+  /**
    * Bytes of a page.
    *
    * @return empty where the policy chooses, and where pages are as PyTorch has them
@@ -148,8 +164,9 @@ public final class Policy {
   /** The text that {@link #parse} reads, without what is the default. */
   @Override
   public String toString() {
-    return (kind == Kind.SERVING ? "serving" : "pytorch") + (thrift ? ",thrift" : "") + (pageBytes == 0 ? "" : ",page=" + sizeText(pageBytes))
-        + (borrow == Borrow.FIRST ? "" : ",borrow=" + borrow);
+    return (kind == Kind.SERVING ? "serving" : "pytorch") + (thrift ? ",thrift" : "")
+        + (pageBytes == 0 ? "" : ",page=" + sizeText(pageBytes)) + (borrow == Borrow.FIRST ? "" : ",borrow=" + borrow)
+        + (announcedStreams ? ",streams=announced" : "");
   }
 
   /** A whole number of the largest unit that there is. */
@@ -166,18 +183,19 @@ public final class Policy {
   @Override
   public boolean equals(Object other) {
     return other instanceof Policy that && kind == that.kind && thrift == that.thrift && borrow == that.borrow
-        && pageBytes == that.pageBytes;
+        && announcedStreams == that.announcedStreams && pageBytes == that.pageBytes;
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(kind, thrift, borrow, pageBytes);
+    return Objects.hash(kind, thrift, borrow, announcedStreams, pageBytes);
   }
 
   /** The options of the serving policy. */
   public static final class Builder {
     private boolean thrift;
     private Borrow borrow = Borrow.FIRST;
+    private boolean announcedStreams;
     private long pageBytes;
 
     private Builder() {}
@@ -205,6 +223,20 @@ public final class Policy {
     }
 
     /**
+     * Promises to call {@link Allocator#streamEnded} before the program destroys a stream, or to destroy none. With it
+     * a borrower waits for the lender's stream alone, by its handle; CUDA's driver ends the process at the handle of a
+     * stream that is gone. Without it a borrower waits for all work that the device has been given, and no handle but
+     * the request's own is used.
+     *
+     * @param announced whether that is promised
+     * @return this
+     */
+    public Builder announcedStreams(boolean announced) {
+      announcedStreams = announced;
+      return this;
+    }
+
+    /**
      * Bytes of a page; else 2 MiB, or the driver's granularity if that is more.
      *
      * @param bytes a power of two, a multiple of the granularity, at most 1 GiB; the library looks at it when an
@@ -222,7 +254,7 @@ public final class Policy {
      * @return the serving policy with these options
      */
     public Policy build() {
-      return new Policy(Kind.SERVING, thrift, borrow, pageBytes);
+      return new Policy(Kind.SERVING, thrift, borrow, announcedStreams, pageBytes);
     }
   }
 }

@@ -149,6 +149,7 @@ public final class ReplayOptions {
     copy.policy = values.policy;
     copy.thrift = values.thrift;
     copy.borrow = values.borrow;
+    copy.streams = values.streams;
     copy.pageBytes = values.pageBytes;
     copy.expect = values.expect;
     copy.capacity = values.capacity;

@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -56,6 +58,9 @@ final class PolicyTest {
     Map.of("pytorch", Policy.PYTORCH,
         "pytorch,page=2MiB", Policy.pytorch(2 * MIB),
         "serving", Policy.serving().build(),
+        "serving,streams=announced", Policy.serving().announcedStreams(true).build(),
+        "serving,thrift,page=8MiB,borrow=at_limit,streams=announced",
+        Policy.serving().thrift(true).pageBytes(8 * MIB).borrow(Borrow.AT_LIMIT).announcedStreams(true).build(),
         "serving,thrift,page=8MiB,borrow=at_limit",
         Policy.serving().thrift(true).pageBytes(8 * MIB).borrow(Borrow.AT_LIMIT).build(),
         "serving,page=64KiB", Policy.serving().pageBytes(1 << 16).build(),
@@ -66,8 +71,10 @@ final class PolicyTest {
       assertEquals(text, policy.toString());
     });
     assertNotEquals(Policy.PYTORCH, Policy.serving().build());
+    assertNotEquals(Policy.serving().build(), Policy.serving().announcedStreams(true).build());
     String message = assertThrows(IllegalArgumentException.class, () -> Policy.parse("serving,thrifty")).getMessage();
-    assertTrue(message.startsWith("policy \"serving,thrifty\": expected pytorch[,page=SIZE], or serving with any of"), message);
+    assertTrue(message.startsWith("policy \"serving,thrifty\": expected pytorch[,page=SIZE], or serving with any of"),
+        message);
     assertThrows(IllegalArgumentException.class, () -> Policy.parse("serving\0"));
     assertThrows(IllegalArgumentException.class, () -> Allocator.builder().policy("servin"));
     assertTold("bytes is negative: -1", IllegalArgumentException.class, () -> Policy.serving().pageBytes(-1));
@@ -80,9 +87,12 @@ final class PolicyTest {
     assertEquals(Policy.Kind.SERVING, found.kind());
     assertEquals(OptionalLong.of(2 * MIB), found.pageBytes());
     assertEquals(Borrow.FIRST, found.borrow());
-    Policy asked = Policy.serving().thrift(true).borrow(Borrow.NEVER).pageBytes(4 * MIB).build();
+    assertFalse(found.announcedStreams());
+    Policy asked =
+        Policy.serving().thrift(true).borrow(Borrow.NEVER).announcedStreams(true).pageBytes(4 * MIB).build();
     assertEquals(asked, with(asked).policy());
     assertTrue(asked.thrift());
+    assertTrue(asked.announcedStreams());
     try (Allocator allocator = Allocator.builder().driver(sim).policy("serving,thrift,page=8MiB").build()) {
       assertEquals("serving,thrift,page=8MiB", allocator.policy().toString());
     }
@@ -118,6 +128,19 @@ final class PolicyTest {
     allocator.emptyCache();
     assertEquals(2, allocator.policyStats(0).pagesReleased());
     assertThrows(IllegalArgumentException.class, () -> allocator.policyStats(9));
+  }
+
+  @Test
+  void aBorrowerWaitsForTheLenderAloneWhereEndsOfStreamsAreAnnounced() {
+    for (boolean announced : new boolean[] {false, true}) {
+      Allocator allocator = with(Policy.serving().announcedStreams(announced).build());
+      allocator.allocate(4 * MIB, 0, FIRST).close();
+      sim.logCalls(Set.of(SimLog.CALLS));
+      allocator.allocate(4 * MIB, 0, SECOND).close();
+      String calls = sim.readCalls();
+      assertTrue(calls.contains(announced ? "event_record 10\n" : "event_record_all\n"), calls);
+      assertEquals(1, allocator.policyStats(0).streamWaits());
+    }
   }
 
   @Test
