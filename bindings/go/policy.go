@@ -23,7 +23,7 @@ const (
 )
 
 // Borrow is when the serving policy lends cached memory of one stream to another. The borrower waits for the lender's
-// work, on the device.
+// work, on the device (Policy.AnnouncedStreams).
 type Borrow int
 
 // The values.
@@ -47,23 +47,28 @@ func (b Borrow) String() string {
 }
 
 // Policy is whose decisions an allocator or a replay makes. Its text (ParsePolicy, String, and what it is in JSON) is
-// that of the environment variable CACHALOT_POLICY: "serving,thrift,page=8MiB,borrow=at_limit". The zero value has an
-// empty text.
+// that of the environment variable CACHALOT_POLICY: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced". The
+// zero value has an empty text.
 type Policy struct {
 	Kind PolicyKind
-	// Thrift and Borrow are zero unless Kind is PolicyServing.
+	// Thrift, Borrow and AnnouncedStreams are zero unless Kind is PolicyServing.
 
 	// Thrift: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
 	Thrift bool
 	Borrow Borrow
+	// AnnouncedStreams is a promise: the program calls Allocator.StreamEnded before it destroys a stream, or destroys
+	// none. With it a borrower waits for the lender's stream alone, by its handle; CUDA's driver ends the process at the
+	// handle of a stream that is gone. Without it a borrower waits for all work that the device has been given, and no
+	// handle but the request's own is used.
+	AnnouncedStreams bool
 	// PageBytes is a power of two, a multiple of the driver's granularity, at most 1 GiB; 0: 2 MiB, or the granularity
 	// if that is more. With PolicyPyTorch it is the page of expandable segments, and 0 means PyTorch's: with any other
 	// the events are not PyTorch's any more. 0 with PolicyDefault.
 	PageBytes uint64
 }
 
-// ParsePolicy reads "pytorch", also with a page, or "serving" and any of its options. ErrInvalidArgument for any other text, with what
-// was expected.
+// ParsePolicy reads "pytorch", also with a page, or "serving" and any of its options. ErrInvalidArgument for any other
+// text, with what was expected.
 func ParsePolicy(text string) (Policy, error) {
 	if err := checkLibrary(); err != nil {
 		return Policy{}, err
@@ -76,7 +81,8 @@ func ParsePolicy(text string) (Policy, error) {
 }
 
 func policyOf(p raw.Policy) Policy {
-	return Policy{Kind: PolicyKind(p.Policy), Thrift: p.Thrift != 0, Borrow: Borrow(p.Borrow), PageBytes: p.PageBytes}
+	return Policy{Kind: PolicyKind(p.Policy), Thrift: p.Thrift != 0, Borrow: Borrow(p.Borrow),
+		AnnouncedStreams: p.Streams == raw.STREAMS_ANNOUNCED, PageBytes: p.PageBytes}
 }
 
 // String is the text of the policy, without what is the default.
@@ -99,6 +105,9 @@ func (p Policy) String() string {
 	}
 	if p.Borrow != BorrowFirst {
 		text.WriteString(",borrow=" + p.Borrow.String())
+	}
+	if p.AnnouncedStreams {
+		text.WriteString(",streams=announced")
 	}
 	return text.String()
 }
@@ -140,6 +149,7 @@ func WithPolicy(policy Policy) Option {
 		o.options.Policy = narrow(policy.Kind)
 		o.options.Thrift = flag(policy.Thrift)
 		o.options.Borrow = narrow(policy.Borrow)
+		o.options.Streams = flag(policy.AnnouncedStreams)
 		o.options.PageBytes = policy.PageBytes
 	}
 }
@@ -175,9 +185,9 @@ func (a *Allocator) PolicyStats(device int) (PolicyStats, error) {
 }
 
 // StreamEnded says that a stream is about to be destroyed and that no more work comes of it. It waits for the stream's
-// work; then nothing waits for the stream any more, also not for blocks of its that are freed later. Under the serving
-// policy call it before the stream is destroyed: a borrower of its memory would wait for it by its handle. With
-// PyTorch's decisions nothing happens.
+// work; then nothing waits for the stream any more, also not for blocks of its that are freed later. With
+// Policy.AnnouncedStreams call it before the stream is destroyed: a borrower of its memory would wait for it by its
+// handle. With PyTorch's decisions nothing happens.
 //
 // ErrInvalidState while a capture may be under way on the device; ErrDriver where the work has failed: then nothing has
 // changed.

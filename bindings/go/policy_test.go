@@ -30,9 +30,12 @@ func policyStats(t testing.TB, a *cachalot.Allocator) cachalot.PolicyStats {
 
 func TestAPolicyIsReadAndWrittenAsText(t *testing.T) {
 	for text, policy := range map[string]cachalot.Policy{
-		"pytorch":           {Kind: cachalot.PolicyPyTorch},
-		"pytorch,page=2MiB": {Kind: cachalot.PolicyPyTorch, PageBytes: 2 * mib},
-		"serving":           {Kind: cachalot.PolicyServing},
+		"pytorch":                   {Kind: cachalot.PolicyPyTorch},
+		"pytorch,page=2MiB":         {Kind: cachalot.PolicyPyTorch, PageBytes: 2 * mib},
+		"serving":                   {Kind: cachalot.PolicyServing},
+		"serving,streams=announced": {Kind: cachalot.PolicyServing, AnnouncedStreams: true},
+		"serving,thrift,page=8MiB,borrow=at_limit,streams=announced": {Kind: cachalot.PolicyServing, Thrift: true,
+			PageBytes: 8 * mib, Borrow: cachalot.BorrowAtLimit, AnnouncedStreams: true},
 		"serving,thrift,page=8MiB,borrow=at_limit": {
 			Kind: cachalot.PolicyServing, Thrift: true, PageBytes: 8 * mib, Borrow: cachalot.BorrowAtLimit},
 		"serving,page=64KiB":             {Kind: cachalot.PolicyServing, PageBytes: 1 << 16},
@@ -58,7 +61,8 @@ func TestThePolicyInForceIsTheOneThatWasAskedFor(t *testing.T) {
 	same(t, "the default", need[cachalot.Policy](t)(simulated(t).Policy()), cachalot.Policy{Kind: cachalot.PolicyPyTorch})
 	same(t, "serving", need[cachalot.Policy](t)(serving(t).Policy()),
 		cachalot.Policy{Kind: cachalot.PolicyServing, PageBytes: 2 * mib})
-	asked := cachalot.Policy{Kind: cachalot.PolicyServing, Thrift: true, Borrow: cachalot.BorrowNever, PageBytes: 4 * mib}
+	asked := cachalot.Policy{Kind: cachalot.PolicyServing, Thrift: true, Borrow: cachalot.BorrowNever, PageBytes: 4 * mib,
+		AnnouncedStreams: true}
 	same(t, "all options", need[cachalot.Policy](t)(simulated(t, cachalot.WithPolicy(asked)).Policy()), asked)
 }
 
@@ -74,6 +78,7 @@ func TestAPolicyThatCannotBeIsRefused(t *testing.T) {
 	device := sim(t, cachalot.SimOptions{})
 	for what, policy := range map[string]cachalot.Policy{
 		"an option of another policy": {Kind: cachalot.PolicyPyTorch, Thrift: true},
+		"a promise to another policy": {Kind: cachalot.PolicyPyTorch, AnnouncedStreams: true},
 		"an option of no policy":      {PageBytes: 2 * mib},
 		"a page":                      {Kind: cachalot.PolicyServing, PageBytes: 3 * mib},
 		"a kind":                      {Kind: 77},
@@ -96,6 +101,20 @@ func TestABlockOfAnotherStreamIsBorrowedAndWaitedFor(t *testing.T) {
 	same(t, "pages that went back", policyStats(t, a).PagesReleased, 2)
 	_, err := a.PolicyStats(9)
 	refused(t, "a device", err)
+}
+
+func TestABorrowerWaitsForTheLenderAloneWhereEndsOfStreamsAreAnnounced(t *testing.T) {
+	for announced, call := range map[bool]string{false: "event_record_all\n", true: "event_record 10\n"} {
+		device := sim(t, cachalot.SimOptions{})
+		a := over(t, device.Driver, cachalot.WithPolicy(
+			cachalot.Policy{Kind: cachalot.PolicyServing, AnnouncedStreams: announced}))
+		works(t, block(t, a, 4*mib, first).Close(), device.LogCalls(cachalot.SimLogCalls))
+		works(t, block(t, a, 4*mib, second).Close())
+		if calls := need[string](t)(device.ReadCalls()); !strings.Contains(calls, call) {
+			t.Errorf("announced %t: %q", announced, calls)
+		}
+		same(t, "waits", policyStats(t, a).StreamWaits, 1)
+	}
 }
 
 func TestNothingWaitsForAStreamThatHasEnded(t *testing.T) {
@@ -235,7 +254,7 @@ func TestAReplayMakesTheDecisionsOfItsPolicy(t *testing.T) {
 	works(t, s.WriteTrace(&file, nil, "one block"))
 	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(&file))
 	defer trace.Close()
-	policy := cachalot.Policy{Kind: cachalot.PolicyServing, PageBytes: 8 * mib}
+	policy := cachalot.Policy{Kind: cachalot.PolicyServing, PageBytes: 8 * mib, AnnouncedStreams: true}
 	for _, each := range []struct {
 		policy   cachalot.Policy
 		reserved uint64

@@ -29,7 +29,7 @@ type ReplayOptions struct {
 func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
 	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
 		Fraction: o.Fraction, Policy: narrow(o.Policy.Kind), Thrift: flag(o.Policy.Thrift),
-		Borrow: narrow(o.Policy.Borrow), PageBytes: o.Policy.PageBytes}
+		Borrow: narrow(o.Policy.Borrow), Streams: flag(o.Policy.AnnouncedStreams), PageBytes: o.Policy.PageBytes}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {
 			return nil, err
