@@ -32,6 +32,7 @@ POOL_NO_SPLIT = 2
 POOL_PINNED = 4
 POLICIES = {"pytorch": 1, "serving": 2}
 BORROWS = {"first": 0, "at_limit": 1, "never": 2}
+STREAMS = {"unannounced": 0, "announced": 1}
 UNLIMITED = 2**64 - 1
 
 
@@ -94,7 +95,7 @@ class AllocatorOptions(Struct):
         ("policy", c_int32),
         ("thrift", c_int32),
         ("borrow", c_int32),
-        ("reserved_2", c_int32),
+        ("streams", c_int32),
         ("page_bytes", c_uint64),
     ]
 
@@ -105,7 +106,7 @@ class Policy(Struct):
         ("policy", c_int32),
         ("thrift", c_int32),
         ("borrow", c_int32),
-        ("reserved_0", c_int32),
+        ("streams", c_int32),
         ("page_bytes", c_uint64),
     ]
 

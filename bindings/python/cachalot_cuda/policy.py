@@ -3,6 +3,7 @@
 
 import ctypes
 import dataclasses
+import os
 import typing
 
 from . import _c, _library
@@ -17,11 +18,16 @@ class Policy:
     str() gives the text that parse() reads, which is that of the environment variable CACHALOT_POLICY.
 
     Attributes:
-        name: "pytorch" or "serving"; thrift and borrow are options of the latter.
+        name: "pytorch" or "serving"; thrift, borrow and streams are options of the latter.
         thrift: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
         borrow: when cached memory of one stream is lent to another, which waits for its work on the device:
             "first" (before new pages are obtained: the least memory), "at_limit" (where no new page is to be
             had) or "never".
+        streams: "announced" promises that stream_ended is called before a stream is destroyed, or that none
+            is: then the borrower waits for the lender's stream alone, by its handle; CUDA's driver ends the
+            process at the handle of a stream that is gone. "unannounced": the borrower waits for all work
+            that the device has been given. None is "announced" where cachalot_cuda.torch makes the allocator,
+            since PyTorch destroys no stream of its own, and "unannounced" elsewhere.
         page_bytes: a power of two, a multiple of the driver's granularity, at most 1 GiB; None: 2 MiB, or
             the granularity if that is more. With "pytorch" it is the page of expandable segments, and None
             means PyTorch's: with any other the events are not PyTorch's any more.
@@ -30,27 +36,41 @@ class Policy:
     name: str = "pytorch"
     thrift: bool = False
     borrow: str = "first"
+    streams: typing.Optional[str] = None
     page_bytes: typing.Optional[int] = None
 
     @classmethod
     def parse(cls, text):
-        """The policy of a text like "serving,thrift,page=8MiB,borrow=at_limit". An InvalidArgumentError for
-        any other text says what was expected."""
-        row = _c.Policy()
-        _library.call("policy_read", text.encode(), ctypes.byref(row))
-        return cls._of(row)
+        """The policy of a text like "serving,thrift,page=8MiB,borrow=at_limit,streams=announced". An
+        InvalidArgumentError for any other text says what was expected."""
+        return cls._of(_read(text), _names_streams(text))
 
     @classmethod
-    def _of(cls, row):
+    def _of(cls, row, names_streams):
         words = {number: word for word, number in _c.POLICIES.items()}
         borrows = {number: word for word, number in _c.BORROWS.items()}
-        return cls(words[row.policy], bool(row.thrift), borrows[row.borrow], row.page_bytes or None)
+        streams = {number: word for word, number in _c.STREAMS.items()}
+        return cls(words[row.policy], bool(row.thrift), borrows[row.borrow],
+                   streams[row.streams] if names_streams else None, row.page_bytes or None)
 
     def __str__(self):
         text = self.name + ",thrift" * self.thrift
         if self.page_bytes is not None:
             text += ",page=" + _size_text(self.page_bytes)
-        return text if self.borrow == "first" else f"{text},borrow={self.borrow}"
+        if self.borrow != "first":
+            text += f",borrow={self.borrow}"
+        return text if self.streams is None else f"{text},streams={self.streams}"
+
+
+def _read(text):
+    """A policy's text as a row of the C interface."""
+    row = _c.Policy()
+    _library.call("policy_read", text.encode(), ctypes.byref(row))
+    return row
+
+
+def _names_streams(text):
+    return ",streams=" in text
 
 
 def _size_text(size):
@@ -62,20 +82,29 @@ def _size_text(size):
     return f"{size}{units[-1]}"
 
 
-def options_of(policy):
-    """The fields of the C interface's options for a Policy, its text, or None for the environment's."""
-    if policy is None:
-        return {}
-    row = _c.Policy()
-    _library.call("policy_read", str(policy).encode(), ctypes.byref(row))
-    return {name: getattr(row, name) for name in ("policy", "thrift", "borrow", "page_bytes")}
+def options_for_pytorch(policy):
+    """The fields of the C interface's options for a Policy, its text, or None for the environment's.
+
+    PyTorch's streams come from pools and last as long as the process, so the serving policy gets the promise
+    of announced streams, unless its text says what it gets.
+    """
+    text = str(policy) if policy is not None else os.environ.get("CACHALOT_POLICY", "")
+    try:
+        row = _read(text)
+    except InvalidArgumentError:
+        if policy is not None:
+            raise
+        return {}  # nothing is set, or the library refuses it when it makes the allocator
+    if row.policy == _c.POLICIES["serving"] and not _names_streams(text):
+        row.streams = _c.STREAMS["announced"]
+    return {name: getattr(row, name) for name in ("policy", "thrift", "borrow", "streams", "page_bytes")}
 
 
 def policy():
     """The Policy in force, with the size of its pages. It lasts as long as the process."""
     row = _c.Policy()
     _library.call("get_policy", _library.allocator(), ctypes.byref(row))
-    return Policy._of(row)
+    return Policy._of(row, row.policy == _c.POLICIES["serving"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,9 +206,9 @@ def stream_ended(stream, device=None):
     """Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
     nothing waits for the stream any more, also not for blocks of its that are freed later.
 
-    Under the serving policy call it before a stream of the program's own (torch.cuda.ExternalStream) is
-    destroyed: a borrower of its memory would wait for it by its handle. PyTorch's own streams last as long as
-    the process. With PyTorch's decisions nothing happens.
+    Where announced streams are promised (Policy.streams), as they are on PyTorch, call it before a stream that
+    is not PyTorch's own (torch.cuda.ExternalStream) is destroyed: a borrower of its memory would wait for it
+    by its handle. PyTorch's own streams last as long as the process. With PyTorch's decisions nothing happens.
 
     Args:
         stream: a torch.cuda.Stream, or the handle of a stream as a number.

@@ -15,7 +15,7 @@ import torch
 from . import _c, _library, history, statistics
 from ._mem_pool import MemPool
 from .errors import InvalidArgumentError, InvalidStateError
-from .policy import options_of
+from .policy import options_for_pytorch
 
 # PyTorch's setter of each optional hook, and our function for it.
 HOOKS = {
@@ -47,6 +47,9 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         mend: names of defects of PyTorch to mend, such as "split_limit"; docs/differences.md has them.
         policy: whose decisions are made: "pytorch", or "serving" and its options, like
             "serving,thrift,page=8MiB" (cachalot_cuda.Policy has them); None: CACHALOT_POLICY, else PyTorch's.
+            PyTorch destroys no stream of its own, so "streams=announced" is promised for it, unless the
+            policy says "streams=unannounced". A program that destroys streams of others
+            (torch.cuda.ExternalStream) says that, or calls cachalot_cuda.stream_ended before each end.
 
     Raises:
         RuntimeError: if CUDA is in use already or another allocator has been installed.
@@ -62,7 +65,7 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
         context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
         mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
         track_labels=int(track_labels),
-        **options_of(policy))
+        **options_for_pytorch(policy))
     _set_options(driver, options)
     allocator = _pluggable_allocator("cachalot_pluggable_alloc")
     torch.cuda.memory.change_current_allocator(allocator)
@@ -87,7 +90,7 @@ def mem_pool(**options):
     if is_installed():
         return MemPool(**options)
     try:
-        _set_options(None, None)
+        _set_options(None, _c.AllocatorOptions(**options_for_pytorch(None)))
     except InvalidStateError:
         pass  # cachalot is in use already, by an earlier pool for example
     allocator = _pluggable_allocator("cachalot_pluggable_try_alloc")
@@ -99,7 +102,7 @@ def mem_pool(**options):
 def _set_options(driver, options):
     # Never the host's memory, which the library takes where it finds no GPU.
     driver = driver or os.environ.get("CACHALOT_DRIVER") or "cuda"
-    _library.call("pluggable_set_options", driver.encode(), None if options is None else ctypes.byref(options))
+    _library.call("pluggable_set_options", driver.encode(), ctypes.byref(options))
 
 
 def _choice(name, value, choices):

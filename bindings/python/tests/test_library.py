@@ -72,7 +72,7 @@ class Declarations(unittest.TestCase):
         self.assertEqual(_c.POOL_NO_SPLIT, numbers["POOL_NO_SPLIT"])
         self.assertEqual(_c.POOL_USE_ON_OOM, numbers["POOL_USE_ON_OOM"])
         self.assertEqual(_c.POOL_PINNED, numbers["POOL_PINNED"])
-        for prefix, words in (("POLICY_", _c.POLICIES), ("BORROW_", _c.BORROWS)):
+        for prefix, words in (("POLICY_", _c.POLICIES), ("BORROW_", _c.BORROWS), ("STREAMS_", _c.STREAMS)):
             for word, number in words.items():
                 self.assertEqual(number, numbers[prefix + word.upper()])
         self.assertEqual(cachalot_cuda._load().cachalot_action_name(_c.ACTION_OOM), b"oom")

@@ -33,7 +33,11 @@ class Policies(unittest.TestCase):
             "pytorch": Policy(),
             "pytorch,page=2MiB": Policy(page_bytes=2 * MIB),
             "serving": Policy("serving"),
-            "serving,thrift,page=8MiB,borrow=at_limit": Policy("serving", True, "at_limit", 8 * MIB),
+            "serving,streams=announced": Policy("serving", streams="announced"),
+            "serving,streams=unannounced": Policy("serving", streams="unannounced"),
+            "serving,thrift,page=8MiB,borrow=at_limit": Policy("serving", True, "at_limit", page_bytes=8 * MIB),
+            "serving,thrift,page=8MiB,borrow=at_limit,streams=announced":
+                Policy("serving", True, "at_limit", "announced", 8 * MIB),
             "serving,page=64KiB": Policy("serving", page_bytes=1 << 16),
             "serving,page=1GiB,borrow=never": Policy("serving", borrow="never", page_bytes=1 << 30),
         }.items():
@@ -41,7 +45,8 @@ class Policies(unittest.TestCase):
             self.assertEqual(str(policy), text)
 
     def test_that_do_not_exist_are_refused_with_what_was_expected(self):
-        with self.assertRaisesRegex(cachalot_cuda.InvalidArgumentError, r"expected pytorch\[,page=SIZE\], or serving with any of"):
+        with self.assertRaisesRegex(cachalot_cuda.InvalidArgumentError,
+                                    r"expected pytorch\[,page=SIZE\], or serving with any of"):
             Policy.parse("serving,thrifty")
         with self.assertRaisesRegex(cachalot_cuda.InvalidArgumentError, "a page of 3145728 bytes"):
             Policy.parse("serving,page=3MiB")
@@ -52,8 +57,10 @@ class Policies(unittest.TestCase):
 
     def test_are_told_with_the_size_of_their_pages(self):
         program = "print(json.dumps(dataclasses.asdict(cachalot_cuda.policy())))"
-        self.assertEqual(serving(program, "serving,thrift"),
-                         {"name": "serving", "thrift": True, "borrow": "first", "page_bytes": 2 * MIB})
+        for text, streams in (("", "unannounced"), (",streams=announced", "announced")):
+            self.assertEqual(serving(program, "serving,thrift" + text),
+                             {"name": "serving", "thrift": True, "borrow": "first", "streams": streams,
+                              "page_bytes": 2 * MIB})
 
     def test_lend_blocks_of_another_stream_which_is_waited_for(self):
         same, stats = serving(

@@ -97,15 +97,36 @@ class Install(unittest.TestCase):
 
     def test_takes_a_policy_or_that_of_the_environment(self):
         for arguments, environment, expected in (
-                ("policy='serving,thrift,page=8MiB'", "pytorch", "serving,thrift,page=8MiB"),
+                ("policy='serving,thrift,page=8MiB'", "pytorch", "serving,thrift,page=8MiB,streams=announced"),
                 ("policy=cachalot_cuda.Policy('serving', borrow='never', page_bytes=4 << 20)", "",
-                 "serving,page=4MiB,borrow=never"),
+                 "serving,page=4MiB,borrow=never,streams=announced"),
                 ("policy='pytorch'", "serving", "pytorch"),
-                ("", "serving,thrift", "serving,thrift,page=2MiB"),
+                ("", "serving,thrift", "serving,thrift,page=2MiB,streams=announced"),
                 ("", "", "pytorch")):
             self.assertEqual(expected, output(
                 f"cachalot_cuda.torch.install({arguments})\nprint(json.dumps(str(cachalot_cuda.policy())))",
                 CACHALOT_POLICY=environment))
+
+    def test_promises_announced_streams_unless_the_policy_says_otherwise(self):
+        for install, environment, streams in (
+                ("install(policy='serving')", "", "announced"),
+                ("install(policy=cachalot_cuda.Policy('serving'))", "", "announced"),
+                ("install()", "serving", "announced"),
+                ("mem_pool()", "serving", "announced"),
+                ("install(policy='serving,streams=unannounced')", "serving", "unannounced"),
+                ("install(policy=cachalot_cuda.Policy('serving', streams='unannounced'))", "", "unannounced"),
+                ("install()", "serving,streams=unannounced", "unannounced"),
+                ("mem_pool()", "serving,streams=unannounced", "unannounced"),
+                ("install()", "", None)):
+            self.assertEqual(streams, output(
+                f"cachalot_cuda.torch.{install}\nprint(json.dumps(cachalot_cuda.policy().streams))",
+                CACHALOT_POLICY=environment))
+
+    def test_leaves_a_policy_of_the_environment_that_is_wrong_to_the_first_use(self):
+        self.assertIn('the environment variable CACHALOT_POLICY is "servin": expected', output(
+            "cachalot_cuda.torch.install()\n"
+            "try: cachalot_cuda.stats()\n"
+            "except ValueError as error: print(json.dumps(str(error)))", CACHALOT_POLICY="servin"))
 
     def test_says_what_a_policy_may_be_and_installs_nothing(self):
         refused = output(
