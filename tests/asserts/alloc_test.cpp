@@ -152,7 +152,7 @@ TEST_F(AllocDeathTest, FindsPagesThatAreMappedTwice) {
 
 TEST_F(AllocDeathTest, FindsPagesThatAreNotMapped) {
   PageTable pages(shared_.driver, shared_.handle_types, shared_.log, 0, kBase, 2 * MiB, 8);
-  EXPECT_DEATH(pages.unmap(kBase, 2 * MiB, 0), "mapped_between.first, end. == end - first");
+  EXPECT_DEATH(pages.unmap(kBase, 2 * MiB), "mapped_between.first, end. == end - first");
 }
 
 TEST_F(AllocDeathTest, FindsARangeThatIsNotOfWholePages) {
