@@ -11,7 +11,7 @@ Setup setup_of(uint64_t seed) {
   Setup setup{};
   LibraryOptions& library = setup.library;
   const uint64_t page = 2 * MiB << (random.one_in(2) ? 0 : random.below(4));
-  library.serving = {.is_on = true, .page_bytes = page, .thrift = random.one_in(3)};
+  library.serving = {.is_on = true, .thrift = random.one_in(3), .page_bytes = page};
   library.divisions = random.one_in(4) ? uint64_t{2} << random.below(3) : 0;
   library.checks_every_call = random.one_in(16);
   library.release = random.one_in(4) ? Release::k2_11 : Release::k2_15;
