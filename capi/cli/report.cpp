@@ -47,9 +47,8 @@ cachalot_policy policy_of(const Run& run) {
 }
 
 std::string page_name(uint64_t bytes) {
-  constexpr uint64_t kMiB = 1 << 20;
-  return bytes < kMiB ? std::to_string(bytes >> 10) + " KiB"
-                      : std::to_string(bytes / kMiB) + " MiB";
+  const uint64_t kib = bytes >> 10;
+  return kib < 1024 ? std::to_string(kib) + " KiB" : std::to_string(kib >> 10) + " MiB";
 }
 
 // Whose decisions a replay made: "PyTorch 2.15", "the serving policy with thrift".
