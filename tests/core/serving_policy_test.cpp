@@ -189,6 +189,16 @@ TEST_F(Serving, WithThriftMovesNothingWhereTheDriverHasTooFewNewPages) {
   free(used);
 }
 
+// Two tries: the place with the fewest pages to map, and the one with the fewest in all.
+TEST_F(Serving, WithThriftLooksForAPlaceOnceWhereLoansComeLast) {
+  open(16 * MiB, {.thrift = true, .borrow = Borrow::kAtLimit});
+  const Address used = allocate(12 * MiB, kFirst);
+  const uint64_t before = allocator_->policy_stats(0).pages_created;
+  EXPECT_TRUE(fails(8 * MiB, kFirst));
+  EXPECT_EQ(allocator_->policy_stats(0).pages_created - before, 4u);
+  free(used);
+}
+
 TEST_F(Serving, LeavesAHoleInOnePieceWhereTheDriverRefusesToMap) {
   open(1 * GiB);
   driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kMap), .code = 999});

@@ -88,11 +88,12 @@ Block* ServingPolicy::find_memory(AllocParams& params) {
 // new ones, so there no page at all serves then.
 Block* ServingPolicy::borrow_or_place(AllocParams& params) {
   const ServingOptions& options = device_.settings.serving();
+  const bool is_at_limit = options.borrow == Borrow::kAtLimit;
+  const bool borrows_last = is_at_limit && options.thrift;
   Block* block = nullptr;
-  if (options.borrow == Borrow::kAtLimit)
-    block = find_place(params, options.thrift ? Pages::kAny : Pages::kNew);
+  if (is_at_limit) block = find_place(params, borrows_last ? Pages::kAny : Pages::kNew);
   if (!block && may_borrow(params)) block = borrow(params);
-  return block ? block : find_place(params, Pages::kAny);
+  return block || borrows_last ? block : find_place(params, Pages::kAny);
 }
 
 bool ServingPolicy::may_borrow(const AllocParams& params) const {
