@@ -60,6 +60,9 @@ Picture Library::picture() {
   const DeviceLock lock(device_->shards);
   const StreamOrder& order = policy_->order();
   Picture picture{{}, device_->settings.clock(), order.waited(), order.finished()};
+  for (const auto& [stream, clock] : order.waited_for_all())
+    picture.waited[{stream, kAllStreams}] = clock;
+  picture.finished[kAllStreams] = order.all_finished();
   // A wait that the driver refused leaves 0.
   std::erase_if(picture.waited, [](const auto& wait) { return wait.second == 0; });
   std::erase_if(picture.finished, [](const auto& wait) { return wait.second == 0; });

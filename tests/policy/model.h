@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/config/pool_id.h"
+#include "alloc/config/serving_options.h"
 #include "alloc/heap/hash_order.h"
 #include "noting_driver.h"
 #include "picture.h"
@@ -24,15 +25,18 @@ enum class Fault {
   kNoLookAtEvents,     // P5 (1)
   kHighestOfEqual,     // P5 (2), (3)
   kNewPagesFirst,      // P5: (4) before (3)
+  kLendsTooEarly,      // P5: (3) before (4), with at_limit too
   kNoRetry,            // P5 (6)
   kByAllPages,         // P7: the keys of (5) for (4)
   kPageBeyondLimit,    // P8
   kLatestFirst,        // P8: the page that was in use last
   kAlwaysFromTheBack,  // P8: also where a hole lies before the block
   kNoThrift,           // P8
+  kKeptRanges,         // P8: without a page
   kNoHostWait,         // P9
   kNoWait,             // P10
   kWaitsAgain,         // P10: although a wait covers it
+  kCoversOne,          // P10: a wait for all streams covers the one that has the stamp
   kBorrowsInCapture,   // P11
   kMiscount,           // a byte in a statistic, for requests of 512 bytes
 };
@@ -42,6 +46,8 @@ std::optional<Fault> fault_of(const std::string& name);
 struct ModelOptions {
   uint64_t page_size = 2 * MiB;
   bool thrift = false;
+  Borrow borrow = Borrow::kFirst;
+  bool announces_streams = false;
   uint64_t divisions = 0;  // of a power of two; 0: sizes are rounded to 512 bytes only
   bool is_2_11 = false;    // any routing counts as a capture, and ties go by address alone
   Fault fault = Fault::kNone;
@@ -175,7 +181,8 @@ class Model {
   // ---- model_search.cpp
   uint64_t order_of(const Range& range) const { return options_.is_2_11 ? 0 : range.number; }
   std::optional<Address> search(const Ask& ask);
-  std::optional<Address> find_place(const Ask& ask);
+  enum class Pages { kNew, kAny };
+  std::optional<Address> find_place(const Ask& ask, Pages from);
   std::optional<Address> best_fit(const Ask& ask) const;
   std::optional<Address> borrow(const Ask& ask) const;
   template <class IsUsable>
@@ -185,15 +192,18 @@ class Model {
                    std::optional<Place>* best) const;
   Place place_at(const Range& range, Address begin, uint64_t size) const;
   bool reserve(const Ask& ask);
+  bool try_reserve(const Ask& ask, uint64_t bytes);
 
   // ---- model_pages.cpp
-  bool fill(const Place& place, const Ask& ask);
-  bool collect_pages(const Place& place, const Ask& ask, std::vector<uint64_t>* handles);
+  bool fill(const Place& place, const Ask& ask, Pages from);
+  bool collect_pages(const Place& place, const Ask& ask, Pages from,
+                     std::vector<uint64_t>* handles);
   std::vector<Idle> idle_pages(const Place& place, uint64_t size) const;
   static bool is_behind_hole(const Range& range, size_t block, Address begin);
   void create_pages(uint64_t count, std::vector<uint64_t>* handles);
   std::vector<Idle> longest_idle(const std::vector<Idle>& idle, uint64_t count) const;
-  void take(const std::vector<Idle>& idle, std::vector<uint64_t>* handles);
+  void take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles);
+  void give_back_range(Address begin);
   void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
   uint64_t take_page(Address address);
   void make_hole(Address begin, Address end);
@@ -201,13 +211,17 @@ class Model {
   void map_hole(Address begin, Address end, std::vector<uint64_t>* handles);
 
   // ---- model_order.cpp
+  bool is_finished(Stream stream, uint64_t stamp) const;
   bool covers(Stream stream, Stream other, uint64_t stamp) const;
+  Stream covered_by_wait_for(Stream stream) const;
   void wait_in_stream(const Block& block, Stream stream, Stream own);
   void wait_for(Stream stream, Stream other);
   DriverCode queue_wait(Stream stream, Stream other);
   static void require(DriverCode code);
   void wait_on_host(Address address);
+  void wait_before_release(Address address);
   void synchronize(Stream stream);
+  void synchronize_device();
   void finish(Stream stream);
   void begin_waiting(Address address, Stream current);
   static void order_uses(std::vector<Use>& uses);

@@ -49,22 +49,14 @@ void Model::give_back_blocks(PoolId id, bool is_small) {
 
 // All whole pages of a cached block. A range without pages goes, too.
 void Model::give_back(Address address) {
-  Range& range = range_at(address);
   const Block block = block_at(address);
   const Address begin = round_up(block.begin, options_.page_size);
   const Address end = round_down(block.end(), options_.page_size);
   if (begin >= end) return;
-  for (const auto& [stream, stamp] : block.stamps)
-    if (stream != range.stream) synchronize(stream);
-  std::erase_if(block_at(address).stamps,
-                [&](const auto& stamp) { return stamp.first != range.stream; });
-  require(driver_.stream_synchronize(0, range.stream));
+  wait_before_release(address);
   for (Address at = begin; at < end; at += options_.page_size) driver_.release(0, take_page(at));
   make_hole(begin, end);
-  if (range.blocks.size() > 1) return;
-  driver_.unreserve(0, range.begin, range.size);
-  const Address gone = range.begin;
-  std::erase_if(ranges_, [&](const Range& other) { return other.begin == gone; });
+  give_back_range(range_at(begin).begin);
 }
 
 void Model::trim(uint64_t keep_bytes) {

@@ -5,14 +5,33 @@
 #include "model.h"
 
 namespace cachalot::policy_model {
+namespace {
+
+// Whether there was such a wait at the stamp's time or later.
+template <class Waits>
+bool reaches(const Waits& waits, const typename Waits::key_type& key, uint64_t stamp) {
+  const auto wait = waits.find(key);
+  return wait != waits.end() && wait->second >= stamp;
+}
+
+}  // namespace
 
 // ---- Waits
 
+// Whether a wait of the host covers the stamp.
+bool Model::is_finished(Stream stream, uint64_t stamp) const {
+  return reaches(finished_, stream, stamp) || reaches(finished_, kAllStreams, stamp);
+}
+
 bool Model::covers(Stream stream, Stream other, uint64_t stamp) const {
-  const auto waited = waited_.find({stream, other});
-  const auto finished = finished_.find(other);
-  return (waited != waited_.end() && waited->second >= stamp && !is(Fault::kWaitsAgain)) ||
-         (finished != finished_.end() && finished->second >= stamp);
+  if (is_finished(other, stamp)) return true;
+  return !is(Fault::kWaitsAgain) && (reaches(waited_, std::pair(stream, other), stamp) ||
+                                     reaches(waited_, std::pair(stream, kAllStreams), stamp));
+}
+
+// The handle of a stream whose end is not announced may be gone, so the wait is for all.
+Stream Model::covered_by_wait_for(Stream stream) const {
+  return options_.announces_streams ? stream : kAllStreams;
 }
 
 // For the range's own stream first. Within a capture nothing that is handed out needs a wait.
@@ -28,7 +47,7 @@ void Model::wait_in_stream(const Block& block, Stream stream, Stream own) {
 
 void Model::wait_for(Stream stream, Stream other) {
   if (queue_wait(stream, other) != kSuccess) return finish(other);
-  waited_[{stream, other}] = clock_++;
+  waited_[{stream, is(Fault::kCoversOne) ? other : covered_by_wait_for(other)}] = clock_++;
   numbers_.stream_waits++;
 }
 
@@ -38,7 +57,9 @@ DriverCode Model::queue_wait(Stream stream, Stream other) {
     if (const DriverCode code = driver_.event_create(0, &event)) return code;
     wait_event_ = event;
   }
-  if (const DriverCode code = driver_.event_record(0, *wait_event_, other)) return code;
+  const DriverCode code = options_.announces_streams ? driver_.event_record(0, *wait_event_, other)
+                                                     : driver_.event_record_all(0, *wait_event_);
+  if (code != kSuccess) return code;
   return driver_.stream_wait_event(0, stream, *wait_event_);
 }
 
@@ -53,26 +74,39 @@ void Model::wait_on_host(Address address) {
   Stamps& stamps = block_at(address).stamps;
   for (const bool is_own : {true, false}) {
     for (const auto& [stream, stamp] : stamps) {
-      if ((stream == own) != is_own) continue;
-      const auto finished = finished_.find(stream);
-      if (finished == finished_.end() || finished->second < stamp) finish(stream);
+      if ((stream == own) == is_own && !is_finished(stream, stamp)) finish(stream);
     }
   }
   std::erase_if(stamps, [&](const auto& stamp) { return stamp.first != own; });
 }
 
 void Model::finish(Stream stream) {
-  synchronize(stream);
-  finished_[stream] = clock_++;
+  options_.announces_streams ? synchronize(stream) : synchronize_device();
+  finished_[covered_by_wait_for(stream)] = clock_++;
   numbers_.host_waits++;
+}
+
+// The same before pages go back, but no wait is noted.
+void Model::wait_before_release(Address address) {
+  const Stream own = range_at(address).stream;
+  Stamps& stamps = block_at(address).stamps;
+  bool is_device_idle = false;
+  for (const bool is_own : {true, false}) {
+    for (const auto& [stream, stamp] : stamps) {
+      if ((stream == own) != is_own || is_finished(stream, stamp) || is_device_idle) continue;
+      options_.announces_streams ? synchronize(stream) : synchronize_device();
+      is_device_idle = !options_.announces_streams;
+    }
+  }
+  std::erase_if(stamps, [&](const auto& stamp) { return stamp.first != own; });
 }
 
 // Where the driver refuses, for the whole device.
 void Model::synchronize(Stream stream) {
-  DriverCode code = driver_.stream_synchronize(0, stream);
-  if (code != kSuccess) code = driver_.device_synchronize(0);
-  require(code);
+  if (driver_.stream_synchronize(0, stream) != kSuccess) synchronize_device();
 }
+
+void Model::synchronize_device() { require(driver_.device_synchronize(0)); }
 
 // ---- Frees that wait
 

@@ -8,11 +8,11 @@
 namespace cachalot::policy_model {
 
 // False: pages do not suffice, and nothing has moved. Pages that got no place go back to the driver.
-bool Model::fill(const Place& place, const Ask& ask) {
+bool Model::fill(const Place& place, const Ask& ask, Pages from) {
   std::vector<uint64_t> handles;
   bool is_filled = false;
   try {
-    is_filled = collect_pages(place, ask, &handles);
+    is_filled = collect_pages(place, ask, from, &handles);
     if (is_filled) map(place, ask.size, &handles);
   } catch (const Failure&) {
     for (const uint64_t handle : handles) driver_.release(0, handle);
@@ -23,17 +23,19 @@ bool Model::fill(const Place& place, const Ask& ask) {
 }
 
 // New ones, then idle ones; with thrift only those new ones that the idle ones leave missing.
-bool Model::collect_pages(const Place& place, const Ask& ask, std::vector<uint64_t>* handles) {
+bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
+                          std::vector<uint64_t>* handles) {
   const uint64_t within_limit = std::min(place.missing, pages_within_limit());
-  if (may_be_capturing() && within_limit < place.missing) return false;
-  const std::vector<Idle> idle = idle_pages(place, ask.size);
+  const bool are_all_new = from == Pages::kNew || may_be_capturing();  // the host could not wait
+  if (are_all_new && within_limit < place.missing) return false;
+  const std::vector<Idle> idle = are_all_new ? std::vector<Idle>() : idle_pages(place, ask.size);
   uint64_t available = 0;
   for (const Idle& pages : idle) available += (pages.end - pages.begin) / options_.page_size;
   available = std::min(available, place.missing);
   const bool thrift = options_.thrift && !is(Fault::kNoThrift);
   create_pages(thrift ? std::min(within_limit, place.missing - available) : within_limit, handles);
   if (handles->size() + available < place.missing) return false;
-  take(longest_idle(idle, place.missing - handles->size()), handles);
+  take(longest_idle(idle, place.missing - handles->size()), place.begin, handles);
   return true;
 }
 
@@ -67,7 +69,6 @@ std::vector<Model::Idle> Model::idle_pages(const Place& place, uint64_t size) co
   const Address keep_begin = round_down(place.begin, page);
   const Address keep_end = round_up(place.begin + size, page);
   std::vector<Idle> found;
-  if (may_be_capturing()) return found;  // the host could not wait
   for (const Range& range : ranges_) {
     if (!range.pool.is_default()) continue;
     for (size_t i = 0; i < range.blocks.size(); i++) {
@@ -110,13 +111,25 @@ std::vector<Model::Idle> Model::longest_idle(const std::vector<Idle>& idle, uint
   return chosen;
 }
 
-void Model::take(const std::vector<Idle>& idle, std::vector<uint64_t>* handles) {
+// A range that has no page left goes, but for that of the place.
+void Model::take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles) {
   for (const Idle& pages : idle) wait_on_host(pages.begin);
   for (const Idle& pages : idle) {
     for (Address at = pages.begin; at < pages.end; at += options_.page_size)
       handles->push_back(take_page(at));
     make_hole(pages.begin, pages.end);
+    const Range& range = range_at(pages.begin);
+    const bool keeps = range.begin == range_at(place).begin || is(Fault::kKeptRanges);
+    if (!keeps) give_back_range(range.begin);
   }
+}
+
+// Unless it has a page.
+void Model::give_back_range(Address begin) {
+  const Range& range = range_at(begin);
+  if (!range.pages.empty()) return;
+  driver_.unreserve(0, range.begin, range.size);
+  std::erase_if(ranges_, [&](const Range& other) { return other.begin == begin; });
 }
 
 // Unmaps a page, and gives its handle.

@@ -7,21 +7,26 @@
 
 namespace cachalot::policy_model {
 
-// Steps (3) to (5).
+// Steps (3) to (5). With thrift idle pages come before new ones, so a loan at the limit comes last.
 std::optional<Address> Model::search(const Ask& ask) {
-  if (!is(Fault::kNewPagesFirst))
+  const bool is_at_limit = options_.borrow == Borrow::kAtLimit && !is(Fault::kLendsTooEarly);
+  if (is_at_limit && !options_.thrift)
+    if (const auto found = find_place(ask, Pages::kNew)) return found;
+  const bool lends_last = (is_at_limit && options_.thrift) || is(Fault::kNewPagesFirst);
+  if (!lends_last)
     if (const auto found = borrow(ask)) return found;
-  if (const auto found = find_place(ask)) return found;
-  return is(Fault::kNewPagesFirst) ? borrow(ask) : std::nullopt;
+  if (const auto found = find_place(ask, Pages::kAny)) return found;
+  return lends_last ? borrow(ask) : std::nullopt;
 }
 
-std::optional<Address> Model::find_place(const Ask& ask) {
+std::optional<Address> Model::find_place(const Ask& ask, Pages from) {
   auto place = best_place(ask, is(Fault::kByAllPages));
   if (!place && reserve(ask)) place = best_place(ask, false);
   if (!place) return {};
-  if (fill(*place, ask)) return place->begin;
+  if (fill(*place, ask, from)) return place->begin;
+  if (from == Pages::kNew) return {};
   place = best_place(ask, true);
-  return fill(*place, ask) ? std::optional(place->begin) : std::nullopt;
+  return fill(*place, ask, from) ? std::optional(place->begin) : std::nullopt;
 }
 
 // The smallest block that fits; of equal ones that of the range which was reserved first. Memory that
@@ -35,7 +40,9 @@ std::optional<Address> Model::best_fit(const Ask& ask) const {
 
 // The smallest block that fits, of equal ones that of the lowest stream.
 std::optional<Address> Model::borrow(const Ask& ask) const {
-  if (!ask.pool.is_default() || (may_be_capturing() && !is(Fault::kBorrowsInCapture))) return {};
+  if (options_.borrow == Borrow::kNever || !ask.pool.is_default() ||
+      (may_be_capturing() && !is(Fault::kBorrowsInCapture)))
+    return {};
   const auto is_usable = [&](const Range& range, const Block&) {
     return range.pool.is_default() && range.is_small == ask.is_small && range.stream != ask.stream;
   };
@@ -114,15 +121,20 @@ Model::Place Model::place_at(const Range& range, Address begin, uint64_t size) c
   return place;
 }
 
-// As large as a segment of expandable segments [exp 1.4]. False: the request could never be served.
+// As large as a segment of expandable segments [exp 1.4], or else as the request. False: the request
+// could never be served, or there are no addresses.
 bool Model::reserve(const Ask& ask) {
   uint64_t free_bytes = 0;
   uint64_t total = 0;
   driver_.memory_info(0, &free_bytes, &total);
   if (ask.size > std::min(total, limit_)) return false;
-  const uint64_t size = round_up(total + total / 8, options_.page_size);
+  return try_reserve(ask, total + total / 8) || try_reserve(ask, ask.size);
+}
+
+bool Model::try_reserve(const Ask& ask, uint64_t bytes) {
+  const uint64_t size = round_up(bytes, options_.page_size);
   Address address = 0;
-  require(driver_.reserve(0, size, &address));
+  if (driver_.reserve(0, size, &address) != kSuccess) return false;
   Range range{ask.pool, ask.is_small, ask.stream, address, size, ranges_made_++, {}, {}};
   range.blocks.push_back({address, size, State::kHole});
   ranges_.push_back(range);

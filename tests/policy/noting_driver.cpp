@@ -67,6 +67,10 @@ DriverCode NotingDriver::event_record(int device, uint64_t event, Stream stream)
   return note("event_record", SimDriver::event_record(device, event, stream), event, stream);
 }
 
+DriverCode NotingDriver::event_record_all(int device, uint64_t event) {
+  return note("event_record_all", SimDriver::event_record_all(device, event), event);
+}
+
 DriverCode NotingDriver::event_query(int device, uint64_t event) {
   return note("event_query", SimDriver::event_query(device, event), event);
 }

@@ -40,6 +40,7 @@ class NotingDriver final : public SimDriver {
   DriverCode event_create(int device, uint64_t* event) override;
   DriverCode event_destroy(int device, uint64_t event) override;
   DriverCode event_record(int device, uint64_t event, Stream stream) override;
+  DriverCode event_record_all(int device, uint64_t event) override;
   DriverCode event_query(int device, uint64_t event) override;
   DriverCode event_synchronize(int device, uint64_t event) override;
   DriverCode stream_synchronize(int device, Stream stream) override;

@@ -10,6 +10,10 @@ namespace {
 
 unsigned long long wide(uint64_t n) { return n; }
 
+std::string text_of(Stream stream) {
+  return stream == kAllStreams ? "all streams" : format("%llx", wide(stream));
+}
+
 std::string text_of(const BlockRow& row) {
   static constexpr const char* kNames[] = {"used", "waiting", "cached", "hole"};
   std::string text = format("%llx + %llx %s", wide(row.begin), wide(row.size),
@@ -23,10 +27,10 @@ std::string text_of(const BlockRow& row) {
 std::vector<std::string> lines_of(const Picture& picture) {
   std::vector<std::string> lines{format("clock %llu", wide(picture.clock))};
   for (const auto& [pair, clock] : picture.waited)
-    lines.push_back(
-        format("%llx waited for %llx: %llu", wide(pair.first), wide(pair.second), wide(clock)));
+    lines.push_back(format("%llx waited for %s: %llu", wide(pair.first),
+                           text_of(pair.second).c_str(), wide(clock)));
   for (const auto& [stream, clock] : picture.finished)
-    lines.push_back(format("the host waited for %llx: %llu", wide(stream), wide(clock)));
+    lines.push_back(format("the host waited for %s: %llu", text_of(stream).c_str(), wide(clock)));
   for (const BlockRow& row : picture.blocks) lines.push_back(text_of(row));
   return lines;
 }

@@ -17,6 +17,9 @@ namespace cachalot::policy_model {
 // The clock at the last work of each stream; no entry: none that has to be waited for.
 using Stamps = std::map<Stream, uint64_t>;
 
+// In a wait: it was for all streams.
+inline constexpr Stream kAllStreams = ~Stream{0};
+
 enum class State { kUsed, kWaiting, kCached, kHole };
 
 struct BlockRow {

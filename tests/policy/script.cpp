@@ -28,7 +28,7 @@ void Tally::add(const Answer& answer, const std::vector<Call>& calls) {
     pages_unmapped += name == "unmap";
     pages_released += name == "release";
     stream_waits += name == "stream_wait";
-    host_waits += name == "stream_sync";
+    host_waits += name == "stream_sync" || name == "device_sync";
   }
 }
 

@@ -12,6 +12,8 @@ Setup setup_of(uint64_t seed) {
   LibraryOptions& library = setup.library;
   const uint64_t page = 2 * MiB << (random.one_in(2) ? 0 : random.below(4));
   library.serving = {.is_on = true, .thrift = random.one_in(3), .page_bytes = page};
+  if (random.one_in(2)) library.serving.borrow = static_cast<Borrow>(random.below(3));
+  library.serving.announces_streams = random.one_in(2);
   library.divisions = random.one_in(4) ? uint64_t{2} << random.below(3) : 0;
   library.checks_every_call = random.one_in(16);
   library.release = random.one_in(4) ? Release::k2_11 : Release::k2_15;
@@ -30,19 +32,27 @@ Setup setup_of(uint64_t seed) {
 ModelOptions Setup::model(Fault fault) const {
   return {.page_size = library.serving.page_bytes,
           .thrift = library.serving.thrift,
+          .borrow = library.serving.borrow,
+          .announces_streams = library.serving.announces_streams,
           .divisions = library.divisions,
           .is_2_11 = library.release == Release::k2_11,
           .fault = fault};
 }
 
 std::string Setup::text() const {
-  return format("release %s, %llu MiB, pages of %llu MiB%s, %llu streams, divisions %llu%s%s%s%s",
-                release_name(library.release), static_cast<unsigned long long>(capacity / MiB),
-                static_cast<unsigned long long>(library.serving.page_bytes / MiB),
-                library.serving.thrift ? ", thrift" : "", static_cast<unsigned long long>(streams),
-                static_cast<unsigned long long>(library.divisions),
-                has_failures ? ", failures" : "", has_captures ? ", captures" : "",
-                has_pools ? ", pools" : "", library.checks_every_call ? ", checked" : "");
+  static constexpr const char* kBorrow[] = {"first", "at the limit", "never"};
+  return format(
+      "release %s, %llu MiB, pages of %llu MiB%s, borrows %s, %llu %sstreams, divisions "
+      "%llu%s%s%s%s",
+      release_name(library.release), static_cast<unsigned long long>(capacity / MiB),
+      static_cast<unsigned long long>(library.serving.page_bytes / MiB),
+      library.serving.thrift ? ", thrift" : "",
+      kBorrow[static_cast<size_t>(library.serving.borrow)],
+      static_cast<unsigned long long>(streams),
+      library.serving.announces_streams ? "announced " : "",
+      static_cast<unsigned long long>(library.divisions), has_failures ? ", failures" : "",
+      has_captures ? ", captures" : "", has_pools ? ", pools" : "",
+      library.checks_every_call ? ", checked" : "");
 }
 
 }  // namespace cachalot::policy_model

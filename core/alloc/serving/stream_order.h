@@ -84,6 +84,9 @@ class StreamOrder : private DeviceOperation {
   // The clock when the first stream waited for the second, and when the host waited for a stream.
   const std::map<std::pair<Stream, Stream>, uint64_t>& waited() const { return waited_; }
   const std::map<Stream, uint64_t>& finished() const { return finished_; }
+  // The same for waits that covered all streams.
+  const std::map<Stream, uint64_t>& waited_for_all() const { return waited_for_all_; }
+  uint64_t all_finished() const { return all_finished_; }
 
  private:
   struct Entry {
