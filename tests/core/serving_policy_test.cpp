@@ -124,6 +124,19 @@ TEST_F(Serving, LetsAStreamWaitOnceForTheOneThatItBorrowsFrom) {
   EXPECT_EQ(waits_in_log(), 0);
 }
 
+TEST_F(Serving, CountsALoanOnceItIsHandedOut) {
+  open(1 * GiB);
+  free(allocate(4 * MiB, kFirst));
+  driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kEventCreate) |
+                                    static_cast<uint32_t>(SimCall::kSynchronize),
+                           .code = 999,
+                           .count = 2});
+  EXPECT_THROW(allocate(4 * MiB, kSecond), Error);
+  EXPECT_EQ(allocator_->policy_stats(0).blocks_borrowed, 0u);
+  free(allocate(4 * MiB, kSecond));
+  EXPECT_EQ(allocator_->policy_stats(0).blocks_borrowed, 1u);
+}
+
 TEST_F(Serving, MovesIdlePagesWhereNoBlockIsLargeEnough) {
   open(64 * MiB);
   const Address first = allocate(28 * MiB, kFirst);

@@ -119,7 +119,6 @@ Block* ServingPolicy::borrow(AllocParams& params) {
   device_.shared.addresses.make_room(found->address);
   SegmentHeap::remove_free(found);
   params.entry = list.entry;  // the lender's shard counts the block
-  stats_.blocks_borrowed++;
   return found;
 }
 
@@ -169,7 +168,9 @@ void ServingPolicy::before_hand_out(const Block* found, Stream stream) {
 
 void ServingPolicy::handed_out(Block* found, Block* used, Stream stream) {
   order_.handed_out(found, used);
-  if (used->segment()->stream != stream) order_.lend(used, stream);
+  if (used->segment()->stream == stream) return;
+  order_.lend(used, stream);
+  stats_.blocks_borrowed++;
 }
 
 Stream ServingPolicy::user_of(const Block* block) const {
