@@ -235,6 +235,35 @@ TEST_F(Serving, GrowsWithinACaptureBesideMemoryThatOtherStreamsUsed) {
   free(block);
 }
 
+TEST_F(Serving, ServesWithinACaptureFromMemoryWhoseOtherStreamsHaveEnded) {
+  open(1 * GiB, {.announces_streams = true});
+  const Address lent = allocate(4 * MiB, kFirst);
+  free(lent);
+  free(allocate(4 * MiB, kSecond));
+  allocator_->stream_ended(0, kSecond);
+  allocator_->capture_begin(0);
+  EXPECT_EQ(allocate(4 * MiB, kFirst), lent);
+  allocator_->capture_end(0);
+  free(lent);
+}
+
+// Its handle is gone when the frees of the capture are looked at.
+TEST_F(Serving, RecordsNoEventOnAStreamThatHasEndedSinceACapture) {
+  open(1 * GiB, {.announces_streams = true});
+  const Address block = allocate(4 * MiB, kFirst);
+  allocator_->record_stream(block, kSecond);
+  driver_->machine().begin_capture(0, kFirst, 1);
+  allocator_->capture_begin(0);
+  free(block);
+  allocator_->capture_end(0);
+  driver_->machine().end_capture(0, 1);
+  allocator_->stream_ended(0, kSecond);
+  driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kEventRecord), .code = 999});
+  EXPECT_EQ(allocate(4 * MiB, kFirst), block);
+  EXPECT_EQ(allocator_->check(), "");
+  free(block);
+}
+
 TEST_F(Serving, GivesWholePagesBackWhenTheCacheIsEmptied) {
   open(1 * GiB);
   const Address kept = allocate(3 * MiB);

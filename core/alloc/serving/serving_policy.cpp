@@ -184,6 +184,7 @@ void ServingPolicy::stream_ended(Stream stream) {
   device_.heap.for_each_block([&](Block* block) {
     if (block->is(Block::kUsed)) device_.pending.forget_use(block, stream);
   });
+  device_.pending.forget_deferred_uses(stream);
 }
 
 // ---- Places

@@ -197,15 +197,22 @@ void StreamOrder::stream_ended(Stream stream) {
       block->requested = 0;
     }
   });
-  for (auto& [block, entry] : table_) {
-    if (entry.user == stream) entry.user = block->segment()->stream;
-    entry.stamps.erase(stream);
-  }
+  device_.heap.for_each_block([&](Block* block) {
+    if (block->is(Block::kForeign)) forget_stream(block, stream);
+  });
   std::erase_if(waited_, [&](const auto& wait) {
     return wait.first.first == stream || wait.first.second == stream;
   });
   waited_for_all_.erase(stream);
   finished_.erase(stream);
+}
+
+// A cached block without stamps of other streams is like one that was never lent.
+void StreamOrder::forget_stream(Block* block, Stream ended) {
+  Entry& entry = table_.at(block);
+  if (entry.user == ended) entry.user = block->segment()->stream;
+  entry.stamps.erase(ended);
+  if (block->is_free() && entry.stamps.empty()) forget(block);
 }
 
 // The blocks of a stream's ranges.

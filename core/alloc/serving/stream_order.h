@@ -105,6 +105,7 @@ class StreamOrder : private DeviceOperation {
   void synchronize(Stream stream);
   void synchronize_device();
   void forget(Block* block);
+  void forget_stream(Block* block, Stream ended);
   template <class Visit>
   void for_each_own(Stream stream, Visit visit) const;
 

@@ -206,6 +206,14 @@ void PendingFrees::forget_use(Block* block, Stream stream) {
   if (uses.empty()) forget_uses(block);
 }
 
+// What is deferred may be free now, which the next look finds.
+void PendingFrees::forget_deferred_uses(Stream stream) {
+  for (const DeferredFree& deferred : deferred_) {
+    std::erase_if(deferred.block->detail().uses->uses,
+                  [&](const StreamUse& use) { return use.stream == stream; });
+  }
+}
+
 // The uses go first: complete_free() may merge the block, and then the object stands for another
 // one.
 void PendingFrees::complete(Block* block, ContextId context) {

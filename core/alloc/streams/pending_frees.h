@@ -56,6 +56,8 @@ class PendingFrees : private SlowPath {
   void forget_uses(Block* block);
   // All work of the stream is done, and none will come. pre: the block is in use.
   void forget_use(Block* block, Stream stream);
+  // The same for blocks whose frees are deferred.
+  void forget_deferred_uses(Stream stream);
   // For an object that is about to stand for another block: keeps U2 from that block.
   void forget_stale_uses(const Block* block);
 
