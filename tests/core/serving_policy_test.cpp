@@ -264,6 +264,20 @@ TEST_F(Serving, RecordsNoEventOnAStreamThatHasEndedSinceACapture) {
   free(block);
 }
 
+TEST_F(Serving, AsksNothingOfAStreamThatHasEnded) {
+  open(1 * GiB, {.announces_streams = true}, "graph_capture_record_stream_reuse:True");
+  const Address block = allocate(4 * MiB, kFirst);
+  allocator_->stream_ended(0, kFirst);
+  allocator_->capture_begin(0);
+  driver_->machine().fail({.calls = static_cast<uint32_t>(SimCall::kCaptureInfo), .code = 999});
+  allocator_->record_stream(block, kSecond);
+  EXPECT_NO_THROW(free(block));
+  allocator_->capture_end(0);
+  driver_->machine().finish_device(0);
+  EXPECT_EQ(allocate(4 * MiB, kFirst), block);
+  free(block);
+}
+
 TEST_F(Serving, GivesWholePagesBackWhenTheCacheIsEmptied) {
   open(1 * GiB);
   const Address kept = allocate(3 * MiB);

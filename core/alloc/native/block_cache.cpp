@@ -227,7 +227,7 @@ bool BlockCache::free_to_cache(Shard& shard, Block* block) {
 }
 
 // The general free: the request is counted and recorded, then the free completes or begins to wait.
-void BlockCache::free(Block* block, Stream current_stream, ContextId context) {
+void BlockCache::free(Block* block, std::optional<Stream> current_stream, ContextId context) {
   StreamFreeList& list = list_of(block);
   // Throws before anything has changed: the caller still has the block.
   if (block->is(Block::kRecorded)) device_.pending.reserve();

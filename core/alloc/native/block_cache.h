@@ -3,6 +3,8 @@
 // comes back.
 #pragma once
 
+#include <optional>
+
 #include "alloc/heap/request.h"
 #include "alloc/native/alloc_params.h"
 #include "alloc/native/device_state.h"
@@ -49,7 +51,7 @@ class BlockCache : private DeviceOperation {
   // stream uses.
   bool free_to_cache(Shard& shard, Block* block);
   // The caller's free. It completes at once, or waits for other streams. pre: the whole device.
-  void free(Block* block, Stream current_stream, ContextId context);
+  void free(Block* block, std::optional<Stream> current_stream, ContextId context);
   // [core 10.2] pre: the whole device; the block is neither used nor waiting.
   void complete_free(Block* block, ContextId context);
 

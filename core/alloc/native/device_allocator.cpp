@@ -51,11 +51,11 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   const std::lock_guard device(state_.shards.lock());
   const std::lock_guard guard(shard.lock);
   if (!block->is_live_at(address)) return;
-  const Stream own = state_.stream_of(block);
-  // The own stream orders the free anyway [core 12.1], unless another one has its handle by now.
-  if (stream == own && !(block->is(Block::kForeign) && state_.policy->has_user_ended(block)))
-    return;
-  state_.pending.record_use(block, stream, current_stream.value_or(own));
+  // None: it has ended, and another one may have its handle by now.
+  const std::optional<Stream> own = state_.assumed_caller(block);
+  // The own stream orders the free anyway [core 12.1].
+  if (stream == own) return;
+  state_.pending.record_use(block, stream, current_stream ? current_stream : own);
 }
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "alloc/backend/shared_state.h"
 #include "alloc/debug/memory_watch.h"
@@ -63,6 +64,12 @@ class DeviceState final : private FreeCompletion, private SlowPath {
   // That a block in use was handed out to. pre: the device's lock.
   Stream stream_of(const Block* block) const {
     return block->is(Block::kForeign) ? policy->user_of(block) : block->segment()->stream;
+  }
+  // Whose call one for the block counts as, where the caller does not tell. None: the stream has ended, so its
+  // handle is not to be used. pre: the device's lock.
+  std::optional<Stream> assumed_caller(const Block* block) const {
+    const bool has_ended = block->is(Block::kForeign) && policy->has_user_ended(block);
+    return has_ended ? std::nullopt : std::optional(stream_of(block));
   }
   template <class Visit>
   void for_each_list(Visit visit);

@@ -153,7 +153,7 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   if (device_.shards.with_headroom(shard, step)) return was_live;
   const DeviceLock lock(device_.shards);
   if (!block->is_live_at(address)) return false;
-  cache_.free(block, current_stream.value_or(device_.stream_of(block)), context);
+  cache_.free(block, current_stream ? current_stream : device_.assumed_caller(block), context);
   return true;
 }
 

@@ -102,7 +102,7 @@ void PendingFrees::add_deferred(Block* block) {
 
 // Whether the free of a recorded block has to wait for the end of a capture. Where the driver does not
 // say so, the free waits too. pre: reserve().
-bool PendingFrees::must_defer(Block* block, Stream current_stream) try {
+bool PendingFrees::must_defer(Block* block, std::optional<Stream> current_stream) try {
   return captures_.is_capture_context(current_stream);
 } catch (...) {
   add_deferred(block);
@@ -111,7 +111,7 @@ bool PendingFrees::must_defer(Block* block, Stream current_stream) try {
 
 // Without memory for its bookkeeping a free is deferred, as after an error of the driver, so the call
 // need not fail.
-void PendingFrees::wait(Block* block, Stream current_stream, bool tracks_nodes) try {
+void PendingFrees::wait(Block* block, std::optional<Stream> current_stream, bool tracks_nodes) try {
   if (must_defer(block, current_stream)) {
     defer_free(block, tracks_nodes);
   } else {
@@ -285,7 +285,8 @@ void PendingFrees::synchronize_and_free_events(ContextId context,
 // block: once they lie before a later allocation in the graph, the block can serve it.
 void PendingFrees::defer_free(Block* block, bool tracks_nodes) {
   add_deferred(block);  // first: what follows may throw, and the free must not be lost
-  if (!tracks_nodes) return;
+  // A block that was lent is not recovered, and its streams may have ended.
+  if (!tracks_nodes || block->is(Block::kForeign)) return;
   std::vector<Stream> streams{block->segment()->stream};
   for (const StreamUse& use : block->detail().uses->uses) streams.push_back(use.stream);
   uint64_t graph = 0;

@@ -66,7 +66,7 @@ class PendingFrees : private SlowPath {
   void reserve();
   // The free of a block that others use begins to wait. tracks_nodes: deferred frees are to be recovered
   // within their capture. pre: reserve(); the block is marked as waiting.
-  void wait(Block* block, Stream current_stream, bool tracks_nodes);
+  void wait(Block* block, std::optional<Stream> current_stream, bool tracks_nodes);
   // Completes the frees whose work is done [core 12.5].
   void process_events(ContextId context);
   // Waits for the work of the blocks of a pool; null: of all [core 12.6].
@@ -98,7 +98,7 @@ class PendingFrees : private SlowPath {
   void update_flags();
   // The free waits without an event, until a later call tries again.
   void add_deferred(Block* block);
-  bool must_defer(Block* block, Stream current_stream);
+  bool must_defer(Block* block, std::optional<Stream> current_stream);
   // Records an event on each stream that uses the block.
   void insert_events(Block* block);
   void record_event(Block* block, const StreamUse& use);
