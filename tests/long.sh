@@ -66,14 +66,22 @@ part_simulation() {
   figure "$(head -n 1 "$out/$part.worlds")"
 }
 
-part_policy() {
-  build build/release release cachalot_policy_model
-  build/release/tests/cachalot_policy_model --operations "${LONG_POLICY_OPERATIONS:-10000000}" --seed "$seed" \
-    >"$out/$part.scripts" || {
+# compared FOLDER OPERATIONS: scripts through the library of this build and through the model.
+compared() {
+  "$1/tests/cachalot_policy_model" --operations "$2" --seed "$seed" >"$out/$part.scripts" || {
     cat "$out/$part.scripts"
     return 1
   }
-  figure "$(head -n 1 "$out/$part.scripts")"
+  figure "${1#build/}: $(head -n 1 "$out/$part.scripts")"
+}
+
+# A tenth of the scripts once more, with assertions that walk lists and tables.
+part_policy() {
+  operations=${LONG_POLICY_OPERATIONS:-10000000}
+  build build/release release cachalot_policy_model
+  compared build/release "$operations"
+  build build/asserts release cachalot_policy_model -DCACHALOT_ASSERT_LEVEL=2
+  compared build/asserts $((operations / 10))
 }
 
 part_faults() {

@@ -44,6 +44,8 @@ struct OutOfMemory {
   uint64_t reserved = 0;
   uint64_t private_pools_free = 0;
   uint64_t largest_free_block = 0;
+
+  bool operator==(const OutOfMemory&) const = default;
 };
 
 class Error : public std::exception {

@@ -26,6 +26,10 @@ std::optional<Fault> fault_of(const std::string& name) {
       {"waits_again", Fault::kWaitsAgain},
       {"covers_one", Fault::kCoversOne},
       {"borrows_in_capture", Fault::kBorrowsInCapture},
+      {"moves_pinned", Fault::kMovesPinned},
+      {"releases_pinned", Fault::kReleasesPinned},
+      {"stamp_of_ended", Fault::kStampOfEnded},
+      {"use_of_ended", Fault::kUseOfEnded},
       {"miscount", Fault::kMiscount},
   };
   for (const auto& [known, fault] : kNames)

@@ -18,6 +18,7 @@ AllocatorOptions allocator_options(std::shared_ptr<NotingDriver> driver,
   // Events are looked at by the handles of their streams. Else the order is that of PyTorch's hash
   // table, which is no rule of the policy.
   result.looks_in_stream_order = true;
+  result.track_labels = options.attribution == Attribution::kLabels;
   if (options.divisions != 0)
     result.config =
         format("roundup_power2_divisions:%llu", static_cast<unsigned long long>(options.divisions));
@@ -37,7 +38,8 @@ Counts counts_of(const StatArray& array) {
 
 }  // namespace
 
-Library::Library(std::shared_ptr<NotingDriver> driver, const LibraryOptions& options) {
+Library::Library(std::shared_ptr<NotingDriver> driver, const LibraryOptions& options)
+    : options_(options) {
   allocator_ = std::make_unique<Allocator>(allocator_options(std::move(driver), options),
                                            [this](DeviceState& device) {
                                              auto policy = std::make_unique<ServingPolicy>(device);
@@ -45,15 +47,25 @@ Library::Library(std::shared_ptr<NotingDriver> driver, const LibraryOptions& opt
                                              policy_ = policy.get();
                                              return policy;
                                            });
+  if (options.attribution == Attribution::kLabels) push_label("script");
+  if (options.attribution == Attribution::kTenants)
+    tenant_ = allocator_->tenant_create({.name = "other"});
+  if (options.attribution == Attribution::kHistory)
+    allocator_->record_history(
+        {.enabled = true, .context = ContextLevel::kAll, .max_entries = 1000});
+}
+
+Library::~Library() {
+  if (options_.attribution == Attribution::kLabels) pop_label();
 }
 
 Address Library::allocate(uint64_t size, Stream stream) {
-  const Address hit = allocator_->hits().try_allocate(size, 0, stream);
+  const Address hit = options_.tries_hits ? allocator_->hits().try_allocate(size, 0, stream) : 0;
   return hit != 0 ? hit : allocator_->allocate(size, 0, stream);
 }
 
 void Library::free(Address address) {
-  if (!allocator_->hits().try_free(address)) allocator_->free(address);
+  if (!options_.tries_hits || !allocator_->hits().try_free(address)) allocator_->free(address);
 }
 
 Picture Library::picture() {
@@ -90,8 +102,7 @@ Numbers Library::numbers() {
   numbers.active_blocks = counts_of(stats.active);
   numbers.retries = static_cast<uint64_t>(stats.num_alloc_retries);
   numbers.out_of_memory = static_cast<uint64_t>(stats.num_ooms);
-  numbers.stream_waits = policy_->order().stream_waits();
-  numbers.host_waits = policy_->order().host_waits();
+  numbers.policy = allocator_->policy_stats(0);
   return numbers;
 }
 

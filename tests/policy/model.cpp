@@ -15,7 +15,27 @@ Address Model::allocate(uint64_t size, Stream stream) {
   const Ask ask{size, taken, stream, pool_of(stream), taken <= kLargestSmall};
   if (const auto found = find_memory(ask)) return hand_out(*found, ask);
   numbers_.out_of_memory++;
-  throw Failure{Status::kOutOfMemory};
+  throw Failure{Status::kOutOfMemory, kSuccess, shortage_of(ask)};
+}
+
+// [core 16]
+OutOfMemory Model::shortage_of(const Ask& ask) {
+  OutOfMemory shortage;
+  shortage.stream = ask.stream;
+  shortage.requested = ask.requested;
+  shortage.segment_size = round_up(ask.size, options_.page_size);
+  driver_.memory_info(0, &shortage.device_free, &shortage.device_total);
+  shortage.limit = limit_ == kUnlimited ? 0 : limit_;
+  shortage.allocated = static_cast<uint64_t>(numbers_.allocated[0].current);
+  shortage.reserved = reserved_;
+  for (const Range& range : ranges_) {
+    for (const Block& block : range.blocks) {
+      if (block.state != State::kCached) continue;
+      shortage.largest_free_block = std::max(shortage.largest_free_block, block.size);
+      if (!range.pool.is_default()) shortage.private_pools_free += block.size;
+    }
+  }
+  return shortage;
 }
 
 std::optional<Address> Model::find_memory(const Ask& ask) {
@@ -49,6 +69,7 @@ Address Model::hand_out(Address found, const Ask& ask) {
   used.user = ask.stream;
   used.requested = ask.requested;
   if (!is(Fault::kKeptStamps)) used.stamps.clear();
+  if (range.stream != ask.stream) numbers_.policy.blocks_borrowed++;
   count(numbers_.allocated, ask.is_small, static_cast<int64_t>(ask.size));
   count(numbers_.active, ask.is_small, static_cast<int64_t>(ask.size));
   const uint64_t requested = ask.requested + (is(Fault::kMiscount) && ask.requested == 512 ? 1 : 0);
@@ -77,7 +98,7 @@ void Model::free(Address address) {
   count(numbers_.allocated, is_small, -static_cast<int64_t>(block.size));
   count(numbers_.used_blocks, is_small, -1);
   if (block.uses.empty()) return complete(address);
-  begin_waiting(address, block.user);
+  begin_waiting(address, is_captured_call(block));
 }
 
 // The block is cached from now on [core 10.2].
@@ -89,19 +110,19 @@ void Model::complete(Address address) {
   count(numbers_.requested, is_small, -static_cast<int64_t>(block.requested));
   count(numbers_.active_blocks, is_small, -1);
   block.state = State::kCached;
-  block.stamps[block.user] = clock_;
+  if (!block.has_ended || is(Fault::kStampOfEnded)) block.stamps[block.user] = clock_;
+  block.has_ended = false;
   merge(range);
 }
 
 void Model::record_stream(Address address, Stream stream) {
   Block& block = block_at(address);
-  if (stream == block.user) return;
+  if (stream == block.user && !block.has_ended) return;
   auto use = std::find_if(block.uses.begin(), block.uses.end(),
                           [&](const Use& u) { return u.stream == stream; });
   const bool is_new = use == block.uses.end();
   if (is_new) use = block.uses.insert(use, {stream, false});
-  use->is_captured =
-      is_capturing(block.user) && (is_new || use->is_captured) && is_captured(stream);
+  use->is_captured = is_captured_call(block) && (is_new || use->is_captured) && is_captured(stream);
 }
 
 // ---- Pools and captures [core 17]
@@ -122,6 +143,11 @@ bool Model::is_captured(Stream stream) {
 bool Model::is_capturing(Stream stream) {
   if (options_.is_2_11) return !routes_.empty();
   return captures_ > 0 && is_captured(stream);
+}
+
+// Whether a call for the block does, which is one of its stream. One that has ended is captured no more.
+bool Model::is_captured_call(const Block& block) {
+  return block.has_ended ? is_routing_a_capture() : is_capturing(block.user);
 }
 
 // Whether any call may.

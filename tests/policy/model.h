@@ -38,6 +38,10 @@ enum class Fault {
   kWaitsAgain,         // P10: although a wait covers it
   kCoversOne,          // P10: a wait for all streams covers the one that has the stamp
   kBorrowsInCapture,   // P11
+  kMovesPinned,        // P11: pinned pages, too
+  kReleasesPinned,     // P11: the memory of a pinned pool
+  kStampOfEnded,       // P14: a block leaves the stamp of a stream that has ended
+  kUseOfEnded,         // P14: a free waits for a stream that has ended
   kMiscount,           // a byte in a statistic, for requests of 512 bytes
 };
 // Null: there is no such fault.
@@ -57,6 +61,7 @@ struct ModelOptions {
 struct Failure {
   Status status;
   DriverCode code = kSuccess;
+  OutOfMemory shortage = {};
 };
 
 class Model {
@@ -70,8 +75,12 @@ class Model {
   void empty_cache(PoolId id);
   void trim(uint64_t keep_bytes);
   void set_limit(uint64_t bytes) { limit_ = bytes; }
+  void pin(Address address, uint64_t size);
+  void unpin(Address address, uint64_t size);
+  void stream_ended(Stream stream);
 
-  void pool_create(PoolId id);
+  void pool_create(PoolId id, bool is_pinned);
+  void pool_set_pinned(PoolId id, bool is_pinned);
   void pool_begin(PoolId id, std::optional<Stream> only);
   void pool_end(PoolId id);
   void pool_release(PoolId id);
@@ -96,7 +105,8 @@ class Model {
     uint64_t requested = 0;
     Stamps stamps = {};
     std::vector<Use> uses = {};
-    int events = 0;  // that its free waits for
+    int events = 0;          // that its free waits for
+    bool has_ended = false;  // the stream that had it; the range's own one stands for it
 
     Address end() const { return begin + size; }
     bool is_free() const { return state == State::kCached || state == State::kHole; }
@@ -118,6 +128,12 @@ class Model {
   struct Pool {
     PoolId id;
     int uses;
+    bool is_pinned;
+  };
+  struct Pin {
+    Address begin;
+    uint64_t size;
+    Address end() const { return begin + size; }
   };
   struct Route {
     PoolId id;
@@ -153,11 +169,13 @@ class Model {
   bool is(Fault fault) const { return options_.fault == fault; }
   std::optional<Address> find_memory(const Ask& ask);
   Address hand_out(Address found, const Ask& ask);
+  OutOfMemory shortage_of(const Ask& ask);
   uint64_t rounded(uint64_t size) const;
   void complete(Address address);
   PoolId pool_of(Stream stream) const;
   bool is_captured(Stream stream);
   bool is_capturing(Stream stream);
+  bool is_captured_call(const Block& block);
   bool may_be_capturing() const;
   static void count(Counts& counts, bool is_small, int64_t amount);
   void count_reserved(const Range& range, int64_t bytes);
@@ -169,6 +187,8 @@ class Model {
   void give_back(Address address);
   void forget_if_empty(PoolId id);
   bool is_releasable(PoolId id) const;
+  std::vector<PoolId> releasable() const;
+  Pool* pool(PoolId id);
 
   // ---- model_blocks.cpp
   Range& range_at(Address address);
@@ -176,6 +196,10 @@ class Model {
   static void cut(Range& range, Address address);
   void merge(Range& range) const;
   bool is_of(const Range& range, const Ask& ask) const;
+  bool is_pinned(Address page) const;
+  void count_pinned();
+  // Each run of pages without a pin, by address.
+  std::vector<std::pair<Address, Address>> unpinned(Address begin, Address end) const;
   static bool is_foreign(const Range& range, const Block& block);
 
   // ---- model_search.cpp
@@ -204,6 +228,7 @@ class Model {
   std::vector<Idle> longest_idle(const std::vector<Idle>& idle, uint64_t count) const;
   void take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles);
   void give_back_range(Address begin);
+  void release(uint64_t handle);
   void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
   uint64_t take_page(Address address);
   void make_hole(Address begin, Address end);
@@ -223,7 +248,7 @@ class Model {
   void synchronize(Stream stream);
   void synchronize_device();
   void finish(Stream stream);
-  void begin_waiting(Address address, Stream current);
+  void begin_waiting(Address address, bool is_captured);
   static void order_uses(std::vector<Use>& uses);
   void record_events(Address address);
   void flush_deferred(std::optional<PoolId> pool);
@@ -240,9 +265,10 @@ class Model {
   uint64_t ranges_made_ = 0;
   uint64_t reserved_ = 0;
   std::vector<Range> ranges_;  // by address
+  std::vector<Pin> pins_;
   std::vector<Pool> pools_;
-  HashOrder<PoolId> releasable_;  // of no use any more; the order is PyTorch's
-  std::vector<Route> routes_;     // the newest first
+  HashOrder<PoolId> unused_;   // pools; the order is PyTorch's
+  std::vector<Route> routes_;  // the newest first
   int captures_ = 0;
   std::vector<Event> events_;  // recorded, in their order
   std::vector<uint64_t> spare_events_;

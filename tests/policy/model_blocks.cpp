@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The lists of blocks [policy P3].
 #include <algorithm>
+#include <set>
 
 #include "model.h"
 
@@ -21,6 +22,57 @@ Model::Block& Model::block_at(Address address) {
 bool Model::is_of(const Range& range, const Ask& ask) const {
   return range.pool == ask.pool && range.is_small == ask.is_small && range.stream == ask.stream;
 }
+
+// ---- Pins [policy P11]
+
+void Model::pin(Address address, uint64_t size) {
+  const Pin pin{address, size};
+  const auto has_all = [&](const Block& block) {
+    return block.state == State::kUsed && block.begin <= address && pin.end() <= block.end();
+  };
+  for (const Range& range : ranges_) {
+    if (size == 0 || std::none_of(range.blocks.begin(), range.blocks.end(), has_all)) continue;
+    pins_.push_back(pin);
+    return count_pinned();
+  }
+  throw Failure{Status::kInvalidArgument};
+}
+
+void Model::unpin(Address address, uint64_t size) {
+  const auto found = std::find_if(pins_.begin(), pins_.end(), [&](const Pin& pin) {
+    return pin.begin == address && pin.size == size;
+  });
+  if (found == pins_.end()) throw Failure{Status::kInvalidArgument};
+  pins_.erase(found);
+  count_pinned();
+}
+
+void Model::count_pinned() {
+  std::set<Address> pages;
+  for (const Pin& pin : pins_)
+    for (Address page = round_down(pin.begin, options_.page_size); page < pin.end();
+         page += options_.page_size)
+      pages.insert(page);
+  numbers_.policy.pinned_bytes = pages.size() * options_.page_size;
+}
+
+bool Model::is_pinned(Address page) const {
+  return std::any_of(pins_.begin(), pins_.end(), [&](const Pin& pin) {
+    return pin.begin < page + options_.page_size && page < pin.end();
+  });
+}
+
+std::vector<std::pair<Address, Address>> Model::unpinned(Address begin, Address end) const {
+  std::vector<std::pair<Address, Address>> runs;
+  for (Address page = begin; page < end; page += options_.page_size) {
+    if (is_pinned(page) && !is(Fault::kMovesPinned)) continue;
+    if (runs.empty() || runs.back().second != page) runs.emplace_back(page, page);
+    runs.back().second += options_.page_size;
+  }
+  return runs;
+}
+
+// ---- Blocks
 
 // Whether the block has stamps of other streams than the range's.
 bool Model::is_foreign(const Range& range, const Block& block) {

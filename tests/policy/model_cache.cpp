@@ -19,7 +19,7 @@ void Model::empty_cache(PoolId id) {
     wait_for_events({});
     for (const bool is_small : {false, true}) give_back_blocks({}, is_small);
   }
-  for (const PoolId pool : releasable_.keys()) give_back_pool(pool);
+  for (const PoolId pool : releasable()) give_back_pool(pool);
 }
 
 void Model::give_back_pool(PoolId id) {
@@ -31,7 +31,7 @@ void Model::forget_if_empty(PoolId id) {
   for (const Range& range : ranges_)
     if (range.pool == id) return;
   std::erase_if(pools_, [&](const Pool& pool) { return pool.id == id; });
-  releasable_.erase(id, id.hash());
+  unused_.erase(id, id.hash());
 }
 
 // By stream, size, range and address.
@@ -47,16 +47,20 @@ void Model::give_back_blocks(PoolId id, bool is_small) {
   for (const auto& [stream, size, number, address] : cached) give_back(address);
 }
 
-// All whole pages of a cached block. A range without pages goes, too.
+// All whole pages of a cached block that are not pinned, run by run from the back. A range without pages
+// goes, too.
 void Model::give_back(Address address) {
   const Block block = block_at(address);
-  const Address begin = round_up(block.begin, options_.page_size);
-  const Address end = round_down(block.end(), options_.page_size);
-  if (begin >= end) return;
+  const auto runs = unpinned(round_up(block.begin, options_.page_size),
+                             round_down(block.end(), options_.page_size));
+  if (runs.empty()) return;
   wait_before_release(address);
-  for (Address at = begin; at < end; at += options_.page_size) driver_.release(0, take_page(at));
-  make_hole(begin, end);
-  give_back_range(range_at(begin).begin);
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    for (Address at = run->first; at < run->second; at += options_.page_size)
+      release(take_page(at));
+    make_hole(run->first, run->second);
+  }
+  give_back_range(range_at(address).begin);
 }
 
 void Model::trim(uint64_t keep_bytes) {
@@ -73,26 +77,44 @@ void Model::trim(uint64_t keep_bytes) {
     if (reserved_ <= keep_bytes) break;
     give_back(address);
   }
-  for (const PoolId pool : releasable_.keys()) forget_if_empty(pool);
+  for (const PoolId pool : releasable()) forget_if_empty(pool);
 }
 
 bool Model::is_releasable(PoolId id) const {
-  return std::any_of(pools_.begin(), pools_.end(),
-                     [&](const Pool& pool) { return pool.id == id && pool.uses == 0; });
+  return std::any_of(pools_.begin(), pools_.end(), [&](const Pool& pool) {
+    return pool.id == id && pool.uses == 0 && (!pool.is_pinned || is(Fault::kReleasesPinned));
+  });
 }
 
-void Model::pool_create(PoolId id) {
-  for (Pool& pool : pools_) {
-    if (pool.id != id) continue;
-    if (pool.uses == 0) throw Failure{Status::kInvalidState};
-    pool.uses++;
-    return;
-  }
-  pools_.push_back({id, 1});
+std::vector<PoolId> Model::releasable() const {
+  std::vector<PoolId> ids = unused_.keys();
+  std::erase_if(ids, [&](PoolId id) { return !is_releasable(id); });
+  return ids;
+}
+
+Model::Pool* Model::pool(PoolId id) {
+  for (Pool& pool : pools_)
+    if (pool.id == id) return &pool;
+  return nullptr;
+}
+
+// Or joins it.
+void Model::pool_create(PoolId id, bool is_pinned) {
+  Pool* const known = pool(id);
+  if (!known) return pools_.push_back({id, 1, is_pinned});
+  if (known->uses == 0) throw Failure{Status::kInvalidState};
+  known->uses++;
+  if (is_pinned) known->is_pinned = true;
+}
+
+void Model::pool_set_pinned(PoolId id, bool is_pinned) {
+  Pool* const known = pool(id);
+  if (!known) throw Failure{Status::kInvalidState};
+  known->is_pinned = is_pinned;
 }
 
 void Model::pool_begin(PoolId id, std::optional<Stream> only) {
-  pool_create(id);
+  pool_create(id, false);
   routes_.insert(routes_.begin(), {id, only});
 }
 
@@ -101,8 +123,8 @@ void Model::pool_end(PoolId id) {
 }
 
 void Model::pool_release(PoolId id) {
-  for (Pool& pool : pools_)
-    if (pool.id == id && --pool.uses == 0) releasable_.insert(id, id.hash());
+  Pool* const known = pool(id);
+  if (known && --known->uses == 0) unused_.insert(id, id.hash());
 }
 
 }  // namespace cachalot::policy_model

@@ -48,7 +48,7 @@ void Model::wait_in_stream(const Block& block, Stream stream, Stream own) {
 void Model::wait_for(Stream stream, Stream other) {
   if (queue_wait(stream, other) != kSuccess) return finish(other);
   waited_[{stream, is(Fault::kCoversOne) ? other : covered_by_wait_for(other)}] = clock_++;
-  numbers_.stream_waits++;
+  numbers_.policy.stream_waits++;
 }
 
 DriverCode Model::queue_wait(Stream stream, Stream other) {
@@ -83,7 +83,7 @@ void Model::wait_on_host(Address address) {
 void Model::finish(Stream stream) {
   options_.announces_streams ? synchronize(stream) : synchronize_device();
   finished_[covered_by_wait_for(stream)] = clock_++;
-  numbers_.host_waits++;
+  numbers_.policy.host_waits++;
 }
 
 // The same before pages go back, but no wait is noted.
@@ -108,11 +108,32 @@ void Model::synchronize(Stream stream) {
 
 void Model::synchronize_device() { require(driver_.device_synchronize(0)); }
 
+// Nothing of the stream has to be waited for any more [policy P14].
+void Model::stream_ended(Stream stream) {
+  if (may_be_capturing()) throw Failure{Status::kInvalidState};
+  synchronize(stream);
+  for (Range& range : ranges_) {
+    for (Block& block : range.blocks) {
+      if (!block.is_free() && block.user == stream) {
+        block.has_ended = true;
+        block.user = range.stream;
+      }
+      block.stamps.erase(stream);
+      if (!is(Fault::kUseOfEnded))
+        std::erase_if(block.uses, [&](const Use& use) { return use.stream == stream; });
+    }
+  }
+  std::erase_if(waited_, [&](const auto& wait) {
+    return wait.first.first == stream || wait.first.second == stream;
+  });
+  finished_.erase(stream);
+}
+
 // ---- Frees that wait
 
-void Model::begin_waiting(Address address, Stream current) {
+void Model::begin_waiting(Address address, bool is_captured) {
   block_at(address).state = State::kWaiting;
-  if (is_capturing(current)) {
+  if (is_captured) {
     deferred_.push_back(address);
   } else {
     record_events(address);

@@ -15,10 +15,10 @@ bool Model::fill(const Place& place, const Ask& ask, Pages from) {
     is_filled = collect_pages(place, ask, from, &handles);
     if (is_filled) map(place, ask.size, &handles);
   } catch (const Failure&) {
-    for (const uint64_t handle : handles) driver_.release(0, handle);
+    for (const uint64_t handle : handles) release(handle);
     throw;
   }
-  for (const uint64_t handle : handles) driver_.release(0, handle);
+  for (const uint64_t handle : handles) release(handle);
   return is_filled;
 }
 
@@ -53,6 +53,7 @@ void Model::create_pages(uint64_t count, std::vector<uint64_t>* handles) {
         driver_.create(0, options_.page_size, HandleType::kPosixFd, true, &handle);
     if (code == kDriverOutOfMemory) return;
     require(code);
+    numbers_.policy.pages_created++;
     handles->push_back(handle);
   }
 }
@@ -79,9 +80,9 @@ std::vector<Model::Idle> Model::idle_pages(const Place& place, uint64_t size) co
       const Address begin = round_up(block.begin, page);
       const Address end = round_down(block.end(), page);
       const auto add = [&](Address from, Address to) {
-        if (from < to)
+        for (const auto& [first, last] : unpinned(from, to))
           found.push_back(
-              {from, to, latest, range.stream, range.is_small, is_behind_hole(range, i, from)});
+              {first, last, latest, range.stream, range.is_small, is_behind_hole(range, i, first)});
       };
       add(begin, std::min(end, keep_begin));
       add(std::max(begin, keep_end), end);
@@ -115,8 +116,10 @@ std::vector<Model::Idle> Model::longest_idle(const std::vector<Idle>& idle, uint
 void Model::take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles) {
   for (const Idle& pages : idle) wait_on_host(pages.begin);
   for (const Idle& pages : idle) {
-    for (Address at = pages.begin; at < pages.end; at += options_.page_size)
+    for (Address at = pages.begin; at < pages.end; at += options_.page_size) {
       handles->push_back(take_page(at));
+      numbers_.policy.pages_moved++;
+    }
     make_hole(pages.begin, pages.end);
     const Range& range = range_at(pages.begin);
     const bool keeps = range.begin == range_at(place).begin || is(Fault::kKeptRanges);
@@ -130,6 +133,11 @@ void Model::give_back_range(Address begin) {
   if (!range.pages.empty()) return;
   driver_.unreserve(0, range.begin, range.size);
   std::erase_if(ranges_, [&](const Range& other) { return other.begin == begin; });
+}
+
+void Model::release(uint64_t handle) {
+  driver_.release(0, handle);
+  numbers_.policy.pages_released++;
 }
 
 // Unmaps a page, and gives its handle.

@@ -23,8 +23,10 @@ void Script::take_step() {
   if (lot < 94) return random_.one_in(4) ? empty_cache() : trim();
   if (lot < 95) return limit();
   if (lot < 97 && setup_.has_failures) return fail_later();
-  if (lot < 98 && setup_.has_pools) return pool_step();
+  if (lot < 98 && setup_.has_pools) return random_.one_in(4) ? pool_pin_step() : pool_step();
   if (lot < 99 && setup_.has_captures) return capture_step();
+  if (setup_.has_ends && random_.one_in(2)) return end_stream();
+  if (setup_.has_pins) return pin_step();
   allocate();
 }
 
@@ -63,6 +65,39 @@ void Script::record() {
                 [&](SimMachine& machine) { machine.queue_work(0, stream); });
 }
 
+// A part of a live block, or the end of a pin; now and then one that does not exist.
+void Script::pin_step() {
+  if (pins_.size() > random_.below(4)) {
+    std::swap(random_.pick(pins_), pins_.back());
+    const auto [address, size] = pins_.back();
+    pins_.pop_back();
+    on_both(
+        format("unpin %llu of %llx", wide(size), wide(address)),
+        [&] { return model_.unpin(address, size), 0; },
+        [&] { return library_.allocator().unpin(address, size), 0; });
+    return;
+  }
+  if (live_.empty()) return;
+  const Live& block = random_.pick(live_);
+  const uint64_t offset = random_.below(block.size);
+  const Address address = block.address + offset;
+  const uint64_t size =
+      random_.one_in(16) ? setup_.capacity : random_.between(1, block.size - offset);
+  const Answer answer = on_both(
+      format("pin %llu of %llx", wide(size), wide(address)),
+      [&] { return model_.pin(address, size), 0; },
+      [&] { return library_.allocator().pin(address, size), 0; });
+  if (answer.status == Status::kOk || random_.one_in(8)) pins_.emplace_back(address, size);
+}
+
+// The next stream may have the same handle.
+void Script::end_stream() {
+  const Stream stream = any_stream();
+  on_both(
+      format("end %llx", wide(stream)), [&] { return model_.stream_ended(stream), 0; },
+      [&] { return library_.allocator().stream_ended(0, stream), 0; });
+}
+
 void Script::work() {
   const Stream stream = any_stream();
   on_machines(format("work for %llx", wide(stream)),
@@ -81,7 +116,8 @@ void Script::finish() {
 
 void Script::empty_cache() {
   const Pool* pool = random_.one_in(3) ? any_pool(false) : nullptr;
-  const PoolId id = pool ? pool->id : PoolId{};
+  PoolId id = pool ? pool->id : PoolId{};
+  if (!released_pools_.empty() && random_.one_in(4)) id = random_.pick(released_pools_);
   on_both(
       format("empty %llu %llu", wide(id.first), wide(id.second)),
       [&] { return model_.empty_cache(id), 0; },
@@ -151,16 +187,19 @@ void Script::pool_step() {
   Allocator& allocator = library_.allocator();
   if (pools_.size() < 2 && random_.one_in(2)) {
     const PoolId id = allocator.new_pool_id(false);
+    const bool is_pinned = random_.one_in(4);
     pools_.push_back({id, false});
     on_both(
-        "create a pool", [&] { return model_.pool_create(id), 0; },
-        [&] { return allocator.pool_create(0, id, {}), 0; });
+        is_pinned ? "create a pinned pool" : "create a pool",
+        [&] { return model_.pool_create(id, is_pinned), 0; },
+        [&] { return allocator.pool_create(0, id, {.is_pinned = is_pinned}), 0; });
     return;
   }
   Pool* pool = any_pool(false);
   if (pool && random_.one_in(3)) {
     const PoolId id = pool->id;
     pools_.erase(pools_.begin() + (pool - pools_.data()));
+    released_pools_.push_back(id);
     on_both(
         "release a pool", [&] { return model_.pool_release(id), 0; },
         [&] { return allocator.pool_release(0, id), 0; });
@@ -185,6 +224,19 @@ void Script::pool_step() {
   on_both(
       "end a routing", [&] { return model_.pool_end(pool->id), model_.pool_release(pool->id), 0; },
       [&] { return allocator.pool_end(0, pool->id), allocator.pool_release(0, pool->id), 0; });
+}
+
+// Also of pools that are released, or gone.
+void Script::pool_pin_step() {
+  std::vector<PoolId> ids = released_pools_;
+  for (const Pool& pool : pools_) ids.push_back(pool.id);
+  if (ids.empty()) return;
+  const PoolId id = random_.pick(ids);
+  const bool is_pinned = random_.one_in(2);
+  on_both(
+      format("%s pool %llu %llu", is_pinned ? "pin" : "unpin", wide(id.first), wide(id.second)),
+      [&] { return model_.pool_set_pinned(id, is_pinned), 0; },
+      [&] { return library_.allocator().pool_set_pinned(0, id, is_pinned), 0; });
 }
 
 // A capture of one stream into a pool of its own.

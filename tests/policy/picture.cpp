@@ -48,10 +48,15 @@ std::vector<std::string> lines_of(const Numbers& numbers) {
                      static_cast<long long>(count.peak));
     lines.push_back(line);
   }
-  lines.push_back(
-      format("retries %llu, out of memory %llu, waits of streams %llu, of the host %llu",
-             wide(numbers.retries), wide(numbers.out_of_memory), wide(numbers.stream_waits),
-             wide(numbers.host_waits)));
+  const PolicyStats& policy = numbers.policy;
+  lines.push_back(format("retries %llu, out of memory %llu", wide(numbers.retries),
+                         wide(numbers.out_of_memory)));
+  lines.push_back(format("pages created %llu, moved %llu, released %llu, pinned bytes %llu",
+                         wide(policy.pages_created), wide(policy.pages_moved),
+                         wide(policy.pages_released), wide(policy.pinned_bytes)));
+  lines.push_back(format("borrowed %llu, waits of streams %llu, of the host %llu",
+                         wide(policy.blocks_borrowed), wide(policy.stream_waits),
+                         wide(policy.host_waits)));
   return lines;
 }
 
@@ -75,6 +80,16 @@ std::string difference(const Seen& model, const Seen& library) {
 std::string text_of(const Answer& answer) {
   return format("status %d, code %d, address %llx", static_cast<int>(answer.status), answer.code,
                 wide(answer.address));
+}
+
+std::string text_of(const OutOfMemory& shortage) {
+  return format(
+      "stream %llx, %llu in %llu of %llu/%llu, limit %llu, allocated %llu, reserved "
+      "%llu, in pools %llu, largest %llu",
+      wide(shortage.stream), wide(shortage.requested), wide(shortage.segment_size),
+      wide(shortage.device_free), wide(shortage.device_total), wide(shortage.limit),
+      wide(shortage.allocated), wide(shortage.reserved), wide(shortage.private_pools_free),
+      wide(shortage.largest_free_block));
 }
 
 std::string all_of(const Picture& picture) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alloc/stats/policy_stats.h"
 #include "base/error.h"
 #include "device/device.h"
 
@@ -47,6 +48,7 @@ struct Answer {
   Status status = Status::kOk;
   DriverCode code = kSuccess;  // of the driver, where it is to blame
   Address address = 0;
+  OutOfMemory shortage = {};  // of a request out of memory
 
   bool operator==(const Answer&) const = default;
 };
@@ -70,12 +72,13 @@ struct Numbers {
   Counts allocated, active, requested, reserved;  // bytes
   Counts used_blocks, active_blocks;
   uint64_t retries = 0, out_of_memory = 0;
-  uint64_t stream_waits = 0, host_waits = 0;
+  PolicyStats policy;
 
   bool operator==(const Numbers&) const = default;
 };
 
 std::string text_of(const Answer& answer);
+std::string text_of(const OutOfMemory& shortage);
 std::string all_of(const Picture& picture);
 // The lines in which two differ.
 std::string difference_of(const Picture& model, const Picture& library);

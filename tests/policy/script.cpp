@@ -81,9 +81,9 @@ Answer Script::answer_of(const std::function<Address()>& call) {
   try {
     return {Status::kOk, kSuccess, call()};
   } catch (const Failure& failure) {
-    return {failure.status, failure.code, 0};
+    return {failure.status, failure.code, 0, failure.shortage};
   } catch (const Error& error) {
-    return {error.status(), error.driver_code(), 0};
+    return {error.status(), error.driver_code(), 0, error.numbers()};
   }
 }
 
@@ -110,6 +110,9 @@ void Script::compare(const Answer& model, const Answer& library) {
   if (!(model == library))
     difference += "  model:   " + policy_model::text_of(model) +
                   "\n  library: " + policy_model::text_of(library) + "\n";
+  if (!(model.shortage == library.shortage))
+    difference += "  model:   " + policy_model::text_of(model.shortage) +
+                  "\n  library: " + policy_model::text_of(library.shortage) + "\n";
   if (model_driver_->calls() != library_driver_->calls())
     difference += "  calls of the model:\n" + text_of(model_driver_->calls()) +
                   "  calls of the library:\n" + text_of(library_driver_->calls());

@@ -53,6 +53,8 @@ class Script {
   void allocate();
   void free_one();
   void record();
+  void pin_step();
+  void end_stream();
   void work();
   void finish();
   void empty_cache();
@@ -60,6 +62,7 @@ class Script {
   void limit();
   void fail_later();
   void pool_step();
+  void pool_pin_step();
   void capture_step();
   void end_capture();
   void free_all();
@@ -88,7 +91,9 @@ class Script {
   Model model_;
   Library library_;
   std::vector<Live> live_;
+  std::vector<std::pair<Address, uint64_t>> pins_;
   std::vector<Pool> pools_;
+  std::vector<PoolId> released_pools_;
   std::vector<uint64_t> favourites_;
   PoolId captured_into_;  // default: no capture is under way
   uint64_t captures_ = 0;

@@ -26,6 +26,10 @@ Setup setup_of(uint64_t seed) {
   setup.has_failures = random.one_in(2);
   setup.has_captures = random.one_in(4);
   setup.has_pools = setup.has_captures || random.one_in(4);
+  setup.has_pins = random.one_in(3);
+  setup.has_ends = random.one_in(3);
+  library.tries_hits = random.one_in(2);
+  if (random.one_in(4)) library.attribution = static_cast<Attribution>(random.below(4));
   return setup;
 }
 
@@ -41,18 +45,26 @@ ModelOptions Setup::model(Fault fault) const {
 
 std::string Setup::text() const {
   static constexpr const char* kBorrow[] = {"first", "at the limit", "never"};
-  return format(
-      "release %s, %llu MiB, pages of %llu MiB%s, borrows %s, %llu %sstreams, divisions "
-      "%llu%s%s%s%s",
-      release_name(library.release), static_cast<unsigned long long>(capacity / MiB),
-      static_cast<unsigned long long>(library.serving.page_bytes / MiB),
-      library.serving.thrift ? ", thrift" : "",
-      kBorrow[static_cast<size_t>(library.serving.borrow)],
-      static_cast<unsigned long long>(streams),
-      library.serving.announces_streams ? "announced " : "",
-      static_cast<unsigned long long>(library.divisions), has_failures ? ", failures" : "",
-      has_captures ? ", captures" : "", has_pools ? ", pools" : "",
-      library.checks_every_call ? ", checked" : "");
+  static constexpr const char* kAttribution[] = {"", ", labels", ", tenants", ", history"};
+  const auto wide = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  const ServingOptions& serving = library.serving;
+  std::string text =
+      format("release %s, %llu MiB, pages of %llu MiB, borrows %s, %llu streams, divisions %llu%s",
+             release_name(library.release), wide(capacity / MiB), wide(serving.page_bytes / MiB),
+             kBorrow[static_cast<size_t>(serving.borrow)], wide(streams), wide(library.divisions),
+             kAttribution[static_cast<size_t>(library.attribution)]);
+  const std::pair<bool, const char*> others[] = {{serving.thrift, "thrift"},
+                                                 {serving.announces_streams, "announced streams"},
+                                                 {has_failures, "failures"},
+                                                 {has_captures, "captures"},
+                                                 {has_pools, "pools"},
+                                                 {has_pins, "pins"},
+                                                 {has_ends, "streams that end"},
+                                                 {library.tries_hits, "hits"},
+                                                 {library.checks_every_call, "checked"}};
+  for (const auto& [is_so, name] : others)
+    if (is_so) text += std::string(", ") + name;
+  return text;
 }
 
 }  // namespace cachalot::policy_model

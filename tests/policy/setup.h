@@ -21,6 +21,8 @@ struct Setup {
   bool has_failures;  // of the driver
   bool has_captures;
   bool has_pools;
+  bool has_pins;
+  bool has_ends;  // of streams
   LibraryOptions library;
 
   ModelOptions model(Fault fault) const;
