@@ -124,6 +124,7 @@ class Model {
     uint64_t number;  // the order in which ranges were reserved
     std::vector<Block> blocks;
     std::vector<Page> pages;
+    bool has_stream_ended = false;
   };
   struct Pool {
     PoolId id;
@@ -228,6 +229,7 @@ class Model {
   std::vector<Idle> longest_idle(const std::vector<Idle>& idle, uint64_t count) const;
   void take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles);
   void give_back_range(Address begin);
+  void give_back_empty_ranges(Stream stream);
   void release(uint64_t handle);
   void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
   uint64_t take_page(Address address);

@@ -112,7 +112,7 @@ std::vector<Model::Idle> Model::longest_idle(const std::vector<Idle>& idle, uint
   return chosen;
 }
 
-// A range that has no page left goes, but for that of the place.
+// A range of a stream that has ended goes with its last page, but for that of the place.
 void Model::take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles) {
   for (const Idle& pages : idle) wait_on_host(pages.begin);
   for (const Idle& pages : idle) {
@@ -122,8 +122,8 @@ void Model::take(const std::vector<Idle>& idle, Address place, std::vector<uint6
     }
     make_hole(pages.begin, pages.end);
     const Range& range = range_at(pages.begin);
-    const bool keeps = range.begin == range_at(place).begin || is(Fault::kKeptRanges);
-    if (!keeps) give_back_range(range.begin);
+    if (range.has_stream_ended && range.begin != range_at(place).begin && !is(Fault::kKeptRanges))
+      give_back_range(range.begin);
   }
 }
 

@@ -185,6 +185,20 @@ void ServingPolicy::stream_ended(Stream stream) {
     if (block->is(Block::kUsed)) device_.pending.forget_use(block, stream);
   });
   device_.pending.forget_deferred_uses(stream);
+  remove_empty_ranges(stream);
+}
+
+// Those that have pages go when these have moved, so that streams that come and go leave no addresses
+// reserved.
+void ServingPolicy::remove_empty_ranges(Stream stream) {
+  std::vector<Block*> empty;
+  for (const auto& [address, range] : device_.heap.segments()) {
+    if (range->stream != stream || !range->is_expandable()) continue;
+    range->has_stream_ended = true;
+    if (!range->first()->is_split() && range->first()->is(Block::kUnmapped))
+      empty.push_back(range->first());
+  }
+  for (Block* block : empty) ExpandableMemory(device_).remove_range(block);
 }
 
 // ---- Places
@@ -292,8 +306,7 @@ void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) 
   }
 }
 
-// A range that has no page left goes, but for the one that the pages are for: the streams of such ranges
-// may be gone.
+// A range of a stream that has ended goes with its last page, but for the one that the pages are for.
 void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segment& keep,
                               ContextId context, LoosePages* loose) {
   const std::vector<IdleRange> ranges = idle.longest_idle((total - loose->count()) * page_size());
@@ -304,7 +317,9 @@ void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segme
     Block* const block = block_from(range.block, range.begin);
     Block* const hole = memory.take_pages(block, range.begin, range.end, context, loose->handles());
     stats_.pages_moved += range.size() / page_size();
-    if (!hole->is_split() && hole->segment() != &keep) memory.remove_range(hole);
+    const Segment* const range_of_hole = hole->segment();
+    if (!hole->is_split() && range_of_hole->has_stream_ended && range_of_hole != &keep)
+      memory.remove_range(hole);
   }
 }
 
