@@ -207,6 +207,9 @@ int main(int argc, char** argv) {
   app.add_option("--budget", arguments.budget,
                  "bytes beyond the loaded models; stops at the first failure")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--host-capacity", arguments.setting.host_capacity,
+                 "bytes of cachalot's host driver, the loaded models included [64 GiB]")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--timeline", arguments.timeline, "a file for memory over time (CSV)");
   CLI11_PARSE(app, argc, argv);
   try {
