@@ -101,6 +101,7 @@ std::string refusal(const cachalot_policy& policy, const char* config = "",
   options.policy = policy.policy;
   options.thrift = policy.thrift;
   options.borrow = policy.borrow;
+  options.streams = policy.streams;
   options.page_bytes = policy.page_bytes;
   cachalot_allocator* allocator = nullptr;
   EXPECT_EQ(cachalot_allocator_create(&options, &allocator, &error), expected);

@@ -114,6 +114,7 @@ class Allocator {
     options.policy = policy.policy;
     options.thrift = policy.thrift;
     options.borrow = policy.borrow;
+    options.streams = policy.streams;
     options.page_bytes = policy.page_bytes;
     return status;
   }
