@@ -155,6 +155,44 @@ TEST(Policy, FieldsThatDoNotGoTogetherAreRefused) {
       "driver");
 }
 
+TEST(Policy, NeedsADriverWithVirtualMemory) {
+  cachalot_device_ops ops = {};
+  ops.struct_size = sizeof ops;
+  ops.memory_info = [](void*, int32_t, uint64_t*, uint64_t*) -> int32_t { return 0; };
+  ops.allocate = [](void*, int32_t, uint64_t, cachalot_address*) -> int32_t { return 0; };
+  ops.free = [](void*, int32_t, cachalot_address) -> int32_t { return 0; };
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_create_custom(&ops, 1, nullptr, nullptr, &driver, &error), CACHALOT_OK);
+  cachalot_allocator_options options = {};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  options.config = "";
+  options.policy = CACHALOT_POLICY_SERVING;
+  cachalot_allocator* allocator = nullptr;
+  EXPECT_EQ(cachalot_allocator_create(&options, &allocator, &error), CACHALOT_ERROR_NOT_SUPPORTED);
+  EXPECT_STREQ(error.message,
+               "the serving policy and pages need virtual memory, which the driver custom does not "
+               "have");
+  cachalot_driver_destroy(driver);
+}
+
+TEST(Policy, LetsPeersUsePagesThatAreNewAndThatMove) {
+  SimSetup setup = serving(16 * MiB);
+  setup.device_count = 2;
+  SimAllocator with(setup);
+  with.ok(cachalot_enable_peer_access(with.get(), 1, 0, with.error()));
+  with.take_calls();
+  const cachalot_address block = with.allocate(12 * MiB, kFirst);
+  EXPECT_NE(with.take_calls().find("; access 0 12M device 0; access 0 12M device 1"),
+            std::string::npos);
+  with.free(block);
+  with.allocate(14 * MiB, kSecond);
+  const std::string calls = with.take_calls();
+  EXPECT_NE(calls.find(" 14M device 0; access"), std::string::npos) << calls;
+  EXPECT_NE(calls.find(" 14M device 1"), std::string::npos) << calls;
+}
+
 TEST(Policy, OnTheHostDriverHasPagesOfSixtyFourKiBAndMore) {
   cachalot_error error = CACHALOT_ERROR_INIT;
   cachalot_driver* driver = nullptr;

@@ -250,7 +250,12 @@ class Worker {
     live_.pop_back();
     live_bytes_ -= block.size;
     // Late work of its own stream is what other streams and pages must wait for.
-    if (!run_.options.policy.empty() && random_.one_in(16)) hold(block.home);
+    // Pages that move are those idle for longest, so the fault shows only where all work is late for long.
+    if (run_.options.omits(Omitted::kHostWait)) {
+      hold(block.home, kLongMicroseconds);
+    } else if (!run_.options.policy.empty() && random_.one_in(16)) {
+      hold(block.home);
+    }
     verify(block, block.home);
     if (block.is_adopted) run_.allocator.record_stream(block.address, block.home);
     if (random_.one_in(4)) {
@@ -261,8 +266,10 @@ class Worker {
     }
   }
 
-  void hold(cudaStream_t stream) {
-    CHECK_CUDA(gpu::hold_stream(random_.between(100, 1000), stream));
+  static constexpr uint64_t kLongMicroseconds = 20000;
+
+  void hold(cudaStream_t stream, uint64_t most_microseconds = 1000) {
+    CHECK_CUDA(gpu::hold_stream(random_.between(100, most_microseconds), stream));
   }
 
   void verify(const Block& block, cudaStream_t stream) {
