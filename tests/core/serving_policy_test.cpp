@@ -58,6 +58,15 @@ class Serving : public testing::Test {
     for (const char* at = text; (at = std::strstr(at, "stream_wait")) != nullptr; at++) count++;
     return count;
   }
+  // What other threads of a server do meanwhile.
+  void look_around() {
+    uint64_t released = 0;
+    allocator_->trim(0, {.keep_bytes = 64 * MiB}, &released);
+    EXPECT_GE(allocator_->policy_stats(0).pages_created, 0u);
+    EXPECT_GE(allocator_->stats(0).reserved_bytes.all.current, 0);
+    allocator_->report({.size = 1 * MiB, .device = 0, .stream = kFirst, .current_stream = kFirst});
+    allocator_->snapshot({}, false);
+  }
   uint64_t reserved() {
     return static_cast<uint64_t>(allocator_->stats(0).reserved_bytes.all.current);
   }
@@ -415,15 +424,18 @@ TEST_F(Serving, ServesThreadsWithStreamsOfTheirOwn) {
       const Stream stream = 0x10 * (1 + static_cast<Stream>(number));
       std::vector<Address> live;
       for (int step = 0; step < 4000; step++) {
+        if (step % 256 == number) look_around();
         if (live.size() > 12 || (random() % 2 == 0 && !live.empty())) {
           std::swap(live[random() % live.size()], live.back());
-          free(live.back());
+          if (!allocator_->hits().try_free(live.back())) free(live.back());
           live.pop_back();
           continue;
         }
-        const uint64_t size = uint64_t{512} << random() % 14;
+        uint64_t size = uint64_t{512} << random() % 14;
+        size += random() % size;
         try {
-          live.push_back(allocate(size + random() % size, stream));
+          const Address hit = allocator_->hits().try_allocate(size, 0, stream);
+          live.push_back(hit != 0 ? hit : allocate(size, stream));
         } catch (const Error& error) {
           EXPECT_EQ(error.status(), Status::kOutOfMemory) << error.message();
         }

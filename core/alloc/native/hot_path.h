@@ -28,14 +28,10 @@ enum class CountedBy { kShard, kSharedAccount, kDevice };
 template <CountedBy counted_by, class Count>
 [[gnu::always_inline]] inline bool count_hit(DeviceState& device, Shard& shard,
                                              StreamFreeList& list, Count count) {
-  switch (counted_by) {
-    case CountedBy::kShard:
-      return count(shard.account.counters, *list.counters);
-    case CountedBy::kSharedAccount:
-      return device.shards.peaks().count_shared(shard.account, list.is_small, count);
-    case CountedBy::kDevice:
-      return device.shards.peaks().count_of_whole(shard.account, list.is_small, count);
-  }
+  if (counted_by == CountedBy::kShard) return count(shard.account.counters, *list.counters);
+  return counted_by == CountedBy::kSharedAccount
+             ? device.shards.peaks().count_shared(shard.account, list.is_small, count)
+             : device.shards.peaks().count_of_whole(shard.account, list.is_small, count);
 }
 
 // Counts a hand-out. False: refused by the counters.
