@@ -57,7 +57,7 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   const uint32_t flags = device.flags.load();
   if (!is_only_attributed<decided_by>(flags) || !device.shards.peaks().counts_all(shard.account))
     return false;
-  if (!is_usual_free(block, address)) return false;
+  if (!is_usual_free<decided_by>(block, address)) return false;
   if (decided_by == DecidedBy::kServing && BlockCache::has_foreign_neighbour(block)) return false;
   CACHALOT_ASSERT(1, !device.shards.peaks().has_waiting());
   const StreamFreeList& list = list_of(block);

@@ -142,8 +142,9 @@ Block* BlockCache::free_block_around(const AllocParams& params, Address address)
   if (segment.pool != params.pool || segment.stream != params.stream) return nullptr;
   for (Block* b = segment.first(); b != &segment.ends; b = b->next) {
     if (address < b->address || address >= b->address + b->size) continue;
-    const bool fits =
-        b->is_free() && !b->is(Block::kUnmapped) && b->address + b->size - address >= params.size;
+    const bool fits = b->is_free() && !b->is(Block::kUnmapped) &&
+                      !(b->is(Block::kForeign) && device_.captures.may_be_under_way()) &&
+                      b->address + b->size - address >= params.size;
     return fits ? b : nullptr;
   }
   return nullptr;

@@ -156,7 +156,10 @@ void ExpandableMemory::map_pages(Block* block, std::span<const uint64_t> handles
 // All memory of the host comes first, so that nothing can fail behind the driver's calls.
 void ExpandableMemory::prepare_map(const Block* block, uint64_t size) {
   const BlockPool& pool = *block->segment()->pool;
-  device_.shared.addresses.prepare(block->address, size, pool.is_small);
+  const Segment& segment = *block->segment();
+  // Where a page can begin or end within a MiB, a later one may share the MiB with a live block.
+  const bool shares = (segment.address | segment.pages->page_size()) % MiB != 0;
+  device_.shared.addresses.prepare(block->address, size, pool.is_small || shares);
   device_.shared.addresses.make_room(block->address);
   device_.stats.reserve_pool_row(pool_id_of(pool));
 }

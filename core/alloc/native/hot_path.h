@@ -48,10 +48,14 @@ template <DecidedBy decided_by>
 // ---- Freeing
 
 // Whether a call frees a live block that no other stream uses. Recorded uses and memory that was idle
-// have flags of their own, so one comparison tells it all.
+// have flags of their own, so one comparison tells it all. Under the serving policy the block is not of
+// a plain segment, which a pool with a source of its own has.
+template <DecidedBy decided_by = DecidedBy::kReference>
 [[gnu::always_inline]] inline bool is_usual_free(const Block* block, Address address) {
-  return block->address == address &&
-         (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
+  constexpr uint64_t kUsedPages = Block::kUsed | Block::kExpandable;
+  if (block->address != address) return false;
+  if constexpr (decided_by == DecidedBy::kServing) return block->flags() == kUsedPages;
+  return (block->flags() & ~uint64_t{Block::kExpandable}) == Block::kUsed;
 }
 
 // False (here and below): refused by the counters, and nothing has changed. pre: a mapped block that the
@@ -326,7 +330,8 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
            free_attributed<DecidedBy::kServing>(device, shard, block, address);
   shard.lock.lock();
   const bool is_freed = device.flags.load() == SlowPath::kServing &&
-                        is_usual_free(block, address) && free_usual_serving(device, shard, block);
+                        is_usual_free<DecidedBy::kServing>(block, address) &&
+                        free_usual_serving(device, shard, block);
   shard.lock.unlock();
   return is_freed;
 }

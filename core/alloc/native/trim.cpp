@@ -43,7 +43,8 @@ std::vector<Trim::Candidate> Trim::collect(const std::vector<BlockPool*>& pools)
   for (BlockPool* pool : pools) {
     for (auto& [stream, list] : pool->lists) {
       const auto guard = device_.shards.lock_at(*list.shard);
-      Block* block = list.free.first_at_least(kSmallSegment);
+      Block* block =
+          list.free.first_at_least(std::min(kSmallSegment, device_.settings.page_size(true)));
       for (; block; block = list.free.next(block)) {
         if (device_.heap.releasable_bytes(block) == 0) continue;
         mark(block);

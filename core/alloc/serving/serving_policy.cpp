@@ -281,6 +281,7 @@ Block* ServingPolicy::cut_front(Block* front, Address begin) {
   try {
     order_.copy(front, block);
   } catch (...) {
+    device_.heap.insert_free(block);  // a merge takes it from its set
     device_.heap.merge(front, {false, true});
     device_.heap.insert_free(front);
     throw;

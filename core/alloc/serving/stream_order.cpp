@@ -130,7 +130,7 @@ void StreamOrder::absorb(Block* block, const Block* other, uint64_t stamp_of_oth
 void StreamOrder::copy(const Block* from, Block* to) {
   const auto found = table_.find(from);
   if (found == table_.end()) return;
-  table_[to] = found->second;
+  table_.emplace(to, found->second);
   to->set(Block::kForeign);
 }
 
