@@ -353,5 +353,27 @@ TEST(ImpossibleRanges, ThatOnlyASmallerSegmentWouldFitAreRefusedLater) {
   with.free(with.allocate(1000));
 }
 
+TEST(ImpossibleGranularity, IsRefusedWhereTheServingPolicyIsAskedFor) {
+  Giver giver;
+  cachalot_device_ops ops = giver_ops();
+  add_virtual_memory(&ops);
+  ops.granularity = [](void*, int32_t, uint64_t* out) -> int32_t {
+    *out = 0;
+    return 0;
+  };
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_driver* driver = nullptr;
+  ASSERT_EQ(cachalot_driver_create_custom(&ops, 1, &giver, nullptr, &driver, &error), CACHALOT_OK);
+  cachalot_allocator_options options = {};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  options.config = "";
+  options.policy = CACHALOT_POLICY_SERVING;
+  cachalot_allocator* allocator = nullptr;
+  EXPECT_EQ(cachalot_allocator_create(&options, &allocator, &error), CACHALOT_ERROR_NOT_SUPPORTED);
+  EXPECT_STREQ(error.message, "the driver custom maps memory of device 0 in multiples of 0 bytes");
+  cachalot_driver_destroy(driver);
+}
+
 }  // namespace
 }  // namespace cachalot_test

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "alloc/native/block_cache.h"
 #include "alloc/native/expandable_memory.h"
@@ -26,6 +27,22 @@ Segment& range_of(const Place& place) { return *place.before->next->segment(); }
 
 constexpr uint64_t kDefaultPage = 2 * MiB;
 
+// What the pages of each device are to be multiples of.
+std::vector<uint64_t> granularities_of(Driver& driver) {
+  std::vector<uint64_t> granularities;
+  for (int device = 0; device < driver.device_count(); device++) {
+    uint64_t least = 0;
+    const DriverCode code = driver.granularity(device, &least);
+    if (code != kSuccess) throw driver_error(driver, code);
+    if (least == 0) {
+      throw_not_supported(format("the driver %s maps memory of device %d in multiples of 0 bytes",
+                                 driver.name(), device));
+    }
+    granularities.push_back(least);
+  }
+  return granularities;
+}
+
 }  // namespace
 
 // All devices of an allocator have one page size.
@@ -35,18 +52,19 @@ ServingOptions resolve_page_size(ServingOptions options, Driver& driver) {
         std::string("the serving policy and pages need virtual memory, which the driver ") +
         driver.name() + " does not have");
   }
-  uint64_t most = kDefaultPage;
-  uint64_t least = 0;
-  for (int device = 0; device < driver.device_count(); device++) {
-    const DriverCode code = driver.granularity(device, &least);
-    if (code != kSuccess) throw driver_error(driver, code);
-    most = std::max(most, least);
+  const std::vector<uint64_t> granularities = granularities_of(driver);
+  if (options.page_bytes == 0) {
+    options.page_bytes = kDefaultPage;
+    for (const uint64_t least : granularities) {
+      options.page_bytes = std::max(options.page_bytes, least);
+    }
+  }
+  for (const uint64_t least : granularities) {
     if (options.page_bytes % least == 0) continue;
     throw_invalid_argument(format("pages of %s are not a multiple of the driver's %s",
                                   format_size(options.page_bytes).c_str(),
                                   format_size(least).c_str()));
   }
-  if (options.page_bytes == 0) options.page_bytes = most;
   return options;
 }
 
