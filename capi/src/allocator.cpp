@@ -245,12 +245,10 @@ inline Allocator* live_core_or_null(cachalot_allocator* allocator) {
   return guard(error, [&] { core_of(allocator).free(address); });
 }
 
-enum class Decider { kReference, kServing };
-
 // A function of its own for each policy, so that the call that chooses one saves no registers. See Note [Two
 // ways of a hit] and Note [Registers of a hit]. pre: a live allocator, a place for the address; the
 // reference's hits are open for this request, or the serving policy decides.
-template <Decider decider>
+template <DecidedBy decided_by>
 [[gnu::noinline]] cachalot_status allocate_or_hit(cachalot_allocator* allocator, uint64_t size,
                                                   int32_t device, cachalot_stream stream,
                                                   cachalot_address* out_address,
@@ -261,7 +259,7 @@ template <Decider decider>
   cachalot_address* const volatile kept_out_address = out_address;
   cachalot_error* const volatile kept_error = error;
   const HitPath& hits = allocator->core.hits();
-  const Address hit = decider == Decider::kReference
+  const Address hit = decided_by == DecidedBy::kReference
                           ? hits.allocate_or_0(size, device, stream)
                           : hits.try_allocate_serving(size, device, stream);
   if (hit) [[likely]] {
@@ -293,8 +291,10 @@ cachalot_status cachalot_allocate(cachalot_allocator* allocator, uint64_t size, 
   if (!core || !out_address) [[unlikely]]
     return allocate_in_general(allocator, size, device, stream, out_address, error);
   if (!core->hits().may_allocate(size, device)) [[unlikely]]
-    return allocate_or_hit<Decider::kServing>(allocator, size, device, stream, out_address, error);
-  return allocate_or_hit<Decider::kReference>(allocator, size, device, stream, out_address, error);
+    return allocate_or_hit<DecidedBy::kServing>(allocator, size, device, stream, out_address,
+                                                error);
+  return allocate_or_hit<DecidedBy::kReference>(allocator, size, device, stream, out_address,
+                                                error);
 }
 
 cachalot_status cachalot_allocate_with(cachalot_allocator* allocator,

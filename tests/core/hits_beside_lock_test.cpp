@@ -37,11 +37,13 @@ class HitsBesideTheDevicesLock : public testing::Test {
   }
   void expect_general_path_without_the_lock(uint32_t flags) {
     device_->flags.add(flags);
-    EXPECT_TRUE(returns_beside_the_lock(
-        [this] { EXPECT_EQ(hits::try_allocate(*device_, kSize, kStream), Address{0}); }));
+    EXPECT_TRUE(returns_beside_the_lock([this] {
+      EXPECT_EQ(hits::try_allocate<DecidedBy::kReference>(*device_, kSize, kStream), Address{0});
+    }));
     Block block;
-    EXPECT_TRUE(returns_beside_the_lock(
-        [&] { EXPECT_FALSE(hits::try_free(*device_, *shard_, &block, block.address)); }));
+    EXPECT_TRUE(returns_beside_the_lock([&] {
+      EXPECT_FALSE(hits::try_free<DecidedBy::kReference>(*device_, *shard_, &block, block.address));
+    }));
   }
   // Whether a call returns while the device's lock is taken.
   template <class Call>

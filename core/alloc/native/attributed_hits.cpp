@@ -19,9 +19,7 @@ namespace {
 // Whether something is told of hits, and nothing else keeps them from being hits.
 template <DecidedBy decided_by>
 bool is_only_attributed(uint32_t flags) {
-  constexpr uint32_t kLasting =
-      decided_by == DecidedBy::kServing ? uint32_t{SlowPath::kServing} : 0;
-  return SlowPath::is_only(flags & ~kLasting, SlowPath::kAttribution);
+  return SlowPath::is_only(flags & ~kFlagsOfHits<decided_by>, SlowPath::kAttribution);
 }
 
 }  // namespace

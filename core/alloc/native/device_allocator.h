@@ -22,10 +22,10 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   ~DeviceAllocator();
 
   // ---- Hits (hot_path.h), tried first
+  template <DecidedBy decided_by>
   Address try_allocate(uint64_t requested, Stream stream);
+  template <DecidedBy decided_by>
   bool try_free(Shard& shard, Block* block, Address address);
-  Address try_allocate_serving(uint64_t requested, Stream stream);
-  bool try_free_serving(Shard& shard, Block* block, Address address);
 
   // ---- Blocks. shard, block: the address table's guess for address.
   Address allocate(const Request& request);

@@ -24,6 +24,11 @@ namespace hits {
 // as a whole.
 enum class CountedBy { kShard, kSharedAccount, kDevice };
 
+// The flags of a device on which a hit needs nothing more.
+template <DecidedBy decided_by>
+inline constexpr uint32_t kFlagsOfHits =
+    decided_by == DecidedBy::kServing ? uint32_t{SlowPath::kServing} : 0;
+
 // count(counters, row of the kind): whether the counters agree.
 template <CountedBy counted_by, class Count>
 [[gnu::always_inline]] inline bool count_hit(DeviceState& device, Shard& shard,
@@ -89,14 +94,19 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference>
 }
 
 // The shard uses the shared account, and keeps no free.
-[[gnu::noinline]] inline bool free_sharing(DeviceState& device, Shard& shard, Block* block) {
-  return put_back<CountedBy::kSharedAccount>(device, shard, block);
+template <DecidedBy decided_by>
+[[gnu::noinline]] bool free_sharing(DeviceState& device, Shard& shard, Block* block) {
+  return put_back<CountedBy::kSharedAccount, decided_by>(device, shard, block);
 }
 
-// False: refused by the counters. pre: no flag is set; a block that is used, and by no other stream.
+// False: refused by the counters, or a neighbour's stamps are to be kept. pre: no flag but those of every
+// hit; a block that is used, and by no other stream.
+template <DecidedBy decided_by>
 [[gnu::always_inline]] inline bool free_usual(DeviceState& device, Shard& shard, Block* block) {
-  if (shard.account.is_shared) return free_sharing(device, shard, block);
-  return keep_or_put_back<CountedBy::kShard>(device, shard, block);
+  if (decided_by == DecidedBy::kServing && BlockCache::has_foreign_neighbour(block)) [[unlikely]]
+    return false;
+  if (shard.account.is_shared) return free_sharing<decided_by>(device, shard, block);
+  return keep_or_put_back<CountedBy::kShard, decided_by>(device, shard, block);
 }
 
 // ---- Allocating
@@ -223,10 +233,11 @@ template <CountedBy counted_by, DecidedBy decided_by = DecidedBy::kReference, cl
 }
 
 // The shard uses the shared account, and keeps no free.
-[[gnu::noinline]] inline Address allocate_sharing(DeviceState& device, StreamEntry& entry,
-                                                  uint64_t requested, Stream stream) {
-  return address_or_0(allocate_usual<CountedBy::kSharedAccount>(device, entry, requested, stream,
-                                                                [](uint64_t) { return true; }));
+template <DecidedBy decided_by>
+[[gnu::noinline]] Address allocate_sharing(DeviceState& device, StreamEntry& entry,
+                                           uint64_t requested, Stream stream) {
+  return address_or_0(allocate_usual<CountedBy::kSharedAccount, decided_by>(
+      device, entry, requested, stream, [](uint64_t) { return true; }));
 }
 
 // ---- Calls
@@ -239,6 +250,7 @@ template <DecidedBy decided_by>
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
+template <DecidedBy decided_by>
 [[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
                                                    Stream stream) {
   StreamEntry* const entry = device.shards.find(stream);
@@ -247,17 +259,17 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
   // Before the shard's lock too: an attributed hit does not need it. And before the device's lock, which
   // a snapshot keeps for as long as it copies, and a miss during its call of the driver.
   const uint32_t flags = device.flags.load();
-  if (flags != 0) [[unlikely]]
+  if (flags != kFlagsOfHits<decided_by>) [[unlikely]]
     return SlowPath::is_attributed(flags)
-               ? allocate_attributed<DecidedBy::kReference>(device, *entry, requested, stream)
+               ? allocate_attributed<decided_by>(device, *entry, requested, stream)
                : 0;
   Shard* const shard = entry->shard;
   shard->lock.lock();
   Address address = 0;
-  if (device.flags.none()) [[likely]] {
+  if (device.flags.load() == kFlagsOfHits<decided_by>) [[likely]] {
     address = shard->account.is_shared
-                  ? allocate_sharing(device, *entry, requested, stream)
-                  : address_or_0(allocate_usual<CountedBy::kShard>(
+                  ? allocate_sharing<decided_by>(device, *entry, requested, stream)
+                  : address_or_0(allocate_usual<CountedBy::kShard, decided_by>(
                         device, *entry, requested, stream, [](uint64_t) { return true; }));
   }
   shard->lock.unlock();
@@ -265,73 +277,17 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
 }
 
 // False: not a live block, or more than a usual free; nothing has changed.
+template <DecidedBy decided_by>
 [[gnu::always_inline]] inline bool try_free(DeviceState& device, Shard& shard, Block* block,
                                             Address address) {
   const uint32_t flags = device.flags.load();
-  if (flags != 0) [[unlikely]]
+  if (flags != kFlagsOfHits<decided_by>) [[unlikely]]
     return SlowPath::is_attributed(flags) &&
-           free_attributed<DecidedBy::kReference>(device, shard, block, address);
+           free_attributed<decided_by>(device, shard, block, address);
   shard.lock.lock();
-  const bool is_freed =
-      device.flags.none() && is_usual_free(block, address) && free_usual(device, shard, block);
-  shard.lock.unlock();
-  return is_freed;
-}
-
-// The shard uses the shared account.
-[[gnu::noinline]] inline Address allocate_serving_shared(DeviceState& device, StreamEntry& entry,
-                                                         uint64_t requested, Stream stream) {
-  return address_or_0(allocate_usual<CountedBy::kSharedAccount, DecidedBy::kServing>(
-      device, entry, requested, stream, [](uint64_t) { return true; }));
-}
-
-[[gnu::noinline]] inline bool free_serving_shared(DeviceState& device, Shard& shard, Block* block) {
-  return put_back<CountedBy::kSharedAccount, DecidedBy::kServing>(device, shard, block);
-}
-
-// Both as above, of a device whose misses the serving policy decides.
-[[gnu::always_inline]] inline Address try_allocate_serving(DeviceState& device, uint64_t requested,
-                                                           Stream stream) {
-  StreamEntry* const entry = device.shards.find(stream);
-  if (!entry) [[unlikely]]
-    return 0;
-  const uint32_t flags = device.flags.load();
-  if (flags != SlowPath::kServing) [[unlikely]]
-    return SlowPath::is_attributed(flags)
-               ? allocate_attributed<DecidedBy::kServing>(device, *entry, requested, stream)
-               : 0;
-  Shard* const shard = entry->shard;
-  shard->lock.lock();
-  Address address = 0;
-  if (device.flags.load() == SlowPath::kServing) [[likely]] {
-    address = shard->account.is_shared
-                  ? allocate_serving_shared(device, *entry, requested, stream)
-                  : address_or_0(allocate_usual<CountedBy::kShard, DecidedBy::kServing>(
-                        device, *entry, requested, stream, [](uint64_t) { return true; }));
-  }
-  shard->lock.unlock();
-  return address;
-}
-
-// pre: the shard; a block that is used, and by no other stream.
-[[gnu::always_inline]] inline bool free_usual_serving(DeviceState& device, Shard& shard,
-                                                      Block* block) {
-  if (BlockCache::has_foreign_neighbour(block)) [[unlikely]]
-    return false;
-  if (shard.account.is_shared) return free_serving_shared(device, shard, block);
-  return keep_or_put_back<CountedBy::kShard, DecidedBy::kServing>(device, shard, block);
-}
-
-[[gnu::always_inline]] inline bool try_free_serving(DeviceState& device, Shard& shard, Block* block,
-                                                    Address address) {
-  const uint32_t flags = device.flags.load();
-  if (flags != SlowPath::kServing) [[unlikely]]
-    return SlowPath::is_attributed(flags) &&
-           free_attributed<DecidedBy::kServing>(device, shard, block, address);
-  shard.lock.lock();
-  const bool is_freed = device.flags.load() == SlowPath::kServing &&
-                        is_usual_free<DecidedBy::kServing>(block, address) &&
-                        free_usual_serving(device, shard, block);
+  const bool is_freed = device.flags.load() == kFlagsOfHits<decided_by> &&
+                        is_usual_free<decided_by>(block, address) &&
+                        free_usual<decided_by>(device, shard, block);
   shard.lock.unlock();
   return is_freed;
 }
@@ -340,48 +296,40 @@ bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address ad
 
 // ---- The same, of the device or the block that a call names
 
+template <DecidedBy decided_by>
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
-  return hits::try_allocate(state_, requested, stream);
+  return hits::try_allocate<decided_by>(state_, requested, stream);
 }
 
+template <DecidedBy decided_by>
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
                                                              Address address) {
-  return hits::try_free(state_, shard, block, address);
-}
-
-[[gnu::always_inline]] inline Address DeviceAllocator::try_allocate_serving(uint64_t requested,
-                                                                            Stream stream) {
-  return hits::try_allocate_serving(state_, requested, stream);
-}
-
-[[gnu::always_inline]] inline bool DeviceAllocator::try_free_serving(Shard& shard, Block* block,
-                                                                     Address address) {
-  return hits::try_free_serving(state_, shard, block, address);
+  return hits::try_free<decided_by>(state_, shard, block, address);
 }
 
 // No stream has an entry under the per-thread handle, which means another stream on each thread.
 [[gnu::always_inline]] inline Address HitPath::allocate_or_0(uint64_t size, int device,
                                                              Stream stream) const {
-  return devices_[device]->try_allocate(size, stream);
+  return devices_[device]->try_allocate<DecidedBy::kReference>(size, stream);
 }
 
 [[gnu::always_inline]] inline bool HitPath::free_if_usual(Address address) const {
   const auto [shard, block] = shared_->find(address);
-  return block && shard->device->try_free(*shard, block, address);
+  return block && shard->device->try_free<DecidedBy::kReference>(*shard, block, address);
 }
 
 [[gnu::always_inline]] inline Address HitPath::try_allocate_serving(uint64_t size, int device,
                                                                     Stream stream) const {
   if (!is_usual(size, device, serving_count_)) [[unlikely]]
     return 0;
-  return devices_[device]->try_allocate_serving(size, stream);
+  return devices_[device]->try_allocate<DecidedBy::kServing>(size, stream);
 }
 
 [[gnu::always_inline]] inline bool HitPath::try_free_serving(Address address) const {
   if (serving_count_.load(std::memory_order_relaxed) == 0) return false;
   const auto [shard, block] = shared_->find(address);
-  return block && shard->device->try_free_serving(*shard, block, address);
+  return block && shard->device->try_free<DecidedBy::kServing>(*shard, block, address);
 }
 
 inline Address HitPath::try_allocate(uint64_t size, int device, Stream stream) const {
