@@ -57,6 +57,14 @@ uint64_t SegmentHeap::releasable_bytes(const Block* free_block) const {
   return bytes;
 }
 
+uint64_t SegmentHeap::releasable_bytes(const BlockPool& pool) const {
+  uint64_t bytes = 0;
+  for (auto& [stream, list] : pool.lists) {
+    for (const Block* b = list.free.first(); b; b = list.free.next(b)) bytes += releasable_bytes(b);
+  }
+  return bytes;
+}
+
 // ---- Steps on blocks
 
 // pre: an object is reserved. The new block takes over the flags, so a free block gives two free

@@ -52,6 +52,7 @@ class SegmentHeap : private SlowPath {
   // What the driver would get if the memory of a free block went back to it. A piece of a plain segment gives
   // nothing: the driver takes whole segments only.
   uint64_t releasable_bytes(const Block* free_block) const;
+  uint64_t releasable_bytes(const BlockPool& pool) const;  // of its free blocks
 
   // ---- Block objects. Makes room for so many blocks, which then cannot fail. Throws
   // std::bad_alloc.

@@ -6,18 +6,6 @@
 #include "base/text.h"
 
 namespace cachalot {
-namespace {
-
-uint64_t releasable_bytes_of(const SegmentHeap& heap, const BlockPool& pool) {
-  uint64_t bytes = 0;
-  for (auto& [stream, list] : pool.lists) {
-    for (const Block* b = list.free.first(); b; b = list.free.next(b))
-      bytes += heap.releasable_bytes(b);
-  }
-  return bytes;
-}
-
-}  // namespace
 
 // In a fixed order, so that two failures in the same state have the same line.
 std::string OomHints::line() {
@@ -76,11 +64,11 @@ bool OomHints::would_reserve_be_too_small() const {
 uint64_t OomHints::releasable_bytes_of_all() const {
   uint64_t bytes = 0;
   for (const bool is_small : {false, true})
-    bytes += releasable_bytes_of(device_.heap, device_.heap.default_pool(is_small));
+    bytes += device_.heap.releasable_bytes(device_.heap.default_pool(is_small));
   for (const auto& [id, pool] : device_.pools.all()) {
     if (pool->keeps_memory()) continue;
     for (const bool is_small : {false, true})
-      bytes += releasable_bytes_of(device_.heap, pool->of_kind(is_small));
+      bytes += device_.heap.releasable_bytes(pool->of_kind(is_small));
   }
   return bytes;
 }

@@ -16,6 +16,12 @@ PrivatePool* PrivatePools::find(PoolId id) const {
   return found == pools_.end() ? nullptr : found->second.get();
 }
 
+PrivatePool& PrivatePools::existing(PoolId id) const {
+  PrivatePool* const pool = find(id);
+  if (!pool) throw_invalid_state("there is no pool with this id");
+  return *pool;
+}
+
 // Routing to an unknown id creates its pool, so a caller may begin with either call [core 17.2].
 void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source) {
   remark_if_outlived(id);
@@ -48,32 +54,25 @@ void PrivatePools::create(PoolId id, PoolOptions options) {
 
 void PrivatePools::release(PoolId id) {
   remark_if_outlived(id);
-  PrivatePool* pool = find(id);
-  if (!pool) throw_invalid_state("there is no pool with this id");
-  if (pool->use_count == 1) releasable_.insert(id, id.hash());  // can fail, so before the count
-  pool->use_count--;
-  if (pool->use_count == 0 && rules_.forgets_no_split) {
+  PrivatePool& pool = existing(id);
+  if (pool.use_count == 1) releasable_.insert(id, id.hash());  // can fail, so before the count
+  pool.use_count--;
+  if (pool.use_count == 0 && rules_.forgets_no_split) {
     no_split_.erase(id);
-    pool->set_no_split(false);
+    pool.set_no_split(false);
   }
   // After the count, which stays below 0 in the reference too [core 17.5].
-  if (pool->use_count < 0) {
+  if (pool.use_count < 0) {
     throw_invalid_state("the pool was released more often than it was used");
   }
 }
 
 int PrivatePools::use_count(PoolId id) {
   remark_if_outlived(id);
-  const PrivatePool* pool = find(id);
-  if (!pool) throw_invalid_state("there is no pool with this id");
-  return pool->use_count;
+  return existing(id).use_count;
 }
 
-void PrivatePools::set_pinned(PoolId id, bool is_pinned) {
-  PrivatePool* const pool = find(id);
-  if (!pool) throw_invalid_state("there is no pool with this id");
-  pool->is_pinned = is_pinned;
-}
+void PrivatePools::set_pinned(PoolId id, bool is_pinned) { existing(id).is_pinned = is_pinned; }
 
 // The mark is kept for a pool that does not exist yet.
 void PrivatePools::set_no_split(PoolId id) {

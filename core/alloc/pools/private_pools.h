@@ -60,6 +60,7 @@ class PrivatePools : private SlowPath {
   bool is_used_on_oom(PoolId id) const;
 
  private:
+  PrivatePool& existing(PoolId id) const;  // throws where there is none
   void remember_outlived(PoolId id);
 
   const Rules& rules_;

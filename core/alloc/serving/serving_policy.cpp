@@ -145,11 +145,12 @@ Outcome ServingPolicy::outcome(const AllocParams& params, uint64_t device_free) 
   const ServingOptions& options = device_.settings.serving();
   const bool lends = may_borrow(params) && smallest_of_others(params);
   if (lends && options.borrow == Borrow::kFirst) return Outcome::kFromCache;
-  const std::optional<Place> place = search_for(params).fewest_missing();
+  PlaceSearch search = search_for(params);
+  const std::optional<Place> place = search.fewest_missing();
   const uint64_t missing = place ? place->missing : round_up(params.size, page_size());
   const uint64_t room = std::min(pages_within_limit(), device_free / page_size()) * page_size();
   if (missing <= room) return Outcome::kFromDevice;
-  const std::optional<Place> tight = place ? search_for(params).fewest_pages() : place;
+  const std::optional<Place> tight = place ? search.fewest_pages() : place;
   const bool suffices =
       missing <= room + idle_bytes(place) || (tight && tight->missing <= room + idle_bytes(tight));
   if (lends && !(options.thrift && suffices)) return Outcome::kFromCache;
@@ -160,14 +161,9 @@ Outcome ServingPolicy::outcome(const AllocParams& params, uint64_t device_free) 
 uint64_t ServingPolicy::idle_bytes(const std::optional<Place>& place) const {
   if (device_.captures.may_be_under_way()) return 0;
   if (place) return IdlePages(device_, order_, page_size(), *place).bytes();
-  uint64_t bytes = 0;
-  for (const bool is_small : {false, true}) {
-    for (auto& [stream, list] : device_.heap.default_pool(is_small).lists) {
-      for (const Block* b = list.free.first_at_least(page_size()); b; b = list.free.next(b))
-        bytes += device_.heap.releasable_bytes(b);
-    }
-  }
-  return bytes;
+  SegmentHeap& heap = device_.heap;
+  return heap.releasable_bytes(heap.default_pool(false)) +
+         heap.releasable_bytes(heap.default_pool(true));
 }
 
 // ---- Hand-outs

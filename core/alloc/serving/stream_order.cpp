@@ -152,7 +152,7 @@ void StreamOrder::wait_on_host(Block* block) {
 void StreamOrder::synchronize_before_unmap(Block* block) {
   const auto wait = [&](Stream stream, uint64_t stamp) {
     if (is_finished(stream, stamp)) return false;
-    announces() ? synchronize(stream) : synchronize_device();
+    synchronize_work_of(stream);
     return !announces();  // the device's wait is for all of them
   };
   bool all_done = wait(block->segment()->stream, block->requested);
@@ -168,6 +168,10 @@ void StreamOrder::synchronize_device() {
   if (code != kSuccess) throw runtime_error(driver(), code);
 }
 
+void StreamOrder::synchronize_work_of(Stream stream) {
+  announces() ? synchronize(stream) : synchronize_device();
+}
+
 // A stream that the driver refuses to wait for is waited for with all others.
 void StreamOrder::synchronize(Stream stream) {
   if (driver().stream_synchronize(device_.index, stream) != kSuccess) synchronize_device();
@@ -176,7 +180,7 @@ void StreamOrder::synchronize(Stream stream) {
 void StreamOrder::finish(Stream stream, uint64_t stamp) {
   if (is_finished(stream, stamp)) return;
   uint64_t& finished = announces() ? finished_[stream] : all_finished_;
-  announces() ? synchronize(stream) : synchronize_device();
+  synchronize_work_of(stream);
   finished = device_.settings.clock();
   device_.settings.tick();
   host_waits_++;
