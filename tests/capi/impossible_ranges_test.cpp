@@ -361,18 +361,9 @@ TEST(ImpossibleGranularity, IsRefusedWhereTheServingPolicyIsAskedFor) {
     *out = 0;
     return 0;
   };
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_driver* driver = nullptr;
-  ASSERT_EQ(cachalot_driver_create_custom(&ops, 1, &giver, nullptr, &driver, &error), CACHALOT_OK);
-  cachalot_allocator_options options = {};
-  options.struct_size = sizeof options;
-  options.driver = driver;
-  options.config = "";
-  options.policy = CACHALOT_POLICY_SERVING;
-  cachalot_allocator* allocator = nullptr;
-  EXPECT_EQ(cachalot_allocator_create(&options, &allocator, &error), CACHALOT_ERROR_NOT_SUPPORTED);
-  EXPECT_STREQ(error.message, "the driver custom maps memory of device 0 in multiples of 0 bytes");
-  cachalot_driver_destroy(driver);
+  const Outcome outcome = create_serving_over(ops, &giver);
+  EXPECT_EQ(outcome.status, CACHALOT_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(outcome.message(), "the driver custom maps memory of device 0 in multiples of 0 bytes");
 }
 
 }  // namespace

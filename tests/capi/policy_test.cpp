@@ -161,20 +161,11 @@ TEST(Policy, NeedsADriverWithVirtualMemory) {
   ops.memory_info = [](void*, int32_t, uint64_t*, uint64_t*) -> int32_t { return 0; };
   ops.allocate = [](void*, int32_t, uint64_t, cachalot_address*) -> int32_t { return 0; };
   ops.free = [](void*, int32_t, cachalot_address) -> int32_t { return 0; };
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_driver* driver = nullptr;
-  ASSERT_EQ(cachalot_driver_create_custom(&ops, 1, nullptr, nullptr, &driver, &error), CACHALOT_OK);
-  cachalot_allocator_options options = {};
-  options.struct_size = sizeof options;
-  options.driver = driver;
-  options.config = "";
-  options.policy = CACHALOT_POLICY_SERVING;
-  cachalot_allocator* allocator = nullptr;
-  EXPECT_EQ(cachalot_allocator_create(&options, &allocator, &error), CACHALOT_ERROR_NOT_SUPPORTED);
-  EXPECT_STREQ(error.message,
-               "the serving policy and pages need virtual memory, which the driver custom does not "
-               "have");
-  cachalot_driver_destroy(driver);
+  const Outcome outcome = create_serving_over(ops, nullptr);
+  EXPECT_EQ(outcome.status, CACHALOT_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(outcome.message(),
+            "the serving policy and pages need virtual memory, which the driver custom does not "
+            "have");
 }
 
 TEST(Policy, LetsPeersUsePagesThatAreNewAndThatMove) {

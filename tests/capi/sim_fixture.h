@@ -68,6 +68,24 @@ struct Outcome {
   }
 };
 
+// What comes of an allocator of the serving policy over a custom driver, which a test expects to be refused.
+inline Outcome create_serving_over(const cachalot_device_ops& ops, void* user_data) {
+  Outcome outcome;
+  cachalot_driver* driver = nullptr;
+  EXPECT_EQ(cachalot_driver_create_custom(&ops, 1, user_data, nullptr, &driver, &outcome.error),
+            CACHALOT_OK);
+  cachalot_allocator_options options = {};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  options.config = "";
+  options.policy = CACHALOT_POLICY_SERVING;
+  cachalot_allocator* allocator = nullptr;
+  outcome.status = cachalot_allocator_create(&options, &allocator, &outcome.error);
+  EXPECT_EQ(allocator, nullptr);
+  cachalot_driver_destroy(driver);
+  return outcome;
+}
+
 // After every call the auditor looks at everything; in the end all that is live is freed.
 class SimAllocator {
  public:

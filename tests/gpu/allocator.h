@@ -2,7 +2,9 @@
 // An allocator of the library as the GPU programs use it: owned, failures thrown, CUDA's types.
 #pragma once
 
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -127,5 +129,12 @@ class Allocator {
 
   cachalot_allocator* allocator_ = nullptr;
 };
+
+inline void print_policy_stats(const cachalot_policy_stats& stats) {
+  printf("  pages_created %" PRIu64 ", pages_moved %" PRIu64 ", pages_released %" PRIu64
+         ", blocks_borrowed %" PRIu64 ", stream_waits %" PRIu64 ", host_waits %" PRIu64 "\n",
+         stats.pages_created, stats.pages_moved, stats.pages_released, stats.blocks_borrowed,
+         stats.stream_waits, stats.host_waits);
+}
 
 }  // namespace gpu

@@ -73,18 +73,19 @@ class World {
     CHECK_CUDA(gpu::verify_pattern(address, kSize, number, mismatches.on_device(), stream));
   }
 
+  // A block that is freed while its work is under way.
+  void free_while_used(cudaStream_t stream) {
+    const cachalot_address address = allocator.allocate(kSize, 0, stream);
+    use_late(address, stream);
+    allocator.free(address);
+  }
+
   void end_first(bool announced) {
     if (announced) allocator.stream_ended(0, first);
     CHECK_CUDA(cudaStreamDestroy(first));
   }
 
-  void print_stats() {
-    const cachalot_policy_stats stats = allocator.policy_stats(0);
-    printf("  blocks_borrowed %" PRIu64 ", stream_waits %" PRIu64 ", host_waits %" PRIu64
-           ", pages_created %" PRIu64 ", pages_moved %" PRIu64 "\n",
-           stats.blocks_borrowed, stats.stream_waits, stats.host_waits, stats.pages_created,
-           stats.pages_moved);
-  }
+  void print_stats() { gpu::print_policy_stats(allocator.policy_stats(0)); }
 
   // After all work.
   void require_right_words() {
@@ -123,18 +124,14 @@ void idle_and_unannounced(const Options& options) {
 
 void busy_and_unannounced(const Options& options) {
   World world(options, "serving");
-  const cachalot_address address = world.allocator.allocate(kSize, 0, world.first);
-  world.use_late(address, world.first);
-  world.allocator.free(address);
+  world.free_while_used(world.first);
   world.end_first(false);
   borrow_from(world);
 }
 
 void remade_and_unannounced(const Options& options) {
   World world(options, "serving");
-  const cachalot_address address = world.allocator.allocate(kSize, 0, world.first);
-  world.use_late(address, world.first);
-  world.allocator.free(address);
+  world.free_while_used(world.first);
   const cudaStream_t old = world.first;
   world.end_first(false);
   std::vector<cudaStream_t> others;
@@ -160,9 +157,7 @@ void moved_and_unannounced(const Options& options) {
 
 void announced(const Options& options) {
   World world(options, "serving");
-  const cachalot_address address = world.allocator.allocate(kSize, 0, world.first);
-  world.use_late(address, world.first);
-  world.allocator.free(address);
+  world.free_while_used(world.first);
   world.end_first(true);
   borrow_from(world);
   const cachalot_policy_stats stats = world.allocator.policy_stats(0);

@@ -334,15 +334,7 @@ void judge_policy(const Options& options, const Tally& tally, Run& run) {
   printf("  live at the peak: %.1f %% of the limit; streams destroyed and made anew: %llu\n",
          100 * peak / static_cast<double>(options.limit),
          static_cast<unsigned long long>(tally.streams_renewed));
-  printf(
-      "  pages_created %llu, pages_moved %llu, pages_released %llu, blocks_borrowed %llu,"
-      " stream_waits %llu, host_waits %llu\n",
-      static_cast<unsigned long long>(stats.pages_created),
-      static_cast<unsigned long long>(stats.pages_moved),
-      static_cast<unsigned long long>(stats.pages_released),
-      static_cast<unsigned long long>(stats.blocks_borrowed),
-      static_cast<unsigned long long>(stats.stream_waits),
-      static_cast<unsigned long long>(stats.host_waits));
+  gpu::print_policy_stats(stats);
   if (!options.is_to_prove()) return;
   const bool lends = options.policy.find("borrow=never") == std::string::npos;
   gpu::require(stats.pages_moved > 0, "no page moved: lower --limit");

@@ -13,6 +13,7 @@ emptied and cuBLAS's workspaces given back. "ballast": the rest of the device is
 "limit": torch.cuda.set_per_process_memory_fraction.
 """
 
+import dataclasses
 import gc
 import hashlib
 import json
@@ -166,28 +167,11 @@ class Cap:
 
 
 def policy_stats():
-    """What the serving policy has done since the start; None: it is not in force."""
+    """What the serving policy has done since the start; None: PyTorch's own allocator decides."""
     if "cachalot_cuda" not in sys.modules:
         return None
-    import ctypes
-    from cachalot_cuda import _library
-
-    names = ("pages_created", "pages_moved", "pages_released", "blocks_borrowed", "stream_waits", "host_waits",
-             "pinned_bytes")
-
-    class PolicyStats(ctypes.Structure):
-        _fields_ = [("struct_size", ctypes.c_size_t), *((name, ctypes.c_uint64) for name in names)]
-
-    try:
-        stats = PolicyStats(ctypes.sizeof(PolicyStats))
-        library = _library.load()
-        call = library.cachalot_get_policy_stats
-        call.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
-        if call(_library.allocator(), 0, ctypes.byref(stats), None):
-            return None
-        return {name: getattr(stats, name) for name in names}
-    except (AttributeError, OSError, ctypes.ArgumentError):
-        return None
+    import cachalot_cuda
+    return dataclasses.asdict(cachalot_cuda.policy_stats(0))
 
 
 def attempt(program):
