@@ -145,7 +145,8 @@ bool Model::is_capturing(Stream stream) {
   return captures_ > 0 && is_captured(stream);
 }
 
-// Whether a call for the block does, which is one of its stream. One that has ended is captured no more.
+// Whether a call for the block belongs to a capture. The call counts as one of the block's stream; a stream that
+// has ended takes part in no capture.
 bool Model::is_captured_call(const Block& block) {
   return block.has_ended ? is_routing_a_capture() : is_capturing(block.user);
 }

@@ -21,7 +21,7 @@ public final class Pin implements AutoCloseable {
   private final long size;
   private final AtomicBoolean isClosed;
 
-  /** One that is closed until the library has pinned the memory. */
+  /** The pin counts as closed until the library has pinned the memory. */
   private Pin(Allocator allocator, long address, long size) {
     this.allocator = allocator;
     this.address = address;
