@@ -227,10 +227,10 @@ TEST_F(AllocDeathTest, FindsAHandleTypeThatIsNotDecided) {
 TEST_F(AllocDeathTest, FindsAWatchedBlockThatIsNotInUse) {
   MemoryWatch watch(shared_.driver, shared_.debug, 0, shared_.labels, shared_.log);
   Block block{};
-  EXPECT_DEATH(watch.handed_out(&block), "kUsed");
-  EXPECT_DEATH(watch.damage(&block), "kUsed");
+  EXPECT_DEATH(watch.handed_out(&block, 0), "kUsed");
+  EXPECT_DEATH(watch.damage(&block, 0), "kUsed");
   block.set(Block::kUsed);
-  EXPECT_DEATH(watch.freed(&block), "is_free");
+  EXPECT_DEATH(watch.freed(&block, 0), "is_free");
 }
 
 TEST_F(AllocDeathTest, FindsADriversPoolThatIsUsedWithoutItsLock) {

@@ -51,8 +51,9 @@ using Texts = std::vector<std::string>;
 
 class Watched : public testing::Test {
  protected:
-  void make(DebugOptions debug, const std::string& config = "") {
+  void make(DebugOptions debug, const std::string& config = "", ServingOptions serving = {}) {
     AllocatorOptions options;
+    options.serving = serving;
     options.driver = driver;
     options.config = config;
     options.debug = debug;
@@ -194,6 +195,37 @@ std::string decisions(DebugOptions debug, const std::string& config) {
 TEST(PoisonedMemory, ChangesNoDecision) {
   for (const char* config : {"", "expandable_segments:True"})
     EXPECT_EQ(decisions(kPoison, config), decisions({}, config));
+}
+
+// Otherwise the lender's work would not be ordered with the borrower's.
+TEST_F(Poison, IsQueuedOnTheStreamThatHasBorrowedTheBlock) {
+  make({.poison = true, .red_zones = true}, "", {.is_on = true});
+  const Address lent = allocator->allocate(1000, 0, 0x20);
+  allocator->free(lent);
+  take_fills();
+  ASSERT_EQ(allocator->allocate(1000, 0, 0x30), lent);
+  EXPECT_EQ(take_fills(), Texts{"536 x fb @30"});
+  driver->bytes[lent + 1000] = 1;
+  EXPECT_TRUE(allocator->check_red_zones().find("stream 0x30") != std::string::npos);
+  allocator->free(lent);
+  EXPECT_EQ(take_fills(), Texts{"1536 x ff @30"});
+  EXPECT_EQ(damage.size(), 1u);
+}
+
+TEST_F(Poison, IsQueuedOnNoStreamThatHasEnded) {
+  make({.poison = true, .red_zones = true}, "", {.is_on = true});
+  const Address own = allocator->allocate(1000, 0, 0x20);
+  const Address lent = allocator->allocate(5 * MiB, 0, 0x20);
+  allocator->free(lent);
+  ASSERT_EQ(allocator->allocate(5 * MiB, 0, 0x30), lent);
+  take_fills();
+  allocator->stream_ended(0, 0x30);
+  allocator->free(lent);
+  EXPECT_EQ(take_fills(), Texts{}) << "the borrower";
+  allocator->stream_ended(0, 0x20);
+  EXPECT_EQ(allocator->check_red_zones(), "");
+  allocator->free(own);
+  EXPECT_EQ(take_fills(), Texts{}) << "the stream of the range";
 }
 
 // ---- Red zones

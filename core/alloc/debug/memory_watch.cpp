@@ -62,7 +62,7 @@ void MemoryWatch::goes(Address address, uint64_t size) noexcept {
 
 // The region covers the caller's bytes; the zone behind them is outside, so that a tool reports a
 // write there at once.
-void MemoryWatch::handed_out(Block* block) noexcept {
+void MemoryWatch::handed_out(Block* block, std::optional<Stream> stream) noexcept {
   CACHALOT_ASSERT(1, block->is(Block::kUsed) && asked(block) <= block->size);
   BlockDetail& detail = block->detail();
   // The object may come from another block, whose zone means nothing here.
@@ -73,46 +73,46 @@ void MemoryWatch::handed_out(Block* block) noexcept {
   }
   if (!options_.red_zones) return;
   set_region(block, asked(block), block->size);
-  if (fill(block, asked(block), kRedZoneByte)) detail.red_zone = asked(block);
+  if (fill(block, asked(block), kRedZoneByte, stream)) detail.red_zone = asked(block);
   set_region(block, block->size, asked(block));
 }
 
 // pre: the work that used the block is done or queued on its stream, so the fill comes behind it.
-void MemoryWatch::freed(Block* block) noexcept {
+void MemoryWatch::freed(Block* block, std::optional<Stream> stream) noexcept {
   CACHALOT_ASSERT(1, block->is_free());
   // Before poison covers it, the zone is looked at for the last time.
   set_region(block, asked(block), block->size);
   watched([&] {
-    if (const std::string found = look(block); !found.empty()) log_.report_damage(found);
+    if (const std::string found = look(block, stream); !found.empty()) log_.report_damage(found);
   });
   block->detail().red_zone = 0;
-  if (options_.poison) fill(block, 0, kPoisonByte);
+  if (options_.poison) fill(block, 0, kPoisonByte, stream);
   set_region(block, block->size, 0);
 }
 
-std::string MemoryWatch::damage(const Block* block) noexcept {
+std::string MemoryWatch::damage(const Block* block, std::optional<Stream> stream) noexcept {
   CACHALOT_ASSERT(1, block->is(Block::kUsed));
   std::string found;
   set_region(block, asked(block), block->size);
-  watched([&] { found = look(block); });
+  watched([&] { found = look(block, stream); });
   set_region(block, block->size, asked(block));
   return found;
 }
 
 // Not within a capture: the fill would become part of the graph. A stream whose state the driver does
 // not tell may be captured.
-bool MemoryWatch::may_touch(Stream stream) const {
+bool MemoryWatch::may_touch(std::optional<Stream> stream) const {
   CaptureInfo info;
-  return driver_.capture_info(device_, stream, &info) == kSuccess && !info.capturing;
+  return stream && driver_.capture_info(device_, *stream, &info) == kSuccess && !info.capturing;
 }
 
-bool MemoryWatch::fill(const Block* block, uint64_t from, uint8_t byte) const {
+bool MemoryWatch::fill(const Block* block, uint64_t from, uint8_t byte,
+                       std::optional<Stream> stream) const {
   CACHALOT_ASSERT(1, driver_.can_touch_memory() && from <= block->size);
   bool filled = false;
   watched([&] {
-    const Stream stream = block->segment()->stream;
     filled = may_touch(stream) && driver_.fill(device_, block->address + from, block->size - from,
-                                               byte, stream) == kSuccess;
+                                               byte, *stream) == kSuccess;
   });
   return filled;
 }
@@ -124,9 +124,8 @@ void MemoryWatch::set_region(const Block* block, uint64_t before, uint64_t after
 
 // Reads in pieces, so that a look needs no memory of the block's size. A failed read ends it
 // without a finding.
-std::string MemoryWatch::look(const Block* block) {
+std::string MemoryWatch::look(const Block* block, std::optional<Stream> stream) {
   const uint64_t begin = block->detail().red_zone;
-  const Stream stream = block->segment()->stream;
   if (begin == 0 || !may_touch(stream)) return "";
   CACHALOT_ASSERT(1, options_.red_zones && begin <= block->size);
   const RelaxedCaptureMode relaxed(driver_, device_,
@@ -134,25 +133,26 @@ std::string MemoryWatch::look(const Block* block) {
   for (uint64_t offset = begin; offset < block->size; offset += kSeenAtOnce) {
     const uint64_t size = std::min<uint64_t>(kSeenAtOnce, block->size - offset);
     const DriverCode code =
-        driver_.read(device_, block->address + offset, size, seen_.data(), stream);
+        driver_.read(device_, block->address + offset, size, seen_.data(), *stream);
     if (code != kSuccess) return "";
     const auto end = seen_.begin() + static_cast<std::ptrdiff_t>(size);
     const auto found =
         std::find_if(seen_.begin(), end, [](uint8_t byte) { return byte != kRedZoneByte; });
     if (found != end)
-      return damage_text(block, offset + static_cast<uint64_t>(found - seen_.begin()), *found);
+      return damage_text(block, offset + static_cast<uint64_t>(found - seen_.begin()), *found,
+                         *stream);
   }
   return "";
 }
 
 // Names the first changed byte, counted from 1 behind the caller's last one.
-std::string MemoryWatch::damage_text(const Block* block, uint64_t offset, uint8_t found) const {
+std::string MemoryWatch::damage_text(const Block* block, uint64_t offset, uint8_t found,
+                                     Stream stream) const {
   const std::string label = labels_.text(block->detail().label);
   return "the block at " + hex_address(block->address) + " of " + std::to_string(asked(block)) +
-         " bytes (device " + std::to_string(device_) + ", stream " +
-         hex_address(block->segment()->stream) + (label.empty() ? "" : ", label " + label) +
-         ") was written beyond its end: byte " + std::to_string(offset - asked(block) + 1) +
-         format(" after it is 0x%02x", found);
+         " bytes (device " + std::to_string(device_) + ", stream " + hex_address(stream) +
+         (label.empty() ? "" : ", label " + label) + ") was written beyond its end: byte " +
+         std::to_string(offset - asked(block) + 1) + format(" after it is 0x%02x", found);
 }
 
 }  // namespace cachalot

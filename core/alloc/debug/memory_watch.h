@@ -7,13 +7,14 @@
 // the process.
 // Approach: with a watch every request takes the general path (kWatched), which tells the watch of
 // segments and blocks. Without a watch nothing is added to a hit.
-// Invariants: memory is touched only behind the work that is queued on the block's stream, and
+// Invariants: memory is touched only behind the work that is queued on the stream of its user, and
 // never while that stream is captured, where the access would become a part of the graph.
 // Limitations: where the driver fails, memory is not touched or not looked at. The failure shows in
 // the next call that needs the driver.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,12 +45,13 @@ class MemoryWatch {
   void goes(Address address, uint64_t size) noexcept;
 
   // A hand-out is over; a free completes, and the block is not reused yet.
-  void handed_out(Block* block) noexcept;
-  void freed(Block* block) noexcept;
+  // stream: whose work on the block comes last; none: memory is not touched.
+  void handed_out(Block* block, std::optional<Stream> stream) noexcept;
+  void freed(Block* block, std::optional<Stream> stream) noexcept;
 
   // The text for a write beyond the end of a block in use; empty: there was none. Waits for the
-  // stream of the block.
-  std::string damage(const Block* block) noexcept;
+  // stream.
+  std::string damage(const Block* block, std::optional<Stream> stream) noexcept;
 
  private:
   static constexpr uint64_t kRedZone = 512;  // at least
@@ -62,13 +64,13 @@ class MemoryWatch {
     return block->requested - (options_.red_zones ? kRedZone : 0);
   }
   // Whether memory can be read and written behind the work of the stream.
-  bool may_touch(Stream stream) const;
+  bool may_touch(std::optional<Stream> stream) const;
   // From an offset to the end of the block. False: the memory was not touched.
-  bool fill(const Block* block, uint64_t from, uint8_t byte) const;
+  bool fill(const Block* block, uint64_t from, uint8_t byte, std::optional<Stream> stream) const;
   void set_region(const Block* block, uint64_t before, uint64_t after) const;
   // The text for a damaged red zone; empty: it is whole, or it could not be looked at.
-  std::string look(const Block* block);
-  std::string damage_text(const Block* block, uint64_t offset, uint8_t found) const;
+  std::string look(const Block* block, std::optional<Stream> stream);
+  std::string damage_text(const Block* block, uint64_t offset, uint8_t found, Stream stream) const;
 
   Driver& driver_;
   const Labels& labels_;

@@ -203,7 +203,8 @@ std::string Auditor::check_red_zones() {
     if (!watch) continue;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is(Block::kUsed)) continue;
-      if (std::string found = watch->damage(b); !found.empty()) return found;
+      if (std::string found = watch->damage(b, device_.live_stream_of(b)); !found.empty())
+        return found;
     }
   }
   return "";

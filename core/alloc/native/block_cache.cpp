@@ -189,7 +189,7 @@ Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bo
   if (has(kLabels | kTenants | kWatched)) [[unlikely]]
     device_.owners.take(block, params.owner, device_.flags.load());
   if (MemoryWatch* watch = device_.watch_of(*params.pool)) [[unlikely]]
-    watch->handed_out(block);
+    watch->handed_out(block, params.stream);
   return block;
 }
 
@@ -253,7 +253,7 @@ void BlockCache::free(Block* block, std::optional<Stream> current_stream, Contex
 void BlockCache::complete_free(Block* block, ContextId context) {
   const StreamFreeList& list = list_of(block);
   if (MemoryWatch* watch = device_.watch_of(*list.pool)) [[unlikely]]
-    watch->freed(block);
+    watch->freed(block, device_.live_stream_of(block));
   if (has(kLabels | kWatched)) [[unlikely]]
     device_.owners.release_label(block);
   device_.trace(Action::kFreeCompleted, block->address, block->requested, device_.stream_of(block),
