@@ -4,6 +4,7 @@
 // its calls on a driver of its own.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -229,7 +230,7 @@ class Model {
   std::vector<Idle> longest_idle(const std::vector<Idle>& idle, uint64_t count) const;
   void take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles);
   void give_back_range(Address begin);
-  void give_back_empty_ranges(Stream stream);
+  void give_back_empty_ranges(const std::function<bool(const Range&)>& matches);
   void release(uint64_t handle);
   void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
   uint64_t take_page(Address address);

@@ -45,6 +45,8 @@ void Model::give_back_blocks(PoolId id, bool is_small) {
   }
   std::sort(cached.begin(), cached.end());
   for (const auto& [stream, size, number, address] : cached) give_back(address);
+  give_back_empty_ranges(
+      [&](const Range& range) { return range.pool == id && range.is_small == is_small; });
 }
 
 // All whole pages of a cached block that are not pinned, run by run from the back. A range without pages
@@ -77,6 +79,8 @@ void Model::trim(uint64_t keep_bytes) {
     if (reserved_ <= keep_bytes) break;
     give_back(address);
   }
+  give_back_empty_ranges(
+      [&](const Range& range) { return range.pool.is_default() || is_releasable(range.pool); });
   for (const PoolId pool : releasable()) forget_if_empty(pool);
 }
 

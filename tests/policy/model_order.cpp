@@ -127,19 +127,8 @@ void Model::stream_ended(Stream stream) {
     return wait.first.first == stream || wait.first.second == stream;
   });
   finished_.erase(stream);
-  give_back_empty_ranges(stream);
-}
-
-// By address; those with pages go with their last one.
-void Model::give_back_empty_ranges(Stream stream) {
-  std::vector<Address> begins;
-  for (Range& range : ranges_) {
-    if (range.stream != stream) continue;
-    range.has_stream_ended = true;
-    begins.push_back(range.begin);
-  }
-  std::sort(begins.begin(), begins.end());
-  for (const Address begin : begins) give_back_range(begin);
+  for (Range& range : ranges_) range.has_stream_ended |= range.stream == stream;
+  give_back_empty_ranges([&](const Range& range) { return range.stream == stream; });
 }
 
 // ---- Frees that wait

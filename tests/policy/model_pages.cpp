@@ -135,6 +135,15 @@ void Model::give_back_range(Address begin) {
   std::erase_if(ranges_, [&](const Range& other) { return other.begin == begin; });
 }
 
+// By address.
+void Model::give_back_empty_ranges(const std::function<bool(const Range&)>& matches) {
+  if (is(Fault::kKeptRanges)) return;
+  std::vector<Address> begins;
+  for (const Range& range : ranges_)
+    if (matches(range)) begins.push_back(range.begin);
+  for (const Address begin : begins) give_back_range(begin);
+}
+
 void Model::release(uint64_t handle) {
   driver_.release(0, handle);
   numbers_.policy.pages_released++;

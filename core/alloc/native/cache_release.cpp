@@ -130,7 +130,13 @@ void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
       }
     }
   }
-  for (Block* block : to_unmap) ExpandableMemory(device_).unmap_block(block, context);
+  ExpandableMemory memory(device_);
+  for (Block* block : to_unmap) memory.unmap_block(block, context);
+  if (device_.policy) {
+    for (Block* block : memory.empty_ranges()) {
+      if (block->segment()->pool == &pool) memory.remove_range(block);
+    }
+  }
   BlockCache(device_).drop_empty_lists(pool);
 }
 

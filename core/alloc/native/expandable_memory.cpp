@@ -221,6 +221,15 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
   return block;
 }
 
+std::vector<Block*> ExpandableMemory::empty_ranges() const {
+  std::vector<Block*> found;
+  for (const auto& [address, segment] : device_.heap.segments()) {
+    if (segment->is_expandable() && segment->pages->mapped_bytes() == 0)
+      found.push_back(segment->first());
+  }
+  return found;
+}
+
 void ExpandableMemory::remove_range(Block* only_block) {
   CACHALOT_ASSERT(1, only_block->is(Block::kUnmapped) && !only_block->is_split());
   Segment& range = *only_block->segment();

@@ -41,7 +41,9 @@ class ExpandableMemory : private DeviceOperation {
   // block that is left of them. pre: their work is done, and the vector has room.
   Block* take_pages(Block* block, Address begin, Address end, ContextId context,
                     std::vector<uint64_t>* handles);
-  // Gives the addresses of a range back of which nothing is mapped.
+  // The only blocks of ranges of which nothing is mapped, by address. pre: the device's lock.
+  std::vector<Block*> empty_ranges() const;
+  // Gives the addresses of such a range back. pre: the device's lock, and the shard of the block.
   void remove_range(Block* only_block);
 
  private:

@@ -137,8 +137,19 @@ void Trim::release_segment(Block* block, std::unique_lock<Lock>& guard) {
   plain_.forget(block);
 }
 
+// A policy may have moved their pages to other ranges [policy P12].
+void Trim::remove_empty_ranges(const std::vector<BlockPool*>& pools) {
+  ExpandableMemory memory(device_);
+  for (Block* block : memory.empty_ranges()) {
+    const auto guard = device_.shards.lock_at(*list_of(block).shard);
+    if (std::find(pools.begin(), pools.end(), block->segment()->pool) != pools.end())
+      memory.remove_range(block);
+  }
+}
+
 // The end of a trim, the same as when the cache is emptied.
 void Trim::drop_what_is_empty(const std::vector<BlockPool*>& pools) {
+  if (device_.policy) remove_empty_ranges(pools);
   for (BlockPool* pool : pools) BlockCache(device_).drop_empty_lists(*pool);
   for (const PoolId id : device_.pools.releasable()) {
     if (device_.pools.find(id)->is_empty()) device_.pools.destroy_if_empty(id);

@@ -42,6 +42,7 @@ class Trim : private DeviceOperation {
   void put_back(Block* block);
   void release_segment(Block* block, std::unique_lock<Lock>& guard);
   void release_pages(Block* block);
+  void remove_empty_ranges(const std::vector<BlockPool*>& pools);
   void drop_what_is_empty(const std::vector<BlockPool*>& pools);
 
   PlainSegments plain_;

@@ -23,6 +23,8 @@ Block* block_from(Block* block, Address address) {
 // Of the run behind this block. pre: one of its blocks has the address.
 Block* block_at(Block* before, Address address) { return block_from(before->next, address); }
 
+bool is_without_pages(const Segment& range) { return range.pages->mapped_bytes() == 0; }
+
 Segment& range_of(const Place& place) { return *place.before->next->segment(); }
 
 constexpr uint64_t kDefaultPage = 2 * MiB;
@@ -199,20 +201,13 @@ void ServingPolicy::stream_ended(Stream stream) {
     if (block->is(Block::kUsed)) device_.pending.forget_use(block, stream);
   });
   device_.pending.forget_deferred_uses(stream);
-  remove_empty_ranges(stream);
-}
-
-// Those that have pages go when these have moved, so that streams that come and go leave no addresses
-// reserved.
-void ServingPolicy::remove_empty_ranges(Stream stream) {
-  std::vector<Block*> empty;
   for (const auto& [address, range] : device_.heap.segments()) {
-    if (range->stream != stream || !range->is_expandable()) continue;
-    range->has_stream_ended = true;
-    if (!range->first()->is_split() && range->first()->is(Block::kUnmapped))
-      empty.push_back(range->first());
+    if (range->stream == stream) range->has_stream_ended = true;
   }
-  for (Block* block : empty) ExpandableMemory(device_).remove_range(block);
+  ExpandableMemory memory(device_);
+  for (Block* block : memory.empty_ranges()) {
+    if (block->segment()->stream == stream) memory.remove_range(block);
+  }
 }
 
 // ---- Places
@@ -332,8 +327,8 @@ void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segme
     Block* const block = block_from(range.block, range.begin);
     Block* const hole = memory.take_pages(block, range.begin, range.end, context, loose->handles());
     stats_.pages_moved += range.size() / page_size();
-    const Segment* const range_of_hole = hole->segment();
-    if (!hole->is_split() && range_of_hole->has_stream_ended && range_of_hole != &keep)
+    const Segment& of_hole = *hole->segment();
+    if (of_hole.has_stream_ended && &of_hole != &keep && is_without_pages(of_hole))
       memory.remove_range(hole);
   }
 }

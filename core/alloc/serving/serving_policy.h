@@ -48,7 +48,6 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   const StreamOrder& order() const { return order_; }
 
  private:
-  void remove_empty_ranges(Stream stream);
   Block* borrow_or_place(AllocParams& params);
   Block* smallest_of_others(const AllocParams& params) const;
   Block* borrow(AllocParams& params);
