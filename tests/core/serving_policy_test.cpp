@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -154,7 +155,7 @@ TEST_F(Serving, MovesIdlePagesWhereNoBlockIsLargeEnough) {
   free(first);
   free(last);
   EXPECT_NE(allocate(40 * MiB, kSecond), 0u);
-  EXPECT_EQ(reserved(), 64 * MiB);
+  EXPECT_EQ(reserved(), 60 * MiB) << "one page more than before";
   EXPECT_EQ(allocator_->check(), "");
   EXPECT_TRUE(fails(24 * MiB, kFirst));
   EXPECT_FALSE(fails(22 * MiB, kFirst));
@@ -192,6 +193,54 @@ TEST_F(Serving, KeepsTheLimitBelowTheDevices) {
   free(block);
   EXPECT_FALSE(fails(20 * MiB, kSecond));
   EXPECT_EQ(reserved(), 20 * MiB);
+}
+
+TEST_F(Serving, ReservesASixteenthMoreThanIsInUseBeforeIdlePagesMove) {
+  open(4 * GiB);
+  free(allocate(320 * MiB, kFirst));
+  EXPECT_EQ(reserved(), 320 * MiB);
+  // No block of the first stream is large enough. In use are 352 MiB, and a sixteenth of that are 22.
+  const Address block = allocate(352 * MiB, kSecond);
+  EXPECT_EQ(reserved(), 374 * MiB);
+  EXPECT_EQ(allocator_->policy_stats(0).pages_moved, (352 - (374 - 320)) / 2);
+  free(block);
+}
+
+TEST_F(Serving, GrowsBeyondTheSoftLimitWhereNoPageIsIdle) {
+  open(4 * GiB);
+  for (int i = 0; i < 8; i++) allocate(64 * MiB);
+  EXPECT_EQ(reserved(), 512 * MiB);
+  EXPECT_EQ(allocator_->policy_stats(0).pages_moved, 0u);
+}
+
+TEST_F(Serving, GivesRangesThatHaveLostTheirPagesBackWhenTheCacheIsEmptiedOrTrimmed) {
+  open(64 * MiB, {.borrow = Borrow::kNever});
+  const auto empty = [&] { allocator_->empty_cache(0); };
+  const auto trim = [&] {
+    uint64_t released = 0;
+    allocator_->trim(0, {}, &released);
+  };
+  for (const std::function<void()>& give_back : {std::function<void()>(empty), {trim}}) {
+    for (Stream stream = 0x100; stream < 0x108; stream++) free(allocate(60 * MiB, stream));
+    EXPECT_EQ(allocator_->expandable_totals().first, 8 * 72 * MiB);
+    give_back();
+    EXPECT_EQ(allocator_->expandable_totals().first, 0u);
+    EXPECT_EQ(allocator_->check(), "");
+  }
+}
+
+TEST_F(Serving, ForgetsAReleasedPoolWhoseRequestsHaveFailed) {
+  open(64 * MiB);
+  const Address used = allocate(60 * MiB);
+  allocator_->pool_begin(0, {0, 7}, [](Stream) { return true; });
+  EXPECT_TRUE(fails(8 * MiB));
+  allocator_->pool_end(0, {0, 7});
+  const uint64_t before = allocator_->expandable_totals().first;
+  allocator_->pool_release(0, {0, 7});
+  allocator_->empty_cache(0);
+  EXPECT_EQ(allocator_->expandable_totals().first, before - 72 * MiB);
+  EXPECT_EQ(allocator_->check(), "");
+  free(used);
 }
 
 TEST_F(Serving, WithThriftMovesIdlePagesBeforeItMakesNewOnes) {
@@ -382,6 +431,7 @@ TEST_F(Serving, ReportsWhatBecomesOfARequest) {
         continue;
       }
       if (random() % 64 == 0) allocator_->empty_cache(0);
+      if (random() % 64 == 0) allocator_->set_memory_limit(0, (16 + random() % 128) * MiB);
       const uint64_t size = (uint64_t{64 * KiB} << random() % 10) - random() % 4096;
       const Stream stream = 0x10 * (1 + random() % 3);
       const Outcome outcome =

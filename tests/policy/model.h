@@ -33,6 +33,7 @@ enum class Fault {
   kLatestFirst,        // P8: the page that was in use last
   kAlwaysFromTheBack,  // P8: also where a hole lies before the block
   kNoThrift,           // P8
+  kNoSoftLimit,        // P8
   kKeptRanges,         // P8: without a page
   kNoHostWait,         // P9
   kNoWait,             // P10
@@ -235,7 +236,7 @@ class Model {
   void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
   uint64_t take_page(Address address);
   void make_hole(Address begin, Address end);
-  uint64_t pages_within_limit() const;
+  uint64_t pages_below(uint64_t bytes) const;
   void map_hole(Address begin, Address end, std::vector<uint64_t>* handles);
 
   // ---- model_order.cpp
@@ -267,6 +268,7 @@ class Model {
   uint64_t clock_ = 1;
   uint64_t ranges_made_ = 0;
   uint64_t reserved_ = 0;
+  uint64_t soft_limit_ = 0;
   std::vector<Range> ranges_;  // by address
   std::vector<Pin> pins_;
   std::vector<Pool> pools_;

@@ -22,27 +22,37 @@ bool Model::fill(const Place& place, const Ask& ask, Pages from) {
   return is_filled;
 }
 
-// New ones, then idle ones; with thrift only those new ones that the idle ones leave missing.
+// New ones below the soft limit, then idle ones, then new ones.
 bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
                           std::vector<uint64_t>* handles) {
-  const uint64_t within_limit = std::min(place.missing, pages_within_limit());
+  const uint64_t limit =
+      is(Fault::kPageBeyondLimit) && limit_ != kUnlimited ? limit_ + options_.page_size : limit_;
+  const uint64_t within_limit = std::min(place.missing, pages_below(limit));
   const bool are_all_new = from == Pages::kNew || may_be_capturing();  // the host could not wait
   if (are_all_new && within_limit < place.missing) return false;
   const std::vector<Idle> idle = are_all_new ? std::vector<Idle>() : idle_pages(place, ask.size);
-  uint64_t available = 0;
-  for (const Idle& pages : idle) available += (pages.end - pages.begin) / options_.page_size;
-  available = std::min(available, place.missing);
-  const bool thrift = options_.thrift && !is(Fault::kNoThrift);
-  create_pages(thrift ? std::min(within_limit, place.missing - available) : within_limit, handles);
+  uint64_t all_idle = 0;
+  for (const Idle& pages : idle) all_idle += (pages.end - pages.begin) / options_.page_size;
+  const uint64_t available = std::min(all_idle, place.missing);
+  const uint64_t in_use =
+      reserved_ - all_idle * options_.page_size + place.missing * options_.page_size;
+  const bool is_within = place.missing <= std::min(within_limit, pages_below(soft_limit_));
+  const bool is_bounded = !(options_.thrift && !is(Fault::kNoThrift));
+  uint64_t soft_limit = is_bounded ? std::max(soft_limit_, in_use + in_use / 16) : 0;
+  if (is(Fault::kNoSoftLimit) && !options_.thrift) soft_limit = kUnlimited;
+  const uint64_t below = std::min(place.missing, pages_below(soft_limit));
+  create_pages(are_all_new || is_within
+                   ? within_limit
+                   : std::min(within_limit, std::max(below, place.missing - available)),
+               handles);
   if (handles->size() + available < place.missing) return false;
+  if (!are_all_new && !(is_within && handles->size() == place.missing)) soft_limit_ = soft_limit;
   take(longest_idle(idle, place.missing - handles->size()), place.begin, handles);
   return true;
 }
 
-uint64_t Model::pages_within_limit() const {
-  if (limit_ == kUnlimited) return kUnlimited;
-  const uint64_t limit = limit_ + (is(Fault::kPageBeyondLimit) ? options_.page_size : 0);
-  return limit <= reserved_ ? 0 : (limit - reserved_) / options_.page_size;
+uint64_t Model::pages_below(uint64_t bytes) const {
+  return bytes <= reserved_ ? 0 : (bytes - reserved_) / options_.page_size;
 }
 
 // So many, or as many as the driver has.

@@ -14,7 +14,7 @@ enum class Borrow { kFirst, kAtLimit, kNever };
 
 struct ServingOptions {
   bool is_on = false;
-  bool thrift = false;  // idle pages serve before new ones
+  bool thrift = false;  // idle pages serve before any new one
   Borrow borrow = Borrow::kFirst;
   // The program tells when a stream ends, before it destroys it. Else no handle of a lender is used.
   bool announces_streams = false;

@@ -149,8 +149,10 @@ Outcome ServingPolicy::outcome(const AllocParams& params, uint64_t device_free) 
   if (lends && options.borrow == Borrow::kFirst) return Outcome::kFromCache;
   PlaceSearch search = search_for(params);
   const std::optional<Place> place = search.fewest_missing();
+  if (!place && params.size > largest_request())
+    return lends ? Outcome::kFromCache : Outcome::kFails;
   const uint64_t missing = place ? place->missing : round_up(params.size, page_size());
-  const uint64_t room = std::min(pages_within_limit(), device_free / page_size()) * page_size();
+  const uint64_t room = std::min(pages_below(limit()), device_free / page_size()) * page_size();
   if (missing <= room) return Outcome::kFromDevice;
   const std::optional<Place> tight = place ? search.fewest_pages() : place;
   const bool suffices =
@@ -229,12 +231,17 @@ PlaceSearch ServingPolicy::search_for(const AllocParams& params) const {
 std::optional<Place> ServingPolicy::search_or_reserve(AllocParams& params) {
   PlaceSearch search = search_for(params);
   if (const std::optional<Place> place = search.fewest_missing()) return place;
+  if (params.size > largest_request()) return std::nullopt;
+  if (!ExpandableMemory(device_).new_range(params)) return std::nullopt;
+  return search.fewest_missing();
+}
+
+// No range serves a larger one [policy P3].
+uint64_t ServingPolicy::largest_request() const {
   uint64_t total = 0;
   const DriverCode code = driver().total_memory(device_.index, &total);
   if (code != kSuccess) throw runtime_error(driver(), code);
-  if (params.size > std::min(total, limit())) return std::nullopt;
-  if (!ExpandableMemory(device_).new_range(params)) return std::nullopt;
-  return search.fewest_missing();
+  return std::min(total, limit());
 }
 
 // False: none waits, or none can be waited for.
@@ -259,24 +266,31 @@ Block* ServingPolicy::take(const Place& place, Pages from, AllocParams& params) 
                                        : cut_front(block, place.begin);
 }
 
-// The pages that a place misses. False: they do not suffice, and none has moved. New ones come first, since
-// nothing but the driver knows how many there are; with thrift only those that idle pages cannot replace.
+// The pages that a place misses. False: they do not suffice, and none has moved. New ones are made below the
+// soft limit, and where idle ones do not suffice. They come first, since nothing but the driver knows how many
+// there are.
 bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, LoosePages* loose) {
   PageTable& pages = *range_of(place).pages;
   const uint64_t needed = place.missing / page_size();
-  const uint64_t room = std::min(needed, pages_within_limit());
+  const uint64_t room = std::min(needed, pages_below(limit()));
   // Within a capture the host cannot wait, so no page moves.
   if (from == Pages::kNew || device_.captures.may_be_under_way()) {
     if (room == needed) create(pages, needed, loose);
     return loose->count() == needed;
   }
-  const bool thrift = device_.settings.serving().thrift;
-  if (!thrift) create(pages, room, loose);
+  const bool is_within = needed <= std::min(room, pages_below(soft_limit_));
+  if (is_within) create(pages, needed, loose);
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
   const uint64_t found = std::min(needed, idle.bytes() / page_size());
-  if (thrift) create(pages, std::min(room, needed - found), loose);
+  const uint64_t in_use = device_.stats.reserved() - idle.bytes() + place.missing;
+  const uint64_t soft_limit = std::max(soft_limit_, soft_limit_for(in_use));
+  if (!is_within) {
+    const uint64_t wanted = std::max(std::min(needed, pages_below(soft_limit)), needed - found);
+    create(pages, std::min(room, wanted), loose);
+  }
   if (loose->count() + found < needed) return false;
+  soft_limit_ = soft_limit;
   take_idle(idle, needed, range_of(place), context, loose);
   return true;
 }
@@ -301,9 +315,14 @@ Block* ServingPolicy::cut_front(Block* front, Address begin) {
 
 // ---- Pages [policy P8, P9]
 
-uint64_t ServingPolicy::pages_within_limit() const {
-  if (limit() == kUnlimited) return kUnlimited;
-  return (limit() - std::min(limit(), device_.stats.reserved())) / page_size();
+// A sixteenth above what is in use: a cache that grows further costs memory, and hardly saves a move.
+uint64_t ServingPolicy::soft_limit_for(uint64_t in_use) const {
+  return device_.settings.serving().thrift ? 0 : in_use + in_use / 16;
+}
+
+// So many can be made until so many bytes are reserved.
+uint64_t ServingPolicy::pages_below(uint64_t bytes) const {
+  return (bytes - std::min(bytes, device_.stats.reserved())) / page_size();
 }
 
 // Ends early where the driver has no more.

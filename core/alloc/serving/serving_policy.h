@@ -55,15 +55,17 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   // What a place may take: new pages only, or those of cached blocks as well.
   enum class Pages { kNew, kAny };
   Block* find_place(AllocParams& params, Pages from);
-  PlaceSearch search_for(const AllocParams& params) const;
   std::optional<Place> search_or_reserve(AllocParams& params);
+  PlaceSearch search_for(const AllocParams& params) const;
+  uint64_t largest_request() const;
   Block* take(const Place& place, Pages from, AllocParams& params);
   bool gather(const Place& place, Pages from, ContextId context, LoosePages* loose);
   bool wait_for_pending_frees(const AllocParams& params);
 
   // ---- Pages
   uint64_t page_size() const { return device_.settings.page_size(false); }
-  uint64_t pages_within_limit() const;
+  uint64_t pages_below(uint64_t bytes) const;
+  uint64_t soft_limit_for(uint64_t in_use) const;
   uint64_t idle_bytes(const std::optional<Place>& place) const;
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
@@ -74,6 +76,8 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   Block* cut_hole(Block* hole, Address begin, Address end);
 
   StreamOrder order_;
+  // Of reserved bytes: idle pages serve before new ones beyond it [policy P8].
+  uint64_t soft_limit_ = 0;
   PolicyStats stats_;  // but for the waits
 };
 
