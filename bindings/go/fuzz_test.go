@@ -17,7 +17,7 @@ func FuzzOptions(f *testing.F) {
 		"", "max_split_size_mb:128,garbage_collection_threshold:0.8", "roundup_power2_divisions:[256:1,512:2,>:8]",
 		"backend:cudaMallocAsync", "expandable_segments:True", "expandable_segments_reserve_by_class:[kv:16G,x:0.5]",
 		"nonsense", "max_split_size_mb:", "a:[b", "large_segment_size_mb:99999999999999999999", "\x00", "ä:ö",
-		"0,0,backend,cudaMallocAsync",
+		"0,0,backend,cudaMallocAsync", "expandable_segments_reserve,:",
 	} {
 		f.Add(text)
 	}

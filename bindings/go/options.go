@@ -40,7 +40,7 @@ func (o Options) With(values ...OptionValue) Options {
 	parts := make([]string, len(all))
 	for i, value := range all {
 		parts[i] = value.Name + ":" + value.Value
-		if value.Value == "" && !strings.Contains(value.Name, ":") {
+		if value.Name != "" && value.Value == "" && !strings.Contains(value.Name, ":") {
 			parts[i] = value.Name // As it was found: the library says what is wrong with it.
 		}
 	}
