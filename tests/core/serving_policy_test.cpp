@@ -206,6 +206,37 @@ TEST_F(Serving, ReservesASixteenthMoreThanIsInUseBeforeIdlePagesMove) {
   free(block);
 }
 
+TEST_F(Serving, MovesNoMorePagesOnceAlternatingPhasesHaveRaisedTheSoftLimit) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  const auto alternate = [&] {
+    for (int i = 0; i < 400; i++) free(allocate(64 * MiB, i % 2 ? kFirst : kSecond));
+    return allocator_->policy_stats(0).pages_moved;
+  };
+  const uint64_t moved = alternate();
+  EXPECT_GT(moved, 1000u);
+  EXPECT_LT(moved, 64u * 32) << "64 moves for each page more";
+  EXPECT_EQ(alternate(), moved);
+  EXPECT_EQ(reserved(), 128 * MiB);
+}
+
+TEST_F(Serving, BeginsAnewWithTheSoftLimitWhenTheCacheIsEmptied) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  free(allocate(640 * MiB, kFirst));
+  allocator_->empty_cache(0);
+  free(allocate(32 * MiB, kFirst));
+  free(allocate(32 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 34 * MiB);
+}
+
+TEST_F(Serving, DoesNotRaiseTheSoftLimitWhereTheLimitMovesPages) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  allocator_->set_memory_limit(0, 66 * MiB);
+  for (int i = 0; i < 1000; i++) free(allocate(64 * MiB, i % 2 ? kFirst : kSecond));
+  allocator_->set_memory_limit(0, 4 * GiB);
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 68 * MiB);
+}
+
 TEST_F(Serving, GrowsBeyondTheSoftLimitWhereNoPageIsIdle) {
   open(4 * GiB);
   for (int i = 0; i < 8; i++) allocate(64 * MiB);

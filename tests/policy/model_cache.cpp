@@ -18,6 +18,7 @@ void Model::empty_cache(PoolId id) {
   if (!is_routing_a_capture()) {
     wait_for_events({});
     for (const bool is_small : {false, true}) give_back_blocks({}, is_small);
+    soft_limit_ = 0;
   }
   for (const PoolId pool : releasable()) give_back_pool(pool);
 }

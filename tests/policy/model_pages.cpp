@@ -46,7 +46,12 @@ bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
                    : std::min(within_limit, std::max(below, place.missing - available)),
                handles);
   if (handles->size() + available < place.missing) return false;
-  if (!are_all_new && !(is_within && handles->size() == place.missing)) soft_limit_ = soft_limit;
+  if (!are_all_new && !(is_within && handles->size() == place.missing)) {
+    const uint64_t moved = (place.missing - handles->size()) * options_.page_size;
+    const bool is_free_to_grow = within_limit == place.missing &&
+                                 handles->size() == std::max(below, place.missing - available);
+    soft_limit_ = soft_limit + (is_bounded && is_free_to_grow ? moved / 64 : 0);
+  }
   take(longest_idle(idle, place.missing - handles->size()), place.begin, handles);
   return true;
 }

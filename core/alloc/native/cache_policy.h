@@ -50,6 +50,8 @@ class CachePolicy {
   virtual void before_unmap(Block* block) = 0;
   // So many bytes of pages have gone back to the driver. pre: the device's lock.
   virtual void unmapped(uint64_t bytes) = 0;
+  // All that the default pools may give back has gone back. pre: the whole device.
+  virtual void cache_emptied() = 0;
   // The caller queues no more work on the stream until it makes a request for it again. Throws what the
   // driver says. pre: the whole device.
   virtual void stream_ended(Stream stream) = 0;

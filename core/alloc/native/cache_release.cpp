@@ -104,6 +104,7 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     device_.pending.synchronize_and_free_events(context, current_stream, nullptr);
     release_blocks(device_.heap.default_pool(false), context);
     release_blocks(device_.heap.default_pool(true), context);
+    if (device_.policy) device_.policy->cache_emptied();
   }
   // Released pools give their memory back within captures too.
   for (const PoolId id : device_.pools.releasable()) release_private_pool(id, context);

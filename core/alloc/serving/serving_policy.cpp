@@ -70,6 +70,9 @@ ServingOptions resolve_page_size(ServingOptions options, Driver& driver) {
   return options;
 }
 
+ServingPolicy::ServingPolicy(DeviceState& device)
+    : DeviceOperation(device), order_(device), soft_limit_(device.settings.serving().thrift) {}
+
 PolicyStats ServingPolicy::stats() const {
   PolicyStats stats = stats_;
   stats.stream_waits = order_.stream_waits();
@@ -278,18 +281,18 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
     if (room == needed) create(pages, needed, loose);
     return loose->count() == needed;
   }
-  const bool is_within = needed <= std::min(room, pages_below(soft_limit_));
+  const bool is_within = needed <= std::min(room, pages_below(soft_limit_.bytes()));
   if (is_within) create(pages, needed, loose);
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
   const uint64_t found = std::min(needed, idle.bytes() / page_size());
-  const uint64_t in_use = device_.stats.reserved() - idle.bytes() + place.missing;
-  const uint64_t soft_limit = std::max(soft_limit_, soft_limit_for(in_use));
-  if (!is_within) {
-    const uint64_t wanted = std::max(std::min(needed, pages_below(soft_limit)), needed - found);
-    create(pages, std::min(room, wanted), loose);
-  }
+  SoftLimit soft_limit = soft_limit_;
+  soft_limit.require(device_.stats.reserved() - idle.bytes() + place.missing);
+  const uint64_t below = std::min(needed, pages_below(soft_limit.bytes()));
+  const uint64_t wanted = std::min(room, std::max(below, needed - found));
+  if (!is_within) create(pages, wanted, loose);
   if (loose->count() + found < needed) return false;
+  if (room == needed && loose->count() == wanted) soft_limit.moved((needed - wanted) * page_size());
   soft_limit_ = soft_limit;
   take_idle(idle, needed, range_of(place), context, loose);
   return true;
@@ -314,11 +317,6 @@ Block* ServingPolicy::cut_front(Block* front, Address begin) {
 }
 
 // ---- Pages [policy P8, P9]
-
-// A sixteenth above what is in use: a cache that grows further costs memory, and hardly saves a move.
-uint64_t ServingPolicy::soft_limit_for(uint64_t in_use) const {
-  return device_.settings.serving().thrift ? 0 : in_use + in_use / 16;
-}
 
 // So many can be made until so many bytes are reserved.
 uint64_t ServingPolicy::pages_below(uint64_t bytes) const {

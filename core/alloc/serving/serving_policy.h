@@ -15,6 +15,7 @@
 #include "alloc/serving/idle_pages.h"
 #include "alloc/serving/loose_pages.h"
 #include "alloc/serving/place.h"
+#include "alloc/serving/soft_limit.h"
 #include "alloc/serving/stream_order.h"
 
 namespace cachalot {
@@ -26,7 +27,7 @@ ServingOptions resolve_page_size(ServingOptions options, Driver& driver);
 // Owns the order of the streams.
 class ServingPolicy final : public CachePolicy, private DeviceOperation {
  public:
-  explicit ServingPolicy(DeviceState& device) : DeviceOperation(device), order_(device) {}
+  explicit ServingPolicy(DeviceState& device);
 
   Block* find_memory(AllocParams& params) override;
   // Private pools keep their memory, and within a capture no stream can wait for another.
@@ -42,6 +43,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   void merging(Block* block, Neighbours free) override;
   void before_unmap(Block* block) override { order_.synchronize_before_unmap(block); }
   void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
+  void cache_emptied() override { soft_limit_.reset(); }
   void stream_ended(Stream stream) override;
   PolicyStats stats() const override;
   std::string check() const override;
@@ -65,7 +67,6 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   // ---- Pages
   uint64_t page_size() const { return device_.settings.page_size(false); }
   uint64_t pages_below(uint64_t bytes) const;
-  uint64_t soft_limit_for(uint64_t in_use) const;
   uint64_t idle_bytes(const std::optional<Place>& place) const;
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
@@ -76,8 +77,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   Block* cut_hole(Block* hole, Address begin, Address end);
 
   StreamOrder order_;
-  // Of reserved bytes: idle pages serve before new ones beyond it [policy P8].
-  uint64_t soft_limit_ = 0;
+  SoftLimit soft_limit_;
   PolicyStats stats_;  // but for the waits
 };
 
