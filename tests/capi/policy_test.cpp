@@ -252,7 +252,7 @@ TEST(Borrowing, ThatIsOffLeavesPagesToMove) {
   EXPECT_EQ(stats.stream_waits, 0u);
   EXPECT_EQ(stats.pages_created, 6u);
   EXPECT_EQ(stats.pages_moved, 5u);
-  EXPECT_EQ(stats.host_waits, 1u);
+  EXPECT_EQ(stats.host_waits, 0u) << "the device has nothing to do";
 }
 
 TEST(Borrowing, WithThriftAtTheLimitComesAfterIdlePages) {
@@ -272,10 +272,11 @@ TEST(Borrowing, WithThriftAtTheLimitComesAfterIdlePages) {
 TEST(PolicyStats, TellWhereThePagesWent) {
   SimAllocator with(serving(32 * MiB));
   with.free(with.allocate(20 * MiB, kFirst));
+  with.queue_work(kFirst);
   with.free(with.allocate(30 * MiB, kSecond));
   cachalot_policy_stats stats = stats_of(with);
-  EXPECT_EQ(stats.pages_created, 15u);
-  EXPECT_EQ(stats.pages_moved, 10u);
+  EXPECT_EQ(stats.pages_created, 16u);
+  EXPECT_EQ(stats.pages_moved, 9u);
   EXPECT_EQ(stats.pages_released, 0u);
   EXPECT_EQ(stats.host_waits, 1u);
   with.empty_cache();
@@ -435,6 +436,7 @@ TEST(UnannouncedStream, IsNeverNamedToTheDriver) {
   const cachalot_address lent = with.allocate(8 * MiB, kSecond);
   EXPECT_EQ(with.take_calls(), "event_create; event_record_all");
   with.free(lent);
+  with.queue_work(kSecond);
   with.allocate(14 * MiB, kSecond);  // the pages move
   EXPECT_NE(with.take_calls().find("device_sync"), std::string::npos);
   with.free(with.allocate(1, kFirst));

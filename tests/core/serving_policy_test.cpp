@@ -237,6 +237,41 @@ TEST_F(Serving, DoesNotRaiseTheSoftLimitWhereTheLimitMovesPages) {
   EXPECT_EQ(reserved(), 68 * MiB);
 }
 
+TEST_F(Serving, WaitsForNoWorkWhereNewPagesAreToBeHad) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 128 * MiB);
+  free(allocate(64 * MiB, 0x30));
+  EXPECT_EQ(reserved(), 192 * MiB) << "the work is not done yet";
+  driver_->machine().finish_stream(0, kFirst);
+  free(allocate(64 * MiB, 0x40));
+  EXPECT_EQ(reserved(), 192 * MiB);
+  EXPECT_EQ(allocator_->policy_stats(0).host_waits, 0u);
+  EXPECT_EQ(allocator_->check(), "");
+}
+
+TEST_F(Serving, WaitsWhereTheDriverCannotTellWhatIsDone) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  driver_->machine().fail(
+      {static_cast<uint32_t>(SimCall::kEventRecord), kDriverNotSupported, 0, 1});
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 68 * MiB);
+  EXPECT_EQ(allocator_->policy_stats(0).host_waits, 1u);
+}
+
+TEST_F(Serving, WithThriftWaitsForWorkBeforeItMakesNewPages) {
+  open(4 * GiB, {.thrift = true, .borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 64 * MiB);
+  EXPECT_EQ(allocator_->policy_stats(0).host_waits, 1u);
+}
+
 TEST_F(Serving, GrowsBeyondTheSoftLimitWhereNoPageIsIdle) {
   open(4 * GiB);
   for (int i = 0; i < 8; i++) allocate(64 * MiB);

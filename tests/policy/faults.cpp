@@ -21,6 +21,7 @@ std::optional<Fault> fault_of(const std::string& name) {
       {"always_from_the_back", Fault::kAlwaysFromTheBack},
       {"no_thrift", Fault::kNoThrift},
       {"no_soft_limit", Fault::kNoSoftLimit},
+      {"waits_below_limit", Fault::kWaitsBelowLimit},
       {"kept_ranges", Fault::kKeptRanges},
       {"no_host_wait", Fault::kNoHostWait},
       {"no_wait", Fault::kNoWait},

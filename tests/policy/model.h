@@ -34,6 +34,7 @@ enum class Fault {
   kAlwaysFromTheBack,  // P8: also where a hole lies before the block
   kNoThrift,           // P8
   kNoSoftLimit,        // P8
+  kWaitsBelowLimit,    // P8: the host waits although a new page could be made
   kKeptRanges,         // P8: without a page
   kNoHostWait,         // P9
   kNoWait,             // P10
@@ -225,6 +226,10 @@ class Model {
   bool fill(const Place& place, const Ask& ask, Pages from);
   bool collect_pages(const Place& place, const Ask& ask, Pages from,
                      std::vector<uint64_t>* handles);
+  bool collect_beyond_soft_limit(const std::vector<Idle>& idle, uint64_t missing,
+                                 uint64_t within_limit, std::vector<uint64_t>* handles);
+  void raise_soft_limit(uint64_t in_use, uint64_t moved);
+  uint64_t count_of(const std::vector<Idle>& idle, uint64_t stamp) const;
   std::vector<Idle> idle_pages(const Place& place, uint64_t size) const;
   static bool is_behind_hole(const Range& range, size_t block, Address begin);
   void create_pages(uint64_t count, std::vector<uint64_t>* handles);
@@ -246,6 +251,9 @@ class Model {
   void wait_in_stream(const Block& block, Stream stream, Stream own);
   void wait_for(Stream stream, Stream other);
   DriverCode queue_wait(Stream stream, Stream other);
+  DriverCode make_event(std::optional<uint64_t>* event);
+  bool look_at_progress();
+  void query_progress();
   static void require(DriverCode code);
   void wait_on_host(Address address);
   void wait_before_release(Address address);
@@ -281,6 +289,8 @@ class Model {
   std::map<std::pair<Stream, Stream>, uint64_t> waited_;
   std::map<Stream, uint64_t> finished_;
   std::optional<uint64_t> wait_event_;
+  std::optional<uint64_t> progress_event_;
+  std::optional<uint64_t> progress_clock_;
   Numbers numbers_;
 };
 

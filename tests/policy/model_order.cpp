@@ -52,15 +52,35 @@ void Model::wait_for(Stream stream, Stream other) {
 }
 
 DriverCode Model::queue_wait(Stream stream, Stream other) {
-  if (!wait_event_) {
-    uint64_t event = 0;
-    if (const DriverCode code = driver_.event_create(0, &event)) return code;
-    wait_event_ = event;
-  }
+  if (const DriverCode code = make_event(&wait_event_)) return code;
   const DriverCode code = options_.announces_streams ? driver_.event_record(0, *wait_event_, other)
                                                      : driver_.event_record_all(0, *wait_event_);
   if (code != kSuccess) return code;
   return driver_.stream_wait_event(0, stream, *wait_event_);
+}
+
+DriverCode Model::make_event(std::optional<uint64_t>* event) {
+  if (*event) return kSuccess;
+  uint64_t made = 0;
+  const DriverCode code = driver_.event_create(0, &made);
+  if (code == kSuccess) *event = made;
+  return code;
+}
+
+// An event of all streams that is done is like a wait of the host. False: none can be recorded.
+bool Model::look_at_progress() {
+  query_progress();
+  if (progress_clock_) return true;
+  if (make_event(&progress_event_) || driver_.event_record_all(0, *progress_event_)) return false;
+  progress_clock_ = clock_++;
+  query_progress();
+  return true;
+}
+
+void Model::query_progress() {
+  if (!progress_clock_ || driver_.event_query(0, *progress_event_) != kSuccess) return;
+  finished_[kAllStreams] = std::max(finished_[kAllStreams], *progress_clock_);
+  progress_clock_.reset();
 }
 
 void Model::require(DriverCode code) {

@@ -25,35 +25,61 @@ bool Model::fill(const Place& place, const Ask& ask, Pages from) {
 // New ones below the soft limit, then idle ones, then new ones.
 bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
                           std::vector<uint64_t>* handles) {
+  const uint64_t missing = place.missing;
   const uint64_t limit =
       is(Fault::kPageBeyondLimit) && limit_ != kUnlimited ? limit_ + options_.page_size : limit_;
-  const uint64_t within_limit = std::min(place.missing, pages_below(limit));
-  const bool are_all_new = from == Pages::kNew || may_be_capturing();  // the host could not wait
-  if (are_all_new && within_limit < place.missing) return false;
-  const std::vector<Idle> idle = are_all_new ? std::vector<Idle>() : idle_pages(place, ask.size);
-  uint64_t all_idle = 0;
-  for (const Idle& pages : idle) all_idle += (pages.end - pages.begin) / options_.page_size;
-  const uint64_t available = std::min(all_idle, place.missing);
-  const uint64_t in_use =
-      reserved_ - all_idle * options_.page_size + place.missing * options_.page_size;
-  const bool is_within = place.missing <= std::min(within_limit, pages_below(soft_limit_));
-  const bool is_bounded = !(options_.thrift && !is(Fault::kNoThrift));
-  uint64_t soft_limit = is_bounded ? std::max(soft_limit_, in_use + in_use / 16) : 0;
-  if (is(Fault::kNoSoftLimit) && !options_.thrift) soft_limit = kUnlimited;
-  const uint64_t below = std::min(place.missing, pages_below(soft_limit));
-  create_pages(are_all_new || is_within
-                   ? within_limit
-                   : std::min(within_limit, std::max(below, place.missing - available)),
-               handles);
-  if (handles->size() + available < place.missing) return false;
-  if (!are_all_new && !(is_within && handles->size() == place.missing)) {
-    const uint64_t moved = (place.missing - handles->size()) * options_.page_size;
-    const bool is_free_to_grow = within_limit == place.missing &&
-                                 handles->size() == std::max(below, place.missing - available);
-    soft_limit_ = soft_limit + (is_bounded && is_free_to_grow ? moved / 64 : 0);
+  const uint64_t within_limit = std::min(missing, pages_below(limit));
+  if (from == Pages::kNew || may_be_capturing()) {  // the host could not wait
+    if (within_limit == missing) create_pages(missing, handles);
+    return handles->size() == missing;
   }
-  take(longest_idle(idle, place.missing - handles->size()), place.begin, handles);
+  const bool is_within = missing <= std::min(within_limit, pages_below(soft_limit_));
+  if (is_within) create_pages(missing, handles);
+  if (handles->size() == missing) return true;
+  const std::vector<Idle> idle = idle_pages(place, ask.size);
+  const uint64_t all_idle = count_of(idle, kUnlimited);
+  if (is_within) {
+    if (handles->size() + all_idle < missing) return false;
+    raise_soft_limit(reserved_ + (missing - all_idle) * options_.page_size, 0);
+  } else if (!collect_beyond_soft_limit(idle, missing, within_limit, handles)) {
+    return false;
+  }
+  take(longest_idle(idle, missing - handles->size()), place.begin, handles);
   return true;
+}
+
+// Adds the new ones. False: the idle ones do not suffice for the rest.
+bool Model::collect_beyond_soft_limit(const std::vector<Idle>& idle, uint64_t missing,
+                                      uint64_t within_limit, std::vector<uint64_t>* handles) {
+  const bool thrift = options_.thrift && !is(Fault::kNoThrift);
+  const bool may_wait = thrift || !look_at_progress() || is(Fault::kWaitsBelowLimit);
+  const auto done = finished_.find(kAllStreams);
+  const uint64_t ready = count_of(idle, may_wait                  ? kUnlimited
+                                        : done == finished_.end() ? 0
+                                                                  : done->second);
+  const uint64_t all_idle = count_of(idle, kUnlimited);
+  const uint64_t in_use = reserved_ + (missing - all_idle) * options_.page_size;
+  const uint64_t soft_limit = std::max(soft_limit_, thrift ? 0 : in_use + in_use / 16);
+  const uint64_t below = is(Fault::kNoSoftLimit) && !thrift ? missing : pages_below(soft_limit);
+  const uint64_t wanted = std::max(std::min(missing, below), missing - std::min(missing, ready));
+  create_pages(std::min(within_limit, wanted), handles);
+  if (handles->size() + all_idle < missing) return false;
+  const bool is_free_to_grow = within_limit == missing && handles->size() == wanted;
+  raise_soft_limit(in_use, is_free_to_grow ? (missing - wanted) * options_.page_size : 0);
+  return true;
+}
+
+void Model::raise_soft_limit(uint64_t in_use, uint64_t moved) {
+  if (options_.thrift && !is(Fault::kNoThrift)) return;
+  soft_limit_ = std::max(soft_limit_, in_use + in_use / 16) + moved / 64;
+}
+
+// Whose latest stamp is this one or an earlier one.
+uint64_t Model::count_of(const std::vector<Idle>& idle, uint64_t stamp) const {
+  uint64_t bytes = 0;
+  for (const Idle& pages : idle)
+    if (pages.stamp <= stamp) bytes += pages.end - pages.begin;
+  return bytes / options_.page_size;
 }
 
 uint64_t Model::pages_below(uint64_t bytes) const {

@@ -286,16 +286,24 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
   const uint64_t found = std::min(needed, idle.bytes() / page_size());
+  const uint64_t ready = is_within ? 0 : std::min(needed, ready_bytes(idle) / page_size());
   SoftLimit soft_limit = soft_limit_;
   soft_limit.require(device_.stats.reserved() - idle.bytes() + place.missing);
   const uint64_t below = std::min(needed, pages_below(soft_limit.bytes()));
-  const uint64_t wanted = std::min(room, std::max(below, needed - found));
+  const uint64_t wanted = std::min(room, std::max(below, needed - ready));
   if (!is_within) create(pages, wanted, loose);
   if (loose->count() + found < needed) return false;
   if (room == needed && loose->count() == wanted) soft_limit.moved((needed - wanted) * page_size());
   soft_limit_ = soft_limit;
   take_idle(idle, needed, range_of(place), context, loose);
   return true;
+}
+
+// Of idle pages, those that serve although new ones could. Only thrift, and a driver that cannot tell what is
+// done, make the host wait there.
+uint64_t ServingPolicy::ready_bytes(const IdlePages& idle) {
+  const bool waits = device_.settings.serving().thrift || !order_.look_at_progress();
+  return waits ? idle.bytes() : idle.bytes_until(order_.all_finished());
 }
 
 // What lies behind `begin`, in no set; both parts keep the stamps.

@@ -68,6 +68,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   uint64_t page_size() const { return device_.settings.page_size(false); }
   uint64_t pages_below(uint64_t bytes) const;
   uint64_t idle_bytes(const std::optional<Place>& place) const;
+  uint64_t ready_bytes(const IdlePages& idle);
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
   void take_idle(const IdlePages& idle, uint64_t total, const Segment& keep, ContextId context,

@@ -2,8 +2,8 @@
 // How much may be reserved before idle pages serve [policy P8].
 //
 // Note [Soft limit]
-// Rationale: new pages are cheaper than idle ones that move, since the host waits for nothing. A cache that only
-// grows keeps what each phase of a program has needed.
+// Rationale: a cache that only grows keeps what each phase of a program has needed. But a page that moves costs
+// more than a new one.
 // Approach: a sixteenth more than what was in use at most. Where phases of a program need the same pages again
 // and again, each 64 pages that move raise the limit by one: a page more is worth the price of 64 moves.
 // Invariants: with thrift the limit is 0.

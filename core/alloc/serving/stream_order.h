@@ -67,6 +67,11 @@ class StreamOrder : private DeviceOperation {
   // The same without a note of it, so that the device's lock and the block's shard are enough.
   void synchronize_before_unmap(Block* block);
   uint64_t latest_stamp(const Block* block) const;
+  // Looks, without waiting, whether the work is done that the device had at an earlier look or, if so, has now.
+  // False: the driver cannot tell.
+  bool look_at_progress();
+  // The host has nothing to wait for on blocks with this stamp or an earlier one.
+  uint64_t all_finished() const { return all_finished_; }
   // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
   void stream_ended(Stream stream);
 
@@ -86,7 +91,6 @@ class StreamOrder : private DeviceOperation {
   const std::map<Stream, uint64_t>& finished() const { return finished_; }
   // The same for waits that covered all streams.
   const std::map<Stream, uint64_t>& waited_for_all() const { return waited_for_all_; }
-  uint64_t all_finished() const { return all_finished_; }
 
  private:
   struct Entry {
@@ -101,6 +105,9 @@ class StreamOrder : private DeviceOperation {
   bool is_known(Stream stream, Stream other, uint64_t stamp) const;
   void wait_for(Stream stream, Stream other, uint64_t stamp);
   DriverCode queue_wait(Stream stream, std::optional<Stream> other);
+  DriverCode make_event(std::optional<uint64_t>* event);
+  void query_progress();
+  bool record_progress();
   void finish(Stream stream, uint64_t stamp);
   // Waits for the stream or, where its handle may be gone, for all of them.
   void synchronize_work_of(Stream stream);
@@ -120,6 +127,8 @@ class StreamOrder : private DeviceOperation {
   std::map<Stream, uint64_t> waited_for_all_;
   uint64_t all_finished_ = 0;
   std::optional<uint64_t> event_;
+  std::optional<uint64_t> progress_event_;
+  std::optional<uint64_t> progress_clock_;  // when the event was recorded; none: its work is done
   uint64_t stream_waits_ = 0;
   uint64_t host_waits_ = 0;
 };
