@@ -33,12 +33,14 @@ if policy == os.environ.get("FAKE_REFUSED"):
 print("a line of a library")
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:
-    cap = json.loads(line)["cap"]
+    order = json.loads(line)
+    cap = order["cap"]
     if cap is not None and policy and policy == os.environ.get("FAKE_DIES"):
         os.kill(os.getpid(), 11)
     finished = cap is None or cap >= need * 10000
     digest = "other" if cap is not None and policy and policy == os.environ.get("FAKE_WRONG") else "same"
-    print(json.dumps({"finished": finished, "why": None if finished else "out of memory: no", "seconds": need / 100,
+    seconds = [need / 100, need / 200, need / 400][:order["passes"] if finished else 0]
+    print(json.dumps({"finished": finished, "why": None if finished else "out of memory: no", "seconds": seconds,
                       "digest": digest, "peaks": {"requested": 1000000, "reserved": int(need * 20000)}}), flush=True)
 """
 FAKE_HOLDER = "import sys\nfor line in sys.stdin: print(int(line), flush=True)\n"
@@ -90,7 +92,20 @@ class WithFakes(unittest.TestCase):
                           "expandable, pages of 2 MiB": 1.02, "cudaMallocAsync": 1.1, "cachalot": 1.125,
                           "cachalot, expandable": 1.045, "serving, streams unannounced": 1.01}, fits)
         self.assertEqual([1.006, 1.006], rows["serving"]["times"])
-        self.assertIn("| serving | 1 | 1.010 | 1.010 | 2.01 | 2.01 | 0.966 | 0.966 |", result.stdout)
+        self.assertEqual(["0.377"] * 2, [f"{time:.3f}" for time in rows["serving"]["times going on"]])
+        self.assertIn("| serving | 1 | 1.010 | 1.010 | 2.01 | 2.01 | 0.966 | 0.966 | 0.966 | 0.966 |", result.stdout)
+
+    def test_fits_can_be_those_of_an_earlier_call(self):
+        with tempfile.TemporaryDirectory() as folder:
+            earlier = [{"program": "gpt2", "rows": {"PyTorch": {"steps": 30, "fit": 1.15}}}]
+            pathlib.Path(folder, "judgement.json").write_text(json.dumps(earlier), encoding="utf-8")
+            result, figures = self.judge("--fits", folder)
+        self.assertEqual(0, result.returncode, result.stdout)
+        rows = figures[0]["rows"]
+        self.assertEqual(1.15, rows["PyTorch"]["fit"])
+        self.assertNotIn("fit", rows["serving"])
+        self.assertEqual(2, len(rows["serving"]["times going on"]))
+        self.assertEqual(1265000, figures[0]["capacity of the times"])
 
     def test_one_that_cannot_run_is_told_about(self):
         result, figures = self.judge(FAKE_REFUSED="pytorch,page=2MiB")

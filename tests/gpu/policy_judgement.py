@@ -4,7 +4,7 @@
 they take then.
 
     policy_judgement.py [--seconds 540] [--out FOLDER] [--program NAME]... [--contender NAME]...
-                        [--method ballast|limit] [--rounds 5] [--seed 1]
+                        [--method ballast|limit] [--rounds 5] [--seed 1] [--fits FOLDER]
 
 For each program (policy_programs.py):
 
@@ -16,8 +16,9 @@ For each program (policy_programs.py):
    tried from below, in growing strides up to 164 %, then by bisection between the last that was too small and the
    first that was not. A contender that makes another one's decisions begins at that one's result.
 3. *time*: at 1.1 times the smallest capacity of the three ways of PyTorch (its native allocator, expandable segments,
-   cudaMallocAsync), the seconds of the program's steps, each from an empty cache; the contenders take turns, in an
-   order that changes; median, least and most of --rounds turns.
+   cudaMallocAsync), the seconds of the program's steps, from an empty cache; *going on*: then twice more, each time with
+   the cache that the pass before has left. The contenders take turns, in an order that changes; median, least and most
+   of --rounds turns.
 
 A capacity is device memory that is free for everything when the run starts with all caches empty. The rest is taken
 away: most of it by a process of its own that holds it all the time, what is to vary by the program's process with one
@@ -30,6 +31,8 @@ that too); what a program needs beyond the allocator's memory in mid-run would c
 differ from what was asked for by less than 4 MiB. A bisection takes it that more memory never hurts.
 
 A run that finishes must give the results that PyTorch's native allocator gives without a limit, bit for bit.
+
+With --fits the fits are those that an earlier call has written into a folder, and only the rest is measured.
 
 Writes judgement.json and judgement.md after each step. When --seconds are over it ends with what it has: each program
 gets its share of what is left, and two thirds of that are for step 2. Needs torch and CACHALOT_LIB_DIR (or an installed library).
@@ -76,6 +79,7 @@ MOST_STEPS = 128
 ROOMIER = 1.1
 START_SECONDS = 150
 RUN_SECONDS = 60
+PASSES = 3
 # Of a program's time; the rest is for the times.
 SHARE_OF_FITS = 0.65
 
@@ -166,14 +170,14 @@ class Worker:
             self.why = reply["why"]
         return reply["ready"]
 
-    def order(self, cap=None):
-        self.child.send(json.dumps({"cap": cap, "method": self.options.method}))
+    def order(self, cap=None, passes=1):
+        self.child.send(json.dumps({"cap": cap, "method": self.options.method, "passes": passes}))
 
-    def reply(self):
-        reply = self.answer(RUN_SECONDS)
+    def reply(self, passes=1):
+        reply = self.answer(passes * RUN_SECONDS)
         if reply is None:
             reply = {"finished": False, "why": f"died: {self.child.end()}"}
-        if not reply["finished"] and not reply["why"].startswith("out of memory"):
+        if reply["why"] and not reply["why"].startswith("out of memory"):
             self.deaths += 1
             self.restart()
         return reply
@@ -189,9 +193,9 @@ class Worker:
             self.order()
             self.answer(RUN_SECONDS)
 
-    def run(self, cap):
-        self.order(cap)
-        return self.reply()
+    def run(self, cap, passes=1):
+        self.order(cap, passes)
+        return self.reply(passes)
 
     def stop(self):
         self.child.stop()
@@ -276,9 +280,12 @@ class Judgement:
         if self.options.method == "ballast":
             self.figures["left free"] = holder.leave(2 * self.figures["requested"] + 3 * GIB)
         self.options.save()
-        for worker in self.able():
-            self.find_fit(worker)
-            self.options.save()
+        if self.options.fits:
+            self.take_fits(self.options.fits)
+        else:
+            for worker in self.able():
+                self.find_fit(worker)
+                self.options.save()
         self.find_times()
 
     def able(self):
@@ -309,7 +316,7 @@ class Judgement:
     def noted(self, worker, reply):
         """What must not happen is kept."""
         row = self.rows[worker.name]
-        if not reply["finished"] and not reply["why"].startswith("out of memory"):
+        if reply["why"] and not reply["why"].startswith("out of memory"):
             row["deaths"].append(reply["why"])
         if worker.why:
             row["why"] = worker.why
@@ -337,6 +344,13 @@ class Judgement:
             row["steps"] = steps
             row["fit"] = 1 + STEP * steps
 
+    def take_fits(self, folder):
+        """Those of an earlier call."""
+        earlier = json.loads((folder / "judgement.json").read_text())
+        rows = next((figures["rows"] for figures in earlier if figures["program"] == self.program), {})
+        for name, row in self.rows.items():
+            row.update({key: rows[name][key] for key in ("steps", "fit") if key in rows.get(name, {})})
+
     def find_times(self):
         best = [self.rows[name]["steps"] for name in PYTORCH if "steps" in self.rows.get(name, {})]
         if not best:
@@ -352,9 +366,12 @@ class Judgement:
         row = self.rows[worker.name]
         if worker.why or time.monotonic() > self.deadline or "does not finish" in row:
             return
-        reply = self.noted(worker, worker.run(capacity))
+        reply = self.noted(worker, worker.run(capacity, PASSES))
         if reply["finished"]:
-            row.setdefault("times", []).append(reply["seconds"])
+            first, *later = reply["seconds"]
+            row.setdefault("times", []).append(first)
+            if len(later) == PASSES - 1:
+                row.setdefault("times going on", []).append(statistics.fmean(later))
             row["policy"] = reply.get("policy")
         elif reply["why"].startswith("out of memory"):
             row["does not finish"] = True
@@ -365,7 +382,8 @@ class Judgement:
 
 # ---- Tables
 
-HEAD = ["contender", "fit", "without a limit", "time, s: median", "least", "most", "of PyTorch's best", "results"]
+HEAD = ["contender", "fit", "without a limit", "time, s: median", "least", "most", "of PyTorch's best",
+        "going on, s: median", "least", "most", "of PyTorch's best", "results"]
 
 
 def number(value, digits=3):
@@ -378,21 +396,25 @@ def over(row, requested):
     return peaks["reserved"] / requested if peaks and requested else None
 
 
-def best_time(rows):
-    times = [statistics.median(rows[name]["times"]) for name in PYTORCH if rows.get(name, {}).get("times")]
+def best_time(rows, key):
+    times = [statistics.median(rows[name][key]) for name in PYTORCH if rows.get(name, {}).get(key)]
     return min(times, default=None)
+
+
+def time_cells(row, figures, key):
+    times, best = row.get(key), best_time(figures["rows"], key)
+    median = statistics.median(times) if times else None
+    shown = "does not finish" if "does not finish" in row else number(median)
+    return [shown, number(min(times) if times else None), number(max(times) if times else None),
+            number(median / best if median and best else None)]
 
 
 def cells(name, row, figures):
     if "why" in row and "peaks" not in row:
         return [name, f"cannot run: {row['why'][:60]}", *[""] * (len(HEAD) - 2)]
-    times, best = row.get("times"), best_time(figures["rows"])
-    median = statistics.median(times) if times else None
     results = "died" if row["deaths"] else "equal" if row.get("equal") else "–" if "equal" not in row else "differ"
-    shown = "does not finish" if "does not finish" in row else number(median)
-    return [name, number(row.get("fit")), number(over(row, figures["requested"]), 2), shown,
-            number(min(times) if times else None), number(max(times) if times else None),
-            number(median / best if median and best else None), results]
+    return [name, number(row.get("fit")), number(over(row, figures["requested"]), 2),
+            *time_cells(row, figures, "times"), *time_cells(row, figures, "times going on"), results]
 
 
 def mean(values):
@@ -400,21 +422,23 @@ def mean(values):
     return (statistics.fmean(values), max(values), len(values)) if values else (None, None, 0)
 
 
-def time_ratio(name, figures):
-    times, best = figures["rows"].get(name, {}).get("times"), best_time(figures["rows"])
+def time_ratio(name, figures, key):
+    times, best = figures["rows"].get(name, {}).get(key), best_time(figures["rows"], key)
     return statistics.median(times) / best if times and best else None
 
 
 def summary(contenders, all_figures):
-    yield "| contender | programs | fit: mean | worst | without a limit: mean | worst | time: mean | worst |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield ("| contender | programs | fit: mean | worst | without a limit: mean | worst | time: mean | worst "
+           "| going on: mean | worst |")
+    yield "|" + " --- |" * 10
     for name, *_ in contenders:
         rows = [(figures["rows"].get(name, {}), figures) for figures in all_figures]
         fit, worst_fit, count = mean([row.get("fit") for row, _ in rows])
         peak, worst_peak, _ = mean([over(row, figures["requested"]) for row, figures in rows])
-        ratio, worst_ratio, _ = mean([time_ratio(name, figures) for _, figures in rows])
+        times = [figure for key in ("times", "times going on")
+                 for figure in mean([time_ratio(name, figures, key) for _, figures in rows])[:2]]
         yield (f"| {name} | {count} | {number(fit)} | {number(worst_fit)} | {number(peak, 2)} | {number(worst_peak, 2)} "
-               f"| {number(ratio)} | {number(worst_ratio)} |")
+               f"| {' | '.join(map(number, times))} |")
 
 
 def table(figures):
@@ -448,6 +472,7 @@ def read_options(arguments):
     parser.add_argument("--contender", action="append", choices=names)
     parser.add_argument("--method", choices=("ballast", "limit"), default="ballast")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--fits", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     # Tests put others in their place.
     parser.add_argument("--worker", default=str(HERE / "policy_programs.py"), help=argparse.SUPPRESS)
