@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../test_seed.h"
@@ -29,7 +30,11 @@ constexpr Stream kSecond = 0x20;
 class Serving : public testing::Test {
  protected:
   void open(uint64_t capacity, ServingOptions serving = {}, const std::string& config = "") {
-    driver_ = std::make_shared<SimDriver>(SimOptions{.capacity = capacity});
+    open_over(std::make_shared<SimDriver>(SimOptions{.capacity = capacity}), serving, config);
+  }
+  void open_over(std::shared_ptr<SimDriver> driver, ServingOptions serving,
+                 const std::string& config = "") {
+    driver_ = std::move(driver);
     driver_->machine().log_calls(kLogWaits);
     AllocatorOptions options;
     options.driver = driver_;
@@ -250,6 +255,30 @@ TEST_F(Serving, WaitsForNoWorkWhereNewPagesAreToBeHad) {
   EXPECT_EQ(reserved(), 192 * MiB);
   EXPECT_EQ(allocator_->policy_stats(0).host_waits, 0u);
   EXPECT_EQ(allocator_->check(), "");
+}
+
+// As CUDA's runtime does.
+class KeepsTheLastError final : public SimDriver {
+ public:
+  using SimDriver::SimDriver;
+  DriverCode event_query(int device, uint64_t event) override {
+    const DriverCode code = SimDriver::event_query(device, event);
+    if (code != kSuccess) last_error = code;
+    return code;
+  }
+  DriverCode take_pending_error(int) override { return std::exchange(last_error, kSuccess); }
+
+  DriverCode last_error = kSuccess;
+};
+
+TEST_F(Serving, LeavesNoErrorBehindWhereWorkIsNotDone) {
+  const auto driver = std::make_shared<KeepsTheLastError>(SimOptions{.capacity = 4 * GiB});
+  open_over(driver, {.borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(reserved(), 128 * MiB);
+  EXPECT_EQ(driver->last_error, kSuccess);
 }
 
 TEST_F(Serving, WaitsWhereTheDriverCannotTellWhatIsDone) {

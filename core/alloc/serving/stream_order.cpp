@@ -178,9 +178,15 @@ bool StreamOrder::look_at_progress() {
 }
 
 void StreamOrder::query_progress() {
-  if (!progress_clock_ || driver().event_query(device_.index, *progress_event_) != kSuccess) return;
-  all_finished_ = std::max(all_finished_, *progress_clock_);
-  progress_clock_.reset();
+  if (!progress_clock_) return;
+  const DriverCode code = driver().event_query(device_.index, *progress_event_);
+  if (code == kSuccess) {
+    all_finished_ = std::max(all_finished_, *progress_clock_);
+    progress_clock_.reset();
+  } else if (code == kNotReady) {
+    // The runtime keeps the answer as its last error, which the program must not meet [core 12.5].
+    driver().take_pending_error(device_.index);
+  }
 }
 
 bool StreamOrder::record_progress() {
