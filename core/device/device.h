@@ -114,7 +114,7 @@ class Driver {
   virtual void stream_destroy(int, Stream) {}  // a driver may keep them to its end instead
   virtual DriverCode stream_wait_event(int device, Stream stream, uint64_t event);
   // The event comes when all work that any stream of the device has been given is done. For callers that do
-  // not know whether a stream still exists.
+  // not know whether a stream still exists, or how far the device is.
   virtual DriverCode event_record_all(int device, uint64_t event);
 
   // Touching memory, for poison and red zones. Both come after the work that is queued on the

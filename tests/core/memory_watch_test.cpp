@@ -226,6 +226,8 @@ TEST_F(Poison, IsQueuedOnNoStreamThatHasEnded) {
   EXPECT_EQ(allocator->check_red_zones(), "");
   allocator->free(own);
   EXPECT_EQ(take_fills(), Texts{}) << "the stream of the range";
+  allocator->free(allocator->allocate(1000, 0, 0x20));
+  EXPECT_EQ(take_fills(), (Texts{"536 x fb @20", "1536 x ff @20"})) << "another one has the handle";
 }
 
 // ---- Red zones

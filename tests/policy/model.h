@@ -252,7 +252,7 @@ class Model {
   void wait_for(Stream stream, Stream other);
   DriverCode queue_wait(Stream stream, Stream other);
   DriverCode make_event(std::optional<uint64_t>* event);
-  bool look_at_progress();
+  void look_at_progress();
   void query_progress();
   static void require(DriverCode code);
   void wait_on_host(Address address);

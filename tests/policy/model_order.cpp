@@ -67,19 +67,20 @@ DriverCode Model::make_event(std::optional<uint64_t>* event) {
   return code;
 }
 
-// An event of all streams that is done is like a wait of the host. False: none can be recorded.
-bool Model::look_at_progress() {
+// An event of all streams that is done is like a wait of the host.
+void Model::look_at_progress() {
   query_progress();
-  if (progress_clock_) return true;
-  if (make_event(&progress_event_) || driver_.event_record_all(0, *progress_event_)) return false;
+  if (progress_clock_) return;
+  if (make_event(&progress_event_) || driver_.event_record_all(0, *progress_event_)) return;
   progress_clock_ = clock_++;
   query_progress();
-  return true;
 }
 
 void Model::query_progress() {
-  if (!progress_clock_ || driver_.event_query(0, *progress_event_) != kSuccess) return;
-  finished_[kAllStreams] = std::max(finished_[kAllStreams], *progress_clock_);
+  if (!progress_clock_) return;
+  const DriverCode code = driver_.event_query(0, *progress_event_);
+  if (code == kNotReady) return;
+  if (code == kSuccess) finished_[kAllStreams] = std::max(finished_[kAllStreams], *progress_clock_);
   progress_clock_.reset();
 }
 

@@ -38,6 +38,7 @@ bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
   if (handles->size() == missing) return true;
   const std::vector<Idle> idle = idle_pages(place, ask.size);
   const uint64_t all_idle = count_of(idle, kUnlimited);
+  if (within_limit + all_idle < missing) return false;
   if (is_within) {
     if (handles->size() + all_idle < missing) return false;
     raise_soft_limit(reserved_ + (missing - all_idle) * options_.page_size, 0);
@@ -52,7 +53,8 @@ bool Model::collect_pages(const Place& place, const Ask& ask, Pages from,
 bool Model::collect_beyond_soft_limit(const std::vector<Idle>& idle, uint64_t missing,
                                       uint64_t within_limit, std::vector<uint64_t>* handles) {
   const bool thrift = options_.thrift && !is(Fault::kNoThrift);
-  const bool may_wait = thrift || !look_at_progress() || is(Fault::kWaitsBelowLimit);
+  look_at_progress();
+  const bool may_wait = thrift || is(Fault::kWaitsBelowLimit);
   const auto done = finished_.find(kAllStreams);
   const uint64_t ready = count_of(idle, may_wait                  ? kUnlimited
                                         : done == finished_.end() ? 0

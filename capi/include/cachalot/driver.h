@@ -192,7 +192,8 @@ typedef struct cachalot_device_ops {
                                uint64_t event);
   /** @} */
   /** The event comes when all work that any stream of the device has been given so far is done. NULL: the
-   * serving policy waits on the host instead, where it does not know whether streams still exist. */
+   * serving policy waits on the host instead, where it does not know whether streams still exist, and moves no
+   * page where new ones are to be had. */
   int32_t (*event_record_all)(void* user_data, int32_t device, uint64_t event);
 } cachalot_device_ops;
 

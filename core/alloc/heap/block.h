@@ -140,7 +140,7 @@ struct alignas(128) Segment {
   Stream source_stream = 0;          // what a pool's own source was given
   std::unique_ptr<PageTable> pages;  // expandable ones only
   SegmentCopy* copy = nullptr;       // while one is made
-  bool has_stream_ended = false;     // nothing is queued on it any more [policy P14]
+  bool has_stream_ended = false;     // a range that no longer has a page goes then [policy P8]
   Block ends{};
 
   Block* first() const { return ends.next; }

@@ -203,7 +203,7 @@ std::string Auditor::check_red_zones() {
     if (!watch) continue;
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
       if (!b->is(Block::kUsed)) continue;
-      if (std::string found = watch->damage(b, device_.live_stream_of(b)); !found.empty())
+      if (std::string found = watch->damage(b, device_.assumed_caller(b)); !found.empty())
         return found;
     }
   }

@@ -253,7 +253,7 @@ void BlockCache::free(Block* block, std::optional<Stream> current_stream, Contex
 void BlockCache::complete_free(Block* block, ContextId context) {
   const StreamFreeList& list = list_of(block);
   if (MemoryWatch* watch = device_.watch_of(*list.pool)) [[unlikely]]
-    watch->freed(block, device_.live_stream_of(block));
+    watch->freed(block, device_.assumed_caller(block));
   if (has(kLabels | kWatched)) [[unlikely]]
     device_.owners.release_label(block);
   device_.trace(Action::kFreeCompleted, block->address, block->requested, device_.stream_of(block),

@@ -133,11 +133,9 @@ void CacheRelease::release_blocks(BlockPool& pool, ContextId context) {
   }
   ExpandableMemory memory(device_);
   for (Block* block : to_unmap) memory.unmap_block(block, context);
-  if (device_.policy) {
-    for (Block* block : memory.empty_ranges()) {
-      if (block->segment()->pool == &pool) memory.remove_range(block);
-    }
-  }
+  // A policy may have moved their pages to other ranges [policy P12]. The reference keeps those that never had one.
+  if (device_.policy)
+    memory.remove_empty_ranges([&pool](const Segment& range) { return range.pool == &pool; });
   BlockCache(device_).drop_empty_lists(pool);
 }
 

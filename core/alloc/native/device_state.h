@@ -65,17 +65,11 @@ class DeviceState final : private FreeCompletion, private SlowPath {
   Stream stream_of(const Block* block) const {
     return block->is(Block::kForeign) ? policy->user_of(block) : block->segment()->stream;
   }
-  // Whose call one for the block counts as, where the caller does not tell. None: the stream has ended, so its
-  // handle is not to be used. pre: the device's lock.
+  // Whose call one for a block in use, or one that waits, counts as, where the caller does not tell. None: the
+  // stream has ended, so its handle is not to be used. pre: the device's lock.
   std::optional<Stream> assumed_caller(const Block* block) const {
     const bool has_ended = block->is(Block::kForeign) && policy->has_user_ended(block);
     return has_ended ? std::nullopt : std::optional(stream_of(block));
-  }
-  // Whose work on a block in use, or one that waits, comes last. None: the stream has ended, or the range's has,
-  // so that there is none to queue anything on. pre: the device's lock.
-  std::optional<Stream> live_stream_of(const Block* block) const {
-    if (!block->is(Block::kForeign) && block->segment()->has_stream_ended) return std::nullopt;
-    return assumed_caller(block);
   }
   template <class Visit>
   void for_each_list(Visit visit);

@@ -230,6 +230,12 @@ std::vector<Block*> ExpandableMemory::empty_ranges() const {
   return found;
 }
 
+void ExpandableMemory::remove_empty_ranges(const std::function<bool(const Segment&)>& matches) {
+  for (Block* block : empty_ranges()) {
+    if (matches(*block->segment())) remove_range(block);
+  }
+}
+
 void ExpandableMemory::remove_range(Block* only_block) {
   CACHALOT_ASSERT(1, only_block->is(Block::kUnmapped) && !only_block->is_split());
   Segment& range = *only_block->segment();

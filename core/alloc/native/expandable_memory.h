@@ -41,8 +41,11 @@ class ExpandableMemory : private DeviceOperation {
   // block that is left of them. pre: their work is done, and the vector has room.
   Block* take_pages(Block* block, Address begin, Address end, ContextId context,
                     std::vector<uint64_t>* handles);
-  // The only blocks of ranges of which nothing is mapped, by address. pre: the device's lock.
+  // The blocks of the ranges that have no page, by address; each is the only one of its range. pre: the device's
+  // lock.
   std::vector<Block*> empty_ranges() const;
+  // Removes those that match. pre: the whole device.
+  void remove_empty_ranges(const std::function<bool(const Segment&)>& matches);
   // Gives the addresses of such a range back. pre: the device's lock, and the shard of the block.
   void remove_range(Block* only_block);
 

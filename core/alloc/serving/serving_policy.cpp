@@ -152,8 +152,7 @@ Outcome ServingPolicy::outcome(const AllocParams& params, uint64_t device_free) 
   if (lends && options.borrow == Borrow::kFirst) return Outcome::kFromCache;
   PlaceSearch search = search_for(params);
   const std::optional<Place> place = search.fewest_missing();
-  if (!place && params.size > largest_request())
-    return lends ? Outcome::kFromCache : Outcome::kFails;
+  if (!place && !may_reserve(params)) return lends ? Outcome::kFromCache : Outcome::kFails;
   const uint64_t missing = place ? place->missing : round_up(params.size, page_size());
   const uint64_t room = std::min(pages_below(limit()), device_free / page_size()) * page_size();
   if (missing <= room) return Outcome::kFromDevice;
@@ -209,10 +208,8 @@ void ServingPolicy::stream_ended(Stream stream) {
   for (const auto& [address, range] : device_.heap.segments()) {
     if (range->stream == stream) range->has_stream_ended = true;
   }
-  ExpandableMemory memory(device_);
-  for (Block* block : memory.empty_ranges()) {
-    if (block->segment()->stream == stream) memory.remove_range(block);
-  }
+  ExpandableMemory(device_).remove_empty_ranges(
+      [stream](const Segment& range) { return range.stream == stream; });
 }
 
 // ---- Places
@@ -234,17 +231,16 @@ PlaceSearch ServingPolicy::search_for(const AllocParams& params) const {
 std::optional<Place> ServingPolicy::search_or_reserve(AllocParams& params) {
   PlaceSearch search = search_for(params);
   if (const std::optional<Place> place = search.fewest_missing()) return place;
-  if (params.size > largest_request()) return std::nullopt;
-  if (!ExpandableMemory(device_).new_range(params)) return std::nullopt;
+  if (!may_reserve(params) || !ExpandableMemory(device_).new_range(params)) return std::nullopt;
   return search.fewest_missing();
 }
 
-// No range serves a larger one [policy P3].
-uint64_t ServingPolicy::largest_request() const {
+// A new range does not serve a request that exceeds device or limit [policy P3].
+bool ServingPolicy::may_reserve(const AllocParams& params) const {
   uint64_t total = 0;
   const DriverCode code = driver().total_memory(device_.index, &total);
   if (code != kSuccess) throw runtime_error(driver(), code);
-  return std::min(total, limit());
+  return params.size <= std::min(total, limit());
 }
 
 // False: none waits, or none can be waited for.
@@ -270,40 +266,45 @@ Block* ServingPolicy::take(const Place& place, Pages from, AllocParams& params) 
 }
 
 // The pages that a place misses. False: they do not suffice, and none has moved. New ones are made below the
-// soft limit, and where idle ones do not suffice. They come first, since nothing but the driver knows how many
+// soft limit, and where idle ones do not serve. They come first, since nothing but the driver knows how many
 // there are.
 bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, LoosePages* loose) {
   PageTable& pages = *range_of(place).pages;
   const uint64_t needed = place.missing / page_size();
-  const uint64_t room = std::min(needed, pages_below(limit()));
+  const uint64_t allowed = std::min(needed, pages_below(limit()));
   // Within a capture the host cannot wait, so no page moves.
   if (from == Pages::kNew || device_.captures.may_be_under_way()) {
-    if (room == needed) create(pages, needed, loose);
+    if (allowed == needed) create(pages, needed, loose);
     return loose->count() == needed;
   }
-  const bool is_within = needed <= std::min(room, pages_below(soft_limit_.bytes()));
+  const bool is_within = needed <= std::min(allowed, pages_below(soft_limit_.bytes()));
   if (is_within) create(pages, needed, loose);
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
-  const uint64_t found = std::min(needed, idle.bytes() / page_size());
-  const uint64_t ready = is_within ? 0 : std::min(needed, ready_bytes(idle) / page_size());
+  if (allowed + idle.bytes() / page_size() < needed) return false;
   SoftLimit soft_limit = soft_limit_;
   soft_limit.require(device_.stats.reserved() - idle.bytes() + place.missing);
-  const uint64_t below = std::min(needed, pages_below(soft_limit.bytes()));
-  const uint64_t wanted = std::min(room, std::max(below, needed - ready));
-  if (!is_within) create(pages, wanted, loose);
-  if (loose->count() + found < needed) return false;
-  if (room == needed && loose->count() == wanted) soft_limit.moved((needed - wanted) * page_size());
+  if (!is_within) create_beyond_soft_limit(pages, idle, needed, allowed, &soft_limit, loose);
+  if (loose->count() + idle.bytes() / page_size() < needed) return false;
   soft_limit_ = soft_limit;
   take_idle(idle, needed, range_of(place), context, loose);
   return true;
 }
 
-// Of idle pages, those that serve although new ones could. Only thrift, and a driver that cannot tell what is
-// done, make the host wait there.
-uint64_t ServingPolicy::ready_bytes(const IdlePages& idle) {
-  const bool waits = device_.settings.serving().thrift || !order_.look_at_progress();
-  return waits ? idle.bytes() : idle.bytes_until(order_.all_finished());
+// The new pages among those that are needed: what lies below the soft limit, and what idle pages cannot serve
+// without a wait of the host. Only thrift makes it wait where a new page is to be had.
+void ServingPolicy::create_beyond_soft_limit(PageTable& pages, const IdlePages& idle,
+                                             uint64_t needed, uint64_t allowed,
+                                             SoftLimit* soft_limit, LoosePages* loose) {
+  order_.look_at_progress();
+  const bool thrift = device_.settings.serving().thrift;
+  const uint64_t ready = thrift ? idle.bytes() : idle.bytes_until(order_.all_finished());
+  const uint64_t moved = std::min(needed, ready / page_size());
+  const uint64_t below = std::min(needed, pages_below(soft_limit->bytes()));
+  const uint64_t wanted = std::max(below, needed - moved);
+  create(pages, std::min(allowed, wanted), loose);
+  if (allowed == needed && loose->count() == wanted)
+    soft_limit->moved((needed - wanted) * page_size());
 }
 
 // What lies behind `begin`, in no set; both parts keep the stamps.
@@ -326,7 +327,7 @@ Block* ServingPolicy::cut_front(Block* front, Address begin) {
 
 // ---- Pages [policy P8, P9]
 
-// So many can be made until so many bytes are reserved.
+// How many pages can be made before this many bytes are reserved.
 uint64_t ServingPolicy::pages_below(uint64_t bytes) const {
   return (bytes - std::min(bytes, device_.stats.reserved())) / page_size();
 }

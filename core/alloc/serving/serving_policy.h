@@ -59,7 +59,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   Block* find_place(AllocParams& params, Pages from);
   std::optional<Place> search_or_reserve(AllocParams& params);
   PlaceSearch search_for(const AllocParams& params) const;
-  uint64_t largest_request() const;
+  bool may_reserve(const AllocParams& params) const;
   Block* take(const Place& place, Pages from, AllocParams& params);
   bool gather(const Place& place, Pages from, ContextId context, LoosePages* loose);
   bool wait_for_pending_frees(const AllocParams& params);
@@ -68,7 +68,8 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   uint64_t page_size() const { return device_.settings.page_size(false); }
   uint64_t pages_below(uint64_t bytes) const;
   uint64_t idle_bytes(const std::optional<Place>& place) const;
-  uint64_t ready_bytes(const IdlePages& idle);
+  void create_beyond_soft_limit(PageTable& pages, const IdlePages& idle, uint64_t needed,
+                                uint64_t allowed, SoftLimit* soft_limit, LoosePages* loose);
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
   void take_idle(const IdlePages& idle, uint64_t total, const Segment& keep, ContextId context,

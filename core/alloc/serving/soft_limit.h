@@ -23,7 +23,7 @@ class SoftLimit {
   void require(uint64_t in_use) {
     if (!thrift_) bytes_ = std::max(bytes_, in_use + in_use / kInUsePerSlack);
   }
-  // So many bytes of idle pages served, which nothing but the limit was the reason for.
+  // Idle pages of so many bytes serve. Only the soft limit keeps new ones from it.
   void moved(uint64_t bytes) {
     if (!thrift_) bytes_ += bytes / kMovedPerSlack;
   }

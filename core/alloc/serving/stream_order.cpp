@@ -9,10 +9,8 @@
 namespace cachalot {
 
 StreamOrder::~StreamOrder() {
-  // The answers are ignored: the driver may be shutting down itself.
-  for (const auto& event : {event_, progress_event_}) {
-    if (event) driver().event_destroy(device_.index, *event);
-  }
+  // The answer is ignored: the driver may be shutting down itself.
+  if (event_) driver().event_destroy(device_.index, *event_);
 }
 
 // ---- Hand-outs
@@ -53,19 +51,15 @@ void StreamOrder::wait_for(Stream stream, Stream other, uint64_t stamp) {
 // One event serves all waits: a wait is for what the event had recorded when it was queued. other: none for
 // all streams.
 DriverCode StreamOrder::queue_wait(Stream stream, std::optional<Stream> other) {
-  if (const DriverCode code = make_event(&event_); code != kSuccess) return code;
+  if (!event_) {
+    uint64_t event = 0;
+    const DriverCode code = driver().event_create(device_.index, &event);
+    if (code != kSuccess) return code;
+    event_ = event;
+  }
   const DriverCode code = other ? driver().event_record(device_.index, *event_, *other)
                                 : driver().event_record_all(device_.index, *event_);
   return code == kSuccess ? driver().stream_wait_event(device_.index, stream, *event_) : code;
-}
-
-// Unless there is one.
-DriverCode StreamOrder::make_event(std::optional<uint64_t>* event) {
-  if (*event) return kSuccess;
-  uint64_t made = 0;
-  const DriverCode code = driver().event_create(device_.index, &made);
-  if (code == kSuccess) *event = made;
-  return code;
 }
 
 void StreamOrder::reserve_loan(Stream user) {
@@ -169,34 +163,7 @@ void StreamOrder::synchronize_before_unmap(Block* block) {
   forget(block);
 }
 
-bool StreamOrder::look_at_progress() {
-  query_progress();
-  if (progress_clock_) return true;
-  if (!record_progress()) return false;
-  query_progress();  // the device may have nothing to do
-  return true;
-}
-
-void StreamOrder::query_progress() {
-  if (!progress_clock_) return;
-  const DriverCode code = driver().event_query(device_.index, *progress_event_);
-  if (code == kSuccess) {
-    all_finished_ = std::max(all_finished_, *progress_clock_);
-    progress_clock_.reset();
-  } else if (code == kNotReady) {
-    // The runtime keeps the answer as its last error, which the program must not meet [core 12.5].
-    driver().take_pending_error(device_.index);
-  }
-}
-
-bool StreamOrder::record_progress() {
-  if (make_event(&progress_event_) != kSuccess ||
-      driver().event_record_all(device_.index, *progress_event_) != kSuccess)
-    return false;
-  progress_clock_ = device_.settings.clock();
-  device_.settings.tick();  // work that is queued from here on has a later stamp
-  return true;
-}
+void StreamOrder::look_at_progress() { all_finished_ = std::max(all_finished_, progress_.look()); }
 
 void StreamOrder::synchronize_device() {
   const DriverCode code = driver().device_synchronize(device_.index);

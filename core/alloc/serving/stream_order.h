@@ -5,7 +5,8 @@
 // Rationale: a stream may have memory that another one used only behind that one's work, and a page may
 // leave its range only when the work is done that used it. So each free block has to tell whose work to
 // wait for, and each wait has to tell which work it covers.
-// Approach: a clock ticks with each wait, and with each request that no hit serves. A free stamps its block
+// Approach: a clock ticks with each wait, each event that tells how far the device is, and each request that no
+// hit serves. A free stamps its block
 // with the clock, for the stream that used it. A merge keeps the later stamp of each stream. A wait for a
 // stream notes the clock: it covers the work of blocks with that stamp or an earlier one. A hand-out clears
 // the stamps, since whoever waits for the new user waits for the earlier ones too.
@@ -30,13 +31,14 @@
 
 #include "alloc/heap/block_changes.h"
 #include "alloc/native/device_state.h"
+#include "alloc/serving/device_progress.h"
 
 namespace cachalot {
 
 // Owns the table, and what streams and host have waited for. pre of all functions: the whole device.
 class StreamOrder : private DeviceOperation {
  public:
-  explicit StreamOrder(DeviceState& device) : DeviceOperation(device) {}
+  explicit StreamOrder(DeviceState& device) : DeviceOperation(device), progress_(device) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
@@ -67,9 +69,8 @@ class StreamOrder : private DeviceOperation {
   // The same without a note of it, so that the device's lock and the block's shard are enough.
   void synchronize_before_unmap(Block* block);
   uint64_t latest_stamp(const Block* block) const;
-  // Looks, without waiting, whether the work is done that the device had at an earlier look or, if so, has now.
-  // False: the driver cannot tell.
-  bool look_at_progress();
+  // Learns, without waiting, which work is done.
+  void look_at_progress();
   // The host has nothing to wait for on blocks with this stamp or an earlier one.
   uint64_t all_finished() const { return all_finished_; }
   // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
@@ -105,9 +106,6 @@ class StreamOrder : private DeviceOperation {
   bool is_known(Stream stream, Stream other, uint64_t stamp) const;
   void wait_for(Stream stream, Stream other, uint64_t stamp);
   DriverCode queue_wait(Stream stream, std::optional<Stream> other);
-  DriverCode make_event(std::optional<uint64_t>* event);
-  void query_progress();
-  bool record_progress();
   void finish(Stream stream, uint64_t stamp);
   // Waits for the stream or, where its handle may be gone, for all of them.
   void synchronize_work_of(Stream stream);
@@ -127,8 +125,7 @@ class StreamOrder : private DeviceOperation {
   std::map<Stream, uint64_t> waited_for_all_;
   uint64_t all_finished_ = 0;
   std::optional<uint64_t> event_;
-  std::optional<uint64_t> progress_event_;
-  std::optional<uint64_t> progress_clock_;  // when the event was recorded; none: its work is done
+  DeviceProgress progress_;
   uint64_t stream_waits_ = 0;
   uint64_t host_waits_ = 0;
 };
