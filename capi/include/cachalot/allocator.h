@@ -188,7 +188,7 @@ typedef struct cachalot_allocator_options {
   /** CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
    * CACHALOT_POLICY_PYTORCH thrift, borrow and streams. */
   int32_t policy;
-  /** 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed. */
+  /** 1: idle pages of the cache serve before any new one, so that no more is reserved than is needed. */
   int32_t thrift;
   /** CACHALOT_BORROW_*. */
   int32_t borrow;

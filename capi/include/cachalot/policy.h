@@ -20,7 +20,7 @@ typedef struct cachalot_policy {
   size_t struct_size;
   /** CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING. */
   int32_t policy;
-  /** 1: idle pages serve before new ones. */
+  /** 1: idle pages serve before any new one. */
   int32_t thrift;
   /** CACHALOT_BORROW_*. */
   int32_t borrow;

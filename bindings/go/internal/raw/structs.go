@@ -218,7 +218,7 @@ type AllocatorOptions struct {
 	// CACHALOT_POLICY_PYTORCH thrift, borrow and streams.
 	Policy int32
 
-	// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+	// 1: idle pages of the cache serve before any new one, so that no more is reserved than is needed.
 	Thrift int32
 
 	// CACHALOT_BORROW_*.
@@ -649,7 +649,7 @@ type Policy struct {
 	// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
 	Policy int32
 
-	// 1: idle pages serve before new ones.
+	// 1: idle pages serve before any new one.
 	Thrift int32
 
 	// CACHALOT_BORROW_*.

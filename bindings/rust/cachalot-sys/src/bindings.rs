@@ -522,7 +522,8 @@ pub struct cachalot_device_ops {
         ) -> i32,
     >,
     /// The event comes when all work that any stream of the device has been given so far is done. NULL: the
-    /// serving policy waits on the host instead, where it does not know whether streams still exist.
+    /// serving policy waits on the host instead, where it does not know whether streams still exist, and moves no
+    /// page where new ones are to be had.
     pub event_record_all: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -596,7 +597,7 @@ pub struct cachalot_allocator_options {
     /// CACHALOT_POLICY_*. With CACHALOT_POLICY_DEFAULT the fields below are to be 0, with
     /// CACHALOT_POLICY_PYTORCH thrift, borrow and streams.
     pub policy: i32,
-    /// 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+    /// 1: idle pages of the cache serve before any new one, so that no more is reserved than is needed.
     pub thrift: i32,
     /// CACHALOT_BORROW_*.
     pub borrow: i32,
@@ -783,7 +784,7 @@ pub struct cachalot_policy {
     pub struct_size: usize,
     /// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
     pub policy: i32,
-    /// 1: idle pages serve before new ones.
+    /// 1: idle pages serve before any new one.
     pub thrift: i32,
     /// CACHALOT_BORROW_*.
     pub borrow: i32,

@@ -256,7 +256,7 @@ public final class Structs {
     public int policy;
 
     /**
-     * 1: idle pages of the cache serve before new ones, so that no more is reserved than is needed.
+     * 1: idle pages of the cache serve before any new one, so that no more is reserved than is needed.
      */
     public int thrift;
 
@@ -808,7 +808,7 @@ public final class Structs {
     public int policy;
 
     /**
-     * 1: idle pages serve before new ones.
+     * 1: idle pages serve before any new one.
      */
     public int thrift;
 
