@@ -3,11 +3,6 @@
 
 namespace cachalot {
 
-DeviceProgress::~DeviceProgress() {
-  // The answer is ignored: the driver may be shutting down itself.
-  if (event_) driver().event_destroy(device_.index, *event_);
-}
-
 uint64_t DeviceProgress::look() {
   query();
   if (!recorded_) {
@@ -21,7 +16,7 @@ uint64_t DeviceProgress::look() {
 // error of the device comes again in the next call that needs it.
 void DeviceProgress::query() {
   if (!recorded_) return;
-  const DriverCode code = driver().event_query(device_.index, *event_);
+  const DriverCode code = driver().event_query(device_.index, event_.handle());
   if (code != kSuccess) driver().take_pending_error(device_.index);
   if (code == kNotReady) return;
   if (code == kSuccess) done_ = *recorded_;
@@ -30,13 +25,8 @@ void DeviceProgress::query() {
 
 // Where the driver refuses nothing is known of the work.
 void DeviceProgress::record() {
-  DriverCode code = kSuccess;
-  if (!event_) {
-    uint64_t event = 0;
-    code = driver().event_create(device_.index, &event);
-    if (code == kSuccess) event_ = event;
-  }
-  if (code == kSuccess) code = driver().event_record_all(device_.index, *event_);
+  DriverCode code = event_.create();
+  if (code == kSuccess) code = driver().event_record_all(device_.index, event_.handle());
   if (code != kSuccess) {
     driver().take_pending_error(device_.index);
     return;

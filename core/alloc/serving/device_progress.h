@@ -6,16 +6,14 @@
 #include <optional>
 
 #include "alloc/native/device_state.h"
+#include "alloc/serving/device_event.h"
 
 namespace cachalot {
 
 // Owns an event of all streams. pre of all functions: the whole device, and no capture is under way.
 class DeviceProgress : private DeviceOperation {
  public:
-  explicit DeviceProgress(DeviceState& device) : DeviceOperation(device) {}
-  ~DeviceProgress();
-  DeviceProgress(const DeviceProgress&) = delete;
-  DeviceProgress& operator=(const DeviceProgress&) = delete;
+  explicit DeviceProgress(DeviceState& device) : DeviceOperation(device), event_(device) {}
 
   // Asks about the event of an earlier look. If its work is done, or there is none, records another and asks at
   // once. Gives the clock of the latest event whose work is done; 0: of none.
@@ -25,7 +23,7 @@ class DeviceProgress : private DeviceOperation {
   void query();
   void record();
 
-  std::optional<uint64_t> event_;
+  DeviceEvent event_;
   std::optional<uint64_t> recorded_;  // the clock then; none: nothing is to be asked
   uint64_t done_ = 0;
 };

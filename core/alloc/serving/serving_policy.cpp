@@ -23,8 +23,6 @@ Block* block_from(Block* block, Address address) {
 // Of the run behind this block. pre: one of its blocks has the address.
 Block* block_at(Block* before, Address address) { return block_from(before->next, address); }
 
-bool is_without_pages(const Segment& range) { return range.pages->mapped_bytes() == 0; }
-
 Segment& range_of(const Place& place) { return *place.before->next->segment(); }
 
 constexpr uint64_t kDefaultPage = 2 * MiB;
@@ -354,7 +352,7 @@ void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segme
     Block* const hole = memory.take_pages(block, range.begin, range.end, context, loose->handles());
     stats_.pages_moved += range.size() / page_size();
     const Segment& of_hole = *hole->segment();
-    if (of_hole.has_stream_ended && &of_hole != &keep && is_without_pages(of_hole))
+    if (!hole->is_split() && of_hole.has_stream_ended && &of_hole != &keep)
       memory.remove_range(hole);
   }
 }

@@ -8,11 +8,6 @@
 
 namespace cachalot {
 
-StreamOrder::~StreamOrder() {
-  // The answer is ignored: the driver may be shutting down itself.
-  if (event_) driver().event_destroy(device_.index, *event_);
-}
-
 // ---- Hand-outs
 
 void StreamOrder::wait_in_stream(const Block* block, Stream stream) {
@@ -51,15 +46,11 @@ void StreamOrder::wait_for(Stream stream, Stream other, uint64_t stamp) {
 // One event serves all waits: a wait is for what the event had recorded when it was queued. other: none for
 // all streams.
 DriverCode StreamOrder::queue_wait(Stream stream, std::optional<Stream> other) {
-  if (!event_) {
-    uint64_t event = 0;
-    const DriverCode code = driver().event_create(device_.index, &event);
-    if (code != kSuccess) return code;
-    event_ = event;
-  }
-  const DriverCode code = other ? driver().event_record(device_.index, *event_, *other)
-                                : driver().event_record_all(device_.index, *event_);
-  return code == kSuccess ? driver().stream_wait_event(device_.index, stream, *event_) : code;
+  if (const DriverCode code = event_.create(); code != kSuccess) return code;
+  const DriverCode code = other ? driver().event_record(device_.index, event_.handle(), *other)
+                                : driver().event_record_all(device_.index, event_.handle());
+  return code == kSuccess ? driver().stream_wait_event(device_.index, stream, event_.handle())
+                          : code;
 }
 
 void StreamOrder::reserve_loan(Stream user) {

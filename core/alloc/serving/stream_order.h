@@ -38,8 +38,8 @@ namespace cachalot {
 // Owns the table, and what streams and host have waited for. pre of all functions: the whole device.
 class StreamOrder : private DeviceOperation {
  public:
-  explicit StreamOrder(DeviceState& device) : DeviceOperation(device), progress_(device) {}
-  ~StreamOrder();
+  explicit StreamOrder(DeviceState& device)
+      : DeviceOperation(device), event_(device), progress_(device) {}
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
@@ -124,7 +124,7 @@ class StreamOrder : private DeviceOperation {
   // The same for waits that cover all streams.
   std::map<Stream, uint64_t> waited_for_all_;
   uint64_t all_finished_ = 0;
-  std::optional<uint64_t> event_;
+  DeviceEvent event_;
   DeviceProgress progress_;
   uint64_t stream_waits_ = 0;
   uint64_t host_waits_ = 0;
