@@ -41,7 +41,10 @@ class Serving : public testing::Test {
     options.config = config;
     serving.is_on = true;
     options.serving = serving;
-    allocator_ = std::make_unique<Allocator>(options);
+    allocator_ = std::make_unique<Allocator>(options, [this](DeviceState& device) {
+      device_ = &device;
+      return std::make_unique<ServingPolicy>(device);
+    });
   }
   Address allocate(uint64_t size, Stream stream = kFirst) {
     return allocator_->allocate(
@@ -57,11 +60,20 @@ class Serving : public testing::Test {
     return false;
   }
   // How often a stream was made to wait for another since the last question.
-  int waits_in_log() {
+  int waits_in_log() { return calls_in_log("stream_wait"); }
+  int calls_in_log(const char* name) {
     char text[1 << 16];
     driver_->machine().take_calls(text, sizeof text);
     int count = 0;
-    for (const char* at = text; (at = std::strstr(at, "stream_wait")) != nullptr; at++) count++;
+    for (const char* at = text; (at = std::strstr(at, name)) != nullptr; at++) count++;
+    return count;
+  }
+  // Of addresses whose pages have moved away.
+  int waiting_holes() const {
+    int count = 0;
+    device_->heap.for_each_block([&](const Block* block) {
+      count += block->is(Block::kUnmapped) && block->is(Block::kWaiting);
+    });
     return count;
   }
   // What other threads of a server do meanwhile.
@@ -78,6 +90,7 @@ class Serving : public testing::Test {
   }
 
   std::shared_ptr<SimDriver> driver_;
+  DeviceState* device_ = nullptr;
   std::unique_ptr<Allocator> allocator_;
 };
 
@@ -242,19 +255,45 @@ TEST_F(Serving, DoesNotRaiseTheSoftLimitWhereTheLimitMovesPages) {
   EXPECT_EQ(reserved(), 68 * MiB);
 }
 
-TEST_F(Serving, WaitsForNoWorkWhereNewPagesAreToBeHad) {
+TEST_F(Serving, MovesPagesWhoseWorkIsUnderWayAndUnmapsTheirAddressesOnceItIsDone) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  waits_in_log();
+  allocate(64 * MiB, kSecond);
+  EXPECT_EQ(reserved(), 68 * MiB);
+  EXPECT_EQ(waits_in_log(), 1) << "on the device";
+  EXPECT_EQ(waiting_holes(), 1);
+  free(allocate(2 * MiB, 0x30));
+  EXPECT_EQ(waiting_holes(), 1) << "the work is not done yet";
+  driver_->machine().finish_device(0);
+  free(allocate(2 * MiB, 0x40));
+  EXPECT_EQ(waiting_holes(), 0);
+  EXPECT_EQ(allocator_->policy_stats(0).host_waits, 0u);
+  EXPECT_EQ(allocator_->check(), "");
+}
+
+TEST_F(Serving, WaitsForWorkThatKeepsAddressesMappedWhenTheCacheIsEmptied) {
   open(4 * GiB, {.borrow = Borrow::kNever});
   free(allocate(64 * MiB, kFirst));
   driver_->machine().queue_work(0, kFirst);
   free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(reserved(), 128 * MiB);
-  free(allocate(64 * MiB, 0x30));
-  EXPECT_EQ(reserved(), 192 * MiB) << "the work is not done yet";
-  driver_->machine().finish_stream(0, kFirst);
-  free(allocate(64 * MiB, 0x40));
-  EXPECT_EQ(reserved(), 192 * MiB);
-  EXPECT_EQ(allocator_->policy_stats(0).host_waits, 0u);
-  EXPECT_EQ(allocator_->check(), "");
+  EXPECT_EQ(waiting_holes(), 1);
+  allocator_->empty_cache(0);
+  EXPECT_EQ(waiting_holes(), 0);
+  EXPECT_EQ(reserved(), 0u);
+}
+
+TEST_F(Serving, UnmapsAddressesThatWaitWhenItEnds) {
+  open(4 * GiB, {.borrow = Borrow::kNever});
+  free(allocate(64 * MiB, kFirst));
+  driver_->machine().queue_work(0, kFirst);
+  free(allocate(64 * MiB, kSecond));
+  EXPECT_EQ(waiting_holes(), 1);
+  driver_->machine().log_calls(kLogEverything);
+  allocator_.reset();
+  EXPECT_EQ(calls_in_log("unmap"), 32 + 32)
+      << "each page once, and the old addresses of those that moved";
 }
 
 // As CUDA's runtime does.
@@ -277,7 +316,7 @@ TEST_F(Serving, LeavesNoErrorBehindWhereWorkIsNotDone) {
   free(allocate(64 * MiB, kFirst));
   driver_->machine().queue_work(0, kFirst);
   free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(reserved(), 128 * MiB);
+  EXPECT_EQ(waiting_holes(), 1);
   EXPECT_EQ(driver->last_error, kSuccess);
 }
 
@@ -294,10 +333,11 @@ TEST_F(Serving, MakesNewPagesWhereTheDriverCannotTellWhatIsDone) {
   }
 }
 
-TEST_F(Serving, WithThriftWaitsForWorkBeforeItMakesNewPages) {
+TEST_F(Serving, WithThriftWaitsForWorkBeforeItMakesNewPagesWhereTheDriverCannotTellWhatIsDone) {
   open(4 * GiB, {.thrift = true, .borrow = Borrow::kNever});
   free(allocate(64 * MiB, kFirst));
   driver_->machine().queue_work(0, kFirst);
+  driver_->machine().fail({static_cast<uint32_t>(SimCall::kEventQuery), kDriverNotSupported, 0, 1});
   free(allocate(64 * MiB, kSecond));
   EXPECT_EQ(reserved(), 64 * MiB);
   EXPECT_EQ(allocator_->policy_stats(0).host_waits, 1u);

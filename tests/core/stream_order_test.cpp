@@ -53,21 +53,21 @@ class OrderedDriver final : public SimDriver {
       }
       used[stream] = now[stream];
     });
+    for (Address page = address / kPage * kPage; page < address + size; page += kPage)
+      mapped_.at(page).used[stream] = now[stream];
     return found;
   }
 
   DriverCode map(int device, Address address, uint64_t size, uint64_t handle) override {
     const DriverCode code = SimDriver::map(device, address, size, handle);
-    if (code == kSuccess) mapped_[address] = handle;
+    if (code == kSuccess) mapped_[address] = {handle, {}};
     return code;
   }
   DriverCode unmap(int device, Address address, uint64_t size) override {
     for (Address page = address; page < address + size; page += kPage) {
       if (pinned_.contains(page)) note("a pinned page is unmapped");
-      for (const VectorClock& used : pages_[mapped_.at(page)].uses) {
-        for (const auto& [stream, work] : used) {
-          if (host_[stream] < work) note("a page is unmapped while a stream may use it");
-        }
+      for (const auto& [stream, work] : mapped_.at(page).used) {
+        if (host_[stream] < work) note("an address is unmapped while a stream may use it");
       }
       mapped_.erase(page);
     }
@@ -133,6 +133,10 @@ class OrderedDriver final : public SimDriver {
  private:
   static constexpr uint64_t kPage = 2 * MiB;
   static constexpr uint64_t kGranule = 64 * KiB;
+  struct Mapping {
+    uint64_t handle;
+    VectorClock used;  // the work that used this address
+  };
   struct Page {
     std::vector<VectorClock> uses = std::vector<VectorClock>(kPage / kGranule);
   };
@@ -148,7 +152,7 @@ class OrderedDriver final : public SimDriver {
                         const std::function<void(VectorClock&)>& visit) {
     for (Address at = address; at < address + size; at += kGranule) {
       const Address page = at / kPage * kPage;
-      visit(pages_[mapped_.at(page)].uses[(at - page) / kGranule]);
+      visit(pages_[mapped_.at(page).handle].uses[(at - page) / kGranule]);
     }
   }
 
@@ -156,8 +160,8 @@ class OrderedDriver final : public SimDriver {
   std::map<Stream, VectorClock> clocks_;
   VectorClock host_;
   std::map<uint64_t, VectorClock> events_;
-  std::map<Address, uint64_t> mapped_;  // handles, by the page's address
-  std::map<uint64_t, Page> pages_;      // by handle
+  std::map<Address, Mapping> mapped_;  // by the page's address
+  std::map<uint64_t, Page> pages_;     // by handle
   std::set<Stream> destroyed_;
   std::multiset<Address> pinned_;
   std::string found_;

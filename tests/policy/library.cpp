@@ -27,8 +27,8 @@ AllocatorOptions allocator_options(std::shared_ptr<NotingDriver> driver,
 
 State state_of(const Block& block) {
   if (block.is(Block::kUsed)) return State::kUsed;
-  if (block.is(Block::kWaiting)) return State::kWaiting;
-  return block.is(Block::kUnmapped) ? State::kHole : State::kCached;
+  if (block.is(Block::kUnmapped)) return block.is_free() ? State::kHole : State::kWaitingHole;
+  return block.is(Block::kWaiting) ? State::kWaiting : State::kCached;
 }
 
 Counts counts_of(const StatArray& array) {
@@ -80,7 +80,8 @@ Picture Library::picture() {
   std::erase_if(picture.finished, [](const auto& wait) { return wait.second == 0; });
   device_->heap.for_each_block([&](const Block* block) {
     BlockRow row{block->address, block->size, state_of(*block)};
-    if (!block->is_free()) row.user = device_->stream_of(block);
+    if (row.state == State::kUsed || row.state == State::kWaiting)
+      row.user = device_->stream_of(block);
     if (row.state == State::kCached) {
       row.stamps = order.foreign_stamps(block);
       // The stamp of the range's own stream.

@@ -41,15 +41,24 @@ OutOfMemory Model::shortage_of(const Ask& ask) {
 std::optional<Address> Model::find_memory(const Ask& ask) {
   if (const auto found = best_fit(ask)) return found;
   auto found = search(ask);
-  const bool waits = !events_.empty() || !deferred_.empty();
-  if (!found && waits && !is_capturing(ask.stream) && !is(Fault::kNoRetry)) {
-    numbers_.retries++;
-    wait_for_events({});
+  if (!found && wait_for_frees_and_holes(ask)) {
     found = best_fit(ask);
     if (!found) found = search(ask);
   }
   if (!is(Fault::kNoTick)) clock_++;
   return found;
+}
+
+// False: none waits, or none can be waited for.
+bool Model::wait_for_frees_and_holes(const Ask& ask) {
+  bool has_waited = false;
+  const bool waits = !events_.empty() || !deferred_.empty();
+  if (waits && !is_capturing(ask.stream) && !is(Fault::kNoRetry)) {
+    numbers_.retries++;
+    wait_for_events({});
+    has_waited = true;
+  }
+  return wait_for_waiting_holes() || has_waited;
 }
 
 // The front of what was found goes out [policy P6].
@@ -171,7 +180,7 @@ Picture Model::picture() const {
   for (const Range& range : ranges_)
     for (const Block& block : range.blocks)
       picture.blocks.push_back({block.begin, block.size, block.state,
-                                block.is_free() ? 0 : block.user,
+                                block.has_user() ? block.user : 0,
                                 block.is_free() ? block.stamps : Stamps()});
   return picture;
 }

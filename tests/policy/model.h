@@ -36,7 +36,10 @@ enum class Fault {
   kNoSoftLimit,        // P8
   kWaitsBelowLimit,    // P8: the host waits although a new page could be made
   kKeptRanges,         // P8: without a page
-  kNoHostWait,         // P9
+  kNoHostWait,         // P9: where the driver cannot tell what is done
+  kUnmapsTooEarly,     // P9: addresses that the device may still use
+  kStampsStayBehind,   // P9: pages take no stamps along
+  kHolesWaitForever,   // P9: no look finds that the device is done
   kNoWait,             // P10
   kWaitsAgain,         // P10: although a wait covers it
   kCoversOne,          // P10: a wait for all streams covers the one that has the stamp
@@ -113,6 +116,7 @@ class Model {
 
     Address end() const { return begin + size; }
     bool is_free() const { return state == State::kCached || state == State::kHole; }
+    bool has_user() const { return state == State::kUsed || state == State::kWaiting; }
   };
   struct Page {
     Address address;
@@ -128,6 +132,17 @@ class Model {
     std::vector<Block> blocks;
     std::vector<Page> pages;
     bool has_stream_ended = false;
+  };
+  // Addresses whose pages have moved away.
+  struct WaitingHole {
+    Address begin;
+    Address end;
+    uint64_t stamp;  // of the latest work on them; 0: none is left
+  };
+  // Pages that have no place yet, and the work that may still use some of them.
+  struct Loose {
+    std::vector<uint64_t> handles;
+    Stamps stamps;
   };
   struct Pool {
     PoolId id;
@@ -172,6 +187,7 @@ class Model {
   // ---- model.cpp
   bool is(Fault fault) const { return options_.fault == fault; }
   std::optional<Address> find_memory(const Ask& ask);
+  bool wait_for_frees_and_holes(const Ask& ask);
   Address hand_out(Address found, const Ask& ask);
   OutOfMemory shortage_of(const Ask& ask);
   uint64_t rounded(uint64_t size) const;
@@ -224,25 +240,26 @@ class Model {
 
   // ---- model_pages.cpp
   bool fill(const Place& place, const Ask& ask, Pages from);
-  bool collect_pages(const Place& place, const Ask& ask, Pages from,
-                     std::vector<uint64_t>* handles);
-  bool collect_beyond_soft_limit(const std::vector<Idle>& idle, uint64_t missing,
+  bool collect_pages(const Place& place, const Ask& ask, Pages from, Loose* loose);
+  bool collect_beyond_soft_limit(uint64_t all_idle, bool can_tell, uint64_t missing,
                                  uint64_t within_limit, std::vector<uint64_t>* handles);
   void raise_soft_limit(uint64_t in_use, uint64_t moved);
-  uint64_t count_of(const std::vector<Idle>& idle, uint64_t stamp) const;
+  uint64_t count_of(const std::vector<Idle>& idle) const;
   std::vector<Idle> idle_pages(const Place& place, uint64_t size) const;
   static bool is_behind_hole(const Range& range, size_t block, Address begin);
   void create_pages(uint64_t count, std::vector<uint64_t>* handles);
   std::vector<Idle> longest_idle(const std::vector<Idle>& idle, uint64_t count) const;
-  void take(const std::vector<Idle>& idle, Address place, std::vector<uint64_t>* handles);
+  void take(const std::vector<Idle>& idle, Address place, bool can_tell, Loose* loose);
+  uint64_t take_handle(Address address);
+  void end_waiting_holes(uint64_t stamp, std::optional<Address> keep);
   void give_back_range(Address begin);
   void give_back_empty_ranges(const std::function<bool(const Range&)>& matches);
   void release(uint64_t handle);
-  void map(const Place& place, uint64_t size, std::vector<uint64_t>* handles);
+  void map(const Place& place, uint64_t size, Loose* loose);
   uint64_t take_page(Address address);
-  void make_hole(Address begin, Address end);
+  void make_hole(Address begin, Address end, State state);
   uint64_t pages_below(uint64_t bytes) const;
-  void map_hole(Address begin, Address end, std::vector<uint64_t>* handles);
+  void map_hole(Address begin, Address end, Loose* loose);
 
   // ---- model_order.cpp
   bool is_finished(Stream stream, uint64_t stamp) const;
@@ -252,8 +269,11 @@ class Model {
   void wait_for(Stream stream, Stream other);
   DriverCode queue_wait(Stream stream, Stream other);
   DriverCode make_event(std::optional<uint64_t>* event);
-  void look_at_progress();
-  void query_progress();
+  bool look_at_progress();
+  bool query_progress();
+  void look_at_waiting_holes();
+  bool wait_for_waiting_holes();
+  bool is_finished(const Block& block) const;
   static void require(DriverCode code);
   void wait_on_host(Address address);
   void wait_before_release(Address address);
@@ -291,6 +311,7 @@ class Model {
   std::optional<uint64_t> wait_event_;
   std::optional<uint64_t> progress_event_;
   std::optional<uint64_t> progress_clock_;
+  std::vector<WaitingHole> waiting_holes_;  // in the order in which their pages moved
   Numbers numbers_;
 };
 

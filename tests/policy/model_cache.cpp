@@ -13,10 +13,12 @@ void Model::empty_cache(PoolId id) {
     if (!is_releasable(id)) return;
     if (is_routing_a_capture()) throw Failure{Status::kInvalidState};
     wait_for_events(id);
+    wait_for_waiting_holes();
     return give_back_pool(id);
   }
   if (!is_routing_a_capture()) {
     wait_for_events({});
+    wait_for_waiting_holes();
     for (const bool is_small : {false, true}) give_back_blocks({}, is_small);
     soft_limit_ = 0;
   }
@@ -61,7 +63,7 @@ void Model::give_back(Address address) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     for (Address at = run->first; at < run->second; at += options_.page_size)
       release(take_page(at));
-    make_hole(run->first, run->second);
+    make_hole(run->first, run->second, State::kHole);
   }
   give_back_range(range_at(address).begin);
 }
@@ -69,6 +71,7 @@ void Model::give_back(Address address) {
 void Model::trim(uint64_t keep_bytes) {
   if (may_be_capturing()) return;
   look_at_events();
+  look_at_waiting_holes();
   std::vector<std::tuple<uint64_t, Address>> cached;
   for (const Range& range : ranges_) {
     if (!range.pool.is_default() && !is_releasable(range.pool)) continue;

@@ -67,21 +67,45 @@ DriverCode Model::make_event(std::optional<uint64_t>* event) {
   return code;
 }
 
-// An event of all streams that is done is like a wait of the host.
-void Model::look_at_progress() {
-  query_progress();
-  if (progress_clock_) return;
-  if (make_event(&progress_event_) || driver_.event_record_all(0, *progress_event_)) return;
+// An event of all streams that is done is like a wait of the host. False: the driver cannot tell.
+bool Model::look_at_progress() {
+  if (!query_progress()) return false;
+  if (progress_clock_) return true;
+  if (make_event(&progress_event_) || driver_.event_record_all(0, *progress_event_)) return false;
   progress_clock_ = clock_++;
-  query_progress();
+  return query_progress();
 }
 
-void Model::query_progress() {
-  if (!progress_clock_) return;
+bool Model::query_progress() {
+  if (!progress_clock_) return true;
   const DriverCode code = driver_.event_query(0, *progress_event_);
-  if (code == kNotReady) return;
+  if (code == kNotReady) return true;
   if (code == kSuccess) finished_[kAllStreams] = std::max(finished_[kAllStreams], *progress_clock_);
   progress_clock_.reset();
+  return code == kSuccess;
+}
+
+void Model::look_at_waiting_holes() {
+  if (waiting_holes_.empty() || may_be_capturing() || is(Fault::kHolesWaitForever)) return;
+  look_at_progress();
+  const auto all = finished_.find(kAllStreams);
+  end_waiting_holes(all == finished_.end() ? 0 : all->second, {});
+}
+
+// False: none waits.
+bool Model::wait_for_waiting_holes() {
+  if (waiting_holes_.empty() || may_be_capturing()) return false;
+  synchronize_device();
+  finished_[kAllStreams] = clock_++;
+  numbers_.policy.host_waits++;
+  end_waiting_holes(finished_[kAllStreams], {});
+  return true;
+}
+
+bool Model::is_finished(const Block& block) const {
+  return is(Fault::kUnmapsTooEarly) ||
+         std::all_of(block.stamps.begin(), block.stamps.end(),
+                     [&](const auto& stamp) { return is_finished(stamp.first, stamp.second); });
 }
 
 void Model::require(DriverCode code) {
@@ -135,7 +159,7 @@ void Model::stream_ended(Stream stream) {
   synchronize(stream);
   for (Range& range : ranges_) {
     for (Block& block : range.blocks) {
-      if (!block.is_free() && block.user == stream) {
+      if (block.has_user() && block.user == stream) {
         block.has_ended = true;
         block.user = range.stream;
       }

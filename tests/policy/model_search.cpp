@@ -20,6 +20,7 @@ std::optional<Address> Model::search(const Ask& ask) {
 }
 
 std::optional<Address> Model::find_place(const Ask& ask, Pages from) {
+  look_at_waiting_holes();
   auto place = best_place(ask, is(Fault::kByAllPages));
   if (!place && reserve(ask)) place = best_place(ask, false);
   if (!place) return {};

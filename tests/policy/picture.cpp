@@ -15,7 +15,7 @@ std::string text_of(Stream stream) {
 }
 
 std::string text_of(const BlockRow& row) {
-  static constexpr const char* kNames[] = {"used", "waiting", "cached", "hole"};
+  static constexpr const char* kNames[] = {"used", "waiting", "cached", "hole", "waiting hole"};
   std::string text = format("%llx + %llx %s", wide(row.begin), wide(row.size),
                             kNames[static_cast<size_t>(row.state)]);
   if (row.user != 0) text += format(" by %llx", wide(row.user));

@@ -21,7 +21,7 @@ using Stamps = std::map<Stream, uint64_t>;
 // In a wait: it was for all streams.
 inline constexpr Stream kAllStreams = ~Stream{0};
 
-enum class State { kUsed, kWaiting, kCached, kHole };
+enum class State { kUsed, kWaiting, kCached, kHole, kWaitingHole };
 
 struct BlockRow {
   Address begin;

@@ -223,11 +223,15 @@ void PageTable::take_pages(Address address, uint64_t size, std::vector<uint64_t>
   const uint64_t end = first + size / page_size_;
   CACHALOT_ASSERT(1, handles->capacity() - handles->size() >= end - first);
   CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
-  for (uint64_t i = first; i < end; i++) {
-    driver_.unmap(device_, address_ + i * page_size_, page_size_);
-    handles->push_back(handle(i));
-  }
+  for (uint64_t i = first; i < end; i++) handles->push_back(handle(i));
   mark_unmapped(first, end);
+}
+
+void PageTable::end_mapping(Address address, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  CACHALOT_ASSERT(2, mapped_between(index_of(address), index_of(address) + size / page_size_) == 0);
+  for (Address page = address; page < address + size; page += page_size_)
+    driver_.unmap(device_, page, page_size_);
 }
 
 void PageTable::synchronize(Stream stream) {

@@ -44,7 +44,7 @@ void add(const Block& block, int kind, Sums* sums) {
     sums->allocation[kind]++;
     sums->allocated_bytes[kind] += size;
   }
-  if (!block.is_free()) {
+  if (!block.is_free() && !block.is(Block::kUnmapped)) {
     sums->active[kind]++;
     sums->active_bytes[kind] += size;
     sums->requested[kind] += static_cast<int64_t>(block.requested);
@@ -81,8 +81,8 @@ std::string Auditor::check_segment(const Segment& segment) {
     const bool same_state = b->is(Block::kUnmapped) == before->is(Block::kUnmapped);
     if (before != &segment.ends && b->is_free() && before->is_free() && same_state)
       return at + " was not merged";
-    if (b->is(Block::kUnmapped) && !segment.pool->unmapped.contains(b))
-      return at + " is not in the unmapped set";
+    if (b->is(Block::kUnmapped) && b->is_free() != segment.pool->unmapped.contains(b))
+      return at + " is a hole outside of the unmapped set, or waits in it";
     if (!b->is(Block::kUnmapped)) mapped += b->size;
     expected += b->size;
   }
@@ -171,6 +171,7 @@ std::string Auditor::check_pending() {
   const std::set<const Block*> deferred = device_.pending.deferred_blocks();
   for (const auto& [address, segment] : device_.heap.segments()) {
     for (const Block* b = segment->first(); b != &segment->ends; b = b->next) {
+      if (b->is(Block::kUnmapped)) continue;  // the policy knows what it waits for
       const bool waits = events.contains(b) || deferred.contains(b);
       if (b->is(Block::kWaiting) != waits)
         return "block " + hex_address(b->address) + " waits for nothing";

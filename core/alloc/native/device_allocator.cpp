@@ -140,9 +140,12 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
 // Does nothing while a capture may be under way: calls of the driver could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  if (has(kPendingFrees)) {
+  if (has(kPendingFrees) || state_.policy) {
     const DeviceLock lock(state_.shards);
-    if (!state_.captures.may_be_under_way()) state_.pending.process_events(context);
+    if (!state_.captures.may_be_under_way()) {
+      state_.pending.process_events(context);
+      if (state_.policy) state_.policy->before_release(/*may_wait=*/false);
+    }
   }
   const std::lock_guard guard(state_.shards.lock());
   if (!state_.captures.may_be_under_way()) Trim(state_, goal, context).run(released);

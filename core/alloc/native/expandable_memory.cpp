@@ -213,7 +213,9 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
   if (!device_.policy) segment.pages->synchronize(segment.stream);
   segment.pages->unmap(begin, end - begin);
   if (device_.policy) device_.policy->unmapped(end - begin);
-  block = cut_out_unmapped(block, begin, end, std::move(place), context);
+  cut_out_unmapped(block, begin, end);
+  add_hole(block, std::move(place));
+  announce_unmapped(*block, begin, end, context);
   if (pool.owner && pool.owner->driver_allocations-- <= 0) {
     device_.shared.log.differ("U4", "unmapped more pieces than there were growths");
   }
@@ -224,8 +226,9 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
 std::vector<Block*> ExpandableMemory::empty_ranges() const {
   std::vector<Block*> found;
   for (const auto& [address, segment] : device_.heap.segments()) {
-    if (segment->is_expandable() && segment->pages->mapped_bytes() == 0)
-      found.push_back(segment->first());
+    Block* const first = segment->first();
+    if (first->is(Block::kUnmapped) && first->is_free() && !first->is_split())
+      found.push_back(first);
   }
   return found;
 }
@@ -250,18 +253,25 @@ Block* ExpandableMemory::take_pages(Block* block, Address begin, Address end, Co
                                     std::vector<uint64_t>* handles) {
   const Segment& segment = *block->segment();
   device_.heap.reserve(list_of(block).shard->supply, 2);
-  BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(*segment.pool)) watch->goes(begin, end - begin);
   segment.pages->take_pages(begin, end - begin, handles);
-  return cut_out_unmapped(block, begin, end, std::move(place), context);
+  cut_out_unmapped(block, begin, end);
+  block->set(Block::kWaiting);
+  announce_unmapped(*block, begin, end, context);
+  return block;
 }
 
-// The pages of [begin, end) are gone from a free block: what is left of it on both sides stays free.
-// Gives the unmapped block.
-Block* ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address end,
-                                          BlockPool::Unmapped::node_type place, ContextId context) {
-  const Segment& segment = *block->segment();
-  BlockPool& pool = *segment.pool;
+void ExpandableMemory::end_waiting(Block* hole, BlockPool::Unmapped::node_type place) {
+  CACHALOT_ASSERT(1, hole->is(Block::kUnmapped) && hole->is(Block::kWaiting));
+  hole->segment()->pages->end_mapping(hole->address, hole->size);
+  hole->clear(Block::kWaiting);
+  add_hole(hole, std::move(place));
+}
+
+// The pages of [begin, end) are gone from a free block, which is what they leave: the parts of it on both sides
+// become blocks of their own, and stay free.
+void ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address end) {
+  const BlockPool& pool = *block->segment()->pool;
   Shard& shard = *list_of(block).shard;
   if (pool.is_small) device_.shared.addresses.release(begin, end - begin);
   SegmentHeap::remove_free(block);
@@ -276,12 +286,21 @@ Block* ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address e
   if (end < block->address + block->size)
     keep(SegmentHeap::split_back(block, block->address + block->size - end));
   block->set_flags(Block::kExpandable | Block::kUnmapped);
-  device_.heap.merge(block, free_neighbours(block));
-  pool.insert_unmapped(std::move(place), block);
+}
+
+void ExpandableMemory::add_hole(Block* hole, BlockPool::Unmapped::node_type place) {
+  device_.heap.merge(hole, free_neighbours(hole));
+  hole->segment()->pool->insert_unmapped(std::move(place), hole);
+}
+
+// hole: what has the addresses now.
+void ExpandableMemory::announce_unmapped(const Block& hole, Address begin, Address end,
+                                         ContextId context) {
+  const Segment& segment = *hole.segment();
+  const BlockPool& pool = *segment.pool;
   device_.stats.pages_unmapped(pool_id_of(pool), pool.is_small, end - begin);
   device_.trace(Action::kSegmentUnmap, begin, end - begin, segment.stream, pool,
-                context ? context : block->detail().segment_context);
-  return block;
+                context ? context : hole.detail().segment_context);
 }
 
 }  // namespace cachalot

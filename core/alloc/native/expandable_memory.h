@@ -38,11 +38,13 @@ class ExpandableMemory : private DeviceOperation {
   // changed. pre: they are as many as the block has.
   void map_pages(Block* block, std::span<const uint64_t> handles, ContextId context);
   // Takes [begin, end), whole pages of a free block, away from it and adds their handles. Gives the unmapped
-  // block that is left of them. pre: their work is done, and the vector has room.
+  // block that is left of them. It waits, in no set, and its addresses stay mapped, until end_waiting(). pre: the
+  // vector has room.
   Block* take_pages(Block* block, Address begin, Address end, ContextId context,
                     std::vector<uint64_t>* handles);
-  // The blocks of the ranges that have no page, by address; each is the only one of its range. pre: the device's
-  // lock.
+  // Unmaps the addresses, and the block becomes a hole. place: a node for it. pre: no work uses the addresses.
+  void end_waiting(Block* hole, BlockPool::Unmapped::node_type place);
+  // The holes that are the only block of their range, by address. pre: the device's lock.
   std::vector<Block*> empty_ranges() const;
   // Removes those that match. pre: the whole device.
   void remove_empty_ranges(const std::function<bool(const Segment&)>& matches);
@@ -53,10 +55,11 @@ class ExpandableMemory : private DeviceOperation {
   // What map_block() and map_pages() do around the driver's calls.
   void prepare_map(const Block* block, uint64_t size);
   void finish_map(Block* block, uint64_t size, ContextId context);
-  Block* cut_out_unmapped(Block* block, Address begin, Address end,
-                          BlockPool::Unmapped::node_type place, ContextId context);
-
   Block* unmap_pages(Block* block, Address begin, Address end, ContextId context);
+  // What unmap_pages() and take_pages() do around the driver's calls.
+  void cut_out_unmapped(Block* block, Address begin, Address end);
+  void add_hole(Block* hole, BlockPool::Unmapped::node_type place);
+  void announce_unmapped(const Block& hole, Address begin, Address end, ContextId context);
 
   Block* find_expandable_block(AllocParams& params);
   Block* new_expandable_segment(AllocParams& params);

@@ -3,36 +3,34 @@
 
 namespace cachalot {
 
-uint64_t DeviceProgress::look() {
-  query();
-  if (!recorded_) {
-    record();
-    query();  // the device may have nothing to do
-  }
-  return done_;
+bool DeviceProgress::look() {
+  if (!query()) return false;
+  if (recorded_) return true;
+  return record() && query();  // the device may have nothing to do
 }
 
-// The runtime keeps "not ready" and failures as its last error, which the program must not meet [core 12.5]. An
+// False: the driver refuses (here and below). The runtime keeps "not ready" and failures as its last error, which the program must not meet [core 12.5]. An
 // error of the device comes again in the next call that needs it.
-void DeviceProgress::query() {
-  if (!recorded_) return;
+bool DeviceProgress::query() {
+  if (!recorded_) return true;
   const DriverCode code = driver().event_query(device_.index, event_.handle());
   if (code != kSuccess) driver().take_pending_error(device_.index);
-  if (code == kNotReady) return;
+  if (code == kNotReady) return true;
   if (code == kSuccess) done_ = *recorded_;
   recorded_.reset();
+  return code == kSuccess;
 }
 
-// Where the driver refuses nothing is known of the work.
-void DeviceProgress::record() {
+bool DeviceProgress::record() {
   DriverCode code = event_.create();
   if (code == kSuccess) code = driver().event_record_all(device_.index, event_.handle());
   if (code != kSuccess) {
     driver().take_pending_error(device_.index);
-    return;
+    return false;
   }
   recorded_ = device_.settings.clock();
   device_.settings.tick();  // work that is queued from here on has a later stamp
+  return true;
 }
 
 }  // namespace cachalot

@@ -16,12 +16,14 @@ class DeviceProgress : private DeviceOperation {
   explicit DeviceProgress(DeviceState& device) : DeviceOperation(device), event_(device) {}
 
   // Asks about the event of an earlier look. If its work is done, or there is none, records another and asks at
-  // once. Gives the clock of the latest event whose work is done; 0: of none.
-  uint64_t look();
+  // once. False: the driver refuses.
+  bool look();
+  // The clock of the latest event whose work is done; 0: of none.
+  uint64_t done() const { return done_; }
 
  private:
-  void query();
-  void record();
+  bool query();
+  bool record();
 
   DeviceEvent event_;
   std::optional<uint64_t> recorded_;  // the clock then; none: nothing is to be asked

@@ -45,14 +45,6 @@ void IdlePages::add(Block* block, Address begin, Address end) {
   });
 }
 
-uint64_t IdlePages::bytes_until(uint64_t stamp) const {
-  uint64_t bytes = 0;
-  for (const IdleRange& range : ranges_) {
-    if (range.stamp <= stamp) bytes += range.size();
-  }
-  return bytes;
-}
-
 std::vector<IdleRange> IdlePages::longest_idle(uint64_t bytes) const {
   std::vector<IdleRange> chosen;
   for (IdleRange range : ranges_) {

@@ -30,8 +30,6 @@ class IdlePages {
   IdlePages(DeviceState& device, const StreamOrder& order, uint64_t page_size, const Place& place);
 
   uint64_t bytes() const { return bytes_; }
-  // Those with this stamp or an earlier one, which are the longest idle.
-  uint64_t bytes_until(uint64_t stamp) const;
   // So many bytes, or all there are; of a block no more than are missing, from the end that lies
   // beside a hole, else from the back.
   std::vector<IdleRange> longest_idle(uint64_t bytes) const;

@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "alloc/serving/stream_order.h"
 #include "device/device.h"
 
 namespace cachalot {
 
-// Owns the handles of pages that have no address. The end releases and counts them.
+// Owns the handles of pages that have no place yet. The end releases and counts them.
 class LoosePages {
  public:
   // most: how many pages it may hold at a time. Throws std::bad_alloc.
@@ -34,11 +35,16 @@ class LoosePages {
   // Once they belong to a range.
   void drop_last(uint64_t count) { handles_.resize(handles_.size() - count); }
 
+  // Of the work that may still use some of them.
+  const Stamps& stamps() const { return stamps_; }
+  Stamps* mutable_stamps() { return &stamps_; }
+
  private:
   Driver& driver_;
   const int device_;
   uint64_t& released_;
   std::vector<uint64_t> handles_;
+  Stamps stamps_;
 };
 
 }  // namespace cachalot

@@ -69,7 +69,10 @@ ServingOptions resolve_page_size(ServingOptions options, Driver& driver) {
 }
 
 ServingPolicy::ServingPolicy(DeviceState& device)
-    : DeviceOperation(device), order_(device), soft_limit_(device.settings.serving().thrift) {}
+    : DeviceOperation(device),
+      order_(device),
+      holes_(device),
+      soft_limit_(device.settings.serving().thrift) {}
 
 PolicyStats ServingPolicy::stats() const {
   PolicyStats stats = stats_;
@@ -90,13 +93,14 @@ std::string ServingPolicy::check() const {
                   static_cast<unsigned long long>(mapped),
                   static_cast<unsigned long long>(counted));
   }
-  return order_.check();
+  const std::string wrong = holes_.check();
+  return wrong.empty() ? order_.check() : wrong;
 }
 
 // [policy P5] The search in the cache has found nothing.
 Block* ServingPolicy::find_memory(AllocParams& params) {
   Block* block = borrow_or_place(params);
-  if (!block && wait_for_pending_frees(params)) {
+  if (!block && wait_for_frees_and_holes(params)) {
     device_.heap.reserve(params.shard().supply, 1);
     block = BlockCache(device_).get_free_block(params);
     if (!block) block = borrow_or_place(params);
@@ -214,6 +218,7 @@ void ServingPolicy::stream_ended(Stream stream) {
 
 // Null: there is no place for which pages suffice.
 Block* ServingPolicy::find_place(AllocParams& params, Pages from) {
+  look_at_holes();
   const std::optional<Place> place = search_or_reserve(params);
   if (!place) return nullptr;
   Block* const block = take(*place, from, params);
@@ -242,11 +247,37 @@ bool ServingPolicy::may_reserve(const AllocParams& params) const {
 }
 
 // False: none waits, or none can be waited for.
+bool ServingPolicy::wait_for_frees_and_holes(const AllocParams& params) {
+  const bool had_frees = wait_for_pending_frees(params);
+  return wait_for_holes() || had_frees;
+}
+
 bool ServingPolicy::wait_for_pending_frees(const AllocParams& params) {
   if (!has(kPendingFrees) || device_.captures.is_capture_context(params.current_stream))
     return false;
   device_.stats.count_retry();
   device_.pending.synchronize_and_free_events(params.context, params.current_stream, nullptr);
+  return true;
+}
+
+void ServingPolicy::before_release(bool may_wait) {
+  if (may_wait) {
+    wait_for_holes();
+  } else {
+    look_at_holes();
+  }
+}
+
+void ServingPolicy::look_at_holes() {
+  if (holes_.is_empty() || device_.captures.may_be_under_way()) return;
+  order_.look_at_progress();
+  holes_.end_until(order_.all_finished(), nullptr);
+}
+
+bool ServingPolicy::wait_for_holes() {
+  if (holes_.is_empty() || device_.captures.may_be_under_way()) return false;
+  order_.finish_all();
+  holes_.end_until(order_.all_finished(), nullptr);
   return true;
 }
 
@@ -270,7 +301,7 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
   PageTable& pages = *range_of(place).pages;
   const uint64_t needed = place.missing / page_size();
   const uint64_t allowed = std::min(needed, pages_below(limit()));
-  // Within a capture the host cannot wait, so no page moves.
+  // Within a capture no stream can wait for another, so no page moves.
   if (from == Pages::kNew || device_.captures.may_be_under_way()) {
     if (allowed == needed) create(pages, needed, loose);
     return loose->count() == needed;
@@ -280,23 +311,25 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
   if (allowed + idle.bytes() / page_size() < needed) return false;
+  const bool can_tell = order_.look_at_progress();
   SoftLimit soft_limit = soft_limit_;
   soft_limit.require(device_.stats.reserved() - idle.bytes() + place.missing);
-  if (!is_within) create_beyond_soft_limit(pages, idle, needed, allowed, &soft_limit, loose);
+  if (!is_within) {
+    const uint64_t ready = can_tell || device_.settings.serving().thrift ? idle.bytes() : 0;
+    create_beyond_soft_limit(pages, ready, needed, allowed, &soft_limit, loose);
+  }
   if (loose->count() + idle.bytes() / page_size() < needed) return false;
   soft_limit_ = soft_limit;
-  take_idle(idle, needed, range_of(place), context, loose);
+  const uint64_t missing = (needed - loose->count()) * page_size();
+  take_idle(idle.longest_idle(missing), can_tell, range_of(place), context, loose);
   return true;
 }
 
-// The new pages among those that are needed: what lies below the soft limit, and what idle pages cannot serve
-// without a wait of the host. Only thrift makes it wait where a new page is to be had.
-void ServingPolicy::create_beyond_soft_limit(PageTable& pages, const IdlePages& idle,
-                                             uint64_t needed, uint64_t allowed,
-                                             SoftLimit* soft_limit, LoosePages* loose) {
-  order_.look_at_progress();
-  const bool thrift = device_.settings.serving().thrift;
-  const uint64_t ready = thrift ? idle.bytes() : idle.bytes_until(order_.all_finished());
+// The new pages among those that are needed: what lies below the soft limit, and what idle pages cannot serve. Only
+// thrift makes the host wait where a new page is to be had.
+void ServingPolicy::create_beyond_soft_limit(PageTable& pages, uint64_t ready, uint64_t needed,
+                                             uint64_t allowed, SoftLimit* soft_limit,
+                                             LoosePages* loose) {
   const uint64_t moved = std::min(needed, ready / page_size());
   const uint64_t below = std::min(needed, pages_below(soft_limit->bytes()));
   const uint64_t wanted = std::max(below, needed - moved);
@@ -340,21 +373,31 @@ void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) 
   }
 }
 
-// A range of a stream that has ended goes with its last page, but for the one that the pages are for.
-void ServingPolicy::take_idle(const IdlePages& idle, uint64_t total, const Segment& keep,
-                              ContextId context, LoosePages* loose) {
-  const std::vector<IdleRange> ranges = idle.longest_idle((total - loose->count()) * page_size());
-  for (const IdleRange& range : ranges) order_.wait_on_host(range.block);
-  ExpandableMemory memory(device_);
+// can_tell: whether later looks will tell when the device is done with work on the pages. If not, the host waits.
+void ServingPolicy::take_idle(const std::vector<IdleRange>& ranges, bool can_tell,
+                              const Segment& keep, ContextId context, LoosePages* loose) {
   for (const IdleRange& range : ranges) {
-    // An earlier range of the same block has cut it.
-    Block* const block = block_from(range.block, range.begin);
-    Block* const hole = memory.take_pages(block, range.begin, range.end, context, loose->handles());
-    stats_.pages_moved += range.size() / page_size();
-    const Segment& of_hole = *hole->segment();
-    if (!hole->is_split() && of_hole.has_stream_ended && &of_hole != &keep)
-      memory.remove_range(hole);
+    if (!can_tell || order_.is_finished(range.block)) order_.wait_on_host(range.block);
   }
+  for (const IdleRange& range : ranges) take_range(range, context, loose);
+  holes_.end_until(0, &keep);
+}
+
+// The pages of work that is under way take its stamps along.
+void ServingPolicy::take_range(const IdleRange& range, ContextId context, LoosePages* loose) {
+  // An earlier range of the same block has cut it.
+  Block* const block = block_from(range.block, range.begin);
+  const bool is_finished = order_.is_finished(block);
+  holes_.reserve_one();
+  order_.reserve_cut(block);
+  if (!is_finished) order_.add_stamps_of(block, loose->mutable_stamps());
+  const bool is_front = range.begin == block->address;
+  const bool is_back = range.end == block->address + block->size;
+  Block* const hole = ExpandableMemory(device_).take_pages(block, range.begin, range.end, context,
+                                                           loose->handles());
+  order_.cut_out(hole, is_front ? nullptr : hole->prev, is_back ? nullptr : hole->next);
+  holes_.add(hole, is_finished ? 0 : range.stamp);
+  stats_.pages_moved += range.size() / page_size();
 }
 
 // Each hole under the place gets its pages by itself.
@@ -369,7 +412,7 @@ void ServingPolicy::map(const Place& place, ContextId context, LoosePages* loose
   }
 }
 
-// The pages have no stamps. The block takes its neighbours in, with theirs.
+// The block takes its neighbours in, with their stamps.
 void ServingPolicy::map_hole(Block* hole, ContextId context, LoosePages* loose) {
   const Block* const neighbours[] = {hole->prev, hole->next};
   std::optional<uint64_t> stamps[2];  // the neighbours' objects go with the merge
@@ -378,6 +421,7 @@ void ServingPolicy::map_hole(Block* hole, ContextId context, LoosePages* loose) 
   }
   const uint64_t count = hole->size / page_size();
   try {
+    order_.reserve_stamps(loose->stamps());
     ExpandableMemory(device_).map_pages(hole, loose->last(count), context);
   } catch (...) {
     device_.heap.merge(hole, free_neighbours(hole));  // with what it was cut from
@@ -385,6 +429,7 @@ void ServingPolicy::map_hole(Block* hole, ContextId context, LoosePages* loose) 
   }
   loose->drop_last(count);
   hole->requested = 0;
+  order_.put_stamps(hole);
   for (int i = 0; i < 2; i++) {
     if (stamps[i]) order_.absorb(hole, neighbours[i], *stamps[i]);
   }

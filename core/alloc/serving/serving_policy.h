@@ -17,6 +17,7 @@
 #include "alloc/serving/place.h"
 #include "alloc/serving/soft_limit.h"
 #include "alloc/serving/stream_order.h"
+#include "alloc/serving/waiting_holes.h"
 
 namespace cachalot {
 
@@ -41,6 +42,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   }
   void freed(Block* block) override { order_.freed(block); }
   void merging(Block* block, Neighbours free) override;
+  void before_release(bool may_wait) override;
   void before_unmap(Block* block) override { order_.synchronize_before_unmap(block); }
   void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
   void cache_emptied() override { soft_limit_.reset(); }
@@ -62,23 +64,28 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   bool may_reserve(const AllocParams& params) const;
   Block* take(const Place& place, Pages from, AllocParams& params);
   bool gather(const Place& place, Pages from, ContextId context, LoosePages* loose);
+  bool wait_for_frees_and_holes(const AllocParams& params);
   bool wait_for_pending_frees(const AllocParams& params);
+  bool wait_for_holes();
+  void look_at_holes();
 
   // ---- Pages
   uint64_t page_size() const { return device_.settings.page_size(false); }
   uint64_t pages_below(uint64_t bytes) const;
   uint64_t idle_bytes(const std::optional<Place>& place) const;
-  void create_beyond_soft_limit(PageTable& pages, const IdlePages& idle, uint64_t needed,
-                                uint64_t allowed, SoftLimit* soft_limit, LoosePages* loose);
+  void create_beyond_soft_limit(PageTable& pages, uint64_t ready, uint64_t needed, uint64_t allowed,
+                                SoftLimit* soft_limit, LoosePages* loose);
   // Both add pages, up to a total.
   void create(PageTable& pages, uint64_t total, LoosePages* loose);
-  void take_idle(const IdlePages& idle, uint64_t total, const Segment& keep, ContextId context,
-                 LoosePages* loose);
+  void take_idle(const std::vector<IdleRange>& ranges, bool can_tell, const Segment& keep,
+                 ContextId context, LoosePages* loose);
+  void take_range(const IdleRange& range, ContextId context, LoosePages* loose);
   void map(const Place& place, ContextId context, LoosePages* loose);
   void map_hole(Block* hole, ContextId context, LoosePages* loose);
   Block* cut_hole(Block* hole, Address begin, Address end);
 
   StreamOrder order_;
+  WaitingHoles holes_;
   SoftLimit soft_limit_;
   PolicyStats stats_;  // but for the waits
 };

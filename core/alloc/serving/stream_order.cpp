@@ -53,11 +53,20 @@ DriverCode StreamOrder::queue_wait(Stream stream, std::optional<Stream> other) {
                           : code;
 }
 
-void StreamOrder::reserve_loan(Stream user) {
+StreamOrder::Table::node_type StreamOrder::new_entry(const Stamps& stamps) {
   Table one;
-  one[nullptr].stamps[user] = 0;
-  next_loan_ = one.extract(one.begin());
+  one[nullptr].stamps = stamps;
+  return one.extract(one.begin());
 }
+
+void StreamOrder::insert_spare(Block* block) {
+  CACHALOT_ASSERT(1, !spare_.empty() && !table_.contains(block));
+  spare_.key() = block;
+  table_.insert(std::move(spare_));
+  block->set(Block::kForeign);
+}
+
+void StreamOrder::reserve_loan(Stream user) { spare_ = new_entry({{user, 0}}); }
 
 void StreamOrder::handed_out(Block* found, Block* used) {
   if (found == used) {
@@ -68,12 +77,9 @@ void StreamOrder::handed_out(Block* found, Block* used) {
 }
 
 void StreamOrder::lend(Block* used, Stream user) {
-  CACHALOT_ASSERT(1, !next_loan_.empty() && !used->is(Block::kForeign));
-  next_loan_.key() = used;
-  CACHALOT_ASSERT(1, next_loan_.mapped().stamps.contains(user));
-  next_loan_.mapped().user = user;
-  table_.insert(std::move(next_loan_));
-  used->set(Block::kForeign);
+  CACHALOT_ASSERT(1, !spare_.empty() && spare_.mapped().stamps.contains(user));
+  spare_.mapped().user = user;
+  insert_spare(used);
 }
 
 std::optional<Stream> StreamOrder::user_of(const Block* block) const {
@@ -112,7 +118,7 @@ void StreamOrder::absorb(Block* block, const Block* other, uint64_t stamp_of_oth
     block->set(Block::kForeign);
     return;
   }
-  std::map<Stream, uint64_t>& stamps = own->second.stamps;
+  Stamps& stamps = own->second.stamps;
   stamps.merge(taken.mapped().stamps);
   for (const auto& [stream, stamp] : taken.mapped().stamps)  // of streams that both have
     stamps.at(stream) = std::max(stamps.at(stream), stamp);
@@ -131,7 +137,52 @@ void StreamOrder::forget(Block* block) {
   block->clear(Block::kForeign);
 }
 
+// ---- Pages that move
+
+void StreamOrder::add_stamps_of(const Block* block, Stamps* stamps) const {
+  const auto add = [&](Stream stream, uint64_t stamp) {
+    uint64_t& latest = (*stamps)[stream];
+    latest = std::max(latest, stamp);
+  };
+  if (block->requested != 0) add(block->segment()->stream, block->requested);
+  if (!block->is(Block::kForeign)) return;
+  for (const auto& [stream, stamp] : table_.at(block).stamps) add(stream, stamp);
+}
+
+void StreamOrder::reserve_cut(const Block* block) {
+  if (block->is(Block::kForeign)) spare_ = new_entry(table_.at(block).stamps);
+}
+
+// The parts have copied the flag.
+void StreamOrder::cut_out(Block* hole, Block* before, Block* behind) {
+  auto entry = table_.extract(hole);
+  if (entry.empty()) return;
+  if (before && behind) insert_spare(behind);
+  Block* const left = before ? before : behind;
+  if (!left) return;
+  entry.key() = left;
+  table_.insert(std::move(entry));
+}
+
+void StreamOrder::reserve_stamps(const Stamps& stamps) { spare_ = new_entry(stamps); }
+
+void StreamOrder::put_stamps(Block* block) {
+  CACHALOT_ASSERT(1, !spare_.empty() && !block->is(Block::kForeign));
+  const auto own = spare_.mapped().stamps.extract(block->segment()->stream);
+  if (!own.empty()) block->requested = own.mapped();
+  if (!spare_.mapped().stamps.empty()) insert_spare(block);
+}
+
 // ---- The host
+
+bool StreamOrder::is_finished(const Block* block) const {
+  if (!is_finished(block->segment()->stream, block->requested)) return false;
+  if (!block->is(Block::kForeign)) return true;
+  const Stamps& stamps = table_.at(block).stamps;
+  return std::all_of(stamps.begin(), stamps.end(), [&](const auto& of_stream) {
+    return is_finished(of_stream.first, of_stream.second);
+  });
+}
 
 void StreamOrder::wait_on_host(Block* block) {
   finish(block->segment()->stream, block->requested);
@@ -154,7 +205,18 @@ void StreamOrder::synchronize_before_unmap(Block* block) {
   forget(block);
 }
 
-void StreamOrder::look_at_progress() { all_finished_ = std::max(all_finished_, progress_.look()); }
+bool StreamOrder::look_at_progress() {
+  const bool can_tell = progress_.look();
+  all_finished_ = std::max(all_finished_, progress_.done());
+  return can_tell;
+}
+
+void StreamOrder::finish_all() {
+  synchronize_device();
+  all_finished_ = device_.settings.clock();
+  device_.settings.tick();
+  host_waits_++;
+}
 
 void StreamOrder::synchronize_device() {
   const DriverCode code = driver().device_synchronize(device_.index);
@@ -188,10 +250,10 @@ void StreamOrder::stream_ended(Stream stream) {
   });
   table_.merge(ended);
   for_each_own(stream, [](Block* block) {
-    if (!block->is_free()) {
-      block->set(Block::kForeign);
-    } else if (!block->is(Block::kUnmapped)) {
+    if (block->is_free()) {
       block->requested = 0;
+    } else {
+      block->set(Block::kForeign);
     }
   });
   device_.heap.for_each_block([&](Block* block) {
@@ -212,12 +274,14 @@ void StreamOrder::forget_stream(Block* block, Stream ended) {
   if (block->is_free() && entry.stamps.empty()) forget(block);
 }
 
-// The blocks of a stream's ranges.
+// The blocks of a stream's ranges, but for holes.
 template <class Visit>
 void StreamOrder::for_each_own(Stream stream, Visit visit) const {
   for (const auto& [address, range] : device_.heap.segments()) {
     if (range->stream != stream) continue;
-    for (Block* b = range->first(); b != &range->ends; b = b->next) visit(b);
+    for (Block* b = range->first(); b != &range->ends; b = b->next) {
+      if (!b->is(Block::kUnmapped)) visit(b);
+    }
   }
 }
 

@@ -2,9 +2,9 @@
 // The order of streams over memory that goes from one to another [policy P4, P10].
 //
 // Note [Stamps]
-// Rationale: a stream may have memory that another one used only behind that one's work, and a page may
-// leave its range only when the work is done that used it. So each free block has to tell whose work to
-// wait for, and each wait has to tell which work it covers.
+// Rationale: a stream may have memory that another one used only behind that one's work, and an address may be
+// unmapped only when the work is done that used it. So each free block has to tell whose work to wait for, and
+// each wait has to tell which work it covers.
 // Approach: a clock ticks with each wait, each event that tells how far the device is, and each request that no
 // hit serves. A free stamps its block
 // with the clock, for the stream that used it. A merge keeps the later stamp of each stream. A wait for a
@@ -35,6 +35,9 @@
 
 namespace cachalot {
 
+// The clock of the latest work on memory, by the stream that did it.
+using Stamps = std::map<Stream, uint64_t>;
+
 // Owns the table, and what streams and host have waited for. pre of all functions: the whole device.
 class StreamOrder : private DeviceOperation {
  public:
@@ -63,14 +66,30 @@ class StreamOrder : private DeviceOperation {
   // The parts of a block have its stamps. Throws std::bad_alloc, and then nothing has changed.
   void copy(const Block* from, Block* to);
 
+  // ---- Pages that move
+  // Adds a block's stamps, the later one of each stream. Throws std::bad_alloc.
+  void add_stamps_of(const Block* block, Stamps* stamps) const;
+  // Makes room for the next cut_out() of a part of the block. Throws std::bad_alloc.
+  void reserve_cut(const Block* block);
+  // The hole is the middle of a cached block. Its stamps go to what is left of that; null: nothing is on this side.
+  void cut_out(Block* hole, Block* before, Block* behind);
+  // Makes room for the next put_stamps(), of these stamps. Throws std::bad_alloc.
+  void reserve_stamps(const Stamps& stamps);
+  // Gives them to a block of new or moved pages, which has none.
+  void put_stamps(Block* block);
+
   // ---- The host
+  // Whether the host has waited for all work on the block.
+  bool is_finished(const Block* block) const;
   // Waits until no work is left on the block, and forgets the stamps of other streams.
   void wait_on_host(Block* block);
   // The same without a note of it, so that the device's lock and the block's shard are enough.
   void synchronize_before_unmap(Block* block);
   uint64_t latest_stamp(const Block* block) const;
-  // Learns, without waiting, which work is done.
-  void look_at_progress();
+  // Learns, without waiting, which work is done. False: the driver cannot tell.
+  bool look_at_progress();
+  // Waits for the device.
+  void finish_all();
   // The host has nothing to wait for on blocks with this stamp or an earlier one.
   uint64_t all_finished() const { return all_finished_; }
   // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
@@ -83,9 +102,9 @@ class StreamOrder : private DeviceOperation {
   uint64_t stream_waits() const { return stream_waits_; }
   uint64_t host_waits() const { return host_waits_; }
   // Of other streams than the range's.
-  std::map<Stream, uint64_t> foreign_stamps(const Block* block) const {
+  Stamps foreign_stamps(const Block* block) const {
     const auto entry = table_.find(block);
-    return entry == table_.end() ? std::map<Stream, uint64_t>() : entry->second.stamps;
+    return entry == table_.end() ? Stamps() : entry->second.stamps;
   }
   // The clock when the first stream waited for the second, and when the host waited for a stream.
   const std::map<std::pair<Stream, Stream>, uint64_t>& waited() const { return waited_; }
@@ -97,10 +116,12 @@ class StreamOrder : private DeviceOperation {
   struct Entry {
     // While the block is in use. The range's own stream: the one that has the block has ended.
     std::optional<Stream> user;
-    std::map<Stream, uint64_t> stamps;  // by stream, never the range's own
+    Stamps stamps;  // never the range's own stream's
   };
   using Table = std::map<const Block*, Entry>;
 
+  static Table::node_type new_entry(const Stamps& stamps);
+  void insert_spare(Block* block);
   bool announces() const { return device_.settings.serving().announces_streams; }
   bool is_finished(Stream stream, uint64_t stamp) const;
   bool is_known(Stream stream, Stream other, uint64_t stamp) const;
@@ -117,7 +138,7 @@ class StreamOrder : private DeviceOperation {
   void for_each_own(Stream stream, Visit visit) const;
 
   Table table_;
-  Table::node_type next_loan_;
+  Table::node_type spare_;  // made beforehand, so that its insertion cannot fail
   std::map<std::pair<Stream, Stream>, uint64_t>
       waited_;                           // the clock when the first waited for the second
   std::map<Stream, uint64_t> finished_;  // the clock when the host did
