@@ -171,7 +171,7 @@ type PolicyStats struct {
 	// BlocksBorrowed counts requests served by a cached block of another stream.
 	BlocksBorrowed uint64 `json:"blocks_borrowed"`
 	// StreamWaits is how often a stream was made to wait for another, on the device; HostWaits how often a call waited
-	// for a stream before pages moved.
+	// for a stream or the device.
 	StreamWaits uint64 `json:"stream_waits"`
 	HostWaits   uint64 `json:"host_waits"`
 	// PinnedBytes are those of pages and plain segments that are pinned now (Allocator.Pin), under either policy.

@@ -64,32 +64,52 @@ DriverCode SimMemory::unreserve(Address address, uint64_t size) {
 DriverCode SimMemory::create(uint64_t size, uint64_t handle) {
   CACHALOT_ASSERT(1, !has_handle(handle));
   if (size > free_bytes()) return kDriverOutOfMemory;
-  handles_[handle] = size;
+  handles_[handle] = {.size = size};
   used_ += size;
   return kSuccess;
 }
 
 void SimMemory::import(uint64_t handle) {
   CACHALOT_ASSERT(1, !has_handle(handle));
-  handles_[handle] = 0;
+  handles_[handle] = {};
+}
+
+bool SimMemory::has_handle(uint64_t handle) const {
+  const auto found = handles_.find(handle);
+  return found != handles_.end() && !found->second.is_released;
 }
 
 DriverCode SimMemory::release(uint64_t handle) {
-  const auto size = handles_.find(handle);
-  if (size == handles_.end()) return kInvalidValue;
-  CACHALOT_ASSERT(1, size->second <= used_);
-  used_ -= size->second;
-  handles_.erase(size);
+  if (!has_handle(handle)) return kInvalidValue;
+  handles_.at(handle).is_released = true;
+  forget_if_unused(handle);
   return kSuccess;
 }
 
 DriverCode SimMemory::map(Address address, uint64_t size, uint64_t handle) {
-  if (!has_handle(handle) || !mappings_.emplace(address, size).second) return kInvalidValue;
+  if (!has_handle(handle) || !mappings_.try_emplace(address, Mapping{size, handle}).second)
+    return kInvalidValue;
+  handles_.at(handle).mappings++;
   return kSuccess;
 }
 
 DriverCode SimMemory::unmap(Address address, uint64_t size) {
-  return remove(&mappings_, address, size) ? kSuccess : kInvalidValue;
+  const auto mapping = mappings_.find(address);
+  if (mapping == mappings_.end() || mapping->second.size != size) return kInvalidValue;
+  const uint64_t handle = mapping->second.handle;
+  mappings_.erase(mapping);
+  handles_.at(handle).mappings--;
+  forget_if_unused(handle);
+  return kSuccess;
+}
+
+// As on a GPU, memory stays while it is mapped somewhere.
+void SimMemory::forget_if_unused(uint64_t handle) {
+  const auto found = handles_.find(handle);
+  if (!found->second.is_released || found->second.mappings != 0) return;
+  CACHALOT_ASSERT(1, found->second.size <= used_);
+  used_ -= found->second.size;
+  handles_.erase(found);
 }
 
 }  // namespace cachalot

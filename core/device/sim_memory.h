@@ -31,20 +31,34 @@ class SimMemory {
   DriverCode unreserve(Address address, uint64_t size);
   // handle: a new one.
   DriverCode create(uint64_t size, uint64_t handle);
-  void import(uint64_t handle);  // its memory counts where it was made
-  bool has_handle(uint64_t handle) const { return handles_.count(handle) != 0; }
+  // Its memory counts where it was made.
+  void import(uint64_t handle);
+  // Not of one that has been released.
+  bool has_handle(uint64_t handle) const;
   DriverCode release(uint64_t handle);
   DriverCode map(Address address, uint64_t size, uint64_t handle);
   DriverCode unmap(Address address, uint64_t size);
 
  private:
+  struct Handle {
+    uint64_t size = 0;
+    uint64_t mappings = 0;
+    bool is_released = false;
+  };
+  struct Mapping {
+    uint64_t size;
+    uint64_t handle;
+  };
+
+  void forget_if_unused(uint64_t handle);
+
   const uint64_t capacity_;
   uint64_t used_ = 0;
   AddressSpace addresses_;
   std::unordered_map<Address, uint64_t> allocations_;   // size
   std::unordered_map<Address, uint64_t> reservations_;  // size
-  std::unordered_map<uint64_t, uint64_t> handles_;      // size
-  std::unordered_map<Address, uint64_t> mappings_;      // size
+  std::unordered_map<uint64_t, Handle> handles_;
+  std::unordered_map<Address, Mapping> mappings_;
 };
 
 }  // namespace cachalot

@@ -24,7 +24,7 @@ FAKE_WORKER = r"""
 import json, os, sys
 needs = {"": 112.3, "expandable_segments:True": 104.1, "backend:cudaMallocAsync": 109.9}
 policies = {"serving": 100.6, "serving,streams=announced": 100.6, "serving,thrift,streams=announced": 100.6,
-            "pytorch,page=2MiB": 101.7}
+            "serving,page=8MiB,streams=announced": 100.6, "pytorch,page=2MiB": 101.7}
 policy = os.environ.get("CACHALOT_POLICY", "")
 need = policies.get(policy) or needs[os.environ["PYTORCH_CUDA_ALLOC_CONF"]]
 if policy == os.environ.get("FAKE_REFUSED"):
@@ -89,8 +89,9 @@ class WithFakes(unittest.TestCase):
         rows = figures[0]["rows"]
         fits = {name: round(row["fit"], 3) for name, row in rows.items()}
         self.assertEqual({"PyTorch": 1.125, "PyTorch, expandable": 1.045, "serving": 1.01, "serving, thrift": 1.01,
-                          "expandable, pages of 2 MiB": 1.02, "cudaMallocAsync": 1.1, "cachalot": 1.125,
-                          "cachalot, expandable": 1.045, "serving, streams unannounced": 1.01}, fits)
+                          "serving, pages of 8 MiB": 1.01, "expandable, pages of 2 MiB": 1.02,
+                          "cudaMallocAsync": 1.1, "cachalot": 1.125, "cachalot, expandable": 1.045,
+                          "serving, streams unannounced": 1.01}, fits)
         self.assertEqual([1.006, 1.006], rows["serving"]["times"])
         self.assertEqual(["0.377"] * 2, [f"{time:.3f}" for time in rows["serving"]["times going on"]])
         self.assertIn("| serving | 1 | 1.010 | 1.010 | 2.01 | 2.01 | 0.966 | 0.966 | 0.966 | 0.966 |", result.stdout)

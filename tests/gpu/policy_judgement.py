@@ -35,7 +35,8 @@ A run that finishes must give the results that PyTorch's native allocator gives 
 With --fits the fits are those that an earlier call has written into a folder, and only the rest is measured.
 
 Writes judgement.json and judgement.md after each step. When --seconds are over it ends with what it has: each program
-gets its share of what is left, and two thirds of that are for step 2. Needs torch and CACHALOT_LIB_DIR (or an installed library).
+gets its share of what is left, and two thirds of that are for step 2, all of it with --rounds 0. Needs torch and
+CACHALOT_LIB_DIR (or an installed library).
 
 Exit status: 0 measured, 1 a result differed or a contender died, 2 the call is wrong, 77 there is no torch.
 """
@@ -63,6 +64,7 @@ CONTENDERS = [
     ("PyTorch, expandable", "native", "expandable_segments:True", "", None),
     ("serving", "cachalot", "", "serving,streams=announced", None),
     ("serving, thrift", "cachalot", "", "serving,thrift,streams=announced", "serving"),
+    ("serving, pages of 8 MiB", "cachalot", "", "serving,page=8MiB,streams=announced", "serving"),
     ("expandable, pages of 2 MiB", "cachalot", "expandable_segments:True", "pytorch,page=2MiB", "PyTorch, expandable"),
     ("cudaMallocAsync", "native", "backend:cudaMallocAsync", "", None),
     ("cachalot", "cachalot", "", "", "PyTorch"),
@@ -256,7 +258,8 @@ class Judgement:
     def __init__(self, program, options, deadline):
         self.program, self.options, self.deadline = program, options, deadline
         begin = time.monotonic()
-        self.deadline_of_fits = begin + SHARE_OF_FITS * (deadline - begin)
+        share = SHARE_OF_FITS if options.rounds else 1
+        self.deadline_of_fits = begin + share * (deadline - begin)
         self.random = random.Random(options.seed)
         self.rows = {contender[0]: {"deaths": []} for contender in options.contenders}
         self.figures = {"program": program, "method": options.method, "requested": None, "rows": self.rows}

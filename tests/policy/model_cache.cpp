@@ -86,6 +86,7 @@ void Model::trim(uint64_t keep_bytes) {
   give_back_empty_ranges(
       [&](const Range& range) { return range.pool.is_default() || is_releasable(range.pool); });
   for (const PoolId pool : releasable()) forget_if_empty(pool);
+  look_at_waiting_holes();
 }
 
 bool Model::is_releasable(PoolId id) const {

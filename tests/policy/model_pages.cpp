@@ -39,7 +39,7 @@ bool Model::collect_pages(const Place& place, const Ask& ask, Pages from, Loose*
   const std::vector<Idle> idle = idle_pages(place, ask.size);
   const uint64_t all_idle = count_of(idle);
   if (within_limit + all_idle < missing) return false;
-  const bool can_tell = look_at_progress();
+  const bool can_tell = all_idle > 0 && look_at_progress();
   if (is_within) {
     if (handles->size() + all_idle < missing) return false;
     raise_soft_limit(reserved_ + (missing - all_idle) * options_.page_size, 0);
@@ -149,7 +149,8 @@ std::vector<Model::Idle> Model::longest_idle(const std::vector<Idle>& idle, uint
   return chosen;
 }
 
-// Where the driver cannot tell what is done, the host waits. What the device is done with becomes a hole at once.
+// Where the driver cannot tell what is done, the host waits. What the device is done with becomes a hole at
+// once.
 void Model::take(const std::vector<Idle>& idle, Address place, bool can_tell, Loose* loose) {
   for (const Idle& pages : idle)
     if (!can_tell || is_finished(block_at(pages.begin))) wait_on_host(pages.begin);
@@ -169,7 +170,8 @@ void Model::take(const std::vector<Idle>& idle, Address place, bool can_tell, Lo
   end_waiting_holes(0, range_at(place).begin);
 }
 
-// Those with this stamp or an earlier one. A range of a stream that has ended goes with its last page, but for one.
+// Those with this stamp or an earlier one. A range of a stream that has ended goes with its last page, but
+// for one.
 void Model::end_waiting_holes(uint64_t stamp, std::optional<Address> keep) {
   for (const WaitingHole& hole : waiting_holes_) {
     if (hole.stamp > stamp) continue;

@@ -118,7 +118,7 @@ class PolicyStats:
         pages_released: pages given back to the driver.
         blocks_borrowed: requests served by a cached block of another stream.
         stream_waits: how often a stream was made to wait for another, on the device.
-        host_waits: how often a call waited for a stream before pages moved.
+        host_waits: how often a call waited for a stream or the device.
         pinned_bytes: bytes of pages and plain segments that are pinned now (pin), under either policy.
     """
 

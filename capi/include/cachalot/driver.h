@@ -122,7 +122,10 @@ typedef struct cachalot_device_ops {
   int32_t (*import_handle)(void* user_data, int32_t device,
                            const cachalot_shareable_handle* shareable, int32_t handle_type,
                            uint64_t* out_handle);
+  /** The memory stays as long as it is mapped somewhere. */
   int32_t (*release)(void* user_data, int32_t device, uint64_t handle);
+  /** Under the serving policy the handle may be mapped at another address, too, for a while, if
+   * event_record_all is there. */
   int32_t (*map)(void* user_data, int32_t device, cachalot_address address, uint64_t size,
                  uint64_t handle);
   int32_t (*unmap)(void* user_data, int32_t device, cachalot_address address, uint64_t size);
@@ -192,8 +195,8 @@ typedef struct cachalot_device_ops {
                                uint64_t event);
   /** @} */
   /** The event comes when all work that any stream of the device has been given so far is done. NULL: the
-   * serving policy waits on the host instead, where it does not know whether streams still exist, and moves no
-   * page where new ones are to be had. */
+   * serving policy waits on the host before pages move, and where it does not know whether streams still exist.
+   * It then moves no page where new ones are to be had, unless with `thrift`. */
   int32_t (*event_record_all)(void* user_data, int32_t device, uint64_t event);
 } cachalot_device_ops;
 

@@ -45,7 +45,7 @@ typedef struct cachalot_policy_stats {
   uint64_t blocks_borrowed;
   /** How often a stream was made to wait for another, on the device. */
   uint64_t stream_waits;
-  /** How often a call waited for a stream before pages moved. */
+  /** How often a call waited for a stream or the device. */
   uint64_t host_waits;
   /** Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy. */
   uint64_t pinned_bytes;

@@ -14,6 +14,8 @@
 //   waiting   freed by the caller, but other streams may still work on it, or a capture orders it.
 //   active    used or waiting.
 //   free      neither used nor waiting: in its pool's free set or, if unmapped, in its unmapped set.
+//   waiting hole  addresses whose pages have moved while the device may still use them: unmapped and waiting,
+//             in no set, and not active. The driver still has them mapped (serving/waiting_holes.h).
 //   allocated = sizes of used blocks; active = sizes of active blocks; reserved = sizes of plain
 //   segments and mapped pages; inactive split = sizes of free split blocks of plain segments.
 //

@@ -59,8 +59,8 @@ class PageTable {
   // Backs the range from `address` on with these pages. Throws Error where the driver refuses, and
   // nothing has changed.
   void map_pages(Address address, std::span<const uint64_t> handles, const std::vector<int>& peers);
-  // Takes the pages of [address, address + size) away and adds their handles. Their addresses stay mapped until
-  // end_mapping(). pre: all of them are mapped, and the vector has room.
+  // Takes the pages of [address, address + size) away and adds their handles. Their addresses stay mapped
+  // until end_mapping(). pre: all of them are mapped, and the vector has room.
   void take_pages(Address address, uint64_t size, std::vector<uint64_t>* handles);
   // Unmaps addresses whose pages were taken. pre: no work uses them any more.
   void end_mapping(Address address, uint64_t size);

@@ -46,9 +46,10 @@ class CachePolicy {
   virtual void freed(Block* block) = 0;
   // The free block is about to take these neighbours in.
   virtual void merging(Block* block, Neighbours free) = 0;
-  // Pages are about to go back to the driver, which has their memory once they are mapped nowhere else. may_wait:
-  // for work that keeps them mapped. pre: the whole device.
-  virtual void before_release(bool may_wait) = 0;
+  // Unmaps the addresses that pages have moved from, where no work uses them any more; the driver has the
+  // memory of a page only then. may_wait: waits for that work. Does nothing while a capture may be under
+  // way. pre: the whole device.
+  virtual void finish_moves(bool may_wait) = 0;
   // The work of all streams on the block is to be done. pre: the device's lock and the block's shard.
   virtual void before_unmap(Block* block) = 0;
   // So many bytes of pages have gone back to the driver. pre: the device's lock.

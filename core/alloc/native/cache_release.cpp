@@ -96,14 +96,14 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     if (!found || found->keeps_memory()) return;
     device_.stats.count_sync_of_all_streams();
     device_.pending.synchronize_and_free_events(context, current_stream, found);
-    if (device_.policy) device_.policy->before_release(/*may_wait=*/true);
+    if (device_.policy) device_.policy->finish_moves(/*may_wait=*/true);
     return release_private_pool(pool, context);
   }
   // Within a capture only private pools give memory back: waiting for events would break the capture.
   if (!device_.captures.is_capture_context(current_stream)) {
     device_.stats.count_sync_of_all_streams();
     device_.pending.synchronize_and_free_events(context, current_stream, nullptr);
-    if (device_.policy) device_.policy->before_release(/*may_wait=*/true);
+    if (device_.policy) device_.policy->finish_moves(/*may_wait=*/true);
     release_blocks(device_.heap.default_pool(false), context);
     release_blocks(device_.heap.default_pool(true), context);
     if (device_.policy) device_.policy->cache_emptied();

@@ -140,15 +140,22 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
 // Does nothing while a capture may be under way: calls of the driver could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  if (has(kPendingFrees) || state_.policy) {
+  if (has(kPendingFrees)) {
     const DeviceLock lock(state_.shards);
-    if (!state_.captures.may_be_under_way()) {
-      state_.pending.process_events(context);
-      if (state_.policy) state_.policy->before_release(/*may_wait=*/false);
-    }
+    if (!state_.captures.may_be_under_way()) state_.pending.process_events(context);
   }
-  const std::lock_guard guard(state_.shards.lock());
-  if (!state_.captures.may_be_under_way()) Trim(state_, goal, context).run(released);
+  finish_moves();
+  {
+    const std::lock_guard guard(state_.shards.lock());
+    if (!state_.captures.may_be_under_way()) Trim(state_, goal, context).run(released);
+  }
+  finish_moves();  // a trim may have waited for their work
+}
+
+void DeviceAllocator::finish_moves() {
+  if (!state_.policy) return;
+  const DeviceLock lock(state_.shards);
+  state_.policy->finish_moves(/*may_wait=*/false);
 }
 
 // Walks through the segment, since the address table knows only where blocks begin.

@@ -105,6 +105,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   std::string check_red_zones();
 
  private:
+  void finish_moves();
   bool has(uint32_t flags) const { return state_.flags.has(flags); }
   ContextId capture_context(ContextLevel level) const {
     return state_.recorder.capture_context(level);

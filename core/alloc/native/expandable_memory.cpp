@@ -226,9 +226,9 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
 std::vector<Block*> ExpandableMemory::empty_ranges() const {
   std::vector<Block*> found;
   for (const auto& [address, segment] : device_.heap.segments()) {
-    Block* const first = segment->first();
-    if (first->is(Block::kUnmapped) && first->is_free() && !first->is_split())
-      found.push_back(first);
+    if (!segment->is_expandable() || segment->pages->mapped_bytes() != 0) continue;
+    Block* const first = segment->first();  // which no hit changes now
+    if (first->is_free() && !first->is_split()) found.push_back(first);
   }
   return found;
 }
@@ -268,8 +268,8 @@ void ExpandableMemory::end_waiting(Block* hole, BlockPool::Unmapped::node_type p
   add_hole(hole, std::move(place));
 }
 
-// The pages of [begin, end) are gone from a free block, which is what they leave: the parts of it on both sides
-// become blocks of their own, and stay free.
+// The pages of [begin, end) are gone from a free block. It becomes what they leave; the parts of it on both
+// sides become blocks of their own, and stay free.
 void ExpandableMemory::cut_out_unmapped(Block* block, Address begin, Address end) {
   const BlockPool& pool = *block->segment()->pool;
   Shard& shard = *list_of(block).shard;

@@ -8,7 +8,7 @@
 // of) an unmapped block into a free one, unmapping the whole pages of a free one into an unmapped
 // one.
 // Invariants: mapped bytes of a segment = sizes of its mapped blocks; unmapped blocks are
-// page-aligned, free, and in their pool's unmapped set.
+// page-aligned, free, and in their pool's unmapped set, but for waiting holes.
 // Limitations: a page with one live block stays.
 #pragma once
 
@@ -38,11 +38,12 @@ class ExpandableMemory : private DeviceOperation {
   // changed. pre: they are as many as the block has.
   void map_pages(Block* block, std::span<const uint64_t> handles, ContextId context);
   // Takes [begin, end), whole pages of a free block, away from it and adds their handles. Gives the unmapped
-  // block that is left of them. It waits, in no set, and its addresses stay mapped, until end_waiting(). pre: the
-  // vector has room.
+  // block that is left of them. It waits, in no set, and its addresses stay mapped, until end_waiting(). pre:
+  // the vector has room.
   Block* take_pages(Block* block, Address begin, Address end, ContextId context,
                     std::vector<uint64_t>* handles);
-  // Unmaps the addresses, and the block becomes a hole. place: a node for it. pre: no work uses the addresses.
+  // Unmaps the addresses, and the block becomes a hole. place: a node for it. pre: no work uses the
+  // addresses.
   void end_waiting(Block* hole, BlockPool::Unmapped::node_type place);
   // The holes that are the only block of their range, by address. pre: the device's lock.
   std::vector<Block*> empty_ranges() const;

@@ -9,8 +9,9 @@ bool DeviceProgress::look() {
   return record() && query();  // the device may have nothing to do
 }
 
-// False: the driver refuses (here and below). The runtime keeps "not ready" and failures as its last error, which the program must not meet [core 12.5]. An
-// error of the device comes again in the next call that needs it.
+// False: the driver refuses (here and below). The runtime keeps "not ready" and failures as its last error,
+// which the program must not meet [core 12.5]. An error of the device comes again in the next call that
+// needs it.
 bool DeviceProgress::query() {
   if (!recorded_) return true;
   const DriverCode code = driver().event_query(device_.index, event_.handle());

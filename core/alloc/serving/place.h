@@ -10,7 +10,9 @@
 namespace cachalot {
 
 struct Place {
-  Block* before;  // in use, or the end of the range: stays while cached blocks and holes change
+  // Not free, or the end of the range: it stays while cached blocks and holes change, since no waiting hole ends
+  // between the search and the use of the place.
+  Block* before;
   Address begin;
   uint64_t size;
   uint64_t missing;  // bytes of pages that nothing backs

@@ -260,7 +260,7 @@ bool ServingPolicy::wait_for_pending_frees(const AllocParams& params) {
   return true;
 }
 
-void ServingPolicy::before_release(bool may_wait) {
+void ServingPolicy::finish_moves(bool may_wait) {
   if (may_wait) {
     wait_for_holes();
   } else {
@@ -311,10 +311,11 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
   if (loose->count() == needed) return true;
   const IdlePages idle(device_, order_, page_size(), place);
   if (allowed + idle.bytes() / page_size() < needed) return false;
-  const bool can_tell = order_.look_at_progress();
+  const bool can_tell = idle.bytes() > 0 && order_.look_at_progress();
   SoftLimit soft_limit = soft_limit_;
   soft_limit.require(device_.stats.reserved() - idle.bytes() + place.missing);
   if (!is_within) {
+    // Where the driver cannot tell, only thrift makes the host wait while a new page is to be had.
     const uint64_t ready = can_tell || device_.settings.serving().thrift ? idle.bytes() : 0;
     create_beyond_soft_limit(pages, ready, needed, allowed, &soft_limit, loose);
   }
@@ -325,8 +326,8 @@ bool ServingPolicy::gather(const Place& place, Pages from, ContextId context, Lo
   return true;
 }
 
-// The new pages among those that are needed: what lies below the soft limit, and what idle pages cannot serve. Only
-// thrift makes the host wait where a new page is to be had.
+// The new pages among those that are needed: what lies below the soft limit, and what idle pages cannot
+// serve. ready: bytes of idle pages that come before new ones.
 void ServingPolicy::create_beyond_soft_limit(PageTable& pages, uint64_t ready, uint64_t needed,
                                              uint64_t allowed, SoftLimit* soft_limit,
                                              LoosePages* loose) {
@@ -373,7 +374,8 @@ void ServingPolicy::create(PageTable& pages, uint64_t total, LoosePages* loose) 
   }
 }
 
-// can_tell: whether later looks will tell when the device is done with work on the pages. If not, the host waits.
+// can_tell: whether later looks will tell when the device is done with work on the pages. If not, the host
+// waits.
 void ServingPolicy::take_idle(const std::vector<IdleRange>& ranges, bool can_tell,
                               const Segment& keep, ContextId context, LoosePages* loose) {
   for (const IdleRange& range : ranges) {

@@ -42,7 +42,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   }
   void freed(Block* block) override { order_.freed(block); }
   void merging(Block* block, Neighbours free) override;
-  void before_release(bool may_wait) override;
+  void finish_moves(bool may_wait) override;
   void before_unmap(Block* block) override { order_.synchronize_before_unmap(block); }
   void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
   void cache_emptied() override { soft_limit_.reset(); }

@@ -234,8 +234,9 @@ void StreamOrder::synchronize(Stream stream) {
 
 void StreamOrder::finish(Stream stream, uint64_t stamp) {
   if (is_finished(stream, stamp)) return;
-  uint64_t& finished = announces() ? finished_[stream] : all_finished_;
-  synchronize_work_of(stream);
+  if (!announces()) return finish_all();
+  uint64_t& finished = finished_[stream];
+  synchronize(stream);
   finished = device_.settings.clock();
   device_.settings.tick();
   host_waits_++;

@@ -2,14 +2,14 @@
 // The order of streams over memory that goes from one to another [policy P4, P10].
 //
 // Note [Stamps]
-// Rationale: a stream may have memory that another one used only behind that one's work, and an address may be
-// unmapped only when the work is done that used it. So each free block has to tell whose work to wait for, and
-// each wait has to tell which work it covers.
-// Approach: a clock ticks with each wait, each event that tells how far the device is, and each request that no
-// hit serves. A free stamps its block
-// with the clock, for the stream that used it. A merge keeps the later stamp of each stream. A wait for a
-// stream notes the clock: it covers the work of blocks with that stamp or an earlier one. A hand-out clears
-// the stamps, since whoever waits for the new user waits for the earlier ones too.
+// Rationale: a stream may have memory that another one used only behind that one's work, and an address may
+// be unmapped only when the work that used it is done. So each free block has to tell whose work to wait for,
+// and each wait has to tell which work it covers.
+// Approach: a clock ticks with each wait, each event that tells how far the device is, and each request that
+// no hit serves. A free stamps its block with the clock, for the stream that used it. A merge keeps the later
+// stamp of each stream. A wait for a stream notes the clock: it covers the work of blocks with that stamp or
+// an earlier one. A hand-out clears the stamps, since whoever waits for the new user waits for the earlier
+// ones too.
 // Nearly all memory stays with the stream of its range. Its stamp lies in the block's `requested`, which a
 // free block needs for nothing else in this policy, so a hit writes no further line. The stamps of other
 // streams lie in a table, and the flag kForeign sends the calls that meet such a block to the general path.
@@ -71,7 +71,8 @@ class StreamOrder : private DeviceOperation {
   void add_stamps_of(const Block* block, Stamps* stamps) const;
   // Makes room for the next cut_out() of a part of the block. Throws std::bad_alloc.
   void reserve_cut(const Block* block);
-  // The hole is the middle of a cached block. Its stamps go to what is left of that; null: nothing is on this side.
+  // The hole is the middle of a cached block. Its stamps go to what is left of that; null: nothing is on this
+  // side.
   void cut_out(Block* hole, Block* before, Block* behind);
   // Makes room for the next put_stamps(), of these stamps. Throws std::bad_alloc.
   void reserve_stamps(const Stamps& stamps);

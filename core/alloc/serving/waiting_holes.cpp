@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "alloc/native/expandable_memory.h"
+#include "base/reserve.h"
 #include "base/text.h"
 
 namespace cachalot {
 
 void WaitingHoles::reserve_one() {
-  if (holes_.size() == holes_.capacity()) holes_.reserve(2 * holes_.size() + 8);
+  reserve_one_more(holes_);
   next_place_ = BlockPool::new_unmapped();
 }
 

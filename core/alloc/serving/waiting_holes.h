@@ -19,10 +19,10 @@ class WaitingHoles : private DeviceOperation {
   bool is_empty() const { return holes_.empty(); }
   // Makes room, so that the next add() cannot fail. Throws std::bad_alloc.
   void reserve_one();
-  // hole: what ExpandableMemory::take_pages() has left. stamp: of the latest work on it.
+  // hole: what ExpandableMemory::take_pages() has left. stamp: of the latest work on it; 0: it is done.
   void add(Block* hole, uint64_t stamp);
-  // The device is done with all work of this stamp or an earlier one; 0: with what was added so. A range of a stream that has ended goes
-  // with its last page, but for the one to keep; null: none.
+  // Ends those with this stamp or an earlier one, with whose work the device is done. A range of a stream that
+  // has ended goes with its last page, but for the one to keep; null: none.
   void end_until(uint64_t stamp, const Segment* keep);
 
   // The auditor: empty, or the first thing that is wrong.

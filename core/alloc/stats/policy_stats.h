@@ -13,7 +13,7 @@ struct PolicyStats {
   uint64_t pages_released = 0;  // to the driver
   uint64_t blocks_borrowed = 0;
   uint64_t stream_waits = 0;  // of a stream for another
-  uint64_t host_waits = 0;    // for a stream, before its pages move
+  uint64_t host_waits = 0;    // for a stream or the device
   uint64_t pinned_bytes = 0;  // of pages and plain segments, now
 
   bool operator==(const PolicyStats&) const = default;

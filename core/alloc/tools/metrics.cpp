@@ -193,7 +193,7 @@ constexpr PolicyFamily kPolicySums[] = {
      "Requests served by a cached block of another stream.", &PolicyStats::blocks_borrowed},
     {"cachalot_policy_stream_waits_total", "Waits of a stream for another, on the device.",
      &PolicyStats::stream_waits},
-    {"cachalot_policy_host_waits_total", "Waits of a call for a stream before pages moved.",
+    {"cachalot_policy_host_waits_total", "Waits of a call for a stream or the device.",
      &PolicyStats::host_waits},
 };
 

@@ -691,7 +691,7 @@ type PolicyStats struct {
 	// How often a stream was made to wait for another, on the device.
 	StreamWaits uint64
 
-	// How often a call waited for a stream before pages moved.
+	// How often a call waited for a stream or the device.
 	HostWaits uint64
 
 	// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.

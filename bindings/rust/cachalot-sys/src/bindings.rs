@@ -295,6 +295,7 @@ pub struct cachalot_device_ops {
             out_handle: *mut u64,
         ) -> i32,
     >,
+    /// The memory stays as long as it is mapped somewhere.
     pub release: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -302,6 +303,8 @@ pub struct cachalot_device_ops {
             handle: u64,
         ) -> i32,
     >,
+    /// Under the serving policy the handle may be mapped at another address, too, for a while, if
+    /// event_record_all is there.
     pub map: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -522,8 +525,8 @@ pub struct cachalot_device_ops {
         ) -> i32,
     >,
     /// The event comes when all work that any stream of the device has been given so far is done. NULL: the
-    /// serving policy waits on the host instead, where it does not know whether streams still exist, and moves no
-    /// page where new ones are to be had.
+    /// serving policy waits on the host before pages move, and where it does not know whether streams still exist.
+    /// It then moves no page where new ones are to be had, unless with `thrift`.
     pub event_record_all: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -810,7 +813,7 @@ pub struct cachalot_policy_stats {
     pub blocks_borrowed: u64,
     /// How often a stream was made to wait for another, on the device.
     pub stream_waits: u64,
-    /// How often a call waited for a stream before pages moved.
+    /// How often a call waited for a stream or the device.
     pub host_waits: u64,
     /// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
     pub pinned_bytes: u64,

@@ -276,7 +276,7 @@ pub struct PolicyStats {
     pub blocks_borrowed: u64,
     /// How often a stream was made to wait for another, on the device.
     pub stream_waits: u64,
-    /// How often a call waited for a stream before pages moved.
+    /// How often a call waited for a stream or the device.
     pub host_waits: u64,
     /// Bytes of pages and plain segments that are pinned now ([`Allocator::pin`]), under either policy.
     pub pinned_bytes: u64,

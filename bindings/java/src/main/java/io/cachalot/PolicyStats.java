@@ -12,7 +12,7 @@ import io.cachalot.raw.Structs;
  * @param pagesReleased pages given back to the driver
  * @param blocksBorrowed requests served by a cached block of another stream
  * @param streamWaits how often a stream was made to wait for another, on the device
- * @param hostWaits how often a call waited for a stream before pages moved
+ * @param hostWaits how often a call waited for a stream or the device
  * @param pinnedBytes bytes of pages and plain segments that are pinned now ({@link Allocator#pin}), under either policy
  */
 public record PolicyStats(

@@ -872,7 +872,7 @@ public final class Structs {
     public long streamWaits;
 
     /**
-     * How often a call waited for a stream before pages moved.
+     * How often a call waited for a stream or the device.
      */
     public long hostWaits;
 
