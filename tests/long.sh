@@ -75,11 +75,18 @@ compared() {
   figure "${1#build/}: $(head -n 1 "$out/$part.scripts")"
 }
 
-# A tenth of the scripts once more, with assertions that walk lists and tables.
+# Every recorded run; a tenth of the scripts once more, with assertions that walk lists and tables.
 part_policy() {
   operations=${LONG_POLICY_OPERATIONS:-10000000}
   build build/release release cachalot_policy_model
   compared build/release "$operations"
+  # shellcheck disable=SC2046
+  tests/policy/recordings.py build/release/tests/cachalot_policy_model tests/policy/fits.json \
+    $(find tests/traces -name '*.csv.xz' ! -name 'prefetch_*' | sort) >"$out/$part.recordings" || {
+    cat "$out/$part.recordings"
+    return 1
+  }
+  figure "$(grep -c ' MiB: ' "$out/$part.recordings") recorded runs with the model's driver calls"
   build build/asserts release cachalot_policy_model -DCACHALOT_ASSERT_LEVEL=2
   compared build/asserts $((operations / 10))
 }

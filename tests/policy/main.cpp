@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Random scripts through the serving policy and through a model of its rules.
+// Random scripts, or a recorded run, through the serving policy and through a model of its rules.
 //
-// Each run has a seed of its own, the first one that of the program. Exit status: 0, or 1 where the two differ.
-// With a fault in the model 0 where it is found.
+// Each random run has a seed of its own, the first one that of the program. Exit status: 0, or 1 where the two
+// differ. With a fault in the model 0 where it is found.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <random>
+#include <stdexcept>
 
+#include "base/units.h"
+#include "recording.h"
+#include "replay/trace_file.h"
 #include "script.h"
 
 namespace cachalot::policy_model {
@@ -23,6 +28,9 @@ struct Arguments {
   uint64_t runs = UINT64_MAX;
   std::string fault;
   bool tells = false;
+  std::string recording;
+  uint64_t capacity_mib = 0;
+  bool thrift = false;
 };
 
 void print(const Tally& tally, uint64_t runs, double seconds) {
@@ -55,20 +63,46 @@ int run(const Arguments& arguments, Fault fault) {
   return fault == Fault::kNone ? 0 : 1;
 }
 
+int run_recording(const Arguments& arguments, Fault fault) {
+  std::ifstream file(arguments.recording, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + arguments.recording);
+  const Trace trace = read_trace([&](char* buffer, size_t capacity) {
+    file.read(buffer, static_cast<std::streamsize>(capacity));
+    return static_cast<size_t>(file.gcount());
+  });
+  const std::clock_t begin = std::clock();
+  Recording recording(trace, arguments.capacity_mib * MiB, arguments.thrift, fault);
+  const std::string found = recording.run();
+  std::printf("%s", found.c_str());
+  if (found.empty())
+    print(recording.tally(), 1, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  return found.empty() == (fault == Fault::kNone) ? 0 : 1;
+}
+
 int main_with(int count, char** words) {
   Arguments arguments;
-  CLI::App app{"Random scripts through the serving policy and through a model of its rules."};
+  CLI::App app{
+      "Random scripts, or a recorded run, through the serving policy and through a model of its "
+      "rules."};
   app.add_option("--seed", arguments.seed,
                  "of the first run; else CACHALOT_TEST_SEED, else a new one");
   app.add_option("--operations", arguments.operations, "in all runs together");
   app.add_option("--runs", arguments.runs, "at most");
   app.add_option("--fault", arguments.fault, "breaks a rule of the model: it has to be found");
   app.add_flag("--tell", arguments.tells, "each operation before it is done");
+  CLI::Option* const recording = app.add_option("--recording", arguments.recording,
+                                                "a trace, not compressed, instead of scripts");
+  recording->needs(
+      app.add_option("--capacity", arguments.capacity_mib, "of the recording's device, in MiB"));
+  app.add_flag("--thrift", arguments.thrift, "for the recording")->needs(recording);
   CLI11_PARSE(app, count, words);
   const std::optional<Fault> fault = fault_of(arguments.fault);
-  if (fault || arguments.fault.empty()) return run(arguments, fault.value_or(Fault::kNone));
-  std::fprintf(stderr, "no such fault: %s\n", arguments.fault.c_str());
-  return 2;
+  if (!fault && !arguments.fault.empty()) {
+    std::fprintf(stderr, "no such fault: %s\n", arguments.fault.c_str());
+    return 2;
+  }
+  const auto run_it = arguments.recording.empty() ? run : run_recording;
+  return run_it(arguments, fault.value_or(Fault::kNone));
 }
 
 }  // namespace

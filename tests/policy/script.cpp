@@ -1,146 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "script.h"
 
-#include <cstdio>
-
 #include "base/text.h"
 
 namespace cachalot::policy_model {
-namespace {
-
-constexpr size_t kShownOperations = 24;
-
-std::string text_of(const std::vector<Call>& calls) {
-  std::string text;
-  for (const Call& call : calls) text += "    " + text_of(call) + "\n";
-  return text;
-}
-
-}  // namespace
-
-void Tally::add(const Answer& answer, const std::vector<Call>& calls) {
-  if (answer.address != 0) hand_outs++;
-  if (answer.status == Status::kOutOfMemory) out_of_memory++;
-  if (answer.status != Status::kOk && answer.status != Status::kOutOfMemory) other_failures++;
-  for (const Call& call : calls) {
-    const std::string_view name = call.name;
-    pages_made += name == "create" && call.code == kSuccess;
-    pages_unmapped += name == "unmap";
-    pages_released += name == "release";
-    stream_waits += name == "stream_wait";
-    host_waits += name == "stream_sync" || name == "device_sync";
-  }
-}
-
-void Tally::add(const Tally& other) {
-  operations += other.operations;
-  hand_outs += other.hand_outs;
-  out_of_memory += other.out_of_memory;
-  other_failures += other.other_failures;
-  pages_made += other.pages_made;
-  pages_unmapped += other.pages_unmapped;
-  pages_released += other.pages_released;
-  stream_waits += other.stream_waits;
-  host_waits += other.host_waits;
-}
 
 Script::Script(uint64_t seed, Fault fault, bool tells)
-    : seed_(seed),
-      tells_(tells),
+    : Script(seed, setup_of(seed), fault, tells) {}
+
+Script::Script(uint64_t seed, const Setup& setup, Fault fault, bool tells)
+    : BothSides(
+          {.name = format("seed %llu: ", static_cast<unsigned long long>(seed)) + setup.text(),
+           .capacity = setup.capacity,
+           .library = setup.library,
+           .model = setup.model(fault),
+           .looks_inside_every = 4,
+           .tells = tells}),
       random_(seed),
-      setup_(setup_of(seed)),
-      model_driver_(std::make_shared<NotingDriver>(setup_.capacity)),
-      library_driver_(std::make_shared<NotingDriver>(setup_.capacity)),
-      model_(*model_driver_, setup_.model(fault)),
-      library_(library_driver_, setup_.library) {
+      setup_(setup) {
   for (int i = 0; i < 4; i++)
     favourites_.push_back(random_.of_any_magnitude(1, setup_.largest_request));
 }
 
 std::string Script::run(uint64_t operations) {
-  while (tally_.operations < operations && found_.empty()) take_step();
-  if (found_.empty() && captured_into_ != PoolId{}) end_capture();
-  if (found_.empty()) free_all();
-  if (found_.empty()) compare_state();
+  while (tally().operations < operations && found().empty()) take_step();
+  if (found().empty() && captured_into_ != PoolId{}) end_capture();
+  if (found().empty()) free_all();
+  if (found().empty()) compare_state();
   library_.allocator().free_all();  // behind a difference, which ends the comparison
-  return found_;
-}
-
-// ---- Both sides
-
-void Script::begin(const std::string& what) {
-  tally_.operations++;
-  history_.push_back(what);
-  if (history_.size() > kShownOperations) history_.pop_front();
-  if (tells_) std::fprintf(stderr, "%s\n", what.c_str());
-  model_driver_->calls().clear();
-  library_driver_->calls().clear();
-}
-
-Answer Script::answer_of(const std::function<Address()>& call) {
-  try {
-    return {Status::kOk, kSuccess, call()};
-  } catch (const Failure& failure) {
-    return {failure.status, failure.code, 0, failure.shortage};
-  } catch (const Error& error) {
-    return {error.status(), error.driver_code(), 0, error.numbers()};
-  }
-}
-
-Answer Script::on_both(const std::string& what, const std::function<Address()>& on_model,
-                       const std::function<Address()>& on_library) {
-  begin(what);
-  const Answer model = answer_of(on_model);
-  const Answer library = answer_of(on_library);
-  history_.back() += " -> " + policy_model::text_of(library);
-  compare(model, library);
-  tally_.add(library, library_driver_->calls());
-  return library;
-}
-
-void Script::on_machines(const std::string& what, const std::function<void(SimMachine&)>& act) {
-  begin(what);
-  act(model_driver_->machine());
-  act(library_driver_->machine());
-}
-
-void Script::compare(const Answer& model, const Answer& library) {
-  if (!found_.empty()) return;
-  std::string difference;
-  if (!(model == library))
-    difference += "  model:   " + policy_model::text_of(model) +
-                  "\n  library: " + policy_model::text_of(library) + "\n";
-  if (!(model.shortage == library.shortage))
-    difference += "  model:   " + policy_model::text_of(model.shortage) +
-                  "\n  library: " + policy_model::text_of(library.shortage) + "\n";
-  if (model_driver_->calls() != library_driver_->calls())
-    difference += "  calls of the model:\n" + text_of(model_driver_->calls()) +
-                  "  calls of the library:\n" + text_of(library_driver_->calls());
-  const Numbers numbers = library_.numbers();
-  if (!(model_.numbers() == numbers)) difference += difference_of(model_.numbers(), numbers);
-  if (!difference.empty()) {
-    const Picture picture = library_.picture();
-    return report(difference + difference_of(model_.picture(), picture));
-  }
-  if (random_.one_in(4)) compare_state();
-}
-
-// Not after each operation: the look puts back the free that a shard keeps for the next request.
-void Script::compare_state() {
-  const Picture picture = library_.picture();
-  if (!(model_.picture() == picture)) return report(difference_of(model_.picture(), picture));
-  const std::string wrong = library_.allocator().check();
-  if (!wrong.empty()) report("  the auditor: " + wrong + "\n");
-}
-
-void Script::report(const std::string& difference) {
-  if (!found_.empty()) return;
-  found_ = format("seed %llu, operation %llu: the model and the library differ\n",
-                  static_cast<unsigned long long>(seed_),
-                  static_cast<unsigned long long>(tally_.operations));
-  found_ += "  " + setup_.text() + "\n";
-  for (const std::string& line : history_) found_ += "  " + line + "\n";
-  found_ += difference;
+  return found();
 }
 
 }  // namespace cachalot::policy_model
