@@ -480,6 +480,15 @@ TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackWithTheCache) {
   EXPECT_EQ(cachalot_memory_reserved(with.get(), 0), 0u);
 }
 
+TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackBeforeARequestFails) {
+  Async with({.capacity = 20 * MiB});
+  uint64_t size = 0;
+  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
+  with.refused(cachalot_largest_block(with.get(), 0, 0, &size, with.error()),
+               CACHALOT_ERROR_DRIVER);
+  with.allocate(20 * MiB);
+}
+
 TEST(AsyncLargestBlock, IsFoundByTrial) {
   Async with({.capacity = 64 * MiB});
   with.allocate(24 * MiB);

@@ -93,7 +93,8 @@ Address AsyncDevice::allocate(const Request& request) {
   lock_.assert_held();
   CACHALOT_ASSERT(1, is_prepared_ && request.device == device_);
   Address address = 0;
-  const DriverCode code = ask_driver(request, &address);
+  DriverCode code = ask_driver(request, &address);
+  if (code == kDriverOutOfMemory && free_refused_trials()) code = ask_driver(request, &address);
   if (code == kDriverOutOfMemory) throw_out_of_memory(request);
   require_success(driver_, code);
   require_range(request, address);
@@ -169,13 +170,14 @@ void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
   require_success(driver_, driver_.pool_trim(device_, 0));
 }
 
-// Those that the driver still refuses stay.
-void AsyncDevice::free_refused_trials() {
-  std::erase_if(refused_trials_, [&](const Trial& trial) {
-    const bool is_freed = driver_.pool_free(device_, trial.address, trial.stream) == kSuccess;
-    if (!is_freed) driver_.take_pending_error(device_);
-    return is_freed;
-  });
+// Those that the driver still refuses stay. Whether one has gone back.
+bool AsyncDevice::free_refused_trials() {
+  return std::erase_if(refused_trials_, [&](const Trial& trial) {
+           const bool is_freed =
+               driver_.pool_free(device_, trial.address, trial.stream) == kSuccess;
+           if (!is_freed) driver_.take_pending_error(device_);
+           return is_freed;
+         }) > 0;
 }
 
 // Does not wait for queued work: the driver's pool gives back what is free by now.

@@ -84,7 +84,7 @@ class AsyncDevice final : public DeviceBackend {
   // Throws for an address that no memory can have, after giving the memory back.
   void require_range(const Request& request, Address address);
   [[noreturn]] void throw_out_of_memory(const Request& request);
-  void free_refused_trials();
+  bool free_refused_trials();
 
   SharedState& shared_;
   Driver& driver_;
@@ -95,8 +95,8 @@ class AsyncDevice final : public DeviceBackend {
   Stream unifying_stream_ = 0;  // where blocks are freed that several streams used [async 1.2]
   uint64_t used_ = 0;           // bytes
   uint64_t limit_ = kUnlimited;
-  std::vector<Trial>
-      refused_trials_;  // that the driver did not take back; empty_cache() and the end try again
+  // That the driver did not take back. A request that would fail, empty_cache() and the end try again.
+  std::vector<Trial> refused_trials_;
 };
 
 }  // namespace cachalot
