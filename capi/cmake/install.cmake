@@ -29,6 +29,18 @@ install(FILES
 install(EXPORT cachalot-targets NAMESPACE cachalot::
   DESTINATION ${package_folder} COMPONENT development)
 
+# By its own place, so that `cmake --install --prefix` may choose another one.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+  set(pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+  set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+else()
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(pc_prefix "\${pcfiledir}/${up}")
+  set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+  set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
 configure_file(cmake/cachalot.pc.in cachalot.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cachalot.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

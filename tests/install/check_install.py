@@ -92,10 +92,8 @@ def check_pkg_config(prefix, libdir, work):
     """A compiler call from what pkg-config says, against the shared and against the static library."""
     folder = prefix / libdir
     environment = {**os.environ, "PKG_CONFIG_PATH": str(folder / "pkgconfig"), "LD_LIBRARY_PATH": str(folder)}
-    say = ["pkg-config", "--define-variable=prefix=" + str(prefix),
-           f"--define-variable=libdir={folder}", f"--define-variable=includedir={prefix / 'include'}"]
     for kind, options, libraries in (("shared", [], None), ("static", ["--static"], "-l:libcachalot.a")):
-        flags = run(*say, *options, "--cflags", "--libs", "cachalot", env=environment).split()
+        flags = run("pkg-config", *options, "--cflags", "--libs", "cachalot", env=environment).split()
         if libraries:
             flags = [libraries if flag == "-lcachalot" else flag for flag in flags]
         program = work / f"pkg_config_{kind}"
