@@ -80,9 +80,10 @@ bool SimMemory::has_handle(uint64_t handle) const {
 }
 
 DriverCode SimMemory::release(uint64_t handle) {
-  if (!has_handle(handle)) return kInvalidValue;
-  handles_.at(handle).is_released = true;
-  forget_if_unused(handle);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end() || found->second.is_released) return kInvalidValue;
+  found->second.is_released = true;
+  forget_if_unused(found);
   return kSuccess;
 }
 
@@ -96,20 +97,19 @@ DriverCode SimMemory::map(Address address, uint64_t size, uint64_t handle) {
 DriverCode SimMemory::unmap(Address address, uint64_t size) {
   const auto mapping = mappings_.find(address);
   if (mapping == mappings_.end() || mapping->second.size != size) return kInvalidValue;
-  const uint64_t handle = mapping->second.handle;
+  const auto handle = handles_.find(mapping->second.handle);
   mappings_.erase(mapping);
-  handles_.at(handle).mappings--;
+  handle->second.mappings--;
   forget_if_unused(handle);
   return kSuccess;
 }
 
 // As on a GPU, memory stays while it is mapped somewhere.
-void SimMemory::forget_if_unused(uint64_t handle) {
-  const auto found = handles_.find(handle);
-  if (!found->second.is_released || found->second.mappings != 0) return;
-  CACHALOT_ASSERT(1, found->second.size <= used_);
-  used_ -= found->second.size;
-  handles_.erase(found);
+void SimMemory::forget_if_unused(Handles::iterator handle) {
+  if (!handle->second.is_released || handle->second.mappings != 0) return;
+  CACHALOT_ASSERT(1, handle->second.size <= used_);
+  used_ -= handle->second.size;
+  handles_.erase(handle);
 }
 
 }  // namespace cachalot

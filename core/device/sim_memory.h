@@ -50,14 +50,16 @@ class SimMemory {
     uint64_t handle;
   };
 
-  void forget_if_unused(uint64_t handle);
+  using Handles = std::unordered_map<uint64_t, Handle>;
+
+  void forget_if_unused(Handles::iterator handle);
 
   const uint64_t capacity_;
   uint64_t used_ = 0;
   AddressSpace addresses_;
   std::unordered_map<Address, uint64_t> allocations_;   // size
   std::unordered_map<Address, uint64_t> reservations_;  // size
-  std::unordered_map<uint64_t, Handle> handles_;
+  Handles handles_;
   std::unordered_map<Address, Mapping> mappings_;
 };
 

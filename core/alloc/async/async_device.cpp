@@ -172,12 +172,12 @@ void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
 
 // Those that the driver still refuses stay. Whether one has gone back.
 bool AsyncDevice::free_refused_trials() {
-  return std::erase_if(refused_trials_, [&](const Trial& trial) {
-           const bool is_freed =
-               driver_.pool_free(device_, trial.address, trial.stream) == kSuccess;
-           if (!is_freed) driver_.take_pending_error(device_);
-           return is_freed;
-         }) > 0;
+  const size_t freed = std::erase_if(refused_trials_, [&](const Trial& trial) {
+    const bool is_freed = driver_.pool_free(device_, trial.address, trial.stream) == kSuccess;
+    if (!is_freed) driver_.take_pending_error(device_);
+    return is_freed;
+  });
+  return freed > 0;
 }
 
 // Does not wait for queued work: the driver's pool gives back what is free by now.

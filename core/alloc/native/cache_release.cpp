@@ -94,22 +94,25 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     PrivatePool* found = device_.pools.find(pool);
     // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
     if (!found || found->keeps_memory()) return;
-    device_.stats.count_sync_of_all_streams();
-    device_.pending.synchronize_and_free_events(context, current_stream, found);
-    if (device_.policy) device_.policy->finish_moves(/*may_wait=*/true);
+    wait_for_work(found, current_stream, context);
     return release_private_pool(pool, context);
   }
   // Within a capture only private pools give memory back: waiting for events would break the capture.
   if (!device_.captures.is_capture_context(current_stream)) {
-    device_.stats.count_sync_of_all_streams();
-    device_.pending.synchronize_and_free_events(context, current_stream, nullptr);
-    if (device_.policy) device_.policy->finish_moves(/*may_wait=*/true);
+    wait_for_work(nullptr, current_stream, context);
     release_blocks(device_.heap.default_pool(false), context);
     release_blocks(device_.heap.default_pool(true), context);
     if (device_.policy) device_.policy->cache_emptied();
   }
   // Released pools give their memory back within captures too.
   for (const PoolId id : device_.pools.releasable()) release_private_pool(id, context);
+}
+
+void CacheRelease::wait_for_work(PrivatePool* pool, std::optional<Stream> current_stream,
+                                 ContextId context) {
+  device_.stats.count_sync_of_all_streams();
+  device_.pending.synchronize_and_free_events(context, current_stream, pool);
+  if (device_.policy) device_.policy->finish_moves(/*may_wait=*/true);
 }
 
 // Small before large, unlike the default pools (P16).

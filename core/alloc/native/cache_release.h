@@ -27,6 +27,8 @@ class CacheRelease : private DeviceOperation {
   void give_everything_back();
 
  private:
+  // Of the pool; null: of all.
+  void wait_for_work(PrivatePool* pool, std::optional<Stream> current_stream, ContextId context);
   void release_blocks(BlockPool& pool, ContextId context);
   void release_private_pool(PoolId id, ContextId context);
   // A free block that is all of a plain segment, of which nothing is pinned.

@@ -194,8 +194,8 @@ void StreamOrder::wait_on_host(Block* block) {
 void StreamOrder::synchronize_before_unmap(Block* block) {
   const auto wait = [&](Stream stream, uint64_t stamp) {
     if (is_finished(stream, stamp)) return false;
-    synchronize_work_of(stream);
-    return !announces();  // the device's wait is for all of them
+    if (announces()) return synchronize(stream), false;
+    return synchronize_device(), true;  // for all of them
   };
   bool all_done = wait(block->segment()->stream, block->requested);
   if (!block->is(Block::kForeign)) return;
@@ -221,10 +221,6 @@ void StreamOrder::finish_all() {
 void StreamOrder::synchronize_device() {
   const DriverCode code = driver().device_synchronize(device_.index);
   if (code != kSuccess) throw runtime_error(driver(), code);
-}
-
-void StreamOrder::synchronize_work_of(Stream stream) {
-  announces() ? synchronize(stream) : synchronize_device();
 }
 
 // A stream that the driver refuses to wait for is waited for with all others.

@@ -129,8 +129,6 @@ class StreamOrder : private DeviceOperation {
   void wait_for(Stream stream, Stream other, uint64_t stamp);
   DriverCode queue_wait(Stream stream, std::optional<Stream> other);
   void finish(Stream stream, uint64_t stamp);
-  // Waits for the stream or, where its handle may be gone, for all of them.
-  void synchronize_work_of(Stream stream);
   void synchronize(Stream stream);
   void synchronize_device();
   void forget(Block* block);
