@@ -38,6 +38,12 @@ class Async : public SimAllocator {
     ok(cachalot_largest_block_on_stream(get(), 0, 0, stream, &size, error()));
     return size;
   }
+  // The driver does not take it back.
+  void search_and_keep_the_trial_block() {
+    uint64_t size = 0;
+    fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
+    refused(cachalot_largest_block(get(), 0, 0, &size, error()), CACHALOT_ERROR_DRIVER);
+  }
   std::string refused_free(cachalot_address address) {
     return refused(cachalot_free(get(), address, error()), CACHALOT_ERROR_INVALID_ARGUMENT);
   }
@@ -467,10 +473,7 @@ TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackAtTheEnd) {
 
 TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackWithTheCache) {
   Async with({.capacity = 20 * MiB});
-  uint64_t size = 0;
-  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
-  with.refused(cachalot_largest_block(with.get(), 0, 0, &size, with.error()),
-               CACHALOT_ERROR_DRIVER);
+  with.search_and_keep_the_trial_block();
   EXPECT_EQ(cachalot_memory_allocated(with.get(), 0), 20 * MiB);
   with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
   with.ok(cachalot_empty_cache(with.get(), with.error()));
@@ -482,10 +485,7 @@ TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackWithTheCache) {
 
 TEST(AsyncLargestBlock, ThatTheDriverDidNotTakeBackIsGivenBackBeforeARequestFails) {
   Async with({.capacity = 20 * MiB});
-  uint64_t size = 0;
-  with.fail(CACHALOT_SIM_CALL_POOL_FREE, 700);
-  with.refused(cachalot_largest_block(with.get(), 0, 0, &size, with.error()),
-               CACHALOT_ERROR_DRIVER);
+  with.search_and_keep_the_trial_block();
   with.allocate(20 * MiB);
 }
 

@@ -81,6 +81,13 @@ class Serving : public testing::Test {
     });
     return count;
   }
+  // From one stream's cache to that of the other.
+  void move_pages_whose_work_is_under_way() {
+    free(allocate(64 * MiB, kFirst));
+    driver_->machine().queue_work(0, kFirst);
+    free(allocate(64 * MiB, kSecond));
+    EXPECT_EQ(waiting_holes(), 1);
+  }
   // What other threads of a server do meanwhile.
   void look_around() {
     uint64_t released = 0;
@@ -280,10 +287,7 @@ TEST_F(Serving, MovesPagesWhoseWorkIsUnderWayAndUnmapsTheirAddressesOnceItIsDone
 
 TEST_F(Serving, WaitsForWorkThatKeepsAddressesMappedWhenTheCacheIsEmptied) {
   open(4 * GiB, {.borrow = Borrow::kNever});
-  free(allocate(64 * MiB, kFirst));
-  driver_->machine().queue_work(0, kFirst);
-  free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(waiting_holes(), 1);
+  move_pages_whose_work_is_under_way();
   allocator_->empty_cache(0);
   EXPECT_EQ(waiting_holes(), 0);
   EXPECT_EQ(reserved(), 0u);
@@ -291,10 +295,7 @@ TEST_F(Serving, WaitsForWorkThatKeepsAddressesMappedWhenTheCacheIsEmptied) {
 
 TEST_F(Serving, GivesTheMemoryOfPagesThatHaveMovedBackInTheTrimThatWaitedForTheirWork) {
   open(4 * GiB, {.borrow = Borrow::kNever});
-  free(allocate(64 * MiB, kFirst));
-  driver_->machine().queue_work(0, kFirst);
-  free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(waiting_holes(), 1);
+  move_pages_whose_work_is_under_way();
   const uint64_t cached = reserved();
   uint64_t released = 0;
   allocator_->trim(0, {}, &released);
@@ -305,10 +306,7 @@ TEST_F(Serving, GivesTheMemoryOfPagesThatHaveMovedBackInTheTrimThatWaitedForThei
 
 TEST_F(Serving, UnmapsAddressesThatWaitWhenItEnds) {
   open(4 * GiB, {.borrow = Borrow::kNever});
-  free(allocate(64 * MiB, kFirst));
-  driver_->machine().queue_work(0, kFirst);
-  free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(waiting_holes(), 1);
+  move_pages_whose_work_is_under_way();
   driver_->machine().log_calls(kLogEverything);
   allocator_.reset();
   EXPECT_EQ(calls_in_log("unmap"), 32 + 32)
@@ -332,10 +330,7 @@ class KeepsTheLastError final : public SimDriver {
 TEST_F(Serving, LeavesNoErrorBehindWhereWorkIsNotDone) {
   const auto driver = std::make_shared<KeepsTheLastError>(SimOptions{.capacity = 4 * GiB});
   open_over(driver, {.borrow = Borrow::kNever});
-  free(allocate(64 * MiB, kFirst));
-  driver_->machine().queue_work(0, kFirst);
-  free(allocate(64 * MiB, kSecond));
-  EXPECT_EQ(waiting_holes(), 1);
+  move_pages_whose_work_is_under_way();
   EXPECT_EQ(driver->last_error, kSuccess);
 }
 

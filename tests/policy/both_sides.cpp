@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kShownOperations = 24;
 
+unsigned long long wide(uint64_t n) { return n; }
+
 std::string text_of(const std::vector<Call>& calls) {
   std::string text;
   for (const Call& call : calls) text += "    " + text_of(call) + "\n";
@@ -80,6 +82,33 @@ Answer BothSides::on_both(const std::string& what, const std::function<Address()
   compare(model, library);
   tally_.add(library, library_driver_->calls());
   return library;
+}
+
+Answer BothSides::allocate_on_both(uint64_t size, Stream stream) {
+  return on_both(
+      format("allocate %llu for %llx", wide(size), wide(stream)),
+      [&] { return model_.allocate(size, stream); },
+      [&] { return library_.allocate(size, stream); });
+}
+
+void BothSides::free_on_both(Address address) {
+  on_both(
+      format("free %llx", wide(address)), [&] { return model_.free(address), 0; },
+      [&] { return library_.free(address), 0; });
+}
+
+void BothSides::record_on_both(Address address, Stream stream) {
+  on_both(
+      format("record %llx for %llx", wide(address), wide(stream)),
+      [&] { return model_.record_stream(address, stream), 0; },
+      [&] { return library_.allocator().record_stream(address, stream), 0; });
+}
+
+void BothSides::empty_on_both(PoolId pool) {
+  on_both(
+      format("empty %llu %llu", wide(pool.first), wide(pool.second)),
+      [&] { return model_.empty_cache(pool), 0; },
+      [&] { return library_.allocator().empty_cache(0, pool), 0; });
 }
 
 void BothSides::on_machines(const std::string& what, const std::function<void(SimMachine&)>& act) {

@@ -46,6 +46,10 @@ class BothSides {
 
   Answer on_both(const std::string& what, const std::function<Address()>& on_model,
                  const std::function<Address()>& on_library);
+  Answer allocate_on_both(uint64_t size, Stream stream);
+  void free_on_both(Address address);
+  void record_on_both(Address address, Stream stream);
+  void empty_on_both(PoolId pool);
   // What the caller of a simulated machine controls.
   void on_machines(const std::string& what, const std::function<void(SimMachine&)>& act);
   void compare_state();

@@ -33,10 +33,7 @@ void Script::take_step() {
 void Script::allocate() {
   const uint64_t size = any_size();
   const Stream stream = any_stream();
-  const Answer answer = on_both(
-      format("allocate %llu for %llx", wide(size), wide(stream)),
-      [&] { return model_.allocate(size, stream); },
-      [&] { return library_.allocate(size, stream); });
+  const Answer answer = allocate_on_both(size, stream);
   if (answer.address != 0) live_.push_back({answer.address, size, stream});
   if (answer.status == Status::kOutOfMemory && random_.one_in(2)) free_one();
 }
@@ -46,9 +43,7 @@ void Script::free_one() {
   std::swap(random_.pick(live_), live_.back());
   const Address address = live_.back().address;
   live_.pop_back();
-  on_both(
-      format("free %llx", wide(address)), [&] { return model_.free(address), 0; },
-      [&] { return library_.free(address), 0; });
+  free_on_both(address);
 }
 
 // Most streams that are recorded have work under way.
@@ -56,10 +51,7 @@ void Script::record() {
   if (live_.empty()) return;
   const Address address = random_.pick(live_).address;
   const Stream stream = any_stream();
-  on_both(
-      format("record %llx for %llx", wide(address), wide(stream)),
-      [&] { return model_.record_stream(address, stream), 0; },
-      [&] { return library_.allocator().record_stream(address, stream), 0; });
+  record_on_both(address, stream);
   if (!random_.one_in(4))
     on_machines(format("work for %llx", wide(stream)),
                 [&](SimMachine& machine) { machine.queue_work(0, stream); });
@@ -118,10 +110,7 @@ void Script::empty_cache() {
   const Pool* pool = random_.one_in(3) ? any_pool(false) : nullptr;
   PoolId id = pool ? pool->id : PoolId{};
   if (!released_pools_.empty() && random_.one_in(4)) id = random_.pick(released_pools_);
-  on_both(
-      format("empty %llu %llu", wide(id.first), wide(id.second)),
-      [&] { return model_.empty_cache(id), 0; },
-      [&] { return library_.allocator().empty_cache(0, id), 0; });
+  empty_on_both(id);
 }
 
 void Script::trim() {

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/text.h"
 #include "base/units.h"
 #include "replay/program.h"
 
@@ -14,8 +13,6 @@ namespace {
 constexpr uint64_t kPage = 2 * MiB;
 // Thousands of blocks are live in some recordings.
 constexpr uint64_t kLooksInsideEvery = 2'000;
-
-unsigned long long wide(uint64_t n) { return n; }
 
 void require_supported(const Trace& trace) {
   if (!trace.flaw.empty()) throw std::runtime_error(trace.flaw);
@@ -39,8 +36,9 @@ Recording::Recording(const Trace& trace, uint64_t capacity, bool thrift, Fault f
 
 std::string Recording::run() {
   if (trace_.header.warm_up != 0) {
-    give_back(request(trace_.header.warm_up, 0));
-    empty_cache(0, {});
+    if (const Address address = allocate_on_both(trace_.header.warm_up, 0).address)
+      free_on_both(address);
+    empty_on_both({});
   }
   Program<Recording> program(trace_, can_give_up_itself(trace_.header, 0), this);
   for (size_t i = 0; i < trace_.events.size() && found().empty(); i++) program.run(i, i + 1);
@@ -50,46 +48,21 @@ std::string Recording::run() {
 }
 
 void Recording::allocate(const TraceEvent& event) {
-  addresses_[event.block] = request(event.size, event.stream);
+  addresses_[event.block] = allocate_on_both(event.size, event.stream).address;
 }
 
 void Recording::free(const TraceEvent& event) {
-  give_back(std::exchange(addresses_[event.block], 0));
+  if (const Address address = std::exchange(addresses_[event.block], 0)) free_on_both(address);
 }
 
 void Recording::free_late(const TraceEvent& event, Stream stream) {
   on_machines("work", [&](SimMachine& machine) { machine.queue_work(0, stream); });
-  const Address address = std::exchange(addresses_[event.block], 0);
-  if (address == 0) return;
-  on_both(
-      "record a use", [&] { return model_.record_stream(address, stream), 0; },
-      [&] { return library_.allocator().record_stream(address, stream), 0; });
-  give_back(address);
+  if (const Address address = addresses_[event.block]) record_on_both(address, stream);
+  free(event);
 }
 
 void Recording::finish(const TraceEvent&, Stream stream) {
   on_machines("finish", [&](SimMachine& machine) { machine.finish_oldest(0, stream); });
-}
-
-void Recording::empty_cache(int, PoolId pool) {
-  on_both(
-      "empty", [&] { return model_.empty_cache(pool), 0; },
-      [&] { return library_.allocator().empty_cache(0, pool), 0; });
-}
-
-Address Recording::request(uint64_t size, Stream stream) {
-  return on_both(
-             format("allocate %llu for %llx", wide(size), wide(stream)),
-             [&] { return model_.allocate(size, stream); },
-             [&] { return library_.allocate(size, stream); })
-      .address;
-}
-
-void Recording::give_back(Address address) {
-  if (address == 0) return;
-  on_both(
-      format("free %llx", wide(address)), [&] { return model_.free(address), 0; },
-      [&] { return library_.free(address), 0; });
 }
 
 }  // namespace cachalot::policy_model

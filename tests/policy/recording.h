@@ -26,12 +26,9 @@ class Recording : public BothSides {
   void free_late(const TraceEvent& event, Stream stream);
   void finish(const TraceEvent& event, Stream stream);
   void release_pool(const TraceEvent&) {}
-  void empty_cache(int device, PoolId pool);
+  void empty_cache(int, PoolId pool) { empty_on_both(pool); }
 
  private:
-  Address request(uint64_t size, Stream stream);
-  void give_back(Address address);
-
   const Trace& trace_;
   std::vector<Address> addresses_;  // by slot; 0: not live, or the request failed
 };
