@@ -294,6 +294,26 @@ func recording(t testing.TB) []byte {
 	return file.Bytes()
 }
 
+func TestATraceOfAProgramTellsOfItsCalls(t *testing.T) {
+	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader(
+		"# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"driver\": 13000}\n" +
+			"a,200,512,a0,0,,5,ff,34000,s,12\nq,200,512,a0,0,,6,,,t,,b0,7,c0de\nx,0,0,0\n")))
+	info := need[cachalot.TraceInfo](t)(trace.Info())
+	same(t, "format", info.Format, 2)
+	same(t, "command", info.Command, "./server")
+	same(t, "process", info.ProcessID, 4711)
+	same(t, "driver", info.DriverVersion, 13000)
+	first := need[cachalot.TraceEvent](t)(trace.Event(0))
+	same(t, "cost", first.CostNS, 34000)
+	same(t, "thread", first.Thread, 12)
+	same(t, "entry", first.Entry, 's')
+	second := need[cachalot.TraceEvent](t)(trace.Event(1))
+	same(t, "freed on", second.FreedOn, 0xb0)
+	same(t, "wait", second.WaitNS, 7)
+	same(t, "context of the driver", second.DriverContext, 0xc0de)
+	same(t, "last", need[cachalot.TraceEvent](t)(trace.Event(2)).Action, cachalot.ActionContextEnd)
+}
+
 func TestATraceIsWrittenReadAndReplayed(t *testing.T) {
 	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(iotest.OneByteReader(bytes.NewReader(recording(t)))))
 	info := need[cachalot.TraceInfo](t)(trace.Info())

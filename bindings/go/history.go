@@ -26,6 +26,23 @@ const (
 	ActionAnnotate      = Action(raw.ACTION_ANNOTATE)       // Allocator.Annotate (since 2.14)
 )
 
+// Actions in recordings of programs, which no history has.
+const (
+	ActionLiveAtBegin   = Action(raw.ACTION_LIVE_AT_BEGIN)  // a block that was live when the recording began
+	ActionOtherAlloc    = Action(raw.ACTION_OTHER_ALLOC)    // memory outside of any cache was obtained
+	ActionOtherFree     = Action(raw.ACTION_OTHER_FREE)     // it was given back
+	ActionCallEnd       = Action(raw.ACTION_CALL_END)       // a driver's call that gave memory back has ended
+	ActionContextEnd    = Action(raw.ACTION_CONTEXT_END)    // the device's primary context ended, and all its blocks
+	ActionStreamCreate  = Action(raw.ACTION_STREAM_CREATE)  // the program made a stream
+	ActionStreamDestroy = Action(raw.ACTION_STREAM_DESTROY) // it destroyed one
+	ActionCaptureBegin  = Action(raw.ACTION_CAPTURE_BEGIN)  // the program began to capture a stream
+	ActionCaptureEnd    = Action(raw.ACTION_CAPTURE_END)    // the capture ended
+	ActionStreamWait    = Action(raw.ACTION_STREAM_WAIT)    // the program has waited for a stream
+	ActionContextWait   = Action(raw.ACTION_CONTEXT_WAIT)   // it has waited for all work of the context
+	ActionExport        = Action(raw.ACTION_EXPORT)         // it gave a block to others by a handle
+	ActionRecordingEnd  = Action(raw.ACTION_RECORDING_END)  // the recording ended; Size is how many events were lost
+)
+
 // String is PyTorch's name of the action, "segment_alloc"; "unknown" for a number that is none.
 func (a Action) String() string {
 	return raw.ActionName(narrow(a))

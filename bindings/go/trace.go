@@ -161,6 +161,17 @@ type TraceInfo struct {
 	DeviceCount int     `json:"device_count"`
 	// Recorder is the program that wrote the file.
 	Recorder string `json:"recorder"`
+	// Format is the trace format, 1 or 2. Only format 2 has the rest.
+	Format int `json:"format"`
+	// DriverVersion is that of CUDA, 13000 for 13.0; 0 if it is not said.
+	DriverVersion int `json:"driver_version"`
+	// Command is the program that was recorded, with its arguments, and ProcessID its process.
+	Command   string `json:"command"`
+	ProcessID int64  `json:"process_id"`
+	// ParentProcessID is the process that it was forked from; 0 for none.
+	ParentProcessID int64 `json:"parent_process_id"`
+	// StartUS is when the recording began, in microseconds since 1970.
+	StartUS int64 `json:"start_us"`
 }
 
 // Info is what the trace says of itself.
@@ -168,7 +179,8 @@ func (t *Trace) Info() (info TraceInfo, err error) {
 	err = t.do(func(r raw.Trace) error {
 		i, err := raw.TraceGetInfo(r)
 		info = TraceInfo{i.Workload, i.Torch, Options(i.Config), i.DeviceTotal, int(i.EventCount), int(i.StatCount),
-			Release(i.Release), int(i.DeviceCount), i.Recorder}
+			Release(i.Release), int(i.DeviceCount), i.Recorder, int(i.Format), int(i.DriverVersion), i.Command, i.ProcessId,
+			i.ParentProcessId, i.StartUs}
 		return err
 	})
 	return info, err
@@ -186,6 +198,18 @@ type TraceEvent struct {
 	TimeUS int64 `json:"time_us"`
 	// Context is 0 where the file does not say it.
 	Context uint64 `json:"context"`
+	// CostNS is the time of the driver's call, and WaitNS that of it in which the call waited for work of the device;
+	// -1 where the file does not say it.
+	CostNS int64 `json:"cost_ns"`
+	WaitNS int64 `json:"wait_ns"`
+	// Thread is the system's number of the thread; 0 where the file does not say it.
+	Thread uint64 `json:"thread"`
+	// FreedOn is of a free: the stream that it is ordered on, the block's unless the file names another.
+	FreedOn Stream `json:"freed_on"`
+	// DriverContext is the context that the program asked in; 0 for the device's primary one.
+	DriverContext uint64 `json:"driver_context"`
+	// Entry is how the program asked, a letter of docs/trace-format.md; 0 where the file does not say it.
+	Entry rune `json:"entry"`
 }
 
 // Event is one of them, counted from 0. ErrInvalidArgument past the last.
@@ -193,7 +217,8 @@ func (t *Trace) Event(index int) (event TraceEvent, err error) {
 	err = t.do(func(r raw.Trace) error {
 		e, err := raw.TraceGetEvent(r, uint64(index))
 		event = TraceEvent{Action(e.Action), int(e.Device), Address(e.Address), e.Size, Stream(e.Stream),
-			PoolID(e.Pool), e.TimeUs, e.Context}
+			PoolID(e.Pool), e.TimeUs, e.Context, e.CostNs, e.WaitNs, e.Thread, Stream(e.FreedOn), e.DriverContext,
+			rune(e.Entry)}
 		return err
 	})
 	return event, err

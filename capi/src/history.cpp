@@ -88,7 +88,7 @@ using namespace cachalot;
 using namespace cachalot::capi;
 
 const char* cachalot_action_name(int32_t action) {
-  if (action < 0 || action >= kActionCount) return "unknown";
+  if (action < 0 || action >= kRecordedActionCount) return "unknown";
   return action_name(static_cast<Action>(action));
 }
 

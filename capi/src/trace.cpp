@@ -10,6 +10,12 @@
 
 namespace cachalot::capi {
 
+// Trace format 2 came later.
+template <>
+inline constexpr size_t kFirstSize<cachalot_trace_info> = offsetof(cachalot_trace_info, format);
+template <>
+inline constexpr size_t kFirstSize<cachalot_trace_event> = offsetof(cachalot_trace_event, cost_ns);
+
 ReadBytes read_through(cachalot_read_fn read, void* user_data) {
   require(read, "read");
   return [read, user_data](char* buffer, size_t capacity) {
@@ -44,10 +50,19 @@ cachalot_trace_info write_info(const Trace& trace) {
           .stat_count = trace.header.stats.size(),
           .release = release ? static_cast<int32_t>(*release) : CACHALOT_RELEASE_DEFAULT,
           .device_count = trace.device_count,
-          .recorder = trace.header.recorder.c_str()};
+          .recorder = trace.header.recorder.c_str(),
+          .format = trace.header.format,
+          .driver_version = trace.header.driver,
+          .command = trace.header.command.c_str(),
+          .process_id = trace.header.pid,
+          .parent_process_id = trace.header.parent,
+          .start_us = trace.header.start_us};
 }
 
-cachalot_trace_event write_event(const Trace& trace, const TraceEvent& event) {
+cachalot_trace_event write_event(const Trace& trace, size_t index) {
+  const TraceEvent& event = row_at(trace.events, index, "event");
+  const EventDetail detail =
+      trace.details.empty() ? EventDetail{.freed_on = event.stream} : trace.details[index];
   return {.struct_size = sizeof(cachalot_trace_event),
           .action = event.action_number,
           .device = event.device,
@@ -56,7 +71,13 @@ cachalot_trace_event write_event(const Trace& trace, const TraceEvent& event) {
           .stream = event.stream,
           .pool = write_pool_id(trace.pool_of(event)),
           .time_us = event.time_us,
-          .context = event.context};
+          .context = event.context,
+          .cost_ns = detail.cost_ns,
+          .wait_ns = detail.wait_ns,
+          .thread = detail.thread,
+          .freed_on = detail.freed_on,
+          .driver_context = detail.driver_context,
+          .entry = detail.entry};
 }
 
 std::vector<RecordedStat> recorded_stats(const cachalot_stats& stats, Release release) {
@@ -92,10 +113,8 @@ cachalot_status cachalot_trace_get_info(const cachalot_trace* trace,
 
 cachalot_status cachalot_trace_get_event(const cachalot_trace* trace, size_t index,
                                          cachalot_trace_event* out_event) {
-  return guard(nullptr, [&] {
-    const Trace& core = core_of(trace);
-    write_struct(out_event, write_event(core, row_at(core.events, index, "event")), "out_event");
-  });
+  return guard(nullptr,
+               [&] { write_struct(out_event, write_event(core_of(trace), index), "out_event"); });
 }
 
 cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace, size_t index,

@@ -16,6 +16,9 @@ static_assert(CACHALOT_BORROW_FIRST == static_cast<int32_t>(Borrow::kFirst));
 static_assert(CACHALOT_BORROW_NEVER == static_cast<int32_t>(Borrow::kNever));
 static_assert(CACHALOT_ACTION_ANNOTATE == static_cast<int32_t>(Action::kAnnotate));
 static_assert(CACHALOT_ACTION_ANNOTATE + 1 == kActionCount);
+static_assert(CACHALOT_ACTION_CALL_END == static_cast<int32_t>(Action::kCallEnd));
+static_assert(CACHALOT_ACTION_RECORDING_END == static_cast<int32_t>(Action::kRecordingEnd));
+static_assert(CACHALOT_ACTION_RECORDING_END + 1 == kRecordedActionCount);
 
 int32_t read_choice(int32_t value, int32_t first, int32_t last, const char* name) {
   if (value < first || value > last)

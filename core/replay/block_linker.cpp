@@ -20,22 +20,33 @@ void BlockLinker::link(TraceEvent* event, uint32_t index) {
     state.requested = kNoIndex;
   }
   state.is_after_late_free = state.is_after_late_free && completes;
+  if (action == Action::kLiveAtBegin) return begin_live(event, index);
+  state.has_begun = true;
   if (action == Action::kAlloc)
     hand_out(event, index);
   else if (action == Action::kFreeRequested)
     request_free(event, index);
   else if (action == Action::kFreeCompleted)
     complete_free(event, index);
+  else if (action == Action::kContextEnd)
+    end_context(event->device);
 }
 
 void BlockLinker::finish(Trace* trace) {
   for (uint8_t device = 0; device < kMaxTraceDevices; device++)
     if (devices_[device].requested != kNoIndex) mark_late(&devices_[device], device);
+  if (flawed_ != kNoIndex) flaw_ = line_name(trace->line_of(flawed_)) + ": " + flaw_;
   if (!choose_streams(&late_frees_) && flaw_.empty())
     flaw_ = format("more than %zu streams would be at work at a time", kMaxMadeUpStreams);
   trace->block_slots = slots_;
   trace->late_frees = std::move(late_frees_);
   trace->flaw = std::move(flaw_);
+}
+
+void BlockLinker::begin_live(TraceEvent* event, uint32_t index) {
+  if (devices_[event->device].has_begun)
+    return note_flaw(*event, index, "was live before the recording, but comes behind other events");
+  hand_out(event, index);
 }
 
 void BlockLinker::hand_out(TraceEvent* event, uint32_t index) {
@@ -44,6 +55,7 @@ void BlockLinker::hand_out(TraceEvent* event, uint32_t index) {
     return note_flaw(*event, index, "is handed out while it is in use");
   event->block = take_slot();
   live_.insert({.address = event->address, .slot = event->block, .device = event->device});
+  if (can_contexts_end_) devices_[event->device].handed_out.push_back(event->address);
 }
 
 void BlockLinker::request_free(TraceEvent* event, uint32_t index) {
@@ -72,6 +84,16 @@ void BlockLinker::complete_free(TraceEvent* event, uint32_t index) {
   live_.erase(block);
 }
 
+// Its blocks are gone, also those whose frees were not completed.
+void BlockLinker::end_context(uint8_t device) {
+  for (const Address address : std::exchange(devices_[device].handed_out, {})) {
+    LiveBlock* const block = live_.find(address, device);
+    if (block == nullptr) continue;
+    free_slots_.push_back(block->slot);
+    live_.erase(block);
+  }
+}
+
 void BlockLinker::mark_late(DeviceState* state, uint8_t device) {
   LiveBlock* const block = live_.find(state->requested_address, device);
   CACHALOT_ASSERT(1, block != nullptr && block->is_freed);
@@ -87,7 +109,8 @@ uint32_t BlockLinker::take_slot() {
 }
 
 void BlockLinker::note_flaw(const TraceEvent& event, uint32_t index, const char* what) {
-  flaw_ = line_name(line_of(index)) + ": " + hex_address(event.address) + " " + what;
+  flaw_ = hex_address(event.address) + " " + what;
+  flawed_ = index;
 }
 
 }  // namespace cachalot

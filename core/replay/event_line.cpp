@@ -12,8 +12,9 @@
 namespace cachalot {
 namespace {
 
-constexpr std::string_view kLetters = "aqcSFMUson";  // by the numbers of Action
-static_assert(kLetters.size() == kActionCount);
+constexpr std::string_view kLetters = "aqcSFMUsonbARkxCDghwWez";  // by the numbers of Action
+static_assert(kLetters.size() == kRecordedActionCount);
+constexpr std::string_view kEntries = "stpvhinmlry";  // docs/trace-format.md
 
 constexpr uint8_t kNone = 0xff;
 
@@ -28,7 +29,7 @@ constexpr std::array<uint8_t, 256> make_hex_values() {
 constexpr std::array<uint8_t, 256> make_actions() {
   std::array<uint8_t, 256> actions{};
   actions.fill(kNone);
-  for (uint8_t i = 0; i < kActionCount; i++) actions[static_cast<uint8_t>(kLetters[i])] = i;
+  for (uint8_t i = 0; i < kRecordedActionCount; i++) actions[static_cast<uint8_t>(kLetters[i])] = i;
   return actions;
 }
 
@@ -51,6 +52,12 @@ class Fields {
     if (number == kNone) return false;
     at_++;
     *action = static_cast<Action>(number);
+    return true;
+  }
+
+  bool entry(char* entry) {
+    if (kEntries.find(*at_) == std::string_view::npos) return false;
+    *entry = *at_++;
     return true;
   }
 
@@ -82,10 +89,10 @@ bool parse_pool(Fields& fields, PoolId* pool) {
          (pool->first == 0 || pool->second == 0);
 }
 
-bool parse_time(Fields& fields, int64_t* time_us) {
+bool parse_signed(Fields& fields, int64_t* number) {
   uint64_t value = 0;
   if (!fields.decimal(&value) || value > static_cast<uint64_t>(INT64_MAX)) return false;
-  *time_us = static_cast<int64_t>(value);
+  *number = static_cast<int64_t>(value);
   return true;
 }
 
@@ -99,14 +106,52 @@ bool parse_rest(Fields& fields, EventLine* line) {
   if (!fields.take(',')) return true;
   if (has_value(fields) && !parse_pool(fields, &line->pool)) return false;
   if (!fields.take(',')) return true;
-  if (has_value(fields) && !parse_time(fields, &line->time_us)) return false;
+  if (has_value(fields) && !parse_signed(fields, &line->time_us)) return false;
   if (!fields.take(',')) return true;
   return !has_value(fields) || fields.hex(&line->context);
 }
 
+// Those of format 2, likewise.
+bool parse_detail(Fields& fields, EventDetail* detail) {
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !parse_signed(fields, &detail->cost_ns)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !fields.entry(&detail->entry)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !fields.decimal(&detail->thread)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !fields.hex(&detail->freed_on)) return false;
+  if (!fields.take(',')) return true;
+  if (has_value(fields) && !parse_signed(fields, &detail->wait_ns)) return false;
+  if (!fields.take(',')) return true;
+  return !has_value(fields) || fields.hex(&detail->driver_context);
+}
+
+bool is_in_format(Action action, int format) {
+  return format >= 2 || static_cast<int>(action) < kActionCount;
+}
+
+// With empty fields for what it does not say.
+void append_detail(std::string* out, const EventLine& line) {
+  const EventDetail& detail = line.detail;
+  const auto hex = [](uint64_t n) { return format("%llx", static_cast<unsigned long long>(n)); };
+  *out += ',';
+  if (detail.cost_ns >= 0) *out += std::to_string(detail.cost_ns);
+  *out += ',';
+  if (detail.entry != 0) *out += detail.entry;
+  *out += ',';
+  if (detail.thread != 0) *out += std::to_string(detail.thread);
+  *out += ',';
+  if (detail.freed_on != line.stream) *out += hex(detail.freed_on);
+  *out += ',';
+  if (detail.wait_ns >= 0) *out += std::to_string(detail.wait_ns);
+  *out += ',';
+  if (detail.driver_context != 0) *out += hex(detail.driver_context);
+}
+
 }  // namespace
 
-const char* parse_event_line(const char* text, EventLine* line) {
+const char* parse_event_line(const char* text, int format, EventLine* line) {
   Fields fields(text);
   line->device = 0;
   line->pool = {};
@@ -114,9 +159,14 @@ const char* parse_event_line(const char* text, EventLine* line) {
   line->context = kNoContext;
   if (!fields.action(&line->action) || !fields.take(',') || !fields.hex(&line->address) ||
       !fields.take(',') || !fields.decimal(&line->size) || !fields.take(',') ||
-      !fields.hex(&line->stream) || !parse_rest(fields, line) || !fields.take('\n'))
+      !fields.hex(&line->stream) || !parse_rest(fields, line) ||
+      !is_in_format(line->action, format))
     return nullptr;
-  return fields.at();
+  if (format >= 2) {
+    line->detail = {.freed_on = line->stream};
+    if (!parse_detail(fields, &line->detail)) return nullptr;
+  }
+  return fields.take('\n') ? fields.at() : nullptr;
 }
 
 void append_event_line(std::string* out, const EventLine& line) {
@@ -128,7 +178,9 @@ void append_event_line(std::string* out, const EventLine& line) {
     text += format("%llu:%llu", number(line.pool.first), number(line.pool.second));
   text += ',';
   if (line.time_us >= 0) text += std::to_string(line.time_us);
-  if (line.context != kNoContext) text += format(",%llx", number(line.context));
+  text += ',';
+  if (line.context != kNoContext) text += format("%llx", number(line.context));
+  append_detail(&text, line);
   while (text.back() == ',') text.pop_back();
   *out += text + '\n';
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One line of a trace:
 //   action,address,size,stream[,device[,pool[,time_us[,context]]]]
+// and in format 2 behind the context
+//   [,cost_ns[,entry[,thread[,freed_on[,wait_ns[,driver_context]]]]]]
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 
 #include "alloc/config/pool_id.h"
 #include "alloc/trace/history.h"
+#include "replay/event_detail.h"
 
 namespace cachalot {
 
@@ -20,17 +23,18 @@ struct EventLine {
   PoolId pool;
   int64_t time_us;  // -1: not said
   ContextId context;
+  EventDetail detail;  // in format 2 only
 };
 
-// Reads the line at `text` and gives where the next one begins; null if it is malformed.
-// pre: a line break comes before the end of the text.
-const char* parse_event_line(const char* text, EventLine* line);
+// Reads the line at `text` and gives where the next one begins; null if it is malformed, or has what
+// its format does not know. pre: a line break comes before the end of the text.
+const char* parse_event_line(const char* text, int format, EventLine* line);
 
 // Appends the line with its line break; of the fields after the device those at the end that say
 // nothing are left out.
 void append_event_line(std::string* out, const EventLine& line);
 
-// The letter of an action: "aqcSFMUson".
+// The letter of an action: "aqcSFMUson", and "bARkxCDghwWez" in format 2.
 char action_letter(Action action);
 
 }  // namespace cachalot

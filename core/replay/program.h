@@ -33,9 +33,11 @@ bool can_give_up_itself(const TraceHeader& header, double fraction);
 //   fail_to_allocate(event)    a request that failed
 //   free(event)                a free of a block that no other stream uses
 //   free_late(event, stream)   a free of a block that is in use on that stream
+//   free_on(event, stream)     a free by a stream that works on the block, which is not its own
 //   finish(event, stream)      the oldest piece of work of that stream gets done
 //   release_pool(event)        no later event needs the event's pool
 //   empty_cache(device, pool)  (0,0): all that no private pool needs
+//   end_context(device)        nothing of the device is left
 template <typename Target>
 class Program {
  public:
@@ -44,6 +46,8 @@ class Program {
       : trace_(trace),
         target_(*target),
         stream_of_slot_(trace.late_frees.empty() ? 0 : trace.block_slots),
+        event_of_slot_(trace.header.format < 2 ? 0 : trace.block_slots),
+        handed_out_(static_cast<size_t>(trace.device_count)),
         gives_up_itself_(gives_up_itself),
         pools_defer_frees_(trace.header.release() == Release::k2_11) {
     CACHALOT_ASSERT(1, trace.flaw.empty());
@@ -80,28 +84,64 @@ class Program {
     if (action == Action::kFreeCompleted) return complete_free(event, i);
     if (is_release(action)) return give_up(i);
     devices_[event.device] = {};
-    if (action == Action::kAlloc)
-      target_.allocate(event);
+    if (action == Action::kAlloc || action == Action::kLiveAtBegin)
+      allocate(event);
     else if (action == Action::kFreeRequested)
       request_free(event, i);
     else if (action == Action::kSegmentAlloc || action == Action::kSegmentMap)
       target_.obtained(event);
     else if (action == Action::kOom)
       target_.fail_to_allocate(event);
+    else if (action == Action::kContextEnd)
+      end_context(event.device);
     if (!waited_for_.empty() && (action == Action::kAlloc || action == Action::kOom))
       finish_what_was_waited_for(event.device);
   }
 
+  void allocate(const TraceEvent& event) {
+    if (!event_of_slot_.empty()) {
+      event_of_slot_[event.block] = &event;
+      handed_out_[event.device].push_back(&event);
+    }
+    target_.allocate(event);
+  }
+
   void request_free(const TraceEvent& event, size_t i) {
     if (next_late_ == trace_.late_frees.size() || trace_.late_frees[next_late_].requested != i)
-      return target_.free(event);
+      return free(event, i);
     const Stream stream = trace_.late_frees[next_late_++].stream;
     CACHALOT_ASSERT(1, stream != 0 && event.block < stream_of_slot_.size());
     stream_of_slot_[event.block] = stream;
     target_.free_late(event, stream);
   }
 
+  void free(const TraceEvent& event, size_t i) {
+    const Stream on = trace_.details.empty() ? event.stream : trace_.details[i].freed_on;
+    if (on == event.stream)
+      target_.free(event);
+    else
+      target_.free_on(event, on);
+  }
+
+  // All blocks of the device go with it.
+  void end_context(uint8_t device) {
+    for (const TraceEvent* const event : std::exchange(handed_out_[device], {})) {
+      const TraceEvent*& live = event_of_slot_[event->block];
+      if (live == event) end_block(*std::exchange(live, nullptr));
+    }
+    target_.end_context(device);
+  }
+
+  void end_block(const TraceEvent& event) {
+    Stream* const waits_for = stream_of_slot_.empty() ? nullptr : &stream_of_slot_[event.block];
+    if (waits_for && *waits_for != 0)
+      target_.finish(event, std::exchange(*waits_for, 0));
+    else
+      target_.free(event);
+  }
+
   void complete_free(const TraceEvent& event, size_t i) {
+    if (!event_of_slot_.empty()) event_of_slot_[event.block] = nullptr;
     if (stream_of_slot_.empty() || stream_of_slot_[event.block] == 0) return;
     const Stream stream = std::exchange(stream_of_slot_[event.block], 0);
     // Such a request waits for the work once it finds no memory, and took no notice of it before.
@@ -111,7 +151,9 @@ class Program {
     state.is_in_release = false;  // each emptying completes frees before it gives anything back
     const bool is_first = state.completed_pool == kNone || state.completed_pool == event.pool;
     state.completed_pool = is_first ? event.pool : kSeveral;
-    if (!is_followed_by_request(i)) target_.empty_cache(event.device, PoolId{});
+    // A recorded program has no cache to be emptied.
+    if (trace_.header.format < 2 && !is_followed_by_request(i))
+      target_.empty_cache(event.device, PoolId{});
   }
 
   // Whether a request completed the late free: it did so before it had its memory. Requests that
@@ -222,7 +264,10 @@ class Program {
   const Trace& trace_;
   Target& target_;
   std::vector<Stream> stream_of_slot_;  // of blocks whose free waits for work; 0: none
-  std::vector<WaitedFor> waited_for_;   // by the next request
+  // Where contexts can end: the hand-outs of live blocks, and those of each device since its context ended last.
+  std::vector<const TraceEvent*> event_of_slot_;
+  std::vector<std::vector<const TraceEvent*>> handed_out_;
+  std::vector<WaitedFor> waited_for_;  // by the next request
   size_t at_ = 0;
   size_t next_late_ = 0;
   std::array<DeviceState, kMaxTraceDevices> devices_;

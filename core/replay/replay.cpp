@@ -53,6 +53,11 @@ class Performer {
 
   void free_late(const TraceEvent& event, Stream stream) {
     device_.machine().queue_work(event.device, stream);
+    free_on(event, stream);
+  }
+
+  // Without work nothing has to be waited for.
+  void free_on(const TraceEvent& event, Stream stream) {
     const Address address = std::exchange(address_of(event), 0);
     if (address == 0) return;
     allocator_.record_stream(address, stream);
@@ -69,6 +74,16 @@ class Performer {
   }
 
   void empty_cache(int device, PoolId pool) { allocator_.empty_cache(device, pool); }
+
+  void end_context(uint8_t device) {
+    const size_t first = device * trace_.pools.size();
+    for (size_t i = 0; i < trace_.pools.size(); i++) {
+      if (!held_pools_[first + i]) continue;
+      allocator_.pool_release(device, trace_.pools[i]);
+      held_pools_[first + i] = false;
+    }
+    empty_cache(device, {});
+  }
 
   uint64_t requests() const { return requests_; }
   uint64_t out_of_memory() const { return out_of_memory_; }
@@ -151,10 +166,10 @@ void report_progress(const ReplayOptions& options, size_t done, size_t total) {
 }
 
 // A state that does not allow an act of the program tells that the program did not do it.
-[[noreturn]] void rethrow_as_flaw(const Error& error, size_t event_index) {
+[[noreturn]] void rethrow_as_flaw(const Error& error, size_t line) {
   if (error.status() != Status::kInvalidState && error.status() != Status::kInvalidArgument)
     throw error;
-  throw Error(Status::kIo, line_name(line_of(event_index)) + ": " + error.message());
+  throw Error(Status::kIo, line_name(line) + ": " + error.message());
 }
 
 void perform(const Trace& trace, const ReplayOptions& options, Performer* performer) {
@@ -165,7 +180,7 @@ void perform(const Trace& trace, const ReplayOptions& options, Performer* perfor
     try {
       program.run(done, end);
     } catch (const Error& error) {
-      rethrow_as_flaw(error, program.at());
+      rethrow_as_flaw(error, trace.line_of(program.at()));
     }
     done = end;
     report_progress(options, done, total);
@@ -212,6 +227,9 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (options.expect && (options.serving.is_on || options.serving.page_bytes != 0))
     throw_invalid_argument(
         "expect compares with PyTorch's events, which this policy does not have");
+  if (options.expect && trace.header.format != 1)
+    throw_invalid_argument(
+        "expect compares with an allocator's events, which are in trace format 1");
   if (!options.config) options.config = recorded_config;
   if (!options.release) options.release = recorded_release.value_or(default_release);
   if (options.capacity == 0) options.capacity = trace.header.device_total;

@@ -50,10 +50,21 @@ class Scribe {
     add(format("r %llu ", number(ids_[event.block])) + hex_address(stream));
     free(event);
   }
+  void free_on(const TraceEvent& event, Stream stream) {
+    add(format("r %llu ", number(ids_[event.block])) + hex_address(stream));
+    free(event);
+  }
   void finish(const TraceEvent&, Stream stream) { add("step " + hex_address(stream)); }
   void release_pool(const TraceEvent& event) {
     if (held_pools_[event.pool]) add("pool_release " + pool_name(trace_.pool_of(event)));
     held_pools_[event.pool] = false;
+  }
+  void end_context(int device) {
+    for (size_t i = 0; i < held_pools_.size(); i++) {
+      if (held_pools_[i]) add("pool_release " + pool_name(trace_.pools[i]));
+      held_pools_[i] = false;
+    }
+    empty_cache(device, {});
   }
   void empty_cache(int, PoolId pool) {
     add(pool.is_default() ? "empty" : "pool_empty " + pool_name(pool));

@@ -21,6 +21,11 @@ int64_t TraceHeader::stat(std::string_view name) const {
   return found != stats.end() ? found->value : 0;
 }
 
+size_t Trace::line_of(size_t event_index) const {
+  const auto behind = std::upper_bound(comments.begin(), comments.end(), event_index);
+  return event_index + 2 + static_cast<size_t>(behind - comments.begin());
+}
+
 std::string line_name(size_t line) {
   const std::string digits = std::to_string(line);
   std::string name = "line ";

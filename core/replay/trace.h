@@ -15,6 +15,7 @@
 #include "alloc/trace/history.h"
 #include "base/assert.h"
 #include "device/device.h"
+#include "replay/event_detail.h"
 
 namespace cachalot {
 
@@ -24,6 +25,7 @@ struct RecordedStat {
 };
 
 struct TraceHeader {
+  int format = 1;
   std::string workload;
   std::string recorder;  // the program that wrote the file
   std::string torch;     // the version that recorded it, or whose rules were followed
@@ -31,9 +33,16 @@ struct TraceHeader {
   uint64_t device_total = 0;  // 0: not said
   // Bytes of the one block that was handed out, freed and given back to the driver before the
   // recording began, 0 for none. Recordings of PyTorch have it: the first use of a device
-  // allocates.
+  // allocates. Recordings of programs do not.
   uint64_t warm_up = 4;
   std::vector<RecordedStat> stats;
+  // In format 2, of the process that was recorded.
+  std::string command;
+  int64_t pid = 0;  // 0: not said
+  int64_t parent =
+      0;  // the process that it was forked from, whose recording goes on elsewhere; 0: none
+  int64_t start_us = 0;  // when the recording began, microseconds since 1970; 0: not said
+  int32_t driver = 0;    // 13000: CUDA 13.0; 0: not said
 
   // The reference release of the same two numbers; none for other versions.
   std::optional<Release> release() const;
@@ -69,6 +78,22 @@ struct LateFree {
   Stream stream = 0;              // made up (stream_choice.h)
 };
 
+// Where a context, of any event, is in the program: the addresses of its calls, the innermost first.
+struct RecordedStack {
+  ContextId context;
+  std::vector<Address> frames;
+  size_t modules;  // how many modules the recording had told of by then
+};
+
+// A part of a file that is mapped at [begin, end) from this line of the recording on. It takes the place of
+// earlier ones that it overlaps.
+struct RecordedModule {
+  Address begin;
+  Address end;
+  uint64_t offset;  // in the file
+  std::string path;
+};
+
 inline constexpr int kMaxTraceDevices = 64;
 inline constexpr size_t kMaxTracePools = 65535;
 inline constexpr size_t kMaxTraceEvents = kNoIndex - 1;
@@ -84,14 +109,20 @@ struct Trace {
   // The first event that cannot have happened, as text; "" if all can.
   std::string flaw;
 
+  // In format 2.
+  std::vector<EventDetail> details;  // of each event; empty in format 1
+  std::vector<RecordedStack> stacks;
+  std::vector<RecordedModule> modules;
+  std::vector<uint32_t> comments;  // for each line that is none: how many events come before it
+
+  // The line of the file that holds an event: the header is the first.
+  size_t line_of(size_t event_index) const;
+
   PoolId pool_of(const TraceEvent& event) const {
     CACHALOT_ASSERT(1, event.pool < pools.size());
     return pools[event.pool];
   }
 };
-
-// The line of the file that holds an event: the header is the first.
-constexpr size_t line_of(size_t event_index) { return event_index + 2; }
 
 // "line 1,204".
 std::string line_name(size_t line);

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "replay/block_linker.h"
 #include "replay/event_line.h"
+#include "replay/trace_comment.h"
 #include "replay/trace_header.h"
 
 namespace cachalot {
@@ -44,6 +45,10 @@ class WholeLines {
   }
 
   bool is_next_too_long() const { return given_ == 0 && held_ == kBufferSize; }
+  // What stands behind the last line break is left out, unless it has come already.
+  void drop_last_if_cut() { drops_cut_line_ = true; }
+  // pre: the next line is too long.
+  char first_of_next() const { return buffer_.front(); }
 
  private:
   void read_more() {
@@ -68,6 +73,7 @@ class WholeLines {
   // What stands behind the last line break gets one.
   void end_last_line() {
     CACHALOT_ASSERT(1, held_ < buffer_.size());
+    if (drops_cut_line_) held_ = 0;
     if (held_ > 0) buffer_[held_++] = '\n';
     given_ = held_;
   }
@@ -77,6 +83,7 @@ class WholeLines {
   size_t held_ = 0;
   size_t given_ = 0;
   bool has_ended_ = false;
+  bool drops_cut_line_ = false;
 };
 
 class TraceReader {
@@ -87,9 +94,12 @@ class TraceReader {
     std::string_view text = next_lines();
     const size_t header_end = text.find('\n');
     trace_.header = parse_trace_header(text.substr(0, header_end));
+    if (trace_.header.format >= 2) {
+      linker_.let_contexts_end();
+      lines_.drop_last_if_cut();
+    }
     if (!text.empty()) text.remove_prefix(header_end + 1);
-    for (;;) {
-      read_events(text);
+    while (read_events(text)) {
       text = next_lines();
       if (text.empty()) break;
     }
@@ -100,27 +110,47 @@ class TraceReader {
  private:
   std::string_view next_lines() {
     const std::string_view text = lines_.next();
-    if (lines_.is_next_too_long())
+    if (lines_.is_next_too_long() && !ends_file(lines_.first_of_next()))
       throw Error(Status::kIo, current_line() + format(": longer than %zu bytes", kBufferSize));
     return text;
   }
 
   std::string current_line() const {
-    return line_name(has_header_ ? line_of(trace_.events.size()) : 1);
+    return line_name(has_header_ ? trace_.line_of(trace_.events.size()) : 1);
   }
 
-  // pre: whole lines.
-  void read_events(std::string_view text) {
+  // A recorder that was killed leaves room behind the last line.
+  bool ends_file(char first_of_line) const {
+    return first_of_line == '\0' && trace_.header.format >= 2;
+  }
+
+  // False: the file ends here. pre: whole lines.
+  bool read_events(std::string_view text) {
     CACHALOT_ASSERT(1, text.empty() || text.back() == '\n');
     has_header_ = true;
     const char* const end = text.data() + text.size();
     EventLine line;
     for (const char* at = text.data(); at != end;) {
-      const char* const next = parse_event_line(at, &line);
+      if (*at == '#' && trace_.header.format >= 2) {
+        at = read_comment(at, end);
+        continue;
+      }
+      if (ends_file(*at)) return false;
+      const char* const next = parse_event_line(at, trace_.header.format, &line);
       if (next == nullptr) fail({at, static_cast<size_t>(end - at)}, "not an event");
       add(line);
       at = next;
     }
+    return true;
+  }
+
+  const char* read_comment(const char* at, const char* end) {
+    const auto* const line_end =
+        static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
+    const std::string_view line(at, static_cast<size_t>(line_end - at));
+    if (!parse_trace_comment(line, &trace_)) fail(line, "neither an event nor a comment");
+    trace_.comments.push_back(static_cast<uint32_t>(trace_.events.size()));
+    return line_end + 1;
   }
 
   void add(const EventLine& line) {
@@ -131,6 +161,7 @@ class TraceReader {
     trace_.events.push_back({line.address, line.size, line.stream, line.time_us, line.context,
                              static_cast<uint8_t>(line.action), static_cast<uint8_t>(line.device),
                              pool_index(line.pool), kNoBlock});
+    if (trace_.header.format >= 2) trace_.details.push_back(line.detail);
     linker_.link(&trace_.events.back(), index);
   }
 
@@ -197,7 +228,8 @@ EventLine line_of_entry(const TraceEntry& entry) {
           .device = static_cast<uint64_t>(entry.device),
           .pool = entry.pool,
           .time_us = entry.time_us,
-          .context = entry.context};
+          .context = entry.context,
+          .detail = {.freed_on = entry.stream}};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Traces as files: trace format 1 (docs/trace-format.md).
+// Traces as files: trace formats 1 and 2 (docs/trace-format.md). Format 1 is what is written.
 #pragma once
 
 #include <cstddef>

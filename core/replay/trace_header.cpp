@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "replay/trace_header.h"
 
+#include <limits>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/json_reader.h"
@@ -39,8 +41,49 @@ std::vector<RecordedStat> read_recorded_stats(JsonReader& json) {
   return stats;
 }
 
+int read_format(JsonReader& json) {
+  const int64_t format = json.integer();
+  if (format != 1 && format != 2)
+    fail("trace format " + std::to_string(format) + " is not known: 1 and 2 are");
+  return static_cast<int>(format);
+}
+
+// In format 1 other recorders may mean something else by these names.
+void read_text(JsonReader& json, std::string* text) {
+  if (json.next() == '"')
+    *text = json.string();
+  else
+    json.skip();
+}
+
+template <class Number>
+void read_number(JsonReader& json, Number* number) {
+  int64_t value = 0;
+  if (json.take_integer(&value) && value >= 0 && value <= std::numeric_limits<Number>::max())
+    *number = static_cast<Number>(value);
+}
+
+// What only format 2 has. False: there is no such key.
+bool read_member_of_format_2(JsonReader& json, const std::string& name, TraceHeader* header) {
+  if (name == "command")
+    read_text(json, &header->command);
+  else if (name == "pid")
+    read_number(json, &header->pid);
+  else if (name == "parent")
+    read_number(json, &header->parent);
+  else if (name == "start_us")
+    read_number(json, &header->start_us);
+  else if (name == "driver")
+    read_number(json, &header->driver);
+  else
+    return false;
+  return true;
+}
+
 void read_member(JsonReader& json, const std::string& name, TraceHeader* header) {
-  if (name == "workload")
+  if (name == "format")
+    header->format = read_format(json);
+  else if (name == "workload")
     header->workload = json.string();
   else if (name == "recorder")
     header->recorder = json.string();
@@ -54,8 +97,14 @@ void read_member(JsonReader& json, const std::string& name, TraceHeader* header)
     header->warm_up = read_bytes(json, name);
   else if (name == "stats")
     header->stats = read_recorded_stats(json);
-  else
+  else if (!read_member_of_format_2(json, name, header))
     json.skip();
+}
+
+void forget_format_2(TraceHeader* header) {
+  header->command.clear();
+  header->pid = header->parent = header->start_us = 0;
+  header->driver = 0;
 }
 
 void append_member(std::string* out, std::string_view name, std::string_view text) {
@@ -80,9 +129,15 @@ TraceHeader parse_trace_header(std::string_view line) {
   if (line.substr(0, kMark.size()) != kMark)
     fail("not a trace: the header, \"# {...}\", is missing");
   TraceHeader header;
+  bool has_warm_up = false;
   JsonReader json(line.substr(kMark.size()));
-  json.object([&](const std::string& name) { read_member(json, name, &header); });
+  json.object([&](const std::string& name) {
+    has_warm_up |= name == "warm_up";
+    read_member(json, name, &header);
+  });
   json.end();
+  if (header.format == 1) forget_format_2(&header);
+  if (header.format >= 2 && !has_warm_up) header.warm_up = 0;
   return header;
 }
 

@@ -342,6 +342,19 @@ VALUE(CACHALOT_ACTION_SEGMENT_UNMAP, 6);
 VALUE(CACHALOT_ACTION_SNAPSHOT, 7);
 VALUE(CACHALOT_ACTION_OOM, 8);
 VALUE(CACHALOT_ACTION_ANNOTATE, 9);
+VALUE(CACHALOT_ACTION_LIVE_AT_BEGIN, 10);
+VALUE(CACHALOT_ACTION_OTHER_ALLOC, 11);
+VALUE(CACHALOT_ACTION_OTHER_FREE, 12);
+VALUE(CACHALOT_ACTION_CALL_END, 13);
+VALUE(CACHALOT_ACTION_CONTEXT_END, 14);
+VALUE(CACHALOT_ACTION_STREAM_CREATE, 15);
+VALUE(CACHALOT_ACTION_STREAM_DESTROY, 16);
+VALUE(CACHALOT_ACTION_CAPTURE_BEGIN, 17);
+VALUE(CACHALOT_ACTION_CAPTURE_END, 18);
+VALUE(CACHALOT_ACTION_STREAM_WAIT, 19);
+VALUE(CACHALOT_ACTION_CONTEXT_WAIT, 20);
+VALUE(CACHALOT_ACTION_EXPORT, 21);
+VALUE(CACHALOT_ACTION_RECORDING_END, 22);
 VALUE(CACHALOT_ACTION_FORCE_INT32, 0x7fffffff);
 
 VALUE(CACHALOT_CONTEXT_LEVEL_NEVER, 0);
@@ -617,7 +630,7 @@ FIELD(cachalot_report_reason, releasable, 40, 8);
 
 /* ---- trace.h ---- */
 
-SIZE(cachalot_trace_info, 72);
+SIZE(cachalot_trace_info, 112);
 FIELD(cachalot_trace_info, struct_size, 0, 8);
 FIELD(cachalot_trace_info, workload, 8, 8);
 FIELD(cachalot_trace_info, torch, 16, 8);
@@ -628,8 +641,14 @@ FIELD(cachalot_trace_info, stat_count, 48, 8);
 FIELD(cachalot_trace_info, release, 56, 4);
 FIELD(cachalot_trace_info, device_count, 60, 4);
 FIELD(cachalot_trace_info, recorder, 64, 8);
+FIELD(cachalot_trace_info, format, 72, 4);
+FIELD(cachalot_trace_info, driver_version, 76, 4);
+FIELD(cachalot_trace_info, command, 80, 8);
+FIELD(cachalot_trace_info, process_id, 88, 8);
+FIELD(cachalot_trace_info, parent_process_id, 96, 8);
+FIELD(cachalot_trace_info, start_us, 104, 8);
 
-SIZE(cachalot_trace_event, 72);
+SIZE(cachalot_trace_event, 120);
 FIELD(cachalot_trace_event, struct_size, 0, 8);
 FIELD(cachalot_trace_event, action, 8, 4);
 FIELD(cachalot_trace_event, device, 12, 4);
@@ -639,6 +658,12 @@ FIELD(cachalot_trace_event, stream, 32, 8);
 FIELD(cachalot_trace_event, pool, 40, 16);
 FIELD(cachalot_trace_event, time_us, 56, 8);
 FIELD(cachalot_trace_event, context, 64, 8);
+FIELD(cachalot_trace_event, cost_ns, 72, 8);
+FIELD(cachalot_trace_event, wait_ns, 80, 8);
+FIELD(cachalot_trace_event, thread, 88, 8);
+FIELD(cachalot_trace_event, freed_on, 96, 8);
+FIELD(cachalot_trace_event, driver_context, 104, 8);
+FIELD(cachalot_trace_event, entry, 112, 4);
 
 SIZE(cachalot_replay_options, 80);
 FIELD(cachalot_replay_options, struct_size, 0, 8);

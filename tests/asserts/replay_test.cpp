@@ -24,9 +24,11 @@ struct NoTarget {
   void fail_to_allocate(const TraceEvent&) {}
   void free(const TraceEvent&) {}
   void free_late(const TraceEvent&, Stream) {}
+  void free_on(const TraceEvent&, Stream) {}
   void finish(const TraceEvent&, Stream) {}
   void release_pool(const TraceEvent&) {}
   void empty_cache(int, PoolId) {}
+  void end_context(int) {}
 };
 
 TEST(ReplayDeathTest, FindsABlockThatIsLiveAlready) {

@@ -74,6 +74,8 @@ static void a_trace_tells_what_it_holds(void) {
   CHECK_EQUAL(info.stat_count, 2);
   CHECK_EQUAL(info.release, CACHALOT_RELEASE_2_11);
   CHECK_EQUAL(info.device_count, 1);
+  CHECK_EQUAL(info.format, 1);
+  CHECK_TEXT(info.command, "");
   CHECK_OK(cachalot_trace_get_event(trace, 1, &event));
   CHECK_EQUAL(event.action, CACHALOT_ACTION_ALLOC);
   CHECK_EQUAL(event.address, 0x10000000);
@@ -86,6 +88,38 @@ static void a_trace_tells_what_it_holds(void) {
   CHECK_TEXT(name, "segment.all.peak");
   CHECK_EQUAL(value, 1);
   CHECK_EQUAL(cachalot_trace_get_stat(trace, 2, &name, &value), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_trace_destroy(trace);
+}
+
+static void a_trace_of_format_2_tells_of_calls(void) {
+  cachalot_trace* trace = trace_of(
+      "# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"parent\": 4700,"
+      " \"driver\": 13000, \"start_us\": 99}\n"
+      "a,200,512,a0,0,,5,ff,34000,s,12\n"
+      "q,200,512,a0,0,,6,,,t,,b0,7,c0de\n"
+      "x,0,0,0\n");
+  cachalot_trace_info info = {.struct_size = sizeof info};
+  cachalot_trace_event event = {.struct_size = sizeof event};
+  CHECK_OK(cachalot_trace_get_info(trace, &info));
+  CHECK_EQUAL(info.format, 2);
+  CHECK_EQUAL(info.driver_version, 13000);
+  CHECK_TEXT(info.command, "./server");
+  CHECK_EQUAL(info.process_id, 4711);
+  CHECK_EQUAL(info.parent_process_id, 4700);
+  CHECK_EQUAL(info.start_us, 99);
+  CHECK_OK(cachalot_trace_get_event(trace, 0, &event));
+  CHECK_EQUAL(event.cost_ns, 34000);
+  CHECK_EQUAL(event.thread, 12);
+  CHECK_EQUAL(event.freed_on, 0xa0);
+  CHECK_EQUAL(event.entry, 's');
+  CHECK_OK(cachalot_trace_get_event(trace, 1, &event));
+  CHECK_EQUAL(event.cost_ns, -1);
+  CHECK_EQUAL(event.freed_on, 0xb0);
+  CHECK_EQUAL(event.wait_ns, 7);
+  CHECK_EQUAL(event.driver_context, 0xc0de);
+  CHECK_OK(cachalot_trace_get_event(trace, 2, &event));
+  CHECK_EQUAL(event.action, CACHALOT_ACTION_CONTEXT_END);
+  CHECK_TEXT(cachalot_action_name(event.action), "context_end");
   cachalot_trace_destroy(trace);
 }
 
@@ -311,6 +345,7 @@ static void a_replay_makes_the_decisions_of_its_policy(void) {
 
 int main(void) {
   RUN(a_trace_tells_what_it_holds);
+  RUN(a_trace_of_format_2_tells_of_calls);
   RUN(a_replay_tells_what_came_of_it);
   RUN(a_history_replays_exactly);
   RUN(failures_of_callbacks_are_told);

@@ -236,6 +236,64 @@ TEST(Replay, DoesNotPlaceSegmentsOverEachOther) {
   EXPECT_EQ(replayed.allocator->check(), "");
 }
 
+Trace trace_of_format_2(const std::string& events) {
+  return read_text("# {\"format\": 2}\n" + events);
+}
+
+TEST(ReplayOfFormat2, BeginsWithTheBlocksThatWereLive) {
+  const Replayed replayed(
+      trace_of_format_2("b,200,1048576,0\na,100200,512,0\nq,200,1048576,0\nc,200,1048576,0\n"), {});
+  EXPECT_EQ(replayed.result.peak_allocated, 1048576u + 512u);
+  EXPECT_EQ(replayed.allocator->stats(0).allocated_bytes.all.current, 512);
+}
+
+TEST(ReplayOfFormat2, FreesAllBlocksOfADeviceWhoseContextEnds) {
+  const Replayed replayed(trace_of_format_2("a,200,512,0\na,200,512,0,1\na,400,512,0\nq,400,512,0\n"
+                                            "x,0,0,0\na,400,2097152,0\n"),
+                          {});
+  EXPECT_EQ(replayed.allocator->stats(0).allocated_bytes.all.current, 2097152);
+  EXPECT_EQ(replayed.allocator->stats(0).num_device_free, 1) << "its cache went, too";
+  EXPECT_EQ(replayed.allocator->stats(1).allocated_bytes.all.current, 512);
+}
+
+TEST(ReplayOfFormat2, RecordsTheStreamThatFreesABlockOfAnother) {
+  const auto events_of = [](const char* freed_on) {
+    const Replayed replayed(trace_of_format_2(std::string("a,200,512,a0\nq,200,512,a0,,,,,,,,") +
+                                              freed_on + "\nc,200,512,a0\n"),
+                            {});
+    return replayed.allocator->stats(0).active.all.current;
+  };
+  EXPECT_EQ(events_of("b0"), 1) << "until the next look at the stream's event";
+  EXPECT_EQ(events_of("a0"), 0);
+  EXPECT_EQ(events_of(""), 0);
+}
+
+TEST(ReplayOfFormat2, PassesOverWhatIsInNoCache) {
+  const Replayed replayed(
+      trace_of_format_2(
+          "A,900,4096,0,,,,,10,l\nC,0,0,a0\ng,0,0,a0\nh,0,0,a0\nD,0,0,a0\nR,900,4096,0\n"
+          "k,900,0,0,,,,,50,l\nw,0,0,a0\nW,0,0,0\ne,900,0,0\nz,0,0,0\n"),
+      {});
+  EXPECT_EQ(replayed.result.allocations, 0u);
+  EXPECT_EQ(replayed.result.calls.obtained, 0u);
+}
+
+TEST(ReplayOfFormat2, GivesPrivatePoolsBackWithTheContext) {
+  const Replayed replayed(trace_of_format_2("a,200,2097152,0,0,0:1\nx,0,0,0\n"), {});
+  EXPECT_EQ(replayed.allocator->stats(0).reserved_bytes.all.current, 0);
+}
+
+TEST(ReplayOfFormat2, KeepsTheCacheWhereAFreeIsCompletedLate) {
+  const Replayed replayed(
+      trace_of_format_2("a,200,512,0\nq,200,512,0\nA,900,4096,0\nc,200,512,0\nC,0,0,a0\n"), {});
+  EXPECT_EQ(replayed.allocator->stats(0).num_device_free, 0);
+}
+
+TEST(ReplayOfFormat2, IsNeverExact) {
+  EXPECT_EQ(outcome_of(trace_of_format_2("a,200,512,0\n"), exact()).status,
+            Status::kInvalidArgument);
+}
+
 TEST(Script, IsTheRunForTheOracle) {
   const Trace trace = read_events(
       "S,10000000,2097152,a0\na,10000000,512,a0\nq,10000000,512,a0\na,10000200,512,a0\n"
@@ -419,7 +477,7 @@ void expect_exact(const RunOptions& options) {
     ASSERT_EQ(trace.flaw, "");
     const Replayed replayed(trace, exact());
     EXPECT_EQ(replayed.differences().count, 0u)
-        << line_name(line_of(replayed.differences().first)) << ": "
+        << line_name(trace.line_of(replayed.differences().first)) << ": "
         << replayed.differences().expected << " / " << replayed.differences().actual;
     expect_equal_stats(options, &recorded, replayed);
   }

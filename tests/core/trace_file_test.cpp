@@ -153,6 +153,142 @@ TEST(TraceFile, KnowsEveryAction) {
     EXPECT_EQ(trace.events[static_cast<size_t>(i)].action(), static_cast<Action>(i));
 }
 
+constexpr const char* kHeader2 = "# {\"format\": 2}\n";
+
+Trace read_events_of_format_2(const std::string& events) { return read_text(kHeader2 + events); }
+
+std::string error_of_format_2(const std::string& events) { return error_of(kHeader2 + events); }
+
+TEST(TraceFormat2, SaysInItsHeaderWhichProcessWasRecorded) {
+  const TraceHeader header =
+      header_of(R"({"command": "./server --port 80", "pid": 4711, "parent": 4700, "driver": 13000,)"
+                R"( "start_us": 1700000000000000, "format": 2})");
+  EXPECT_EQ(header.format, 2);
+  EXPECT_EQ(header.command, "./server --port 80");
+  EXPECT_EQ(header.pid, 4711);
+  EXPECT_EQ(header.parent, 4700);
+  EXPECT_EQ(header.driver, 13000);
+  EXPECT_EQ(header.start_us, 1700000000000000);
+  EXPECT_EQ(header.warm_up, 0u) << "a program has none";
+  EXPECT_EQ(header_of("{}").format, 1);
+}
+
+TEST(TraceFormat2, IsTheLastThatIsKnown) {
+  EXPECT_EQ(header_error("# {\"format\": 3}"), "line 1: trace format 3 is not known: 1 and 2 are");
+}
+
+TEST(TraceFormat2, DoesNotTakeItsKeysFromHeadersOfFormat1) {
+  const TraceHeader header =
+      header_of(R"({"driver": "580.159.04", "command": ["a"], "pid": 4711})");
+  EXPECT_EQ(header.driver, 0);
+  EXPECT_EQ(header.command, "");
+  EXPECT_EQ(header.pid, 0);
+}
+
+TEST(TraceFormat2, HasMoreFieldsOfAnEvent) {
+  const Trace trace = read_events_of_format_2(
+      "a,200,512,a0,0,,5,ff,34000,s,4711,,,c0de\nq,200,512,a0,0,,6,,,t,,b0\nc,200,512,a0\n"
+      "k,200,0,a0,0,,7,,12900,t,,,11000\n");
+  ASSERT_EQ(trace.details.size(), 4u);
+  EXPECT_EQ(trace.details[0].cost_ns, 34000);
+  EXPECT_EQ(trace.details[0].wait_ns, -1);
+  EXPECT_EQ(trace.details[0].entry, 's');
+  EXPECT_EQ(trace.details[0].thread, 4711u);
+  EXPECT_EQ(trace.details[0].freed_on, Stream{0xa0});
+  EXPECT_EQ(trace.details[0].driver_context, 0xc0deu);
+  EXPECT_EQ(trace.details[1].thread, 0u);
+  EXPECT_EQ(trace.details[1].freed_on, Stream{0xb0});
+  EXPECT_EQ(trace.details[2].cost_ns, -1);
+  EXPECT_EQ(trace.details[3].wait_ns, 11000);
+}
+
+TEST(TraceFormat2, KnowsTheActionsOfPrograms) {
+  std::string lines;
+  for (const char letter : std::string("bARkxCDghwWez"))
+    lines += letter + std::string(",200,1,0\n");
+  const Trace trace = read_events_of_format_2(lines);
+  ASSERT_EQ(trace.events.size(), static_cast<size_t>(kRecordedActionCount - kActionCount));
+  for (int i = 0; i < kRecordedActionCount - kActionCount; i++)
+    EXPECT_EQ(trace.events[static_cast<size_t>(i)].action(), static_cast<Action>(kActionCount + i));
+}
+
+TEST(TraceFormat2, HasStacksAndModules) {
+  const Trace trace = read_events_of_format_2(
+      "# stack ff 401000;7f001234\na,200,1,0\n# module 400000 480000 1000 /usr/bin/a b\n"
+      "# later: more\n# stack fe\n");
+  ASSERT_EQ(trace.stacks.size(), 2u);
+  EXPECT_EQ(trace.stacks[0].context, 0xffu);
+  EXPECT_EQ(trace.stacks[0].frames, (std::vector<Address>{0x401000, 0x7f001234}));
+  EXPECT_EQ(trace.stacks[0].modules, 0u);
+  EXPECT_EQ(trace.stacks[1].frames, (std::vector<Address>{}));
+  EXPECT_EQ(trace.stacks[1].modules, 1u);
+  ASSERT_EQ(trace.modules.size(), 1u);
+  EXPECT_EQ(trace.modules[0].begin, 0x400000u);
+  EXPECT_EQ(trace.modules[0].end, 0x480000u);
+  EXPECT_EQ(trace.modules[0].offset, 0x1000u);
+  EXPECT_EQ(trace.modules[0].path, "/usr/bin/a b");
+  EXPECT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(trace.line_of(0), 3u);
+}
+
+TEST(TraceFormat2, CountsCommentsAsLines) {
+  EXPECT_EQ(error_of_format_2("# a\na,200,1,0\n# b\nf,1,1,1\n"), "line 5: not an event 'f,1,1,1'");
+  EXPECT_EQ(error_of_format_2("# a\n# stack \n"),
+            "line 3: neither an event nor a comment '# stack '");
+}
+
+TEST(TraceFormat2, IsRefusedInFilesOfFormat1) {
+  for (const std::string line :
+       {"b,200,1,0\n", "a,200,1,0,0,,5,ff,34000\n", "# stack ff 1\n", "A,200,1,0\n"}) {
+    EXPECT_NE(event_error(line), "no error") << line;
+    EXPECT_EQ(error_of_format_2(line), "no error") << line;
+  }
+}
+
+TEST(TraceFormat2, RefusesMalformedFields) {
+  for (const char* line :
+       {"a,200,1,0,,,,,x", "a,200,1,0,,,,,-1", "a,200,1,0,,,,,,z", "a,200,1,0,,,,,,ss",
+        "a,200,1,0,,,,,,,x", "a,200,1,0,,,,,,,,g", "a,200,1,0,,,,,,,,1,x", "a,200,1,0,,,,,,,,,,g",
+        "a,200,1,0,,,,,,,,1,1,1,", "#stack", "# stack 0 1", "# stack ff ", "# stack ff 1;",
+        "# stack ff 1 2", "# module 1 1 0 a", "# module 1 2 0 ", "# module 1 2 a",
+        "# module x 2 0 a", "# stack 11111111111111111 1"})
+    EXPECT_NE(error_of_format_2(line + std::string("\n")), "no error") << line;
+}
+
+TEST(TraceFormat2, EndsWhereARecorderThatWasKilledHasLeftRoom) {
+  const std::string lines = "a,200,1,0\n# stack ff 1\n";
+  for (const size_t room : {size_t{1}, size_t{4096}, size_t{3} << 20}) {
+    const Trace trace = read_events_of_format_2(lines + std::string(room, '\0'));
+    EXPECT_EQ(trace.events.size(), 1u);
+    EXPECT_EQ(trace.stacks.size(), 1u);
+  }
+  // A thread had written its line, the one before it had not yet.
+  EXPECT_EQ(read_events_of_format_2(lines + std::string(20, '\0') + "\na,400,1,0\n").events.size(),
+            1u);
+  EXPECT_NE(event_error(lines + std::string(1, '\0')), "no error") << "in format 1";
+}
+
+TEST(TraceFormat2, LeavesALineOutThatWasCutOff) {
+  for (const char* cut : {"a,400,1,7f12", "a,400,", "# mod", "a"})
+    EXPECT_EQ(read_events_of_format_2(std::string("a,200,1,0\n") + cut).events.size(), 1u) << cut;
+}
+
+TEST(TraceFormat2, MayBeginWithLiveBlocks) {
+  EXPECT_EQ(read_events_of_format_2("b,200,1,0\nb,400,1,0\na,600,1,0\nq,200,1,0\nc,200,1,0\n").flaw,
+            "");
+  EXPECT_EQ(read_events_of_format_2("a,600,1,0\n# x\nb,200,1,0\n").flaw,
+            "line 4: 0x200 was live before the recording, but comes behind other events");
+}
+
+TEST(TraceFormat2, EndsTheBlocksOfADeviceWithItsContext) {
+  EXPECT_EQ(
+      read_events_of_format_2("a,200,1,0\na,200,1,0,1\nx,0,0,0,0\na,200,1,0\nx,0,0,0\nx,0,0,0\n")
+          .flaw,
+      "");
+  EXPECT_EQ(read_events_of_format_2("a,200,1,0\na,200,1,0,1\nx,0,0,0,0\na,200,1,0,1\n").flaw,
+            "line 5: 0x200 is handed out while it is in use");
+}
+
 TEST(TraceFile, NeedsNoLastLineBreak) { EXPECT_EQ(read_events("a,200,1,0").events.size(), 1u); }
 
 TEST(TraceFile, MayHaveNoEvents) { EXPECT_EQ(read_events("").events.size(), 0u); }
@@ -293,10 +429,31 @@ TEST(TraceFile, ReadsAsItWasWritten) {
 
 TEST(EventLine, IsWrittenWithoutEmptyEnds) {
   std::string text;
-  append_event_line(&text, {Action::kSegmentAlloc, 0x7f00, 2048, 0, 0, {}, -1, 0});
-  append_event_line(&text, {Action::kAlloc, 0x7f00, 1, 0x10, 1, {4, 0}, -1, 0});
-  append_event_line(&text, {Action::kFreeRequested, 0x7f00, 1, 0x10, 0, {}, 99, 0xab});
+  const EventDetail on_its_stream{.freed_on = 0x10};
+  append_event_line(&text, {Action::kSegmentAlloc, 0x7f00, 2048, 0, 0, {}, -1, 0, {}});
+  append_event_line(&text, {Action::kAlloc, 0x7f00, 1, 0x10, 1, {4, 0}, -1, 0, on_its_stream});
+  append_event_line(&text,
+                    {Action::kFreeRequested, 0x7f00, 1, 0x10, 0, {}, 99, 0xab, on_its_stream});
   EXPECT_EQ(text, "S,7f00,2048,0,0\na,7f00,1,10,1,4:0\nq,7f00,1,10,0,,99,ab\n");
+}
+
+TEST(EventLine, OfFormat2ReadsAsItWasWritten) {
+  const EventDetail none{.freed_on = 0x10};
+  EventDetail entry = none;
+  entry.entry = 'v';
+  const EventDetail all{12900, 11000, 4711, 0, 0xc0de, 't'};
+  for (const EventDetail& detail : {none, entry, all}) {
+    std::string text;
+    append_event_line(&text, {Action::kFreeRequested, 0x7f00, 1, 0x10, 0, {}, -1, 0, detail});
+    EventLine line;
+    ASSERT_EQ(parse_event_line(text.c_str(), 2, &line), text.c_str() + text.size()) << text;
+    EXPECT_EQ(line.detail.cost_ns, detail.cost_ns);
+    EXPECT_EQ(line.detail.wait_ns, detail.wait_ns);
+    EXPECT_EQ(line.detail.freed_on, detail.freed_on);
+    EXPECT_EQ(line.detail.driver_context, detail.driver_context);
+    EXPECT_EQ(line.detail.thread, detail.thread);
+    EXPECT_EQ(line.detail.entry, detail.entry);
+  }
 }
 
 }  // namespace

@@ -57,6 +57,10 @@ void Recording::free(const TraceEvent& event) {
 
 void Recording::free_late(const TraceEvent& event, Stream stream) {
   on_machines("work", [&](SimMachine& machine) { machine.queue_work(0, stream); });
+  free_on(event, stream);
+}
+
+void Recording::free_on(const TraceEvent& event, Stream stream) {
   if (const Address address = addresses_[event.block]) record_on_both(address, stream);
   free(event);
 }

@@ -24,9 +24,11 @@ class Recording : public BothSides {
   void fail_to_allocate(const TraceEvent&) {}
   void free(const TraceEvent& event);
   void free_late(const TraceEvent& event, Stream stream);
+  void free_on(const TraceEvent& event, Stream stream);
   void finish(const TraceEvent& event, Stream stream);
   void release_pool(const TraceEvent&) {}
   void empty_cache(int, PoolId pool) { empty_on_both(pool); }
+  void end_context(int) { empty_on_both({}); }
 
  private:
   const Trace& trace_;

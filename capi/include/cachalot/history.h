@@ -32,6 +32,29 @@ typedef enum cachalot_action {
   CACHALOT_ACTION_OOM = 8,
   /** cachalot_annotate (since 2.14). */
   CACHALOT_ACTION_ANNOTATE = 9,
+  /** The rest stands in recordings of programs only (trace format 2). A block that was live when the
+   * recording began. */
+  CACHALOT_ACTION_LIVE_AT_BEGIN = 10,
+  /** Memory outside of any cache was obtained; it was given back. */
+  CACHALOT_ACTION_OTHER_ALLOC = 11,
+  CACHALOT_ACTION_OTHER_FREE = 12,
+  /** A driver's call that gave memory back has ended: what it cost. */
+  CACHALOT_ACTION_CALL_END = 13,
+  /** The device's primary context ended, and with it all its blocks. */
+  CACHALOT_ACTION_CONTEXT_END = 14,
+  /** The program made a stream; it destroyed one. */
+  CACHALOT_ACTION_STREAM_CREATE = 15,
+  CACHALOT_ACTION_STREAM_DESTROY = 16,
+  /** The program began to capture a stream; the capture ended. */
+  CACHALOT_ACTION_CAPTURE_BEGIN = 17,
+  CACHALOT_ACTION_CAPTURE_END = 18,
+  /** The program has waited for the work of a stream; for all work of the context. */
+  CACHALOT_ACTION_STREAM_WAIT = 19,
+  CACHALOT_ACTION_CONTEXT_WAIT = 20,
+  /** The program gave a block to others by a handle. */
+  CACHALOT_ACTION_EXPORT = 21,
+  /** The recording ended as it should; size is how many events were lost. */
+  CACHALOT_ACTION_RECORDING_END = 22,
   CACHALOT_ACTION_FORCE_INT32 = 0x7fffffff
 } cachalot_action;
 

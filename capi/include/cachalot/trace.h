@@ -49,6 +49,17 @@ typedef struct cachalot_trace_info {
   int32_t device_count;
   /** The program that wrote the file, for example "cachalot 0.1.0"; "" if it is not said. */
   const char* recorder;
+  /** The trace format, 1 or 2. Only format 2 has the rest. */
+  int32_t format;
+  /** The version of the CUDA driver, 13000 for 13.0; 0 if it is not said. */
+  int32_t driver_version;
+  /** The program that was recorded and its arguments, and its process; "" and 0 if it is not said. */
+  const char* command;
+  int64_t process_id;
+  /** The process that it was forked from, whose own recording is another file; 0: none. */
+  int64_t parent_process_id;
+  /** When the recording began, in microseconds since 1970; 0 if it is not said. */
+  int64_t start_us;
 } cachalot_trace_info;
 
 /** One event of a trace. */
@@ -66,6 +77,18 @@ typedef struct cachalot_trace_event {
   int64_t time_us;
   /** 0 where the file does not say it. */
   uint64_t context;
+  /** Nanoseconds that the driver's call took, and those of them in which it waited for work of the device; -1
+   * where the file does not say it. */
+  int64_t cost_ns;
+  int64_t wait_ns;
+  /** The thread that made it, by the system's number; 0 where the file does not say it. */
+  uint64_t thread;
+  /** Of a free: the stream that it is ordered on. The block's, unless the file names another. */
+  cachalot_stream freed_on;
+  /** The context that the program asked in; 0: the device's primary one. */
+  uint64_t driver_context;
+  /** How the program asked: a letter of docs/trace-format.md; 0 where the file does not say it. */
+  int32_t entry;
 } cachalot_trace_event;
 
 /**

@@ -10,14 +10,17 @@ namespace cachalot {
 
 namespace {
 
-constexpr std::array<const char*, kActionCount> kActionNames = {
-    "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
-    "segment_map", "segment_unmap",  "snapshot",       "oom",           "annotate",
+constexpr std::array<const char*, kRecordedActionCount> kActionNames = {
+    "alloc",         "free_requested", "free_completed", "segment_alloc", "segment_free",
+    "segment_map",   "segment_unmap",  "snapshot",       "oom",           "annotate",
+    "live_at_begin", "other_alloc",    "other_free",     "call_end",      "context_end",
+    "stream_create", "stream_destroy", "capture_begin",  "capture_end",   "stream_wait",
+    "context_wait",  "export",         "recording_end",
 };
 
 }  // namespace
 
-// The names of PyTorch's snapshots.
+// The first ten are the names of PyTorch's snapshots.
 const char* action_name(Action action) {
   const auto index = static_cast<size_t>(action);
   return index < kActionNames.size() ? kActionNames[index] : "unknown";

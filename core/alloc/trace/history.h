@@ -25,8 +25,23 @@ enum class Action : int32_t {
   kSnapshot,
   kOom,
   kAnnotate,
+  // In recordings of programs only, which no history has (docs/trace-format.md).
+  kLiveAtBegin,
+  kOtherAlloc,
+  kOtherFree,
+  kCallEnd,
+  kContextEnd,
+  kStreamCreate,
+  kStreamDestroy,
+  kCaptureBegin,
+  kCaptureEnd,
+  kStreamWait,
+  kContextWait,
+  kExport,
+  kRecordingEnd,
 };
-inline constexpr int kActionCount = 10;
+inline constexpr int kActionCount = 10;          // those of a history
+inline constexpr int kRecordedActionCount = 23;  // with those of recordings
 
 const char* action_name(Action action);
 

@@ -134,6 +134,72 @@ const ACTION_OOM Action = 8
 // cachalot_annotate (since 2.14).
 const ACTION_ANNOTATE Action = 9
 
+// ACTION_LIVE_AT_BEGIN is CACHALOT_ACTION_LIVE_AT_BEGIN.
+//
+// The rest stands in recordings of programs only (trace format 2). A block that was live when the
+// recording began.
+const ACTION_LIVE_AT_BEGIN Action = 10
+
+// ACTION_OTHER_ALLOC is CACHALOT_ACTION_OTHER_ALLOC.
+//
+// Memory outside of any cache was obtained; it was given back.
+const ACTION_OTHER_ALLOC Action = 11
+
+// ACTION_OTHER_FREE is CACHALOT_ACTION_OTHER_FREE.
+//
+// Memory outside of any cache was obtained; it was given back.
+const ACTION_OTHER_FREE Action = 12
+
+// ACTION_CALL_END is CACHALOT_ACTION_CALL_END.
+//
+// A driver's call that gave memory back has ended: what it cost.
+const ACTION_CALL_END Action = 13
+
+// ACTION_CONTEXT_END is CACHALOT_ACTION_CONTEXT_END.
+//
+// The device's primary context ended, and with it all its blocks.
+const ACTION_CONTEXT_END Action = 14
+
+// ACTION_STREAM_CREATE is CACHALOT_ACTION_STREAM_CREATE.
+//
+// The program made a stream; it destroyed one.
+const ACTION_STREAM_CREATE Action = 15
+
+// ACTION_STREAM_DESTROY is CACHALOT_ACTION_STREAM_DESTROY.
+//
+// The program made a stream; it destroyed one.
+const ACTION_STREAM_DESTROY Action = 16
+
+// ACTION_CAPTURE_BEGIN is CACHALOT_ACTION_CAPTURE_BEGIN.
+//
+// The program began to capture a stream; the capture ended.
+const ACTION_CAPTURE_BEGIN Action = 17
+
+// ACTION_CAPTURE_END is CACHALOT_ACTION_CAPTURE_END.
+//
+// The program began to capture a stream; the capture ended.
+const ACTION_CAPTURE_END Action = 18
+
+// ACTION_STREAM_WAIT is CACHALOT_ACTION_STREAM_WAIT.
+//
+// The program has waited for the work of a stream; for all work of the context.
+const ACTION_STREAM_WAIT Action = 19
+
+// ACTION_CONTEXT_WAIT is CACHALOT_ACTION_CONTEXT_WAIT.
+//
+// The program has waited for the work of a stream; for all work of the context.
+const ACTION_CONTEXT_WAIT Action = 20
+
+// ACTION_EXPORT is CACHALOT_ACTION_EXPORT.
+//
+// The program gave a block to others by a handle.
+const ACTION_EXPORT Action = 21
+
+// ACTION_RECORDING_END is CACHALOT_ACTION_RECORDING_END.
+//
+// The recording ended as it should; size is how many events were lost.
+const ACTION_RECORDING_END Action = 22
+
 // RELEASE_DEFAULT is CACHALOT_RELEASE_DEFAULT.
 //
 // the environment variable CACHALOT_RELEASE ("2.11", "2.15"), else 2.15

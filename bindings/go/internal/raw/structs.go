@@ -1542,6 +1542,23 @@ type TraceInfo struct {
 
 	// The program that wrote the file, for example "cachalot 0.1.0"; "" if it is not said.
 	Recorder string
+
+	// The trace format, 1 or 2. Only format 2 has the rest.
+	Format int32
+
+	// The version of the CUDA driver, 13000 for 13.0; 0 if it is not said.
+	DriverVersion int32
+
+	// The program that was recorded and its arguments, and its process; "" and 0 if it is not said.
+	Command string
+
+	ProcessId int64
+
+	// The process that it was forked from, whose own recording is another file; 0: none.
+	ParentProcessId int64
+
+	// When the recording began, in microseconds since 1970; 0 if it is not said.
+	StartUs int64
 }
 
 func traceInfoOf(c *C.cachalot_trace_info) (s TraceInfo) {
@@ -1554,6 +1571,12 @@ func traceInfoOf(c *C.cachalot_trace_info) (s TraceInfo) {
 	s.Release = int32(c.release)
 	s.DeviceCount = int32(c.device_count)
 	s.Recorder = C.GoString(c.recorder)
+	s.Format = int32(c.format)
+	s.DriverVersion = int32(c.driver_version)
+	s.Command = C.GoString(c.command)
+	s.ProcessId = int64(c.process_id)
+	s.ParentProcessId = int64(c.parent_process_id)
+	s.StartUs = int64(c.start_us)
 	return
 }
 
@@ -1579,6 +1602,24 @@ type TraceEvent struct {
 
 	// 0 where the file does not say it.
 	Context uint64
+
+	// Nanoseconds that the driver's call took, and those of them in which it waited for work of the device; -1
+	// where the file does not say it.
+	CostNs int64
+
+	WaitNs int64
+
+	// The thread that made it, by the system's number; 0 where the file does not say it.
+	Thread uint64
+
+	// Of a free: the stream that it is ordered on. The block's, unless the file names another.
+	FreedOn Stream
+
+	// The context that the program asked in; 0: the device's primary one.
+	DriverContext uint64
+
+	// How the program asked: a letter of docs/trace-format.md; 0 where the file does not say it.
+	Entry int32
 }
 
 func traceEventOf(c *C.cachalot_trace_event) (s TraceEvent) {
@@ -1590,6 +1631,12 @@ func traceEventOf(c *C.cachalot_trace_event) (s TraceEvent) {
 	s.Pool = poolIdOf(&c.pool)
 	s.TimeUs = int64(c.time_us)
 	s.Context = uint64(c.context)
+	s.CostNs = int64(c.cost_ns)
+	s.WaitNs = int64(c.wait_ns)
+	s.Thread = uint64(c.thread)
+	s.FreedOn = Stream(c.freed_on)
+	s.DriverContext = uint64(c.driver_context)
+	s.Entry = int32(c.entry)
 	return
 }
 

@@ -1281,6 +1281,17 @@ pub struct cachalot_trace_info {
     pub device_count: i32,
     /// The program that wrote the file, for example "cachalot 0.1.0"; "" if it is not said.
     pub recorder: *const core::ffi::c_char,
+    /// The trace format, 1 or 2. Only format 2 has the rest.
+    pub format: i32,
+    /// The version of the CUDA driver, 13000 for 13.0; 0 if it is not said.
+    pub driver_version: i32,
+    /// The program that was recorded and its arguments, and its process; "" and 0 if it is not said.
+    pub command: *const core::ffi::c_char,
+    pub process_id: i64,
+    /// The process that it was forked from, whose own recording is another file; 0: none.
+    pub parent_process_id: i64,
+    /// When the recording began, in microseconds since 1970; 0 if it is not said.
+    pub start_us: i64,
 }
 /// One event of a trace.
 #[repr(C)]
@@ -1299,6 +1310,18 @@ pub struct cachalot_trace_event {
     pub time_us: i64,
     /// 0 where the file does not say it.
     pub context: u64,
+    /// Nanoseconds that the driver's call took, and those of them in which it waited for work of the device; -1
+    /// where the file does not say it.
+    pub cost_ns: i64,
+    pub wait_ns: i64,
+    /// The thread that made it, by the system's number; 0 where the file does not say it.
+    pub thread: u64,
+    /// Of a free: the stream that it is ordered on. The block's, unless the file names another.
+    pub freed_on: cachalot_stream,
+    /// The context that the program asked in; 0: the device's primary one.
+    pub driver_context: u64,
+    /// How the program asked: a letter of docs/trace-format.md; 0 where the file does not say it.
+    pub entry: i32,
 }
 /// How a trace is replayed. Zero means default in every field.
 #[repr(C)]
@@ -2107,6 +2130,33 @@ pub const CACHALOT_ACTION_SNAPSHOT: cachalot_action = 7;
 pub const CACHALOT_ACTION_OOM: cachalot_action = 8;
 /// cachalot_annotate (since 2.14).
 pub const CACHALOT_ACTION_ANNOTATE: cachalot_action = 9;
+/// The rest stands in recordings of programs only (trace format 2). A block that was live when the
+/// recording began.
+pub const CACHALOT_ACTION_LIVE_AT_BEGIN: cachalot_action = 10;
+/// Memory outside of any cache was obtained; it was given back.
+pub const CACHALOT_ACTION_OTHER_ALLOC: cachalot_action = 11;
+/// Memory outside of any cache was obtained; it was given back.
+pub const CACHALOT_ACTION_OTHER_FREE: cachalot_action = 12;
+/// A driver's call that gave memory back has ended: what it cost.
+pub const CACHALOT_ACTION_CALL_END: cachalot_action = 13;
+/// The device's primary context ended, and with it all its blocks.
+pub const CACHALOT_ACTION_CONTEXT_END: cachalot_action = 14;
+/// The program made a stream; it destroyed one.
+pub const CACHALOT_ACTION_STREAM_CREATE: cachalot_action = 15;
+/// The program made a stream; it destroyed one.
+pub const CACHALOT_ACTION_STREAM_DESTROY: cachalot_action = 16;
+/// The program began to capture a stream; the capture ended.
+pub const CACHALOT_ACTION_CAPTURE_BEGIN: cachalot_action = 17;
+/// The program began to capture a stream; the capture ended.
+pub const CACHALOT_ACTION_CAPTURE_END: cachalot_action = 18;
+/// The program has waited for the work of a stream; for all work of the context.
+pub const CACHALOT_ACTION_STREAM_WAIT: cachalot_action = 19;
+/// The program has waited for the work of a stream; for all work of the context.
+pub const CACHALOT_ACTION_CONTEXT_WAIT: cachalot_action = 20;
+/// The program gave a block to others by a handle.
+pub const CACHALOT_ACTION_EXPORT: cachalot_action = 21;
+/// The recording ended as it should; size is how many events were lost.
+pub const CACHALOT_ACTION_RECORDING_END: cachalot_action = 22;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
@@ -3003,7 +3053,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_trace_info",
-    ][::core::mem::size_of::<cachalot_trace_info>() - 72usize];
+    ][::core::mem::size_of::<cachalot_trace_info>() - 112usize];
     [
         "Alignment of cachalot_trace_info",
     ][::core::mem::align_of::<cachalot_trace_info>() - 8usize];
@@ -3037,12 +3087,30 @@ const _: () = {
     [
         "Offset of field: cachalot_trace_info::recorder",
     ][::core::mem::offset_of!(cachalot_trace_info, recorder) - 64usize];
+    [
+        "Offset of field: cachalot_trace_info::format",
+    ][::core::mem::offset_of!(cachalot_trace_info, format) - 72usize];
+    [
+        "Offset of field: cachalot_trace_info::driver_version",
+    ][::core::mem::offset_of!(cachalot_trace_info, driver_version) - 76usize];
+    [
+        "Offset of field: cachalot_trace_info::command",
+    ][::core::mem::offset_of!(cachalot_trace_info, command) - 80usize];
+    [
+        "Offset of field: cachalot_trace_info::process_id",
+    ][::core::mem::offset_of!(cachalot_trace_info, process_id) - 88usize];
+    [
+        "Offset of field: cachalot_trace_info::parent_process_id",
+    ][::core::mem::offset_of!(cachalot_trace_info, parent_process_id) - 96usize];
+    [
+        "Offset of field: cachalot_trace_info::start_us",
+    ][::core::mem::offset_of!(cachalot_trace_info, start_us) - 104usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of cachalot_trace_event",
-    ][::core::mem::size_of::<cachalot_trace_event>() - 72usize];
+    ][::core::mem::size_of::<cachalot_trace_event>() - 120usize];
     [
         "Alignment of cachalot_trace_event",
     ][::core::mem::align_of::<cachalot_trace_event>() - 8usize];
@@ -3073,6 +3141,24 @@ const _: () = {
     [
         "Offset of field: cachalot_trace_event::context",
     ][::core::mem::offset_of!(cachalot_trace_event, context) - 64usize];
+    [
+        "Offset of field: cachalot_trace_event::cost_ns",
+    ][::core::mem::offset_of!(cachalot_trace_event, cost_ns) - 72usize];
+    [
+        "Offset of field: cachalot_trace_event::wait_ns",
+    ][::core::mem::offset_of!(cachalot_trace_event, wait_ns) - 80usize];
+    [
+        "Offset of field: cachalot_trace_event::thread",
+    ][::core::mem::offset_of!(cachalot_trace_event, thread) - 88usize];
+    [
+        "Offset of field: cachalot_trace_event::freed_on",
+    ][::core::mem::offset_of!(cachalot_trace_event, freed_on) - 96usize];
+    [
+        "Offset of field: cachalot_trace_event::driver_context",
+    ][::core::mem::offset_of!(cachalot_trace_event, driver_context) - 104usize];
+    [
+        "Offset of field: cachalot_trace_event::entry",
+    ][::core::mem::offset_of!(cachalot_trace_event, entry) - 112usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {

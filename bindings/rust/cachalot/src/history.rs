@@ -35,6 +35,32 @@ pub enum Action {
     OutOfMemory,
     /// [`Allocator::annotate`] (since 2.14).
     Annotate,
+    /// In recordings of programs only, like the rest: a block that was live when the recording began.
+    LiveAtBegin,
+    /// Memory outside of any cache was obtained.
+    OtherAlloc,
+    /// It was given back.
+    OtherFree,
+    /// A driver's call that gave memory back has ended.
+    CallEnd,
+    /// The device's primary context ended, and with it all its blocks.
+    ContextEnd,
+    /// The program made a stream.
+    StreamCreate,
+    /// It destroyed one.
+    StreamDestroy,
+    /// The program began to capture a stream.
+    CaptureBegin,
+    /// The capture ended.
+    CaptureEnd,
+    /// The program has waited for the work of a stream.
+    StreamWait,
+    /// It has waited for all work of the context.
+    ContextWait,
+    /// It gave a block to others by a handle.
+    Export,
+    /// The recording ended as it should; the size is how many events were lost.
+    RecordingEnd,
     /// An action of a newer library, by its number.
     Other(i32),
 }
@@ -52,6 +78,19 @@ impl Action {
             sys::CACHALOT_ACTION_SNAPSHOT => Self::Snapshot,
             sys::CACHALOT_ACTION_OOM => Self::OutOfMemory,
             sys::CACHALOT_ACTION_ANNOTATE => Self::Annotate,
+            sys::CACHALOT_ACTION_LIVE_AT_BEGIN => Self::LiveAtBegin,
+            sys::CACHALOT_ACTION_OTHER_ALLOC => Self::OtherAlloc,
+            sys::CACHALOT_ACTION_OTHER_FREE => Self::OtherFree,
+            sys::CACHALOT_ACTION_CONTEXT_END => Self::ContextEnd,
+            sys::CACHALOT_ACTION_STREAM_CREATE => Self::StreamCreate,
+            sys::CACHALOT_ACTION_STREAM_DESTROY => Self::StreamDestroy,
+            sys::CACHALOT_ACTION_CAPTURE_BEGIN => Self::CaptureBegin,
+            sys::CACHALOT_ACTION_CAPTURE_END => Self::CaptureEnd,
+            sys::CACHALOT_ACTION_CALL_END => Self::CallEnd,
+            sys::CACHALOT_ACTION_STREAM_WAIT => Self::StreamWait,
+            sys::CACHALOT_ACTION_CONTEXT_WAIT => Self::ContextWait,
+            sys::CACHALOT_ACTION_EXPORT => Self::Export,
+            sys::CACHALOT_ACTION_RECORDING_END => Self::RecordingEnd,
             _ => Self::Other(action),
         }
     }
@@ -68,6 +107,19 @@ impl Action {
             Self::Snapshot => sys::CACHALOT_ACTION_SNAPSHOT,
             Self::OutOfMemory => sys::CACHALOT_ACTION_OOM,
             Self::Annotate => sys::CACHALOT_ACTION_ANNOTATE,
+            Self::LiveAtBegin => sys::CACHALOT_ACTION_LIVE_AT_BEGIN,
+            Self::OtherAlloc => sys::CACHALOT_ACTION_OTHER_ALLOC,
+            Self::OtherFree => sys::CACHALOT_ACTION_OTHER_FREE,
+            Self::ContextEnd => sys::CACHALOT_ACTION_CONTEXT_END,
+            Self::StreamCreate => sys::CACHALOT_ACTION_STREAM_CREATE,
+            Self::StreamDestroy => sys::CACHALOT_ACTION_STREAM_DESTROY,
+            Self::CaptureBegin => sys::CACHALOT_ACTION_CAPTURE_BEGIN,
+            Self::CaptureEnd => sys::CACHALOT_ACTION_CAPTURE_END,
+            Self::CallEnd => sys::CACHALOT_ACTION_CALL_END,
+            Self::StreamWait => sys::CACHALOT_ACTION_STREAM_WAIT,
+            Self::ContextWait => sys::CACHALOT_ACTION_CONTEXT_WAIT,
+            Self::Export => sys::CACHALOT_ACTION_EXPORT,
+            Self::RecordingEnd => sys::CACHALOT_ACTION_RECORDING_END,
             Self::Other(action) => return action,
         };
         action as i32

@@ -62,6 +62,18 @@ pub struct TraceInfo {
     pub device_count: i32,
     /// The program that wrote the file.
     pub recorder: String,
+    /// The trace format, 1 or 2. Only format 2 has the rest.
+    pub format: i32,
+    /// The version of the CUDA driver, 13000 for 13.0, if it is said.
+    pub driver_version: Option<i32>,
+    /// The program that was recorded, with its arguments.
+    pub command: String,
+    /// Its process, if it is said.
+    pub process_id: Option<i64>,
+    /// The process that it was forked from.
+    pub parent_process_id: Option<i64>,
+    /// When the recording began, microseconds since 1970, if it is said.
+    pub start_us: Option<i64>,
 }
 
 /// One event of a trace. Stands for `cachalot_trace_event`.
@@ -85,6 +97,18 @@ pub struct TraceEvent {
     pub time_us: Option<i64>,
     /// The context; 0 where the file does not say it.
     pub context: u64,
+    /// Nanoseconds that the driver's call took, where the file says it.
+    pub cost_ns: Option<i64>,
+    /// Those of them in which it waited for work of the device, where the file says it.
+    pub wait_ns: Option<i64>,
+    /// The thread, by the system's number, where the file says it.
+    pub thread: Option<u64>,
+    /// Of a free: the stream that it is ordered on, the block's unless the file names another.
+    pub freed_on: Stream,
+    /// The context that the program asked in, where it is not the device's primary one.
+    pub driver_context: Option<u64>,
+    /// How the program asked: a letter of docs/trace-format.md, where the file says it.
+    pub entry: Option<char>,
 }
 
 /// A reader or writer, and what it said when it failed.
@@ -217,6 +241,12 @@ impl Trace {
             pool: PoolId::of_c(row.pool),
             time_us: (row.time_us >= 0).then_some(row.time_us),
             context: row.context,
+            cost_ns: (row.cost_ns >= 0).then_some(row.cost_ns),
+            wait_ns: (row.wait_ns >= 0).then_some(row.wait_ns),
+            thread: ffi::some_if_set(row.thread),
+            freed_on: Stream(row.freed_on),
+            driver_context: ffi::some_if_set(row.driver_context),
+            entry: u8::try_from(row.entry).ok().filter(|&letter| letter != 0).map(char::from),
         })
     }
 
@@ -257,6 +287,12 @@ fn info(handle: &Handle) -> Result<TraceInfo> {
         release: Release::of_c(row.release),
         device_count: row.device_count,
         recorder: text(row.recorder),
+        format: row.format,
+        driver_version: (row.driver_version != 0).then_some(row.driver_version),
+        command: text(row.command),
+        process_id: (row.process_id != 0).then_some(row.process_id),
+        parent_process_id: (row.parent_process_id != 0).then_some(row.parent_process_id),
+        start_us: (row.start_us != 0).then_some(row.start_us),
     })
 }
 

@@ -5,9 +5,9 @@ use std::io::{Cursor, Error as IoError, Read};
 use std::time::Duration;
 
 use cachalot::{
-    Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions, Mend,
-    Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve, Sim,
-    SimCalls, SimFailure, SimOptions, TenantOptions, Trace,
+    Action, Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions,
+    Mend, Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve,
+    Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace,
 };
 
 fn sim() -> Sim {
@@ -307,6 +307,27 @@ fn what_is_not_there_yet_says_so() {
     let place = (block.address(), 0);
     assert!(is_missing(allocator.copy(place, place, 512, 0).unwrap_err()));
     assert!(is_missing(allocator.allocate_pinned(512).unwrap_err()));
+}
+
+#[test]
+fn a_recorded_program_tells_of_its_calls() {
+    let file = "# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"driver\": 13000}\n\
+                a,200,512,a0,0,,5,ff,34000,s,12\nq,200,512,a0,0,,6,,,t,,b0,7,c0de\nx,0,0,0\n";
+    let trace = Trace::read(file.as_bytes()).unwrap();
+    let info = trace.info();
+    assert_eq!((info.format, info.driver_version, info.process_id), (2, Some(13000), Some(4711)));
+    assert_eq!(info.command, "./server");
+    let events: Vec<_> = trace.events().collect();
+    assert_eq!(
+        (events[0].cost_ns, events[0].thread, events[0].entry),
+        (Some(34000), Some(12), Some('s'))
+    );
+    assert_eq!(
+        (events[1].cost_ns, events[1].thread, events[1].freed_on),
+        (None, None, Stream(0xb0))
+    );
+    assert_eq!((events[1].wait_ns, events[1].driver_context), (Some(7), Some(0xc0de)));
+    assert_eq!(events[2].action, Action::ContextEnd);
 }
 
 #[test]

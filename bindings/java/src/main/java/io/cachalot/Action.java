@@ -27,6 +27,32 @@ public enum Action {
   OOM(Constants.ACTION_OOM),
   /** {@link Allocator#annotate} (since 2.14). */
   ANNOTATE(Constants.ACTION_ANNOTATE),
+  /** In recordings of programs only, like the rest: a block that was live when the recording began. */
+  LIVE_AT_BEGIN(Constants.ACTION_LIVE_AT_BEGIN),
+  /** Memory outside of any cache was obtained. */
+  OTHER_ALLOC(Constants.ACTION_OTHER_ALLOC),
+  /** It was given back. */
+  OTHER_FREE(Constants.ACTION_OTHER_FREE),
+  /** A driver's call that gave memory back has ended. */
+  CALL_END(Constants.ACTION_CALL_END),
+  /** The device's primary context ended, and with it all its blocks. */
+  CONTEXT_END(Constants.ACTION_CONTEXT_END),
+  /** The program made a stream. */
+  STREAM_CREATE(Constants.ACTION_STREAM_CREATE),
+  /** It destroyed one. */
+  STREAM_DESTROY(Constants.ACTION_STREAM_DESTROY),
+  /** The program began to capture a stream. */
+  CAPTURE_BEGIN(Constants.ACTION_CAPTURE_BEGIN),
+  /** The capture ended. */
+  CAPTURE_END(Constants.ACTION_CAPTURE_END),
+  /** The program has waited for the work of a stream. */
+  STREAM_WAIT(Constants.ACTION_STREAM_WAIT),
+  /** It has waited for all work of the context. */
+  CONTEXT_WAIT(Constants.ACTION_CONTEXT_WAIT),
+  /** It gave a block to others by a handle. */
+  EXPORT(Constants.ACTION_EXPORT),
+  /** The recording ended as it should; the size is how many events were lost. */
+  RECORDING_END(Constants.ACTION_RECORDING_END),
   /** One that a newer library knows and this version does not. */
   UNKNOWN(-1);
 

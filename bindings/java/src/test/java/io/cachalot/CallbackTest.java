@@ -261,6 +261,26 @@ final class CallbackTest {
   }
 
   @Test
+  void aTraceOfAProgramTellsOfItsCalls() throws IOException {
+    String file = "# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"driver\": 13000}\n"
+        + "a,200,512,a0,0,,5,ff,34000,s,12\nq,200,512,a0,0,,6,,,t,,b0,7,c0de\nx,0,0,0\n";
+    try (Trace trace = Trace.read(new ByteArrayInputStream(file.getBytes()))) {
+      TraceInfo info = trace.info();
+      assertEquals(2, info.format());
+      assertEquals("./server", info.command());
+      assertEquals(4711, info.processId());
+      assertEquals(13000, info.driverVersion());
+      assertEquals(34000, trace.event(0).costNanos());
+      assertEquals(12, trace.event(0).thread());
+      assertEquals('s', trace.event(0).entry());
+      assertEquals(0xb0, trace.event(1).freedOn());
+      assertEquals(7, trace.event(1).waitNanos());
+      assertEquals(0xc0de, trace.event(1).driverContext());
+      assertEquals(Action.CONTEXT_END, trace.event(2).action());
+    }
+  }
+
+  @Test
   void aTraceIsWrittenReadAndReplayed() throws IOException {
     allocator.recordHistory(HistoryOptions.recording(100));
     allocator.allocate(MIB).close();

@@ -138,6 +138,85 @@ public final class Constants {
   public static final int ACTION_ANNOTATE = 9;
 
   /**
+   * CACHALOT_ACTION_LIVE_AT_BEGIN.
+   * The rest stands in recordings of programs only (trace format 2). A block that was live when the
+   * recording began.
+   */
+  public static final int ACTION_LIVE_AT_BEGIN = 10;
+
+  /**
+   * CACHALOT_ACTION_OTHER_ALLOC.
+   * Memory outside of any cache was obtained; it was given back.
+   */
+  public static final int ACTION_OTHER_ALLOC = 11;
+
+  /**
+   * CACHALOT_ACTION_OTHER_FREE.
+   * Memory outside of any cache was obtained; it was given back.
+   */
+  public static final int ACTION_OTHER_FREE = 12;
+
+  /**
+   * CACHALOT_ACTION_CALL_END.
+   * A driver's call that gave memory back has ended: what it cost.
+   */
+  public static final int ACTION_CALL_END = 13;
+
+  /**
+   * CACHALOT_ACTION_CONTEXT_END.
+   * The device's primary context ended, and with it all its blocks.
+   */
+  public static final int ACTION_CONTEXT_END = 14;
+
+  /**
+   * CACHALOT_ACTION_STREAM_CREATE.
+   * The program made a stream; it destroyed one.
+   */
+  public static final int ACTION_STREAM_CREATE = 15;
+
+  /**
+   * CACHALOT_ACTION_STREAM_DESTROY.
+   * The program made a stream; it destroyed one.
+   */
+  public static final int ACTION_STREAM_DESTROY = 16;
+
+  /**
+   * CACHALOT_ACTION_CAPTURE_BEGIN.
+   * The program began to capture a stream; the capture ended.
+   */
+  public static final int ACTION_CAPTURE_BEGIN = 17;
+
+  /**
+   * CACHALOT_ACTION_CAPTURE_END.
+   * The program began to capture a stream; the capture ended.
+   */
+  public static final int ACTION_CAPTURE_END = 18;
+
+  /**
+   * CACHALOT_ACTION_STREAM_WAIT.
+   * The program has waited for the work of a stream; for all work of the context.
+   */
+  public static final int ACTION_STREAM_WAIT = 19;
+
+  /**
+   * CACHALOT_ACTION_CONTEXT_WAIT.
+   * The program has waited for the work of a stream; for all work of the context.
+   */
+  public static final int ACTION_CONTEXT_WAIT = 20;
+
+  /**
+   * CACHALOT_ACTION_EXPORT.
+   * The program gave a block to others by a handle.
+   */
+  public static final int ACTION_EXPORT = 21;
+
+  /**
+   * CACHALOT_ACTION_RECORDING_END.
+   * The recording ended as it should; size is how many events were lost.
+   */
+  public static final int ACTION_RECORDING_END = 22;
+
+  /**
    * CACHALOT_RELEASE_DEFAULT.
    * the environment variable CACHALOT_RELEASE ("2.11", "2.15"), else 2.15
    */

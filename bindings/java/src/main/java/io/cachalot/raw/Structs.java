@@ -1980,7 +1980,7 @@ public final class Structs {
    * What a trace says of itself. Texts live as long as the trace; "" where it says nothing.
    */
   public static final class TraceInfo {
-    public static final int SIZE = 72;
+    public static final int SIZE = 112;
 
     public String workload;
 
@@ -2018,6 +2018,33 @@ public final class Structs {
      */
     public String recorder;
 
+    /**
+     * The trace format, 1 or 2. Only format 2 has the rest.
+     */
+    public int format;
+
+    /**
+     * The version of the CUDA driver, 13000 for 13.0; 0 if it is not said.
+     */
+    public int driverVersion;
+
+    /**
+     * The program that was recorded and its arguments, and its process; "" and 0 if it is not said.
+     */
+    public String command;
+
+    public long processId;
+
+    /**
+     * The process that it was forked from, whose own recording is another file; 0: none.
+     */
+    public long parentProcessId;
+
+    /**
+     * When the recording began, in microseconds since 1970; 0 if it is not said.
+     */
+    public long startUs;
+
     public static TraceInfo read(ByteBuffer from, int at) {
       TraceInfo value = new TraceInfo();
       value.workload = Memory.textOf(from.getLong(at + 8));
@@ -2029,6 +2056,12 @@ public final class Structs {
       value.release = from.getInt(at + 56);
       value.deviceCount = from.getInt(at + 60);
       value.recorder = Memory.textOf(from.getLong(at + 64));
+      value.format = from.getInt(at + 72);
+      value.driverVersion = from.getInt(at + 76);
+      value.command = Memory.textOf(from.getLong(at + 80));
+      value.processId = from.getLong(at + 88);
+      value.parentProcessId = from.getLong(at + 96);
+      value.startUs = from.getLong(at + 104);
       return value;
     }
   }
@@ -2038,7 +2071,7 @@ public final class Structs {
    * One event of a trace.
    */
   public static final class TraceEvent {
-    public static final int SIZE = 72;
+    public static final int SIZE = 120;
 
     /**
      * A cachalot_action.
@@ -2065,6 +2098,34 @@ public final class Structs {
      */
     public long context;
 
+    /**
+     * Nanoseconds that the driver's call took, and those of them in which it waited for work of the device; -1
+     * where the file does not say it.
+     */
+    public long costNs;
+
+    public long waitNs;
+
+    /**
+     * The thread that made it, by the system's number; 0 where the file does not say it.
+     */
+    public long thread;
+
+    /**
+     * Of a free: the stream that it is ordered on. The block's, unless the file names another.
+     */
+    public long freedOn;
+
+    /**
+     * The context that the program asked in; 0: the device's primary one.
+     */
+    public long driverContext;
+
+    /**
+     * How the program asked: a letter of docs/trace-format.md; 0 where the file does not say it.
+     */
+    public int entry;
+
     public static TraceEvent read(ByteBuffer from, int at) {
       TraceEvent value = new TraceEvent();
       value.action = from.getInt(at + 8);
@@ -2075,6 +2136,12 @@ public final class Structs {
       value.pool = PoolId.read(from, at + 40);
       value.timeUs = from.getLong(at + 56);
       value.context = from.getLong(at + 64);
+      value.costNs = from.getLong(at + 72);
+      value.waitNs = from.getLong(at + 80);
+      value.thread = from.getLong(at + 88);
+      value.freedOn = from.getLong(at + 96);
+      value.driverContext = from.getLong(at + 104);
+      value.entry = from.getInt(at + 112);
       return value;
     }
   }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "replay/trace_comment.h"
+
+#include <charconv>
+#include <utility>
+
+namespace cachalot {
+namespace {
+
+constexpr std::string_view kCommentMark = "# ";
+constexpr std::string_view kStack = "stack ";
+constexpr std::string_view kModule = "module ";
+
+bool take(std::string_view* rest, std::string_view wanted) {
+  if (!rest->starts_with(wanted)) return false;
+  rest->remove_prefix(wanted.size());
+  return true;
+}
+
+bool take_hex(std::string_view* rest, uint64_t* number) {
+  const char* const end = rest->data() + rest->size();
+  const auto [at, problem] = std::from_chars(rest->data(), end, *number, 16);
+  if (problem != std::errc()) return false;
+  rest->remove_prefix(static_cast<size_t>(at - rest->data()));
+  return true;
+}
+
+bool parse_stack(std::string_view rest, Trace* trace) {
+  RecordedStack stack{};
+  if (!take_hex(&rest, &stack.context) || stack.context == kNoContext) return false;
+  for (const char* before = " "; !rest.empty(); before = ";") {
+    Address frame = 0;
+    if (!take(&rest, before) || !take_hex(&rest, &frame)) return false;
+    stack.frames.push_back(frame);
+  }
+  stack.modules = trace->modules.size();
+  trace->stacks.push_back(std::move(stack));
+  return true;
+}
+
+bool parse_module(std::string_view rest, Trace* trace) {
+  RecordedModule module{};
+  if (!take_hex(&rest, &module.begin) || !take(&rest, " ") || !take_hex(&rest, &module.end) ||
+      !take(&rest, " ") || !take_hex(&rest, &module.offset) || !take(&rest, " "))
+    return false;
+  if (module.begin >= module.end || rest.empty()) return false;
+  module.path = rest;
+  trace->modules.push_back(std::move(module));
+  return true;
+}
+
+}  // namespace
+
+bool parse_trace_comment(std::string_view line, Trace* trace) {
+  if (!take(&line, kCommentMark)) return false;
+  if (take(&line, kStack)) return parse_stack(line, trace);
+  return !take(&line, kModule) || parse_module(line, trace);
+}
+
+}  // namespace cachalot
