@@ -115,7 +115,7 @@ TEST(ReplayDeathTest, FindsAnEntryOfADeviceThatTheTraceHasNot) {
 }
 
 TEST(ReplayDeathTest, FindsAnActionAndAPoolThatThereAreNot) {
-  EXPECT_DEATH(action_letter(static_cast<Action>(kActionCount)), "kLetters.size");
+  EXPECT_DEATH(action_letter(static_cast<Action>(kRecordedActionCount)), "kLetters.size");
   const Trace trace;
   TraceEvent event{};
   event.pool = 1;

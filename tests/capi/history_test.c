@@ -39,7 +39,8 @@ static void actions_have_the_names_of_the_reference(void) {
   CHECK_TEXT(cachalot_action_name(CACHALOT_ACTION_SNAPSHOT), "snapshot");
   CHECK_TEXT(cachalot_action_name(CACHALOT_ACTION_OOM), "oom");
   CHECK_TEXT(cachalot_action_name(CACHALOT_ACTION_ANNOTATE), "annotate");
-  CHECK_TEXT(cachalot_action_name(10), "unknown");
+  CHECK_TEXT(cachalot_action_name(CACHALOT_ACTION_RECORDING_END), "recording_end");
+  CHECK_TEXT(cachalot_action_name(CACHALOT_ACTION_RECORDING_END + 1), "unknown");
   CHECK_TEXT(cachalot_action_name(-1), "unknown");
 }
 

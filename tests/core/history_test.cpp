@@ -38,7 +38,7 @@ TEST(ActionNames, AreThoseOfTheReference) {
   EXPECT_STREQ(action_name(Action::kAlloc), "alloc");
   EXPECT_STREQ(action_name(Action::kSegmentUnmap), "segment_unmap");
   EXPECT_STREQ(action_name(Action::kAnnotate), "annotate");
-  EXPECT_STREQ(action_name(static_cast<Action>(kActionCount)), "unknown");
+  EXPECT_STREQ(action_name(static_cast<Action>(kRecordedActionCount)), "unknown");
   EXPECT_STREQ(action_name(static_cast<Action>(-1)), "unknown");
 }
 
