@@ -4,10 +4,11 @@
 #include "replay/event_line.h"
 
 #include <array>
+#include <bit>
+#include <charconv>
 #include <limits>
 
 #include "base/assert.h"
-#include "base/text.h"
 
 namespace cachalot {
 namespace {
@@ -131,22 +132,52 @@ bool is_in_format(Action action, int format) {
   return format >= 2 || static_cast<int>(action) < kActionCount;
 }
 
+// Puts fields behind each other.
+class Writer {
+ public:
+  explicit Writer(char* out) : at_(out) {}
+
+  char* at() const { return at_; }
+  void put(char c) { *at_++ = c; }
+  void hex(uint64_t value) {
+    char* const end = at_ + (std::bit_width(value | 1) + 3) / 4;
+    for (char* digit = end; digit != at_; value >>= 4) *--digit = "0123456789abcdef"[value & 0xf];
+    at_ = end;
+  }
+  void decimal(uint64_t value) { at_ = std::to_chars(at_, at_ + 20, value).ptr; }
+  void decimal_if_said(int64_t value) {
+    if (value >= 0) decimal(static_cast<uint64_t>(value));
+  }
+  void drop_empty_fields() {
+    while (at_[-1] == ',') at_--;
+  }
+
+ private:
+  char* at_;
+};
+
+void write_pool(Writer& out, const PoolId& pool) {
+  if (pool.is_default()) return;
+  out.decimal(pool.first);
+  out.put(':');
+  out.decimal(pool.second);
+}
+
 // With empty fields for what it does not say.
-void append_detail(std::string* out, const EventLine& line) {
+void write_detail(Writer& out, const EventLine& line) {
   const EventDetail& detail = line.detail;
-  const auto hex = [](uint64_t n) { return format("%llx", static_cast<unsigned long long>(n)); };
-  *out += ',';
-  if (detail.cost_ns >= 0) *out += std::to_string(detail.cost_ns);
-  *out += ',';
-  if (detail.entry != 0) *out += detail.entry;
-  *out += ',';
-  if (detail.thread != 0) *out += std::to_string(detail.thread);
-  *out += ',';
-  if (detail.freed_on != line.stream) *out += hex(detail.freed_on);
-  *out += ',';
-  if (detail.wait_ns >= 0) *out += std::to_string(detail.wait_ns);
-  *out += ',';
-  if (detail.driver_context != 0) *out += hex(detail.driver_context);
+  out.put(',');
+  out.decimal_if_said(detail.cost_ns);
+  out.put(',');
+  if (detail.entry != 0) out.put(detail.entry);
+  out.put(',');
+  if (detail.thread != 0) out.decimal(detail.thread);
+  out.put(',');
+  if (detail.freed_on != line.stream) out.hex(detail.freed_on);
+  out.put(',');
+  out.decimal_if_said(detail.wait_ns);
+  out.put(',');
+  if (detail.driver_context != 0) out.hex(detail.driver_context);
 }
 
 }  // namespace
@@ -169,20 +200,33 @@ const char* parse_event_line(const char* text, int format, EventLine* line) {
   return fields.take('\n') ? fields.at() : nullptr;
 }
 
+char* write_event_line(char* out, const EventLine& line) {
+  Writer writer(out);
+  writer.put(action_letter(line.action));
+  writer.put(',');
+  writer.hex(line.address);
+  writer.put(',');
+  writer.decimal(line.size);
+  writer.put(',');
+  writer.hex(line.stream);
+  writer.put(',');
+  writer.decimal(line.device);
+  writer.put(',');
+  write_pool(writer, line.pool);
+  writer.put(',');
+  writer.decimal_if_said(line.time_us);
+  writer.put(',');
+  if (line.context != kNoContext) writer.hex(line.context);
+  write_detail(writer, line);
+  writer.drop_empty_fields();
+  writer.put('\n');
+  CACHALOT_ASSERT(1, writer.at() <= out + kMaxEventLine);
+  return writer.at();
+}
+
 void append_event_line(std::string* out, const EventLine& line) {
-  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
-  std::string text =
-      format("%c,%llx,%llu,%llx,%llu,", action_letter(line.action), number(line.address),
-             number(line.size), number(line.stream), number(line.device));
-  if (!line.pool.is_default())
-    text += format("%llu:%llu", number(line.pool.first), number(line.pool.second));
-  text += ',';
-  if (line.time_us >= 0) text += std::to_string(line.time_us);
-  text += ',';
-  if (line.context != kNoContext) text += format("%llx", number(line.context));
-  append_detail(&text, line);
-  while (text.back() == ',') text.pop_back();
-  *out += text + '\n';
+  std::array<char, kMaxEventLine> text;
+  out->append(text.data(), write_event_line(text.data(), line));
 }
 
 char action_letter(Action action) {

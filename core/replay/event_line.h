@@ -30,8 +30,10 @@ struct EventLine {
 // its format does not know. pre: a line break comes before the end of the text.
 const char* parse_event_line(const char* text, int format, EventLine* line);
 
-// Appends the line with its line break; of the fields after the device those at the end that say
-// nothing are left out.
+// Writes the line with its line break, and gives its end; of the fields after the device those at the
+// end that say nothing are left out. out: room for kMaxEventLine bytes.
+inline constexpr size_t kMaxEventLine = 320;
+char* write_event_line(char* out, const EventLine& line);
 void append_event_line(std::string* out, const EventLine& line);
 
 // The letter of an action: "aqcSFMUson", and "bARkxCDghwWez" in format 2.

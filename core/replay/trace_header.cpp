@@ -113,6 +113,29 @@ void append_member(std::string* out, std::string_view name, std::string_view tex
   append_json_string(out, text);
 }
 
+void append_member(std::string* out, std::string_view name, int64_t number) {
+  append_json_string(out, name);
+  *out += ": " + std::to_string(number);
+}
+
+// With a comma before each.
+std::string format_members_of_format_2(const TraceHeader& header) {
+  std::string out = ", ";
+  append_member(&out, "format", header.format);
+  out += ", ";
+  append_member(&out, "command", header.command);
+  const std::pair<std::string_view, int64_t> numbers[] = {{"pid", header.pid},
+                                                          {"parent", header.parent},
+                                                          {"driver", header.driver},
+                                                          {"start_us", header.start_us}};
+  for (const auto& [name, number] : numbers) {
+    if (number == 0) continue;
+    out += ", ";
+    append_member(&out, name, number);
+  }
+  return out;
+}
+
 std::string format_stats(const std::vector<RecordedStat>& stats) {
   std::string out = "{";
   for (const RecordedStat& stat : stats) {
@@ -153,7 +176,9 @@ std::string format_trace_header(const TraceHeader& header) {
   out += format("}, \"device_total\": %llu, \"warm_up\": %llu, \"stats\": ",
                 static_cast<unsigned long long>(header.device_total),
                 static_cast<unsigned long long>(header.warm_up));
-  return out + format_stats(header.stats) + "}\n";
+  out += format_stats(header.stats);
+  if (header.format >= 2) out += format_members_of_format_2(header);
+  return out + "}\n";
 }
 
 }  // namespace cachalot

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory of the device in the order of a stream, and of the program's own pools.
+#include "real_driver.h"
+#include "recorded_call.h"
+#include "streams.h"
+
+namespace cachalot::proxy {
+namespace {
+
+constexpr auto kLegacy = DefaultStream::kLegacy;
+constexpr auto kPerThread = DefaultStream::kPerThread;
+
+bool is_captured(StreamHandle stream) {
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr || !recorder->captures().any()) return false;
+  int status = 0;
+  return call_real(real().cuStreamIsCapturing, stream, &status) == 0 && status != 0;
+}
+
+// A request on a captured stream is a node of the graph, which has the memory while it runs.
+Request request_of(char entry, size_t size, StreamHandle stream, DefaultStream default_stream) {
+  const bool is_node = is_captured(stream);
+  return {.entry = is_node ? 'n' : entry,
+          .size = size,
+          .stream = stream_name(stream, default_stream),
+          .is_cacheable = !is_node};
+}
+
+Result allocate(cuMemAllocAsync_form* call, DeviceAddress* out, size_t size, StreamHandle stream,
+                DefaultStream default_stream) {
+  return obtain(request_of('t', size, stream, default_stream), out,
+                [&] { return call_real(call, out, size, stream); });
+}
+
+Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out, size_t size,
+                          MemoryPool pool, StreamHandle stream, DefaultStream default_stream) {
+  return obtain(request_of('p', size, stream, default_stream), out,
+                [&] { return call_real(call, out, size, pool, stream); });
+}
+
+Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
+            DefaultStream default_stream) {
+  return give_back(
+      address,
+      {.entry = 't', .waits = false, .stream = stream_name(stream, default_stream)},
+      [&] { return call_real(call, address, stream); });
+}
+
+}  // namespace
+}  // namespace cachalot::proxy
+
+using namespace cachalot::proxy;
+
+Result cuMemAllocAsync(DeviceAddress* out, size_t size, StreamHandle stream) {
+  return allocate(real().cuMemAllocAsync, out, size, stream, kLegacy);
+}
+Result cuMemAllocAsync_ptsz(DeviceAddress* out, size_t size, StreamHandle stream) {
+  return allocate(real().cuMemAllocAsync_ptsz, out, size, stream, kPerThread);
+}
+
+Result cuMemAllocFromPoolAsync(DeviceAddress* out, size_t size, MemoryPool pool,
+                               StreamHandle stream) {
+  return allocate_from_pool(real().cuMemAllocFromPoolAsync, out, size, pool, stream, kLegacy);
+}
+Result cuMemAllocFromPoolAsync_ptsz(DeviceAddress* out, size_t size, MemoryPool pool,
+                                    StreamHandle stream) {
+  return allocate_from_pool(real().cuMemAllocFromPoolAsync_ptsz, out, size, pool, stream,
+                            kPerThread);
+}
+
+Result cuMemFreeAsync(DeviceAddress address, StreamHandle stream) {
+  return free(real().cuMemFreeAsync, address, stream, kLegacy);
+}
+Result cuMemFreeAsync_ptsz(DeviceAddress address, StreamHandle stream) {
+  return free(real().cuMemFreeAsync_ptsz, address, stream, kPerThread);
+}
+
+// The size is the other process's to know.
+Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool pool, PoolPointerData* data) {
+  return obtain({.entry = 'i', .size = 0, .is_cacheable = false}, out,
+                [&] { return call_real(real().cuMemPoolImportPointer, out, pool, data); });
+}
+
+Result cuMemPoolExportPointer(PoolPointerData* data, DeviceAddress address) {
+  const Result result = call_real(real().cuMemPoolExportPointer, data, address);
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr) recorder->exported(address, 'p');
+  return result;
+}

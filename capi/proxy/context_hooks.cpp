@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Contexts: when the program waits for one, and when one ends.
+#include "real_driver.h"
+#include "recorder.h"
+
+using namespace cachalot::proxy;
+using cachalot::Action;
+
+namespace {
+
+Result waited(Result result) {
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr) recorder->stream_event(Action::kContextWait, 0);
+  return result;
+}
+
+// Another thread may have the addresses again as soon as the driver returns.
+Result destroy(cuCtxDestroy_form* call, Context context) {
+  if (Recorder* const recorder = Recorder::get()) recorder->contexts().destroyed(context);
+  return call_real(call, context);
+}
+
+template <class Call>
+Result end_primary(Call* call, DeviceOrdinal device) {
+  const Result result = call_real(call, device);
+  if (Recorder* const recorder = Recorder::get()) recorder->contexts().look_after_primary(device);
+  return result;
+}
+
+}  // namespace
+
+Result cuCtxSynchronize() { return waited(call_real(real().cuCtxSynchronize)); }
+// A recording names the context that is current.
+Result cuCtxSynchronize_v2(Context context) {
+  const Result result = call_real(real().cuCtxSynchronize_v2, context);
+  Context current = nullptr;
+  const bool is_current =
+      call_real(real().cuCtxGetCurrent, &current) == 0 && current == context;
+  return is_current ? waited(result) : result;
+}
+
+Result cuCtxDestroy(Context context) { return destroy(real().cuCtxDestroy, context); }
+Result cuCtxDestroy_v2(Context context) { return destroy(real().cuCtxDestroy_v2, context); }
+
+Result cuDevicePrimaryCtxRelease(DeviceOrdinal device) {
+  return end_primary(real().cuDevicePrimaryCtxRelease, device);
+}
+Result cuDevicePrimaryCtxRelease_v2(DeviceOrdinal device) {
+  return end_primary(real().cuDevicePrimaryCtxRelease_v2, device);
+}
+Result cuDevicePrimaryCtxReset(DeviceOrdinal device) {
+  return end_primary(real().cuDevicePrimaryCtxReset, device);
+}
+Result cuDevicePrimaryCtxReset_v2(DeviceOrdinal device) {
+  return end_primary(real().cuDevicePrimaryCtxReset_v2, device);
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "contexts.h"
+
+#include <algorithm>
+
+#include "real_driver.h"
+
+namespace cachalot::proxy {
+namespace {
+
+// A driver that gives contexts no numbers knows them by their handles.
+uint64_t id_of(Context handle) {
+  unsigned long long id = 0;
+  if (call_real(real().cuCtxGetId, handle, &id) == 0) return id;
+  return reinterpret_cast<uint64_t>(handle);
+}
+
+bool is_primary_active(DeviceOrdinal device) {
+  unsigned flags = 0;
+  int is_active = 0;
+  return call_real(real().cuDevicePrimaryCtxGetState, device, &flags, &is_active) == 0 &&
+         is_active != 0;
+}
+
+// Asks for the primary context only if it is there: to ask for another one would make it.
+bool is_primary(Context handle, DeviceOrdinal device) {
+  Context primary = nullptr;
+  if (!is_primary_active(device) || real().cuDevicePrimaryCtxRetain(&primary, device) != 0)
+    return false;
+  const auto release = real().cuDevicePrimaryCtxRelease_v2 != nullptr
+                           ? real().cuDevicePrimaryCtxRelease_v2
+                           : real().cuDevicePrimaryCtxRelease;
+  release(device);
+  return primary == handle;
+}
+
+// What this thread found last.
+struct Found {
+  const DriverContexts* contexts = nullptr;
+  DriverContext* context = nullptr;
+};
+thread_local Found found_last;
+
+}  // namespace
+
+DriverContext* DriverContexts::current() {
+  Context handle = nullptr;
+  if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return nullptr;
+  const uint64_t id = id_of(handle);
+  const bool is_last = found_last.contexts == this && found_last.context != nullptr &&
+                       found_last.context->handle == handle && found_last.context->id == id &&
+                       !found_last.context->has_ended;
+  if (!is_last) found_last = {this, find(handle, id)};
+  return found_last.context;
+}
+
+DriverContext* DriverContexts::find(Context handle, uint64_t id) {
+  const std::lock_guard guard(mutex_);
+  for (const auto& context : live_)
+    if (context->handle == handle && context->id == id) return context.get();
+  return add(handle, id);
+}
+
+DriverContext* DriverContexts::add(Context handle, uint64_t id) {
+  auto context = std::make_unique<DriverContext>();
+  context->handle = handle;
+  context->id = id;
+  if (real().cuCtxGetDevice(&context->device) != 0) return nullptr;
+  context->is_primary = is_primary(handle, context->device);
+  // Whatever had its handle, or its place, is no more.
+  end_where([&](const DriverContext& old) {
+    return old.handle == handle ||
+           (old.is_primary && context->is_primary && old.device == context->device);
+  });
+  live_.push_back(std::move(context));
+  return live_.back().get();
+}
+
+void DriverContexts::look_after_primary(DeviceOrdinal device) {
+  const std::lock_guard guard(mutex_);
+  if (is_primary_active(device)) return;
+  end_where([&](const DriverContext& old) { return old.is_primary && old.device == device; });
+}
+
+void DriverContexts::destroyed(Context handle) {
+  const std::lock_guard guard(mutex_);
+  end_where([&](const DriverContext& old) { return old.handle == handle && !old.is_primary; });
+}
+
+template <class Matches>
+void DriverContexts::end_where(Matches matches) {
+  for (auto at = live_.begin(); at != live_.end();) {
+    if (!matches(**at)) {
+      ++at;
+      continue;
+    }
+    (*at)->has_ended = true;
+    observer_->context_ended(**at);
+    ended_.push_back(std::move(*at));
+    at = live_.erase(at);
+  }
+}
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The contexts that a program allocates in.
+//
+// Note [Ends of contexts]
+// Rationale: a context takes its memory with it when it ends, without a free. A primary one ends by a reset or by the
+// last release, of which a program has several, some of them inside of other libraries.
+// Approach: the hooks of those calls ask the driver afterwards whether the context is there. For ends that no
+// hook sees, the number that the driver gives each context (cuCtxGetId) is compared with each request: a primary
+// context with a new number means that the old one is gone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/mutex.h"
+#include "driver_types.h"
+
+namespace cachalot::proxy {
+
+// One life of a context. Never destroyed, so that what refers to it can stay.
+struct DriverContext {
+  Context handle = nullptr;
+  uint64_t id = 0;
+  DeviceOrdinal device = 0;
+  bool is_primary = false;
+  std::atomic<bool> has_ended = false;
+
+  // Events that nobody uses.
+  Mutex events_mutex{LockRank::kIdleEvents};
+  std::vector<EventHandle> idle_events;
+
+  // 0 for a primary one (docs/trace-format.md).
+  uint64_t name() const { return is_primary ? 0 : reinterpret_cast<uint64_t>(handle); }
+};
+
+class DriverContexts {
+ public:
+  // Is called for each that has ended, once.
+  class Observer {
+   public:
+    virtual void context_ended(const DriverContext& context) = 0;
+
+   protected:
+    ~Observer() = default;
+  };
+
+  explicit DriverContexts(Observer* observer) : observer_(observer) {}
+
+  // The one that is current on this thread; null if none is.
+  DriverContext* current();
+  // The program has called what ends the primary context of a device, perhaps.
+  void look_after_primary(DeviceOrdinal device);
+  // The program destroys a context of its own.
+  void destroyed(Context handle);
+
+ private:
+  DriverContext* find(Context handle, uint64_t id);
+  DriverContext* add(Context handle, uint64_t id);
+  template <class Matches>
+  void end_where(Matches matches);
+
+  Observer* observer_;
+  Mutex mutex_{LockRank::kDriverContexts};
+  std::vector<std::unique_ptr<DriverContext>> live_;
+  std::vector<std::unique_ptr<DriverContext>> ended_;
+};
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "device_wait.h"
+
+#include "real_driver.h"
+
+namespace cachalot::proxy {
+namespace {
+
+// In the way in which the program has the context's threads wait.
+unsigned event_flags() {
+  constexpr unsigned kBlockingEvent = 1;
+  constexpr unsigned kScheduleMask = 7;
+  constexpr unsigned kScheduleBlocking = 4;
+  unsigned flags = 0;
+  const bool blocks = call_real(real().cuCtxGetFlags, &flags) == 0 &&
+                      (flags & kScheduleMask) == kScheduleBlocking;
+  return cuda::kEventDisableTiming | (blocks ? kBlockingEvent : 0);
+}
+
+EventHandle make_event(const DriverContext& context) {
+  EventHandle event = nullptr;
+  if (real().cuCtxPushCurrent_v2(context.handle) != 0) return nullptr;
+  if (real().cuEventCreate(&event, event_flags()) != 0) event = nullptr;
+  Context popped = nullptr;
+  real().cuCtxPopCurrent_v2(&popped);
+  return event;
+}
+
+EventHandle take_event(DriverContext* context) {
+  {
+    const std::lock_guard guard(context->events_mutex);
+    if (!context->idle_events.empty()) {
+      EventHandle const event = context->idle_events.back();
+      context->idle_events.pop_back();
+      return event;
+    }
+  }
+  return make_event(*context);
+}
+
+void give_event(DriverContext* context, EventHandle event) {
+  const std::lock_guard guard(context->events_mutex);
+  context->idle_events.push_back(event);
+}
+
+}  // namespace
+
+bool wait_for_context(DriverContext* context, Captures* captures) {
+  if (real().cuCtxRecordEvent == nullptr || context->has_ended) return false;
+  EventHandle const event = take_event(context);
+  if (event == nullptr) return false;
+  Result result = 0;
+  const bool is_recorded = captures->unless_any(
+      [&] { result = real().cuCtxRecordEvent(context->handle, event); });
+  if (is_recorded && result == 0) result = real().cuEventSynchronize(event);
+  give_event(context, event);
+  return is_recorded && result == 0;
+}
+
+}  // namespace cachalot::proxy

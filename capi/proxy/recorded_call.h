@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Calls of the driver that the recorder sees before and after.
+#pragma once
+
+#include "clock.h"
+#include "recorder.h"
+
+namespace cachalot::proxy {
+
+inline constexpr Result kRefused = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+// The number that stands for memory in a recording: an address, or a handle that is a pointer.
+template <class Handle>
+Address number_of(Handle handle) {
+  return reinterpret_cast<Address>(handle);
+}
+inline Address number_of(DeviceAddress address) { return address; }
+
+template <class Call>
+Result timed(Call call, CallTime* time) {
+  time->begin = now_ns();
+  const Result result = call();
+  time->end = now_ns();
+  return result;
+}
+
+// call: the driver's, which stores what it gives at `out`.
+template <class Handle, class Call>
+Result obtain(const Request& request, Handle* out, Call call) {
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  CallTime time{};
+  const Result result = timed(call, &time);
+  if (result == 0)
+    recorder->obtained(request, number_of(*out), time);
+  else if (result == kRefused)
+    recorder->refused(request, time);
+  return result;
+}
+
+template <class Handle, class Call>
+Result give_back(Handle handle, const Return& how, Call call) {
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  const Address address = number_of(handle);
+  const std::optional<Memory> memory = recorder->returning(address, how);
+  if (!memory) return call();
+  CallTime time{};
+  int64_t wait_ns = -1;
+  const Result result = timed(
+      [&] {
+        if (how.waits) {
+          const int64_t begin = now_ns();
+          if (recorder->wait(*memory)) wait_ns = now_ns() - begin;
+        }
+        return call();
+      },
+      &time);
+  time.wait_ns = wait_ns;
+  recorder->returned(address, *memory, how, result, time);
+  return result;
+}
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "recorder.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "clock.h"
+#include "device_wait.h"
+#include "real_driver.h"
+#include "streams.h"
+
+namespace cachalot::proxy {
+namespace {
+
+// Never destroyed: a program's threads go on while it ends.
+std::atomic<Recorder*> this_process{nullptr};
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+std::string text_of(const char* name) { return is_set(name) ? std::getenv(name) : ""; }
+
+// Bytes that the device has free, for a request that failed.
+uint64_t device_free() {
+  size_t available = 0;
+  size_t total = 0;
+  return call_real(real().cuMemGetInfo_v2, &available, &total) == 0 ? available : 0;
+}
+
+}  // namespace
+
+std::optional<Recorder::Options> Recorder::options_of_environment() {
+  if (!is_set("CACHALOT_RECORD") || text_of("CACHALOT_DISABLE") == "1") return std::nullopt;
+  return Options{.path = text_of("CACHALOT_RECORD"),
+                 .list = text_of("CACHALOT_RECORD_LIST"),
+                 .waits = text_of("CACHALOT_RECORD_WAITS") != "0"};
+}
+
+Recorder* Recorder::get() {
+  static Recorder* const first = make(0);
+  if (first == nullptr) return nullptr;
+  Recorder* const recorder = this_process.load(std::memory_order_acquire);
+  return recorder->fork_mark_.is_in_child() ? replace_parents(recorder) : recorder;
+}
+
+Recorder* Recorder::make(int64_t parent) {
+  const auto options = options_of_environment();
+  if (!options) return nullptr;
+  auto* const recorder = new Recorder(*options, parent);
+  this_process.store(recorder, std::memory_order_release);
+  return recorder;
+}
+
+// The parent's memory is not the child's, and its locks can be held by threads that the child does not have.
+Recorder* Recorder::replace_parents(Recorder* parents) {
+  static std::mutex mutex;
+  const std::lock_guard guard(mutex);
+  Recorder* const present = this_process.load();
+  if (present != parents) return present;
+  forget_thread_ids();
+  return make(parents->recording_.pid());
+}
+
+Recorder::Recorder(const Options& options, int64_t parent)
+    : waits_(options.waits), recording_(options.path, options.list, parent) {}
+
+EventLine Recorder::line(Action action, Address address, const DriverContext* context) const {
+  EventLine line{};
+  line.action = action;
+  line.address = address;
+  line.device = static_cast<uint64_t>(context->device);
+  line.detail.driver_context = context->name();
+  line.detail.thread = this_thread_id();
+  return line;
+}
+
+EventLine Recorder::line(Action action, Address address, const Memory& memory) const {
+  EventLine line = this->line(action, address, memory.context);
+  line.size = memory.size;
+  line.stream = line.detail.freed_on = memory.stream;
+  line.detail.entry = memory.entry;
+  return line;
+}
+
+void Recorder::append_obtained(Address address, const Memory& memory, int64_t cost_ns,
+                               int64_t end_ns) {
+  EventLine line =
+      this->line(memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc, address, memory);
+  line.time_us = recording_.time_us(end_ns);
+  line.detail.cost_ns = cost_ns;
+  recording_.append(std::array{line});
+}
+
+void Recorder::append_returning(Address address, const Memory& memory, const Return& how) {
+  const Action action = memory.is_cacheable ? Action::kFreeRequested : Action::kOtherFree;
+  EventLine line = this->line(action, address, memory);
+  line.time_us = recording_.time_us(now_ns());
+  line.detail.entry = how.entry;
+  if (how.stream) line.detail.freed_on = *how.stream;
+  if (!memory.is_cacheable) return recording_.append(std::array{line});
+  EventLine completed = line;
+  completed.action = Action::kFreeCompleted;
+  completed.detail = {.freed_on = line.stream, .driver_context = line.detail.driver_context};
+  completed.time_us = -1;
+  recording_.append(std::array{line, completed});
+}
+
+void Recorder::append_end(Address address, char entry, const DriverContext* context,
+                          const CallTime& time) {
+  EventLine line = this->line(Action::kCallEnd, address, context);
+  line.time_us = recording_.time_us(time.end);
+  line.detail.entry = entry;
+  line.detail.cost_ns = time.cost_ns();
+  line.detail.wait_ns = time.wait_ns;
+  recording_.append(std::array{line});
+}
+
+void Recorder::obtained(const Request& request, Address address, const CallTime& time) {
+  DriverContext* const context = contexts_.current();
+  if (context == nullptr) return;
+  const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+  live_.add(address, memory);
+  append_obtained(address, memory, time.cost_ns(), time.end);
+}
+
+void Recorder::refused(const Request& request, const CallTime& time) {
+  DriverContext* const context = contexts_.current();
+  if (context == nullptr) return;
+  const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+  EventLine line = this->line(Action::kOom, device_free(), memory);
+  line.time_us = recording_.time_us(time.end);
+  line.detail.cost_ns = time.cost_ns();
+  recording_.append(std::array{line});
+}
+
+std::optional<Memory> Recorder::returning(Address address, const Return& how) {
+  const std::optional<Memory> memory = live_.take(address);
+  if (memory) append_returning(address, *memory, how);
+  return memory;
+}
+
+bool Recorder::wait(const Memory& memory) {
+  return waits_ && wait_for_context(memory.context, &captures_);
+}
+
+// A child that has recorded nothing still has its parent's.
+void Recorder::finish() {
+  if (!fork_mark_.is_in_child()) recording_.finish();
+}
+
+// What the driver did not take back is there as before.
+void Recorder::returned(Address address, const Memory& memory, const Return& how, Result result,
+                        const CallTime& time) {
+  append_end(address, how.entry, memory.context, time);
+  if (result == 0 || memory.context->has_ended) return;
+  live_.add(address, memory);
+  append_obtained(address, memory, 0, time.end);
+}
+
+void Recorder::mapped(const std::vector<Mapping>& mappings) {
+  const int64_t now = now_ns();
+  for (const Mapping& mapping : mappings)
+    append_obtained(mapping.address, mapping.memory, mapping.cost_ns, now);
+}
+
+std::vector<Mapping> Recorder::unmapping(Address address, uint64_t size) {
+  std::vector<Mapping> mappings = virtual_memory_.take(address, size);
+  for (const Mapping& mapping : mappings)
+    append_returning(mapping.address, mapping.memory,
+                     {.entry = mapping.memory.entry, .waits = false, .stream = {}});
+  return mappings;
+}
+
+void Recorder::unmapped(Address address, const std::vector<Mapping>& mappings, Result result,
+                        const CallTime& time) {
+  released(address, 'v', time);
+  if (result == 0) return;
+  virtual_memory_.put_back(mappings);
+  for (const Mapping& mapping : mappings)
+    append_obtained(mapping.address, mapping.memory, 0, time.end);
+}
+
+void Recorder::released(Address address, char entry, const CallTime& time) {
+  if (const DriverContext* const context = contexts_.current())
+    append_end(address, entry, context, time);
+}
+
+void Recorder::stream_event(Action action, Stream stream) {
+  const DriverContext* const context = contexts_.current();
+  if (context == nullptr) return;
+  EventLine line = this->line(action, 0, context);
+  line.stream = line.detail.freed_on = stream;
+  line.time_us = recording_.time_us(now_ns());
+  recording_.append(std::array{line});
+}
+
+void Recorder::exported(Address address, char entry) {
+  const DriverContext* const context = contexts_.current();
+  DeviceAddress base = 0;
+  size_t size = 0;
+  if (context == nullptr ||
+      call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
+    return;
+  EventLine line = this->line(Action::kExport, base, context);
+  line.size = size;
+  line.detail.entry = entry;
+  line.time_us = recording_.time_us(now_ns());
+  recording_.append(std::array{line});
+}
+
+// One line tells of a primary one, unless blocks of other contexts are on its device: those live on.
+void Recorder::context_ended(const DriverContext& context) {
+  const auto memories = live_.take_all_of(&context);
+  virtual_memory_.forget_all_of(&context);
+  if (context.is_primary && !live_.has_any_on(context.device)) {
+    EventLine line = this->line(Action::kContextEnd, 0, &context);
+    line.time_us = recording_.time_us(now_ns());
+    return recording_.append(std::array{line});
+  }
+  for (const auto& [address, memory] : memories)
+    append_returning(address, memory, {.entry = memory.entry, .waits = false, .stream = {}});
+}
+
+namespace {
+
+// The last of the process: behind the exit handlers of the program, before those of the driver.
+[[gnu::destructor]] void finish_recording() {
+  Recorder* const recorder = this_process.load();
+  if (recorder != nullptr) recorder->finish();
+}
+
+}  // namespace
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "recording.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "cachalot/version.h"
+#include "clock.h"
+#include "real_driver.h"
+#include "replay/trace_header.h"
+
+namespace cachalot::proxy {
+namespace {
+
+std::string replace_pid(const std::string& path, int64_t pid) {
+  const size_t at = path.find("%p");
+  return at == std::string::npos ? path : path.substr(0, at) + std::to_string(pid) + path.substr(at + 2);
+}
+
+// The program and its arguments, with blanks between them.
+std::string command_line() {
+  std::string text;
+  const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  std::array<char, 4096> buffer;
+  for (ssize_t count; (count = read(file, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(count));
+  close(file);
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return text;
+}
+
+uint64_t device_total() {
+  DeviceOrdinal device = 0;
+  size_t total = 0;
+  const bool is_known = call_real(real().cuCtxGetDevice, &device) == 0 &&
+                        call_real(real().cuDeviceTotalMem_v2, &total, device) == 0;
+  return is_known ? total : 0;
+}
+
+int32_t driver_version() {
+  int version = 0;
+  return call_real(real().cuDriverGetVersion, &version) == 0 ? version : 0;
+}
+
+// Other processes append to it as well, each one line at a time.
+void append_to_list(const std::string& list, const std::string& path) {
+  const int file = open(list.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return;
+  const std::string line = path + "\n";
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
+  close(file);
+}
+
+}  // namespace
+
+Recording::Recording(std::string path, std::string list, int64_t parent)
+    : path_(std::move(path)),
+      list_(std::move(list)),
+      pid_(getpid()),
+      parent_(parent),
+      start_us_(nanoseconds_of(CLOCK_REALTIME) / 1000),
+      start_ns_(now_ns()) {}
+
+TraceHeader Recording::header() const {
+  TraceHeader header;
+  header.format = 2;
+  header.recorder = std::string("cachalot ") + CACHALOT_VERSION_STRING;
+  header.device_total = device_total();
+  header.warm_up = 0;
+  header.command = command_line();
+  header.pid = pid_;
+  header.parent = parent_;
+  header.driver = driver_version();
+  header.start_us = start_us_;
+  return header;
+}
+
+void Recording::open() {
+  try {
+    make_file();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cachalot: process %lld is not recorded: %s\n",
+                 static_cast<long long>(pid_), error.what());
+  }
+  is_ready_.store(true, std::memory_order_release);
+}
+
+// A program that replaces itself (execve) has the process number of the one before it, so its file has
+// a number behind its name.
+void Recording::make_file() {
+  auto file = std::make_unique<RecordingFile>(replace_pid(path_, pid_));
+  file->append(format_trace_header(header()));
+  file_ = std::move(file);
+  if (!list_.empty()) append_to_list(list_, file_->path());
+}
+
+void Recording::finish() {
+  if (!is_ready_.load(std::memory_order_acquire) || file_ == nullptr) return;
+  EventLine line{};
+  line.action = Action::kRecordingEnd;
+  line.size = file_->lost();
+  line.time_us = time_us(now_ns());
+  std::array<char, kMaxEventLine> text;
+  char* const end = write_event_line(text.data(), line);
+  file_->close({text.data(), static_cast<size_t>(end - text.data())});
+}
+
+}  // namespace cachalot::proxy

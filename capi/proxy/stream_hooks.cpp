@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Streams: which there are, which are captured, and when the program waits for them.
+#include "real_driver.h"
+#include "recorder.h"
+#include "streams.h"
+
+namespace cachalot::proxy {
+namespace {
+
+constexpr auto kLegacy = DefaultStream::kLegacy;
+constexpr auto kPerThread = DefaultStream::kPerThread;
+
+void record_if(Result result, Action action, Stream stream) {
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr) recorder->stream_event(action, stream);
+}
+
+Result created(Result result, const StreamHandle* out) {
+  if (result == 0) record_if(result, Action::kStreamCreate, stream_name(*out, kLegacy));
+  return result;
+}
+
+// A stream that was captured is not any more.
+Result destroy(cuStreamDestroy_form* call, StreamHandle stream) {
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call_real(call, stream);
+  const Stream name = stream_name(stream, kLegacy);
+  recorder->stream_event(Action::kStreamDestroy, name);
+  const Result result = call_real(call, stream);
+  if (result == 0) recorder->captures().end(name);
+  return result;
+}
+
+Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
+                   DefaultStream default_stream) {
+  const Result result = call_real(call, stream);
+  record_if(result, Action::kStreamWait, stream_name(stream, default_stream));
+  return result;
+}
+
+template <class Call>
+Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call call) {
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  const Stream name = stream_name(stream, default_stream);
+  const Result result = recorder->captures().begin(name, call);
+  record_if(result, Action::kCaptureBegin, name);
+  return result;
+}
+
+// Whatever the driver says, the stream is captured no longer: a capture that was broken ends so as well.
+Result end_capture(cuStreamEndCapture_form* call, StreamHandle stream,
+                   DefaultStream default_stream, Graph* out) {
+  const Result result = call_real(call, stream, out);
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return result;
+  const Stream name = stream_name(stream, default_stream);
+  if (recorder->captures().end(name)) recorder->stream_event(Action::kCaptureEnd, name);
+  return result;
+}
+
+}  // namespace
+}  // namespace cachalot::proxy
+
+using namespace cachalot::proxy;
+
+Result cuStreamCreate(StreamHandle* out, unsigned flags) {
+  return created(call_real(real().cuStreamCreate, out, flags), out);
+}
+Result cuStreamCreateWithPriority(StreamHandle* out, unsigned flags, int priority) {
+  return created(call_real(real().cuStreamCreateWithPriority, out, flags, priority), out);
+}
+Result cuGreenCtxStreamCreate(StreamHandle* out, GreenContext context, unsigned flags,
+                              int priority) {
+  return created(call_real(real().cuGreenCtxStreamCreate, out, context, flags, priority), out);
+}
+
+Result cuStreamDestroy(StreamHandle stream) { return destroy(real().cuStreamDestroy, stream); }
+Result cuStreamDestroy_v2(StreamHandle stream) {
+  return destroy(real().cuStreamDestroy_v2, stream);
+}
+
+Result cuStreamSynchronize(StreamHandle stream) {
+  return synchronize(real().cuStreamSynchronize, stream, kLegacy);
+}
+Result cuStreamSynchronize_ptsz(StreamHandle stream) {
+  return synchronize(real().cuStreamSynchronize_ptsz, stream, kPerThread);
+}
+
+Result cuStreamBeginCapture(StreamHandle stream) {
+  return begin_capture(stream, kLegacy,
+                       [&] { return call_real(real().cuStreamBeginCapture, stream); });
+}
+Result cuStreamBeginCapture_ptsz(StreamHandle stream) {
+  return begin_capture(stream, kPerThread,
+                       [&] { return call_real(real().cuStreamBeginCapture_ptsz, stream); });
+}
+Result cuStreamBeginCapture_v2(StreamHandle stream, int mode) {
+  return begin_capture(stream, kLegacy,
+                       [&] { return call_real(real().cuStreamBeginCapture_v2, stream, mode); });
+}
+Result cuStreamBeginCapture_v2_ptsz(StreamHandle stream, int mode) {
+  return begin_capture(stream, kPerThread, [&] {
+    return call_real(real().cuStreamBeginCapture_v2_ptsz, stream, mode);
+  });
+}
+Result cuStreamBeginCaptureToGraph(StreamHandle stream, Graph graph, const GraphNode* nodes,
+                                   const GraphEdge* edges, size_t count, int mode) {
+  return begin_capture(stream, kLegacy, [&] {
+    return call_real(real().cuStreamBeginCaptureToGraph, stream, graph, nodes, edges, count, mode);
+  });
+}
+Result cuStreamBeginCaptureToGraph_ptsz(StreamHandle stream, Graph graph, const GraphNode* nodes,
+                                        const GraphEdge* edges, size_t count, int mode) {
+  return begin_capture(stream, kPerThread, [&] {
+    return call_real(real().cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count,
+                     mode);
+  });
+}
+
+Result cuStreamEndCapture(StreamHandle stream, Graph* out) {
+  return end_capture(real().cuStreamEndCapture, stream, kLegacy, out);
+}
+Result cuStreamEndCapture_ptsz(StreamHandle stream, Graph* out) {
+  return end_capture(real().cuStreamEndCapture_ptsz, stream, kPerThread, out);
+}

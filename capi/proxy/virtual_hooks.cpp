@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory that a program maps itself.
+#include "real_driver.h"
+#include "recorded_call.h"
+
+using namespace cachalot::proxy;
+
+Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties* properties,
+                   uint64_t flags) {
+  const auto call = [&] { return call_real(real().cuMemCreate, out, size, properties, flags); };
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  CallTime time{};
+  const Result result = timed(call, &time);
+  if (result == 0)
+    recorder->virtual_memory().created(*out, time.cost_ns());
+  else if (result == kRefused)
+    recorder->refused({.entry = 'v', .size = size}, time);
+  return result;
+}
+
+Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
+  const Result result = call_real(real().cuMemRetainAllocationHandle, out, address);
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr) recorder->virtual_memory().retained(*out);
+  return result;
+}
+
+// Another thread can have the handle's number again as soon as the driver has returned.
+Result cuMemRelease(AllocationHandle handle) {
+  const auto call = [&] { return call_real(real().cuMemRelease, handle); };
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  const cachalot::Address address = recorder->virtual_memory().address_of(handle);
+  recorder->virtual_memory().released(handle);
+  CallTime time{};
+  const Result result = timed(call, &time);
+  if (result != 0) recorder->virtual_memory().retained(handle);
+  recorder->released(address, 'v', time);
+  return result;
+}
+
+Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHandle handle,
+                uint64_t flags) {
+  const auto call = [&] {
+    return call_real(real().cuMemMap, address, size, offset, handle, flags);
+  };
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  CallTime time{};
+  const Result result = timed(call, &time);
+  DriverContext* const context = recorder->contexts().current();
+  if (result == 0 && context != nullptr)
+    recorder->virtual_memory().mapped(address, size, handle, context, time.cost_ns());
+  return result;
+}
+
+Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor* access,
+                      size_t count) {
+  const auto call = [&] {
+    return call_real(real().cuMemSetAccess, address, size, access, count);
+  };
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  CallTime time{};
+  const Result result = timed(call, &time);
+  if (result == 0)
+    recorder->mapped(recorder->virtual_memory().made_accessible(address, size, time.cost_ns()));
+  return result;
+}
+
+Result cuMemUnmap(DeviceAddress address, size_t size) {
+  const auto call = [&] { return call_real(real().cuMemUnmap, address, size); };
+  Recorder* const recorder = Recorder::get();
+  if (recorder == nullptr) return call();
+  const std::vector<Mapping> mappings = recorder->unmapping(address, size);
+  CallTime time{};
+  const Result result = timed(call, &time);
+  recorder->unmapped(address, mappings, result, time);
+  return result;
+}
+
+Result cuMemExportToShareableHandle(void* out, AllocationHandle handle, int type, uint64_t flags) {
+  const Result result =
+      call_real(real().cuMemExportToShareableHandle, out, handle, type, flags);
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr)
+    recorder->exported(recorder->virtual_memory().address_of(handle), 'v');
+  return result;
+}

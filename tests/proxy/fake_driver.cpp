@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A libcuda.so.1 for machines without a GPU, for programs: it exports functions under the driver's names, as the real
+// one does, and answers cuGetProcAddress by what the real one gives (driver_symbols.inc). Memory is addresses only.
+#include "fake_driver.h"
+
+#include <dlfcn.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "entry_points.h"
+
+#ifndef FAKE_VERSION
+#define FAKE_VERSION 13000
+#endif
+
+using namespace cachalot::proxy;
+
+namespace {
+
+constexpr Result kInvalidValue = 1;
+constexpr Result kOutOfMemory = 2;
+constexpr Result kInvalidContext = 201;
+constexpr Result kCaptureUnsupported = 900;
+constexpr Result kCaptureInvalidated = 901;
+constexpr uint64_t kMemory = uint64_t{16} << 30;
+
+struct Allocation {
+  uint64_t size;
+  uint64_t context;  // its number
+};
+
+struct ContextObject_ {
+  uint64_t id;
+  int device;
+};
+
+struct State {
+  std::map<uint64_t, Allocation> memory;                 // by address: of the device and of the host, arrays
+  std::map<uint64_t, std::vector<uint64_t>> freed;       // addresses by size, the last first
+  std::map<AllocationHandle, uint64_t> handles;
+  std::map<uint64_t, std::pair<uint64_t, AllocationHandle>> mappings;
+  std::map<uint64_t, ContextObject_> contexts;           // by handle
+  std::map<uint64_t, bool> captures;                     // by stream; whether it is broken
+  std::map<std::string, uint64_t> calls;
+  std::map<std::string, Result> failing;
+  std::map<std::string, void (*)()> before;
+  std::string order;
+  uint64_t next = 0x700000000000;
+  uint64_t next_id = 1;
+  uint64_t used = 0;
+  int primary_references[2] = {};
+  bool is_busy = false;
+};
+
+State& state() {
+  static State* const all = new State;
+  return *all;
+}
+std::mutex mutex;
+std::condition_variable work_finished;
+thread_local std::vector<Context> stack;
+
+uint64_t number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
+uint64_t primary_handle(int device) { return 0xc000 + static_cast<uint64_t>(device); }
+
+// Counts the call. What it returns ends the call, if it is not 0.
+Result enter(const char* name, bool needs_context) {
+  void (*act)() = nullptr;
+  {
+    const std::lock_guard guard(mutex);
+    state().calls[name]++;
+    const auto found = state().before.find(name);
+    if (found != state().before.end()) {
+      act = found->second;
+      state().before.erase(found);
+    }
+  }
+  if (act != nullptr) act();
+  const std::lock_guard guard(mutex);
+  const auto failing = state().failing.find(name);
+  if (failing != state().failing.end()) {
+    const Result code = failing->second;
+    state().failing.erase(failing);
+    return code;
+  }
+  return needs_context && stack.empty() ? kInvalidContext : 0;
+}
+
+template <class Body>
+Result call(const char* name, Body body, bool needs_context = true) {
+  if (const Result code = enter(name, needs_context)) return code;
+  std::unique_lock lock(mutex);
+  return body(lock);
+}
+#define CALL(...) call(__func__, [&]([[maybe_unused]] auto& lock) -> Result { __VA_ARGS__ })
+#define CALL_WITHOUT_CONTEXT(...) \
+  call(__func__, [&]([[maybe_unused]] auto& lock) -> Result { __VA_ARGS__ }, false)
+
+void note(const char* name) { state().order += std::string(state().order.empty() ? "" : " ") + name; }
+
+void wait_for_work(std::unique_lock<std::mutex>& lock, const char* name) {
+  note(name);
+  work_finished.wait(lock, [] { return !state().is_busy; });
+}
+
+uint64_t current_id() {
+  const auto found = state().contexts.find(number(stack.back()));
+  return found == state().contexts.end() ? 0 : found->second.id;
+}
+
+uint64_t fresh(uint64_t size) {
+  auto& freed = state().freed[size];
+  if (!freed.empty()) {
+    const uint64_t address = freed.back();
+    freed.pop_back();
+    return address;
+  }
+  const uint64_t address = state().next;
+  state().next += (size + 0x3fffff) & ~uint64_t{0x1fffff};
+  return address;
+}
+
+template <class Out>
+Result take(Out* out, uint64_t size) {
+  if (size == 0) return kInvalidValue;
+  if (size > kMemory - state().used) return kOutOfMemory;
+  state().used += size;
+  const uint64_t address = fresh(size);
+  state().memory[address] = {size, current_id()};
+  if constexpr (std::is_pointer_v<Out>)
+    *out = reinterpret_cast<Out>(address);
+  else
+    *out = address;
+  return 0;
+}
+
+Result drop(uint64_t address) {
+  const auto found = state().memory.find(address);
+  if (found == state().memory.end()) return address == 0 ? 0 : kInvalidValue;
+  state().used -= found->second.size;
+  state().freed[found->second.size].push_back(address);
+  state().memory.erase(found);
+  return 0;
+}
+
+void drop_all_of(uint64_t context) {
+  std::vector<uint64_t> addresses;
+  for (const auto& [address, allocation] : state().memory)
+    if (allocation.context == context) addresses.push_back(address);
+  for (const uint64_t address : addresses) drop(address);
+}
+
+// A wait for a context, or an event of one, breaks all captures.
+Result break_captures() {
+  if (state().captures.empty()) return 0;
+  for (auto& [stream, is_broken] : state().captures) is_broken = true;
+  return kCaptureUnsupported;
+}
+
+Result begin(StreamHandle stream) {
+  return state().captures.emplace(number(stream), false).second ? 0 : kInvalidValue;
+}
+
+Result end(StreamHandle stream, Graph* out) {
+  const auto found = state().captures.find(number(stream));
+  if (found == state().captures.end()) return kInvalidValue;
+  const bool is_broken = found->second;
+  state().captures.erase(found);
+  *out = is_broken ? nullptr : reinterpret_cast<Graph>(0x9000);
+  return is_broken ? kCaptureInvalidated : 0;
+}
+
+StreamHandle new_stream() { return reinterpret_cast<StreamHandle>(fresh(1)); }
+
+Result end_primary(int device) {
+  const auto found = state().contexts.find(primary_handle(device));
+  if (found == state().contexts.end()) return 0;
+  drop_all_of(found->second.id);
+  state().contexts.erase(found);
+  return 0;
+}
+
+Result release_primary(int device) {
+  if (state().primary_references[device] == 0) return kInvalidContext;
+  return --state().primary_references[device] == 0 ? end_primary(device) : 0;
+}
+
+Result reset_primary(int device) {
+  end_primary(device);
+  if (state().primary_references[device] > 0)
+    state().contexts[primary_handle(device)] = {state().next_id++, device};
+  return 0;
+}
+
+struct Row {
+  const char* function;
+  int version;
+  uint64_t flags;
+  const char* exported;
+};
+
+const Row kRows[] = {
+#define SYMBOL(function, version, flags, exported) {#function, version, flags, #exported},
+#include "driver_symbols.inc"
+#undef SYMBOL
+};
+
+// The newest form that the asked version had, of functions that this driver has.
+void* find(const char* function, int version, uint64_t flags) {
+  const Row* found = nullptr;
+  for (const Row& row : kRows) {
+    if (std::strcmp(row.function, function) != 0 || row.flags != flags || row.version > version ||
+        row.version > FAKE_VERSION)
+      continue;
+    if (found == nullptr || found->version < row.version) found = &row;
+  }
+  if (found == nullptr) return nullptr;
+  Dl_info info{};
+  static const int here = 0;
+  if (dladdr(&here, &info) == 0) return nullptr;
+  void* const self = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void* const symbol = self != nullptr ? dlsym(self, found->exported) : nullptr;
+  if (self != nullptr) dlclose(self);
+  return symbol;
+}
+
+}  // namespace
+
+#define DRIVER extern "C" [[gnu::visibility("default")]]
+
+// ---- For tests
+
+DRIVER uint64_t fake_calls(const char* name) {
+  const std::lock_guard guard(mutex);
+  return state().calls[name];
+}
+DRIVER void fake_fail(const char* name, int code) {
+  const std::lock_guard guard(mutex);
+  state().failing[name] = code;
+}
+DRIVER void fake_before(const char* name, void (*act)()) {
+  const std::lock_guard guard(mutex);
+  state().before[name] = act;
+}
+DRIVER void fake_start_work() {
+  const std::lock_guard guard(mutex);
+  state().is_busy = true;
+}
+DRIVER void fake_finish_work() {
+  const std::lock_guard guard(mutex);
+  state().is_busy = false;
+  work_finished.notify_all();
+}
+DRIVER const char* fake_order() {
+  const std::lock_guard guard(mutex);
+  static std::string copy;
+  copy = state().order;
+  return copy.c_str();
+}
+DRIVER Result cuFromANewerDriver() { return 42; }
+
+// ---- Device and contexts
+
+DRIVER Result cuInit(unsigned) { return CALL_WITHOUT_CONTEXT(return 0;); }
+DRIVER Result cuDriverGetVersion(int* version) {
+  return CALL_WITHOUT_CONTEXT(*version = FAKE_VERSION; return 0;);
+}
+DRIVER Result cuDeviceGetCount(int* count) { return CALL_WITHOUT_CONTEXT(*count = 2; return 0;); }
+DRIVER Result cuDeviceTotalMem_v2(size_t* total, DeviceOrdinal) {
+  return CALL_WITHOUT_CONTEXT(*total = kMemory; return 0;);
+}
+DRIVER Result cuDevicePrimaryCtxRetain(Context* out, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(
+      if (state().primary_references[device]++ == 0)
+          state().contexts[primary_handle(device)] = {state().next_id++, device};
+      *out = reinterpret_cast<Context>(primary_handle(device)); return 0;);
+}
+DRIVER Result cuDevicePrimaryCtxRelease(DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(return release_primary(device););
+}
+DRIVER Result cuDevicePrimaryCtxRelease_v2(DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(return release_primary(device););
+}
+DRIVER Result cuDevicePrimaryCtxReset(DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(return reset_primary(device););
+}
+DRIVER Result cuDevicePrimaryCtxReset_v2(DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(return reset_primary(device););
+}
+// A reset that no hook sees.
+DRIVER void fake_reset(int device) {
+  const std::lock_guard guard(mutex);
+  reset_primary(device);
+}
+DRIVER Result cuDevicePrimaryCtxGetState(DeviceOrdinal device, unsigned* flags, int* is_active) {
+  return CALL_WITHOUT_CONTEXT(*flags = 0;
+                              *is_active = state().contexts.count(primary_handle(device)) != 0;
+                              return 0;);
+}
+DRIVER Result cuCtxCreate_v2(Context* out, unsigned, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(const uint64_t handle = fresh(1);
+                              state().contexts[handle] = {state().next_id++, device};
+                              *out = reinterpret_cast<Context>(handle); stack.push_back(*out);
+                              return 0;);
+}
+DRIVER Result cuCtxDestroy(Context context) { return call(__func__, [&](auto&) {
+    const auto found = state().contexts.find(number(context));
+    if (found == state().contexts.end()) return kInvalidContext;
+    drop_all_of(found->second.id);
+    state().contexts.erase(found);
+    if (!stack.empty() && stack.back() == context) stack.pop_back();
+    return 0;
+  }, false); }
+DRIVER Result cuCtxDestroy_v2(Context context) { return cuCtxDestroy(context); }
+DRIVER Result cuCtxSetCurrent(Context context) {
+  return CALL_WITHOUT_CONTEXT(stack.assign(context != nullptr ? 1 : 0, context); return 0;);
+}
+DRIVER Result cuCtxGetCurrent(Context* out) {
+  return CALL_WITHOUT_CONTEXT(*out = stack.empty() ? nullptr : stack.back(); return 0;);
+}
+DRIVER Result cuCtxGetDevice(DeviceOrdinal* out) {
+  return CALL(const auto found = state().contexts.find(number(stack.back()));
+              if (found == state().contexts.end()) return kInvalidContext;
+              *out = found->second.device; return 0;);
+}
+DRIVER Result cuCtxGetFlags(unsigned* flags) { return CALL(*flags = 0; return 0;); }
+DRIVER Result cuCtxPushCurrent_v2(Context context) {
+  return CALL_WITHOUT_CONTEXT(stack.push_back(context); return 0;);
+}
+DRIVER Result cuCtxPopCurrent_v2(Context* out) {
+  return CALL(*out = stack.back(); stack.pop_back(); return 0;);
+}
+DRIVER Result cuCtxSynchronize() {
+  return CALL(if (const Result code = break_captures()) return code;
+              wait_for_work(lock, "cuCtxSynchronize"); return 0;);
+}
+#if FAKE_VERSION >= 12000
+DRIVER Result cuCtxGetId(Context context, unsigned long long* id) {
+  return CALL_WITHOUT_CONTEXT(const auto found = state().contexts.find(number(context));
+                              if (found == state().contexts.end()) return kInvalidContext;
+                              *id = found->second.id; return 0;);
+}
+#endif
+#if FAKE_VERSION >= 12050
+DRIVER Result cuCtxRecordEvent(Context context, EventHandle) {
+  return CALL_WITHOUT_CONTEXT(
+      if (state().contexts.count(number(context)) == 0) return kInvalidContext;
+      return break_captures(););
+}
+DRIVER Result cuGreenCtxStreamCreate(StreamHandle* out, GreenContext, unsigned, int) {
+  return CALL(*out = new_stream(); return 0;);
+}
+#endif
+#if FAKE_VERSION >= 13000
+DRIVER Result cuCtxSynchronize_v2(Context) {
+  return CALL(if (const Result code = break_captures()) return code;
+              wait_for_work(lock, "cuCtxSynchronize_v2"); return 0;);
+}
+#endif
+
+// ---- Memory
+
+DRIVER Result cuMemGetInfo_v2(size_t* available, size_t* total) {
+  return CALL(*available = kMemory - state().used; *total = kMemory; return 0;);
+}
+DRIVER Result cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size, DeviceAddress address) {
+  return CALL(auto found = state().memory.upper_bound(address);
+              if (found == state().memory.begin()) return kInvalidValue; --found;
+              if (address - found->first >= found->second.size) return kInvalidValue;
+              *base = found->first; *size = found->second.size; return 0;);
+}
+DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) { return CALL(return take(out, size);); }
+DRIVER Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_t height,
+                                 unsigned) {
+  return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height););
+}
+DRIVER Result cuMemFree_v2(DeviceAddress address) {
+  return CALL(if (state().captures.empty()) wait_for_work(lock, "cuMemFree_v2");
+              return drop(address););
+}
+DRIVER Result cuMemAllocManaged(DeviceAddress* out, size_t size, unsigned) {
+  return CALL(return take(out, size););
+}
+DRIVER Result cuMemAllocHost(void** out, unsigned size) { return CALL(return take(out, size);); }
+DRIVER Result cuMemAllocHost_v2(void** out, size_t size) { return CALL(return take(out, size);); }
+DRIVER Result cuMemHostAlloc(void** out, size_t size, unsigned) {
+  return CALL(return take(out, size););
+}
+DRIVER Result cuMemFreeHost(void* memory) {
+  return CALL(wait_for_work(lock, "cuMemFreeHost"); return drop(number(memory)););
+}
+DRIVER Result cuMemHostRegister(void*, size_t, unsigned) { return CALL(return 0;); }
+DRIVER Result cuMemHostRegister_v2(void*, size_t, unsigned) { return CALL(return 0;); }
+DRIVER Result cuMemHostUnregister(void*) { return CALL(return 0;); }
+DRIVER Result cuArrayCreate_v2(Array* out, const ArrayDescriptor*) { return CALL(return take(out, 1);); }
+DRIVER Result cuArray3DCreate_v2(Array* out, const Array3dDescriptor*) {
+  return CALL(return take(out, 1););
+}
+DRIVER Result cuArrayDestroy(Array array) { return CALL(return drop(number(array));); }
+DRIVER Result cuMipmappedArrayCreate(MipmappedArray* out, const Array3dDescriptor*, unsigned) {
+  return CALL(return take(out, 1););
+}
+DRIVER Result cuMipmappedArrayDestroy(MipmappedArray array) {
+  return CALL(return drop(number(array)););
+}
+DRIVER Result cuIpcGetMemHandle(IpcMemoryHandle*, DeviceAddress) { return CALL(return 0;); }
+DRIVER Result cuIpcOpenMemHandle(DeviceAddress* out, IpcMemoryHandle, unsigned) {
+  return CALL(return take(out, 2 << 20););
+}
+DRIVER Result cuIpcOpenMemHandle_v2(DeviceAddress* out, IpcMemoryHandle, unsigned) {
+  return CALL(return take(out, 2 << 20););
+}
+DRIVER Result cuIpcCloseMemHandle(DeviceAddress address) { return CALL(return drop(address);); }
+
+#define ASYNC(suffix)                                                                            \
+  DRIVER Result cuMemAllocAsync##suffix(DeviceAddress* out, size_t size, StreamHandle) {         \
+    return CALL(return take(out, size););                                                        \
+  }                                                                                              \
+  DRIVER Result cuMemAllocFromPoolAsync##suffix(DeviceAddress* out, size_t size, MemoryPool,     \
+                                                StreamHandle) {                                  \
+    return CALL(return take(out, size););                                                        \
+  }                                                                                              \
+  DRIVER Result cuMemFreeAsync##suffix(DeviceAddress address, StreamHandle) {                    \
+    return CALL(return drop(address););                                                          \
+  }
+ASYNC()
+ASYNC(_ptsz)
+DRIVER Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool, PoolPointerData*) {
+  return CALL(return take(out, 1););
+}
+DRIVER Result cuMemPoolExportPointer(PoolPointerData*, DeviceAddress) { return CALL(return 0;); }
+
+// ---- Virtual memory
+
+DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress, uint64_t) {
+  return CALL(*out = fresh(size); return 0;);
+}
+DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*, uint64_t) {
+  return CALL(if (size > kMemory - state().used) return kOutOfMemory;
+              state().used += size; *out = fresh(1); state().handles[*out] = size; return 0;);
+}
+DRIVER Result cuMemRelease(AllocationHandle handle) {
+  return CALL(return state().handles.count(handle) != 0 ? 0 : kInvalidValue;);
+}
+DRIVER Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
+  return CALL(const auto found = state().mappings.find(number(address));
+              if (found == state().mappings.end()) return kInvalidValue;
+              *out = found->second.second; return 0;);
+}
+DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle, uint64_t) {
+  return CALL(state().mappings[address] = {size, handle}; return 0;);
+}
+DRIVER Result cuMemUnmap(DeviceAddress address, size_t size) {
+  return CALL(const auto begin = state().mappings.lower_bound(address);
+              if (begin == state().mappings.end() || begin->first != address) return kInvalidValue;
+              note("cuMemUnmap");
+              state().mappings.erase(begin, state().mappings.lower_bound(address + size));
+              return 0;);
+}
+DRIVER Result cuMemSetAccess(DeviceAddress, size_t, const AccessDescriptor*, size_t) {
+  return CALL(return 0;);
+}
+DRIVER Result cuMemExportToShareableHandle(void*, AllocationHandle, int, uint64_t) {
+  return CALL(return 0;);
+}
+
+// ---- Streams
+
+DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
+  return CALL(*out = reinterpret_cast<EventHandle>(fresh(1)); return 0;);
+}
+DRIVER Result cuEventSynchronize(EventHandle) {
+  return CALL_WITHOUT_CONTEXT(wait_for_work(lock, "cuEventSynchronize"); return 0;);
+}
+DRIVER Result cuStreamCreate(StreamHandle* out, unsigned) { return CALL(*out = new_stream(); return 0;); }
+DRIVER Result cuStreamCreateWithPriority(StreamHandle* out, unsigned, int) {
+  return CALL(*out = new_stream(); return 0;);
+}
+DRIVER Result cuStreamDestroy(StreamHandle stream) {
+  return CALL(state().captures.erase(number(stream)); return 0;);
+}
+DRIVER Result cuStreamDestroy_v2(StreamHandle stream) {
+  return CALL(state().captures.erase(number(stream)); return 0;);
+}
+DRIVER Result cuStreamSynchronize(StreamHandle) {
+  return CALL(wait_for_work(lock, "cuStreamSynchronize"); return 0;);
+}
+DRIVER Result cuStreamSynchronize_ptsz(StreamHandle) {
+  return CALL(wait_for_work(lock, "cuStreamSynchronize_ptsz"); return 0;);
+}
+DRIVER Result cuStreamIsCapturing(StreamHandle stream, int* status) {
+  return CALL(*status = static_cast<int>(state().captures.count(number(stream))); return 0;);
+}
+#define CAPTURE(suffix)                                                                     \
+  DRIVER Result cuStreamBeginCapture##suffix(StreamHandle stream) {                         \
+    return CALL(return begin(stream););                                                     \
+  }                                                                                         \
+  DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int) {                 \
+    return CALL(return begin(stream););                                                     \
+  }                                                                                         \
+  DRIVER Result cuStreamBeginCaptureToGraph##suffix(                                        \
+      StreamHandle stream, Graph, const GraphNode*, const GraphEdge*, size_t, int) {        \
+    return CALL(return begin(stream););                                                     \
+  }                                                                                         \
+  DRIVER Result cuStreamEndCapture##suffix(StreamHandle stream, Graph* out) {               \
+    return CALL(return end(stream, out););                                                  \
+  }
+CAPTURE()
+CAPTURE(_ptsz)
+
+// ---- Functions by name
+
+DRIVER Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+  *function = find(name, version, flags == 0 ? 1 : flags);
+  return *function != nullptr ? 0 : kFunctionNotFound;
+}
+DRIVER Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
+                                  int* status) {
+  if (status != nullptr) *status = 0;
+  return cuGetProcAddress(name, function, version, flags);
+}

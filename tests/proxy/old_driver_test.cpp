@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs over a driver of CUDA 11.3, which gives contexts no numbers and has no events of whole contexts.
+#include <gtest/gtest.h>
+
+#include "recorded_program.h"
+
+using namespace proxy_test;
+using cachalot::Trace;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+RecordedRun record(const std::function<void(const Driver&)>& program) {
+  RecordedRun run = run_recorded(program);
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(run.output, "");
+  return run;
+}
+
+DeviceAddress allocate(const Driver& driver, size_t size) {
+  DeviceAddress address = 0;
+  CHECK(driver.cuMemAlloc_v2(&address, size) == 0);
+  return address;
+}
+
+TEST(RecordingOverAnOldDriver, DoesNotMeasureWaits) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+    CHECK(std::string(driver.fake_order()) == "cuMemFree_v2");
+  });
+  const Trace& trace = run.trace();
+  EXPECT_EQ(trace.header.driver, 11030);
+  EXPECT_EQ(lines_of(trace), Lines({"a s 512", "q s 512", "c - 512", "k s 0", "z - 0"}));
+  EXPECT_EQ(trace.details[3].wait_ns, -1);
+}
+
+TEST(RecordingOverAnOldDriver, HasTheEndOfAPrimaryContextThatHooksSee) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    allocate(driver, 512);
+    CHECK(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    driver.use();
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+  });
+  EXPECT_EQ(lines_of(run.trace(), "k"),
+            Lines({"a s 512", "x - 0", "a s 512", "q s 512", "c - 512", "z - 0"}));
+  EXPECT_EQ(run.trace().flaw, "");
+}
+
+TEST(RecordingOverAnOldDriver, SaysOfAFunctionThatItIsNotThere) {
+  record([](const Driver& driver) {
+    driver.use();
+    StreamHandle stream = nullptr;
+    CHECK(driver.cuGreenCtxStreamCreate(&stream, nullptr, 0, 0) == 500);
+    void* function = nullptr;
+    CHECK(driver.cuGetProcAddress("cuGreenCtxStreamCreate", &function, 12050, 1) == 500);
+  });
+}
+
+}  // namespace

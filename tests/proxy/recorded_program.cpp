@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "recorded_program.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "replay/event_line.h"
+#include "replay/trace_file.h"
+
+namespace proxy_test {
+namespace {
+
+using cachalot::Trace;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "cachalot-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Trace read_trace_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return cachalot::read_trace([&](char* buffer, size_t capacity) {
+    file.read(buffer, static_cast<std::streamsize>(capacity));
+    return static_cast<size_t>(file.gcount());
+  });
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
+                         const std::map<std::string, std::string>& environment) {
+  const TemporaryFolder folder;
+  const auto recordings = folder.path() / "recordings";
+  std::filesystem::create_directory(recordings);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("CACHALOT_RECORD", (recordings / "run").c_str(), 1);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    if (freopen((folder.path() / "output").c_str(), "w", stderr) == nullptr) std::_Exit(2);
+    std::setvbuf(stderr, nullptr, _IONBF, 0);
+    program(Driver());
+    std::exit(0);
+  }
+  RecordedRun run;
+  waitpid(child, &run.status, 0);
+  run.output = text_of(folder.path() / "output");
+  for (const auto& file : std::filesystem::directory_iterator(recordings))
+    run.traces.emplace(file.path().filename(), read_trace_file(file.path()));
+  return run;
+}
+
+const Trace& RecordedRun::trace() const {
+  static const Trace none;
+  EXPECT_EQ(traces.size(), 1u) << output;
+  return traces.empty() ? none : traces.begin()->second;
+}
+
+std::vector<std::string> lines_of(const Trace& trace, const std::string& without) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < trace.events.size(); i++) {
+    const cachalot::TraceEvent& event = trace.events[i];
+    const char letter = cachalot::action_letter(event.action());
+    if (without.find(letter) != std::string::npos) continue;
+    const char entry = trace.details[i].entry;
+    std::string line = {letter, ' ', entry == 0 ? '-' : entry};
+    line += " " + std::to_string(event.size);
+    if (event.stream != 0) line += " on " + std::to_string(event.stream);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace proxy_test

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs that are recorded: each is a child of the test, which loads the driver by its name and finds the proxy.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+#include "replay/trace.h"
+
+namespace proxy_test {
+
+struct RecordedRun {
+  int status = 0;                       // of waitpid
+  std::string output;                   // standard error of the program
+  std::map<std::string, cachalot::Trace> traces;  // by file name
+
+  const cachalot::Trace& trace() const;  // of the only file
+};
+
+// Runs the program in a process of its own. It fails by exit codes other than 0 (CHECK). environment: set before the
+// driver is loaded.
+RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
+                         const std::map<std::string, std::string>& environment = {});
+
+// "a s 512 0x10" and so on: action, entry, size and stream of each event that is none of `without`.
+std::vector<std::string> lines_of(const cachalot::Trace& trace, const std::string& without = "");
+
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
+    if (!(condition)) {                                                                \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);     \
+      std::_Exit(1);                                                                   \
+    }                                                                                  \
+  } while (false)
+
+}  // namespace proxy_test
