@@ -3,15 +3,42 @@
 // only.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "cachalot/cachalot.h"
 #include "failure.h"
+#include "launch.h"
+#include "record_command.h"
 #include "replay_command.h"
 
 namespace cachalot::cli {
 namespace {
+
+// The exit codes below are the program's that it starts.
+template <class Launcher>
+int run_launcher(Launcher launcher) {
+  try {
+    return launcher();
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "cachalot: %s\n", failure.what());
+    return kLauncherFailed;
+  }
+}
+
+// Cuts off what stands behind the first "--" of a command that starts a program: that is the program's.
+std::vector<std::string> take_program(int* argc, char** argv) {
+  if (*argc < 2 || std::string(argv[1]) != "record") return {};
+  char** const end = argv + *argc;
+  char** const dashes =
+      std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
+  if (dashes == end) return {};
+  *argc = static_cast<int>(dashes - argv);
+  return {dashes + 1, end};
+}
 
 int run(int argc, char** argv) {
   CLI::App app("PyTorch's CUDA caching allocator for every program that is not PyTorch",
@@ -20,6 +47,11 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 as expected, 1 a difference was found, 2 the input or the call is wrong.");
+  RecordCall record;
+  record.program = take_program(&argc, argv);
+  add_record_command(&app, &record);
+  InspectCall inspect;
+  add_inspect_command(&app, &inspect);
   ReplayCall replay;
   add_replay_command(&app, &replay);
   try {
@@ -27,6 +59,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kAsExpected : kFailed;
   }
+  if (app.got_subcommand("record")) return run_launcher([&] { return run_record_command(record); });
+  if (app.got_subcommand("inspect")) return run_inspect_command(inspect);
   return run_replay_command(replay);
 }
 

@@ -39,19 +39,6 @@ int64_t read_input(void* user_data, void* buffer, size_t capacity) {
   }
 }
 
-// Adds what it took, unpacking left out.
-TraceHandle read_trace(const std::string& file, double* seconds) {
-  Reading reading{Input(file), ProgressBar("reading  "), nullptr};
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_trace* trace = nullptr;
-  const auto begin = Clock::now();
-  const cachalot_status status = cachalot_trace_read(read_input, &reading, &trace, &error);
-  *seconds += seconds_since(begin) - reading.input.seconds();
-  if (reading.failure) std::rethrow_exception(reading.failure);
-  check(status, error);
-  return TraceHandle(trace);
-}
-
 int32_t release_of(const std::string& torch) {
   if (torch == "2.11") return CACHALOT_RELEASE_2_11;
   if (torch == "2.15") return CACHALOT_RELEASE_2_15;
@@ -77,17 +64,6 @@ cachalot_replay_options options_of(const ReplayCall& call) {
 int32_t show_progress(void* user_data, uint64_t done, uint64_t total) {
   static_cast<ProgressBar*>(user_data)->show(done, total);
   return 0;
-}
-
-ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call) {
-  ProgressBar bar("replaying");
-  cachalot_replay_options options = options_of(call);
-  options.progress = show_progress;
-  options.progress_user_data = &bar;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_replay* replay = nullptr;
-  check(cachalot_replay_run(trace, &options, &replay, &error), error);
-  return ReplayHandle(replay);
 }
 
 // Recorded statistics are those of the first device.
@@ -125,6 +101,29 @@ int32_t write_to_output(void*, const void* data, size_t size) {
 }
 
 }  // namespace
+
+TraceHandle read_trace(const std::string& file, double* seconds) {
+  Reading reading{Input(file), ProgressBar("reading  "), nullptr};
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_trace* trace = nullptr;
+  const auto begin = Clock::now();
+  const cachalot_status status = cachalot_trace_read(read_input, &reading, &trace, &error);
+  *seconds += seconds_since(begin) - reading.input.seconds();
+  if (reading.failure) std::rethrow_exception(reading.failure);
+  check(status, error);
+  return TraceHandle(trace);
+}
+
+ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call) {
+  ProgressBar bar("replaying");
+  cachalot_replay_options options = options_of(call);
+  options.progress = show_progress;
+  options.progress_user_data = &bar;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  cachalot_replay* replay = nullptr;
+  check(cachalot_replay_run(trace, &options, &replay, &error), error);
+  return ReplayHandle(replay);
+}
 
 size_t Run::equal_stats() const {
   const auto equal = [](const StatPair& pair) { return pair.is_equal(); };

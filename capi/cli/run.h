@@ -58,6 +58,9 @@ struct Run {
 };
 
 // These throw Failure.
+// seconds: has added what it took, unpacking left out.
+TraceHandle read_trace(const std::string& file, double* seconds);
+ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call);
 Run replay_file(const std::string& file, const ReplayCall& call);
 // To standard output.
 void write_script(const std::string& file, const ReplayCall& call);

@@ -56,9 +56,9 @@ Request request_of(const Array3dDescriptor& array, unsigned levels) {
 Result cuArrayCreate_v2(Array* out, const ArrayDescriptor* array) {
   const auto call = [&] { return call_real(real().cuArrayCreate_v2, out, array); };
   if (array == nullptr) return call();
-  return obtain(array_request(bytes_of(array->width, array->height, 0, array->format,
-                                       array->channels)),
-                out, call);
+  return obtain(
+      array_request(bytes_of(array->width, array->height, 0, array->format, array->channels)), out,
+      call);
 }
 
 Result cuArray3DCreate_v2(Array* out, const Array3dDescriptor* array) {
@@ -68,8 +68,7 @@ Result cuArray3DCreate_v2(Array* out, const Array3dDescriptor* array) {
 }
 
 Result cuArrayDestroy(Array array) {
-  return give_back(array, kArrayReturn,
-                   [&] { return call_real(real().cuArrayDestroy, array); });
+  return give_back(array, kArrayReturn, [&] { return call_real(real().cuArrayDestroy, array); });
 }
 
 Result cuMipmappedArrayCreate(MipmappedArray* out, const Array3dDescriptor* array,

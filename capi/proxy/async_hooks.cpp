@@ -40,10 +40,9 @@ Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out
 
 Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
             DefaultStream default_stream) {
-  return give_back(
-      address,
-      {.entry = 't', .waits = false, .stream = stream_name(stream, default_stream)},
-      [&] { return call_real(call, address, stream); });
+  return give_back(address,
+                   {.entry = 't', .waits = false, .stream = stream_name(stream, default_stream)},
+                   [&] { return call_real(call, address, stream); });
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ Result cuCtxSynchronize() { return waited(call_real(real().cuCtxSynchronize)); }
 Result cuCtxSynchronize_v2(Context context) {
   const Result result = call_real(real().cuCtxSynchronize_v2, context);
   Context current = nullptr;
-  const bool is_current =
-      call_real(real().cuCtxGetCurrent, &current) == 0 && current == context;
+  const bool is_current = call_real(real().cuCtxGetCurrent, &current) == 0 && current == context;
   return is_current ? waited(result) : result;
 }
 

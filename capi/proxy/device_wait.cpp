@@ -12,8 +12,8 @@ unsigned event_flags() {
   constexpr unsigned kScheduleMask = 7;
   constexpr unsigned kScheduleBlocking = 4;
   unsigned flags = 0;
-  const bool blocks = call_real(real().cuCtxGetFlags, &flags) == 0 &&
-                      (flags & kScheduleMask) == kScheduleBlocking;
+  const bool blocks =
+      call_real(real().cuCtxGetFlags, &flags) == 0 && (flags & kScheduleMask) == kScheduleBlocking;
   return cuda::kEventDisableTiming | (blocks ? kBlockingEvent : 0);
 }
 
@@ -50,8 +50,8 @@ bool wait_for_context(DriverContext* context, Captures* captures) {
   EventHandle const event = take_event(context);
   if (event == nullptr) return false;
   Result result = 0;
-  const bool is_recorded = captures->unless_any(
-      [&] { result = real().cuCtxRecordEvent(context->handle, event); });
+  const bool is_recorded =
+      captures->unless_any([&] { result = real().cuCtxRecordEvent(context->handle, event); });
   if (is_recorded && result == 0) result = real().cuEventSynchronize(event);
   give_event(context, event);
   return is_recorded && result == 0;

@@ -39,9 +39,7 @@ class LiveMemory {
   };
 
   // Addresses of the driver are multiples of 512 at least.
-  Shard& shard_of(Address address) {
-    return shards_[(address * 0x9e3779b97f4a7c15) >> 58];
-  }
+  Shard& shard_of(Address address) { return shards_[(address * 0x9e3779b97f4a7c15) >> 58]; }
 
   std::array<Shard, 64> shards_;
 };

@@ -15,8 +15,7 @@ Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_
   // The driver says how long a row is, so the size is known behind its call.
   Request request{.entry = 'h', .size = width * height};
   return obtain(request, out, [&] {
-    const Result result =
-        call_real(real().cuMemAllocPitch_v2, out, pitch, width, height, element);
+    const Result result = call_real(real().cuMemAllocPitch_v2, out, pitch, width, height, element);
     if (result == 0) request.size = *pitch * height;
     return result;
   });

@@ -18,7 +18,8 @@ namespace {
 
 std::string replace_pid(const std::string& path, int64_t pid) {
   const size_t at = path.find("%p");
-  return at == std::string::npos ? path : path.substr(0, at) + std::to_string(pid) + path.substr(at + 2);
+  return at == std::string::npos ? path
+                                 : path.substr(0, at) + std::to_string(pid) + path.substr(at + 2);
 }
 
 // The program and its arguments, with blanks between them.

@@ -49,8 +49,8 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
 }
 
 // Whatever the driver says, the stream is captured no longer: a capture that was broken ends so as well.
-Result end_capture(cuStreamEndCapture_form* call, StreamHandle stream,
-                   DefaultStream default_stream, Graph* out) {
+Result end_capture(cuStreamEndCapture_form* call, StreamHandle stream, DefaultStream default_stream,
+                   Graph* out) {
   const Result result = call_real(call, stream, out);
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return result;

@@ -57,9 +57,7 @@ Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHan
 
 Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor* access,
                       size_t count) {
-  const auto call = [&] {
-    return call_real(real().cuMemSetAccess, address, size, access, count);
-  };
+  const auto call = [&] { return call_real(real().cuMemSetAccess, address, size, access, count); };
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
   CallTime time{};
@@ -81,8 +79,7 @@ Result cuMemUnmap(DeviceAddress address, size_t size) {
 }
 
 Result cuMemExportToShareableHandle(void* out, AllocationHandle handle, int type, uint64_t flags) {
-  const Result result =
-      call_real(real().cuMemExportToShareableHandle, out, handle, type, flags);
+  const Result result = call_real(real().cuMemExportToShareableHandle, out, handle, type, flags);
   Recorder* const recorder = Recorder::get();
   if (result == 0 && recorder != nullptr)
     recorder->exported(recorder->virtual_memory().address_of(handle), 'v');

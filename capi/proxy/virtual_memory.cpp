@@ -65,9 +65,9 @@ std::vector<Mapping> VirtualMemory::made_accessible(Address address, uint64_t si
     if (mapping.is_accessible) continue;
     mapping.is_accessible = true;
     // The call's cost by bytes.
-    mapping.cost_ns += static_cast<int64_t>(static_cast<double>(cost_ns) *
-                                            static_cast<double>(mapping.memory.size) /
-                                            static_cast<double>(size));
+    mapping.cost_ns +=
+        static_cast<int64_t>(static_cast<double>(cost_ns) *
+                             static_cast<double>(mapping.memory.size) / static_cast<double>(size));
     made.push_back(mapping);
   }
   return made;

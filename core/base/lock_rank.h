@@ -48,12 +48,12 @@ namespace cachalot {
   RANK(kCudaContexts, "CUDA contexts")                                                             \
   RANK(kMemoryBudget, "memory budget")                                                             \
   RANK(kNvml, "NVML")                                                                              \
-  RANK(kCaptures, "captures")                /* of a recorded program (capi/proxy/captures.h) */   \
-  RANK(kDriverContexts, "driver contexts")   /* of a recorded program */                           \
-  RANK(kVirtualMemory, "virtual memory")     /* of a recorded program */                           \
-  RANK(kLiveMemory, "live memory")           /* of a recorded program */                           \
-  RANK(kIdleEvents, "idle events")           /* of a context of a recorded program */              \
-  RANK(kRecordingFile, "recording file")     /* its room */
+  RANK(kCaptures, "captures")              /* of a recorded program (capi/proxy/captures.h) */     \
+  RANK(kDriverContexts, "driver contexts") /* of a recorded program */                             \
+  RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \
+  RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
+  RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \
+  RANK(kRecordingFile, "recording file")   /* its room */
 
 #define CACHALOT_LOCK_RANK_NAME(name, text) name,
 enum class LockRank : uint8_t { CACHALOT_LOCK_RANKS(CACHALOT_LOCK_RANK_NAME) };

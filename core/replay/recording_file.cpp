@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,13 @@ char* reserve_addresses(uint64_t* size) {
     return static_cast<char*>(memory);
   }
   return nullptr;
+}
+
+// To make a file longer than the process's limit ends the process.
+uint64_t most_file_bytes() {
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? limit.rlim_cur : UINT64_MAX;
 }
 
 }  // namespace
@@ -109,7 +117,10 @@ bool RecordingFile::has_room(uint64_t end) {
 // By one chunk. Pages before the last two leave this process's memory; the system keeps what is in them.
 bool RecordingFile::extend() {
   const uint64_t room = room_.load(std::memory_order_relaxed);
-  if (room + kChunk > address_space_) return false;
+  if (room + kChunk > std::min(address_space_, most_file_bytes())) {
+    errno = EFBIG;
+    return false;
+  }
   if (const int code = posix_fallocate(file_, static_cast<off_t>(room), kChunk)) {
     errno = code;
     return false;

@@ -54,12 +54,13 @@ class RecordingFile {
 
   std::string path_;
   int file_ = -1;
-  char* memory_ = nullptr;      // address space for all that can be written
-  uint64_t address_space_ = 0;  // bytes of it
+  char* memory_ = nullptr;         // address space for all that can be written
+  uint64_t address_space_ = 0;     // bytes of it
   std::atomic<uint64_t> end_{0};   // of what has been reserved
   std::atomic<uint64_t> room_{0};  // bytes that are mapped
   std::atomic<uint64_t> lost_{0};
-  std::atomic<uint64_t> first_lost_{UINT64_MAX};  // where the first lines that found no room would stand
+  std::atomic<uint64_t> first_lost_{
+      UINT64_MAX};  // where the first lines that found no room would stand
   Mutex extending_{LockRank::kRecordingFile};
 };
 

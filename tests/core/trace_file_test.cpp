@@ -456,5 +456,41 @@ TEST(EventLine, OfFormat2ReadsAsItWasWritten) {
   }
 }
 
+TEST(EventLine, OfTheLargestNumbersFitsItsRoom) {
+  constexpr uint64_t kMost = UINT64_MAX;
+  constexpr int64_t kLongest = INT64_MAX;
+  const EventDetail detail{kLongest, kLongest, kMost, kMost, kMost, 'y'};
+  std::string text;
+  append_event_line(
+      &text,
+      {Action::kRecordingEnd, kMost, kMost, kMost - 1, kMost, {kMost, 0}, kLongest, kMost, detail});
+  EXPECT_LE(text.size(), kMaxEventLine);
+  EventLine line;
+  ASSERT_EQ(parse_event_line(text.c_str(), 2, &line), text.c_str() + text.size()) << text;
+  EXPECT_EQ(line.address, kMost);
+  EXPECT_EQ(line.size, kMost);
+  EXPECT_EQ(line.detail.thread, kMost);
+}
+
+TEST(TraceHeaderText, OfFormat2ReadsAsItWasWritten) {
+  TraceHeader header;
+  header.format = 2;
+  header.command = "python3 \"train.py\"";
+  header.pid = 4711;
+  header.parent = 4710;
+  header.driver = 13000;
+  header.start_us = 1795614975705673;
+  header.warm_up = 0;
+  std::string text = format_trace_header(header);
+  text.pop_back();
+  const TraceHeader read = parse_trace_header(text);
+  EXPECT_EQ(read.format, 2);
+  EXPECT_EQ(read.command, header.command);
+  EXPECT_EQ(read.pid, header.pid);
+  EXPECT_EQ(read.parent, header.parent);
+  EXPECT_EQ(read.driver, header.driver);
+  EXPECT_EQ(read.start_us, header.start_us);
+}
+
 }  // namespace
 }  // namespace cachalot

@@ -20,7 +20,9 @@ HARDENING = pathlib.Path(__file__).resolve().parent.parent.parent / "capi/cmake/
 EXECUTABLE, SHARED = 2, 3  # the values of e_type that a loader takes
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 # What others load or start; the rest are tests and examples.
-SHIPPED = re.compile(r"libcachalot(_pluggable|_onnxruntime)?\.so[\d.]*|libcachalot_jni\.so|cachalot")
+SHIPPED = re.compile(r"libcachalot(_pluggable|_onnxruntime)?\.so[\d.]*|libcachalot_jni\.so|cachalot"
+                     r"|libcachalot_audit\.so")
+PROXY = re.compile(r"/(proxy|cachalot)/libcuda\.so\.1$")  # tests have drivers of that name
 # What a hit goes through: a check of the stack there is paid at each of them.
 HIT = r"<cachalot_(allocate|free)>:"
 
@@ -58,7 +60,7 @@ class Binary:
         # Go's linker makes its own, as whoever calls it has said; some have compiled the amalgamation for themselves.
         self.is_of_go = ".note.go.buildid" in self.text
         self.has_amalgamation = self.is_of_go and "[libcachalot." not in self.text
-        self.is_shipped = SHIPPED.fullmatch(path.name) is not None
+        self.is_shipped = SHIPPED.fullmatch(path.name) is not None or PROXY.search(str(path)) is not None
 
     def segments(self, kind):
         """Of each: offset, address, size in the file, flags."""

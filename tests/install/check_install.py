@@ -101,6 +101,16 @@ def check_pkg_config(prefix, libdir, work):
         run(program, env=environment)
 
 
+def check_record(build, prefix, work):
+    """The installed program finds the installed library that records."""
+    folder = build / "tests" / "proxy"
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "drivers"), "TMPDIR": str(work)}
+    recording = work / "run.trace"
+    run(prefix / "bin" / "cachalot", "record", "-q", "-o", recording, "--", folder / "program", "open", env=environment)
+    if recording.read_text().splitlines()[1][:2] != "a,":
+        sys.exit(f"{recording}: the request of a program is not in it")
+
+
 def main():
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
@@ -110,6 +120,7 @@ def main():
     work.mkdir(parents=True)
     prefix = check_find_package(check_components(build, work), work)
     run(prefix / "bin" / "cachalot", "--version")
+    check_record(build, prefix, work)
     check_pkg_config(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
     # In bundles and unoptimized: it is about how the projects fit together.
     build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}", "-DCMAKE_UNITY_BUILD=ON",

@@ -42,12 +42,12 @@ struct ContextObject_ {
 };
 
 struct State {
-  std::map<uint64_t, Allocation> memory;                 // by address: of the device and of the host, arrays
-  std::map<uint64_t, std::vector<uint64_t>> freed;       // addresses by size, the last first
+  std::map<uint64_t, Allocation> memory;  // by address: of the device and of the host, arrays
+  std::map<uint64_t, std::vector<uint64_t>> freed;  // addresses by size, the last first
   std::map<AllocationHandle, uint64_t> handles;
   std::map<uint64_t, std::pair<uint64_t, AllocationHandle>> mappings;
-  std::map<uint64_t, ContextObject_> contexts;           // by handle
-  std::map<uint64_t, bool> captures;                     // by stream; whether it is broken
+  std::map<uint64_t, ContextObject_> contexts;  // by handle
+  std::map<uint64_t, bool> captures;            // by stream; whether it is broken
   std::map<std::string, uint64_t> calls;
   std::map<std::string, Result> failing;
   std::map<std::string, void (*)()> before;
@@ -101,9 +101,12 @@ Result call(const char* name, Body body, bool needs_context = true) {
 }
 #define CALL(...) call(__func__, [&]([[maybe_unused]] auto& lock) -> Result { __VA_ARGS__ })
 #define CALL_WITHOUT_CONTEXT(...) \
-  call(__func__, [&]([[maybe_unused]] auto& lock) -> Result { __VA_ARGS__ }, false)
+  call(                           \
+      __func__, [&]([[maybe_unused]] auto& lock) -> Result { __VA_ARGS__ }, false)
 
-void note(const char* name) { state().order += std::string(state().order.empty() ? "" : " ") + name; }
+void note(const char* name) {
+  state().order += std::string(state().order.empty() ? "" : " ") + name;
+}
 
 void wait_for_work(std::unique_lock<std::mutex>& lock, const char* name) {
   note(name);
@@ -277,10 +280,9 @@ DRIVER Result cuDeviceTotalMem_v2(size_t* total, DeviceOrdinal) {
   return CALL_WITHOUT_CONTEXT(*total = kMemory; return 0;);
 }
 DRIVER Result cuDevicePrimaryCtxRetain(Context* out, DeviceOrdinal device) {
-  return CALL_WITHOUT_CONTEXT(
-      if (state().primary_references[device]++ == 0)
-          state().contexts[primary_handle(device)] = {state().next_id++, device};
-      *out = reinterpret_cast<Context>(primary_handle(device)); return 0;);
+  return CALL_WITHOUT_CONTEXT(if (state().primary_references[device]++ == 0) state()
+                                  .contexts[primary_handle(device)] = {state().next_id++, device};
+                              *out = reinterpret_cast<Context>(primary_handle(device)); return 0;);
 }
 DRIVER Result cuDevicePrimaryCtxRelease(DeviceOrdinal device) {
   return CALL_WITHOUT_CONTEXT(return release_primary(device););
@@ -300,24 +302,27 @@ DRIVER void fake_reset(int device) {
   reset_primary(device);
 }
 DRIVER Result cuDevicePrimaryCtxGetState(DeviceOrdinal device, unsigned* flags, int* is_active) {
-  return CALL_WITHOUT_CONTEXT(*flags = 0;
-                              *is_active = state().contexts.count(primary_handle(device)) != 0;
-                              return 0;);
+  return CALL_WITHOUT_CONTEXT(
+      *flags = 0; *is_active = state().contexts.count(primary_handle(device)) != 0; return 0;);
 }
 DRIVER Result cuCtxCreate_v2(Context* out, unsigned, DeviceOrdinal device) {
-  return CALL_WITHOUT_CONTEXT(const uint64_t handle = fresh(1);
-                              state().contexts[handle] = {state().next_id++, device};
-                              *out = reinterpret_cast<Context>(handle); stack.push_back(*out);
-                              return 0;);
+  return CALL_WITHOUT_CONTEXT(
+      const uint64_t handle = fresh(1); state().contexts[handle] = {state().next_id++, device};
+      *out = reinterpret_cast<Context>(handle); stack.push_back(*out); return 0;);
 }
-DRIVER Result cuCtxDestroy(Context context) { return call(__func__, [&](auto&) {
-    const auto found = state().contexts.find(number(context));
-    if (found == state().contexts.end()) return kInvalidContext;
-    drop_all_of(found->second.id);
-    state().contexts.erase(found);
-    if (!stack.empty() && stack.back() == context) stack.pop_back();
-    return 0;
-  }, false); }
+DRIVER Result cuCtxDestroy(Context context) {
+  return call(
+      __func__,
+      [&](auto&) {
+        const auto found = state().contexts.find(number(context));
+        if (found == state().contexts.end()) return kInvalidContext;
+        drop_all_of(found->second.id);
+        state().contexts.erase(found);
+        if (!stack.empty() && stack.back() == context) stack.pop_back();
+        return 0;
+      },
+      false);
+}
 DRIVER Result cuCtxDestroy_v2(Context context) { return cuCtxDestroy(context); }
 DRIVER Result cuCtxSetCurrent(Context context) {
   return CALL_WITHOUT_CONTEXT(stack.assign(context != nullptr ? 1 : 0, context); return 0;);
@@ -376,7 +381,9 @@ DRIVER Result cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size, DeviceA
               if (address - found->first >= found->second.size) return kInvalidValue;
               *base = found->first; *size = found->second.size; return 0;);
 }
-DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) { return CALL(return take(out, size);); }
+DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
+  return CALL(return take(out, size););
+}
 DRIVER Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_t height,
                                  unsigned) {
   return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height););
@@ -399,7 +406,9 @@ DRIVER Result cuMemFreeHost(void* memory) {
 DRIVER Result cuMemHostRegister(void*, size_t, unsigned) { return CALL(return 0;); }
 DRIVER Result cuMemHostRegister_v2(void*, size_t, unsigned) { return CALL(return 0;); }
 DRIVER Result cuMemHostUnregister(void*) { return CALL(return 0;); }
-DRIVER Result cuArrayCreate_v2(Array* out, const ArrayDescriptor*) { return CALL(return take(out, 1);); }
+DRIVER Result cuArrayCreate_v2(Array* out, const ArrayDescriptor*) {
+  return CALL(return take(out, 1););
+}
 DRIVER Result cuArray3DCreate_v2(Array* out, const Array3dDescriptor*) {
   return CALL(return take(out, 1););
 }
@@ -419,16 +428,16 @@ DRIVER Result cuIpcOpenMemHandle_v2(DeviceAddress* out, IpcMemoryHandle, unsigne
 }
 DRIVER Result cuIpcCloseMemHandle(DeviceAddress address) { return CALL(return drop(address);); }
 
-#define ASYNC(suffix)                                                                            \
-  DRIVER Result cuMemAllocAsync##suffix(DeviceAddress* out, size_t size, StreamHandle) {         \
-    return CALL(return take(out, size););                                                        \
-  }                                                                                              \
-  DRIVER Result cuMemAllocFromPoolAsync##suffix(DeviceAddress* out, size_t size, MemoryPool,     \
-                                                StreamHandle) {                                  \
-    return CALL(return take(out, size););                                                        \
-  }                                                                                              \
-  DRIVER Result cuMemFreeAsync##suffix(DeviceAddress address, StreamHandle) {                    \
-    return CALL(return drop(address););                                                          \
+#define ASYNC(suffix)                                                                        \
+  DRIVER Result cuMemAllocAsync##suffix(DeviceAddress* out, size_t size, StreamHandle) {     \
+    return CALL(return take(out, size););                                                    \
+  }                                                                                          \
+  DRIVER Result cuMemAllocFromPoolAsync##suffix(DeviceAddress* out, size_t size, MemoryPool, \
+                                                StreamHandle) {                              \
+    return CALL(return take(out, size););                                                    \
+  }                                                                                          \
+  DRIVER Result cuMemFreeAsync##suffix(DeviceAddress address, StreamHandle) {                \
+    return CALL(return drop(address););                                                      \
   }
 ASYNC()
 ASYNC(_ptsz)
@@ -439,12 +448,14 @@ DRIVER Result cuMemPoolExportPointer(PoolPointerData*, DeviceAddress) { return C
 
 // ---- Virtual memory
 
-DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress, uint64_t) {
+DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress,
+                                  uint64_t) {
   return CALL(*out = fresh(size); return 0;);
 }
-DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*, uint64_t) {
-  return CALL(if (size > kMemory - state().used) return kOutOfMemory;
-              state().used += size; *out = fresh(1); state().handles[*out] = size; return 0;);
+DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*,
+                          uint64_t) {
+  return CALL(if (size > kMemory - state().used) return kOutOfMemory; state().used += size;
+              *out = fresh(1); state().handles[*out] = size; return 0;);
 }
 DRIVER Result cuMemRelease(AllocationHandle handle) {
   return CALL(return state().handles.count(handle) != 0 ? 0 : kInvalidValue;);
@@ -454,7 +465,8 @@ DRIVER Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) 
               if (found == state().mappings.end()) return kInvalidValue;
               *out = found->second.second; return 0;);
 }
-DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle, uint64_t) {
+DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle,
+                       uint64_t) {
   return CALL(state().mappings[address] = {size, handle}; return 0;);
 }
 DRIVER Result cuMemUnmap(DeviceAddress address, size_t size) {
@@ -479,7 +491,9 @@ DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
 DRIVER Result cuEventSynchronize(EventHandle) {
   return CALL_WITHOUT_CONTEXT(wait_for_work(lock, "cuEventSynchronize"); return 0;);
 }
-DRIVER Result cuStreamCreate(StreamHandle* out, unsigned) { return CALL(*out = new_stream(); return 0;); }
+DRIVER Result cuStreamCreate(StreamHandle* out, unsigned) {
+  return CALL(*out = new_stream(); return 0;);
+}
 DRIVER Result cuStreamCreateWithPriority(StreamHandle* out, unsigned, int) {
   return CALL(*out = new_stream(); return 0;);
 }
@@ -498,19 +512,19 @@ DRIVER Result cuStreamSynchronize_ptsz(StreamHandle) {
 DRIVER Result cuStreamIsCapturing(StreamHandle stream, int* status) {
   return CALL(*status = static_cast<int>(state().captures.count(number(stream))); return 0;);
 }
-#define CAPTURE(suffix)                                                                     \
-  DRIVER Result cuStreamBeginCapture##suffix(StreamHandle stream) {                         \
-    return CALL(return begin(stream););                                                     \
-  }                                                                                         \
-  DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int) {                 \
-    return CALL(return begin(stream););                                                     \
-  }                                                                                         \
-  DRIVER Result cuStreamBeginCaptureToGraph##suffix(                                        \
-      StreamHandle stream, Graph, const GraphNode*, const GraphEdge*, size_t, int) {        \
-    return CALL(return begin(stream););                                                     \
-  }                                                                                         \
-  DRIVER Result cuStreamEndCapture##suffix(StreamHandle stream, Graph* out) {               \
-    return CALL(return end(stream, out););                                                  \
+#define CAPTURE(suffix)                                                                           \
+  DRIVER Result cuStreamBeginCapture##suffix(StreamHandle stream) {                               \
+    return CALL(return begin(stream););                                                           \
+  }                                                                                               \
+  DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int) {                       \
+    return CALL(return begin(stream););                                                           \
+  }                                                                                               \
+  DRIVER Result cuStreamBeginCaptureToGraph##suffix(StreamHandle stream, Graph, const GraphNode*, \
+                                                    const GraphEdge*, size_t, int) {              \
+    return CALL(return begin(stream););                                                           \
+  }                                                                                               \
+  DRIVER Result cuStreamEndCapture##suffix(StreamHandle stream, Graph* out) {                     \
+    return CALL(return end(stream, out););                                                        \
   }
 CAPTURE()
 CAPTURE(_ptsz)

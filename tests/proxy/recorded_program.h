@@ -13,8 +13,8 @@
 namespace proxy_test {
 
 struct RecordedRun {
-  int status = 0;                       // of waitpid
-  std::string output;                   // standard error of the program
+  int status = 0;                                 // of waitpid
+  std::string output;                             // standard error of the program
   std::map<std::string, cachalot::Trace> traces;  // by file name
 
   const cachalot::Trace& trace() const;  // of the only file
@@ -28,12 +28,12 @@ RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
 // "a s 512 0x10" and so on: action, entry, size and stream of each event that is none of `without`.
 std::vector<std::string> lines_of(const cachalot::Trace& trace, const std::string& without = "");
 
-#define CHECK(condition)                                                               \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);     \
-      std::_Exit(1);                                                                   \
-    }                                                                                  \
+#define CHECK(condition)                                                           \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      std::_Exit(1);                                                               \
+    }                                                                              \
   } while (false)
 
 }  // namespace proxy_test

@@ -62,8 +62,7 @@ TEST(Recording, HasARequestAndAFree) {
     CHECK(driver.cuMemFree_v2(allocate(driver, 5000)) == 0);
   });
   const Trace& trace = run.trace();
-  EXPECT_EQ(lines_of(trace),
-            Lines({"a s 5000", "q s 5000", "c - 5000", "k s 0", "z - 0"}));
+  EXPECT_EQ(lines_of(trace), Lines({"a s 5000", "q s 5000", "c - 5000", "k s 0", "z - 0"}));
   EXPECT_EQ(trace.flaw, "");
   EXPECT_GE(detail_of(trace, Action::kAlloc).cost_ns, 0);
   EXPECT_GE(detail_of(trace, Action::kCallEnd).cost_ns, 0);
@@ -192,9 +191,8 @@ TEST(Recording, HasABlockAgainThatTheDriverDidNotTakeBack) {
     CHECK(driver.cuMemFree_v2(address) == 1);  // freed twice: the driver's error, and no event
     CHECK(driver.cuMemFree_v2(0) == 0);
   });
-  EXPECT_EQ(lines_of(run.trace()),
-            Lines({"a s 512", "q s 512", "c - 512", "k s 0", "a s 512", "q s 512", "c - 512",
-                   "k s 0", "z - 0"}));
+  EXPECT_EQ(lines_of(run.trace()), Lines({"a s 512", "q s 512", "c - 512", "k s 0", "a s 512",
+                                          "q s 512", "c - 512", "k s 0", "z - 0"}));
   EXPECT_EQ(run.trace().flaw, "");
 }
 
@@ -258,7 +256,7 @@ TEST(Recording, HasAHandleFromWhereItCanBeUsedUntilItIsUnmapped) {
     CHECK(driver.cuMemRelease(second) == 0);
   });
   EXPECT_EQ(lines_of(run.trace()),
-            Lines({"a v 4096", "a v 4096", "k v 0",  // release of the first
+            Lines({"a v 4096", "a v 4096", "k v 0",                          // release of the first
                    "q v 4096", "c - 4096", "q v 4096", "c - 4096", "k v 0",  //
                    "a v 4096", "A v 4096", "A i 4096",                       //
                    "q v 4096", "c - 4096", "R v 4096", "R i 4096", "k v 0", "k v 0", "z - 0"}));
@@ -275,7 +273,8 @@ TEST(Recording, HasStreamsAndWaits) {
     CHECK(driver.cuCtxSynchronize() == 0);
   });
   std::string actions;
-  for (const auto& event : run.trace().events) actions += cachalot::action_name(event.action()) + std::string(" ");
+  for (const auto& event : run.trace().events)
+    actions += cachalot::action_name(event.action()) + std::string(" ");
   EXPECT_EQ(actions, "stream_create stream_wait stream_destroy context_wait recording_end ");
 }
 
@@ -310,8 +309,8 @@ TEST(Recording, HasTheEndOfAPrimaryContextHoweverItComes) {
   };
   for (const auto end : ends) {
     const RecordedRun run = program(end);
-    EXPECT_EQ(lines_of(run.trace()), Lines({"a s 512", "x - 0", "a s 512", "q s 512", "c - 512",
-                                            "k s 0", "z - 0"}));
+    EXPECT_EQ(lines_of(run.trace()),
+              Lines({"a s 512", "x - 0", "a s 512", "q s 512", "c - 512", "k s 0", "z - 0"}));
     EXPECT_EQ(run.trace().flaw, "");
   }
 }
@@ -338,8 +337,8 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
     CHECK(driver.cuMemFree_v2(outside) == 0);
   });
   const Trace& trace = run.trace();
-  EXPECT_EQ(lines_of(trace, "k"), Lines({"a s 512", "a s 1024", "q s 1024", "c - 1024", "q s 512",
-                                         "c - 512", "z - 0"}));
+  EXPECT_EQ(lines_of(trace, "k"),
+            Lines({"a s 512", "a s 1024", "q s 1024", "c - 1024", "q s 512", "c - 512", "z - 0"}));
   EXPECT_EQ(trace.details[0].driver_context, 0u);
   EXPECT_NE(trace.details[1].driver_context, 0u);
 }
@@ -464,8 +463,10 @@ TEST(Recording, OfAForkedChildThatAsksForNothingIsNotMade) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();
     allocate(driver, 512);
-    if (const pid_t child = fork(); child == 0) std::exit(0);
-    else waitpid(child, nullptr, 0);
+    if (const pid_t child = fork(); child == 0)
+      std::exit(0);
+    else
+      waitpid(child, nullptr, 0);
   });
   EXPECT_EQ(lines_of(run.trace()), Lines({"a s 512", "z - 0"}));
 }
@@ -476,10 +477,12 @@ TEST(Recording, PutsItsProcessIntoTheNameAndItsFileIntoTheList) {
   ASSERT_NE(file, nullptr);
   fclose(file);
   const std::string name = testing::TempDir() + "cachalot-%p.trace";
-  record([](const Driver& driver) {
-    driver.use();
-    allocate(driver, 512);
-  }, {{"CACHALOT_RECORD", name}, {"CACHALOT_RECORD_LIST", list}});
+  record(
+      [](const Driver& driver) {
+        driver.use();
+        allocate(driver, 512);
+      },
+      {{"CACHALOT_RECORD", name}, {"CACHALOT_RECORD_LIST", list}});
   FILE* const lines = fopen(list.c_str(), "r");
   char line[1000] = "";
   EXPECT_NE(fgets(line, sizeof line, lines), nullptr);
@@ -556,10 +559,12 @@ TEST(Recording, HooksEachFormOfEachFunction) {
       void* second = nullptr;
       int status = 0;
       CHECK(driver.cuGetProcAddress(form.function, &first, form.version, form.flags) == 0);
-      CHECK(driver.cuGetProcAddress_v2(form.function, &second, form.version, form.flags, &status) == 0);
+      CHECK(driver.cuGetProcAddress_v2(form.function, &second, form.version, form.flags, &status) ==
+            0);
       Dl_info info{};
       CHECK(dladdr(first, &info) != 0 && info.dli_sname != nullptr);
-      if (std::string(info.dli_fname).find("fake") != std::string::npos || info.dli_sname != std::string(form.exported)) {
+      if (std::string(info.dli_fname).find("fake") != std::string::npos ||
+          info.dli_sname != std::string(form.exported)) {
         std::fprintf(stderr, "%s of %d, flags %d: %s of %s\n", form.function, form.version,
                      static_cast<int>(form.flags), info.dli_sname, info.dli_fname);
         CHECK(false);

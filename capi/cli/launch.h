@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs that this one starts and waits for.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cachalot::cli {
+
+// Exit codes of launchers (env, timeout) for what is not the program's own.
+inline constexpr int kLauncherFailed = 125;
+inline constexpr int kCannotExecute = 126;
+inline constexpr int kNotFound = 127;
+
+struct Launched {
+  int exit_code = 0;  // the program's; 128 and its number for a signal; kCannotExecute or kNotFound
+  int error = 0;      // why the program could not be started; 0: it was
+};
+
+// Runs the program to its end with these variables set. Signals that ask this process to end go to the program
+// as well, and this process waits for what the program makes of them.
+Launched launch(const std::vector<std::string>& command,
+                const std::map<std::string, std::string>& environment);
+
+}  // namespace cachalot::cli

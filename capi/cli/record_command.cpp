@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "record_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "failure.h"
+#include "launch.h"
+#include "proxy_folder.h"
+#include "recording_report.h"
+
+namespace cachalot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTryHelp =
+    "An option string whose effect is forecast, like expandable_segments:True; may be repeated";
+
+// The processes of a run write the paths of their recordings into it.
+class RecordingList {
+ public:
+  RecordingList() : path_((fs::temp_directory_path() / "cachalot-list-XXXXXX").string()) {
+    const int file = mkstemp(path_.data());
+    if (file < 0) throw Failure(path_ + " cannot be made");
+    close(file);
+  }
+  ~RecordingList() { unlink(path_.c_str()); }
+  RecordingList(const RecordingList&) = delete;
+  RecordingList& operator=(const RecordingList&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::vector<std::string> recordings() const {
+    std::vector<std::string> paths;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) paths.push_back(line);
+    return paths;
+  }
+
+ private:
+  std::string path_;
+};
+
+// Programs that the program starts may be in other folders.
+std::string output_path(const RecordCall& call, const std::string& program) {
+  const std::string name =
+      call.output.empty() ? fs::path(program).filename().string() + "-%p.trace" : call.output;
+  const fs::path path = fs::absolute(name);
+  if (!fs::is_directory(path.parent_path()))
+    throw Failure(path.parent_path().string() + " is no folder");
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) fs::remove(path);
+  return path;
+}
+
+std::vector<std::string> with_defaults(const std::vector<std::string>& options) {
+  std::vector<std::string> all{""};
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
+void complain(const std::string& text) { std::fprintf(stderr, "cachalot: %s\n", text.c_str()); }
+
+void print_recordings(const std::vector<std::string>& paths, const RecordCall& call) {
+  if (paths.empty())
+    return complain(
+        "nothing is recorded: no process asked the CUDA driver for memory, or one opened "
+        "the driver by its path (--audit)");
+  for (const std::string& path : paths) {
+    std::fprintf(stderr, "\n");
+    try {
+      print_recording(path, with_defaults(call.options), stderr);
+    } catch (const Failure& failure) {
+      complain(path + ": " + failure.what());
+    }
+  }
+}
+
+}  // namespace
+
+void add_record_command(CLI::App* app, RecordCall* call) {
+  CLI::App* const record = app->add_subcommand(
+      "record",
+      "Start any CUDA program, unchanged, and record what memory it asks the driver for: cachalot "
+      "record [OPTIONS] -- PROGRAM [ARGUMENTS]...");
+  record->prefix_command();
+  record->add_option("-o,--output", call->output,
+                     "File of the recording; %p in it is the process [PROGRAM-%p.trace]");
+  record->add_option("--try", call->options, kTryHelp)->allow_extra_args(false);
+  record->add_flag("--audit", call->audit,
+                   "Also find programs that open the driver by its path, like Numba's");
+  record->add_flag("--no-waits", call->no_waits,
+                   "Do not measure how much of a free is the wait for the device");
+  record->add_flag("-q,--quiet", call->quiet, "Show no tables at the end");
+  record->footer("The exit code is the program's; 125 if it could not be recorded.");
+  call->command = record;
+}
+
+int run_record_command(const RecordCall& call) {
+  const std::vector<std::string> program =
+      call.program.empty() ? call.command->remaining() : call.program;
+  if (program.empty()) throw Failure("which program? cachalot record [OPTIONS] -- PROGRAM");
+  const RecordingList list;
+  auto environment = proxy_environment(proxy_folder(), call.audit);
+  environment["CACHALOT_RECORD"] = output_path(call, program.front());
+  environment["CACHALOT_RECORD_LIST"] = list.path();
+  if (call.no_waits) environment["CACHALOT_RECORD_WAITS"] = "0";
+  const Launched launched = launch(program, environment);
+  if (launched.error != 0)
+    complain(program.front() + " cannot be started: " + std::strerror(launched.error));
+  else if (!call.quiet)
+    print_recordings(list.recordings(), call);
+  return launched.exit_code;
+}
+
+void add_inspect_command(CLI::App* app, InspectCall* call) {
+  CLI::App* const inspect = app->add_subcommand(
+      "inspect", "Show what recordings of programs tell, and what cachalot would make of them");
+  inspect->add_option("FILE", call->files, "Recordings: plain, .gz or .xz")->required();
+  inspect->add_option("--try", call->options, kTryHelp)->allow_extra_args(false);
+}
+
+int run_inspect_command(const InspectCall& call) {
+  int code = kAsExpected;
+  for (const std::string& file : call.files) {
+    if (&file != &call.files.front()) std::printf("\n");
+    try {
+      print_recording(file, with_defaults(call.options), stdout);
+    } catch (const Failure& failure) {
+      std::fflush(stdout);
+      complain(file + ": " + failure.what());
+      code = kFailed;
+    }
+  }
+  return code;
+}
+
+}  // namespace cachalot::cli

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `cachalot record -- PROGRAM`, and `cachalot inspect FILE` for what it recorded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace cachalot::cli {
+
+struct RecordCall {
+  std::vector<std::string> program;  // and its arguments, where they stood behind "--"
+  CLI::App* command = nullptr;       // knows them where they did not
+  std::string output;                // %p: the process
+  std::vector<std::string> options;
+  bool audit = false;
+  bool no_waits = false;
+  bool quiet = false;
+};
+
+struct InspectCall {
+  std::vector<std::string> files;
+  std::vector<std::string> options;
+};
+
+void add_record_command(CLI::App* app, RecordCall* call);
+// Gives the program's exit code.
+int run_record_command(const RecordCall& call);
+
+void add_inspect_command(CLI::App* app, InspectCall* call);
+int run_inspect_command(const InspectCall& call);
+
+}  // namespace cachalot::cli

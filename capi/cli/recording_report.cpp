@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "recording_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+
+#include "failure.h"
+#include "forecast.h"
+#include "numbers.h"
+#include "recording.h"
+#include "run.h"
+#include "table.h"
+
+namespace cachalot::cli {
+namespace {
+
+struct EntryName {
+  char letter;
+  const char* requests;
+  const char* returns;
+};
+
+constexpr std::array<EntryName, 12> kEntries{{
+    {'s', "cuMemAlloc", "cuMemFree"},
+    {'h', "cuMemAllocPitch", "cuMemFree, pitched"},
+    {'t', "cuMemAllocAsync", "cuMemFreeAsync"},
+    {'p', "cuMemAllocFromPoolAsync", "cuMemFreeAsync, of pools"},
+    {'v', "virtual memory: create, map", "unmap, release"},
+    {'m', "cuMemAllocManaged", "cuMemFree, managed"},
+    {'l', "page-locked host memory", "cuMemFreeHost"},
+    {'r', "cuMemHostRegister", "cuMemHostUnregister"},
+    {'y', "arrays", "arrays, destroyed"},
+    {'i', "memory of other processes", "closed"},
+    {'n', "nodes of graphs", "freed in graphs"},
+    {'\0', "other", "other, given back"},
+}};
+
+std::string milliseconds(int64_t ns) {
+  char text[32];
+  const double number = static_cast<double>(ns) / 1e6;
+  std::snprintf(text, sizeof text, number < 10 ? "%.2f ms" : "%.0f ms", number);
+  return text;
+}
+
+std::string seconds(int64_t us) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", static_cast<double>(us) / 1e6);
+  return text;
+}
+
+class Report {
+ public:
+  Report(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
+         std::FILE* out)
+      : info_(info), events_(events), summary_(summarize(info, events)), out_(out) {}
+
+  void print(const std::string& file, const std::vector<std::string>& options) const {
+    print_header(file);
+    print_calls();
+    print_memory();
+    print_forecasts(options);
+    print_remarks();
+  }
+
+ private:
+  int64_t run_us() const { return summary_.end_us - summary_.begin_us; }
+  std::string share(int64_t ns) const {
+    return run_us() <= 0 ? "-"
+                         : percent(static_cast<double>(ns) / 1e3 / static_cast<double>(run_us()));
+  }
+
+  void print_header(const std::string& file) const {
+    Table table("ll");
+    table.add({"program", info_.command});
+    std::string process = std::to_string(info_.process_id);
+    if (info_.parent_process_id != 0)
+      process += ", forked from " + std::to_string(info_.parent_process_id);
+    table.add({"process", process});
+    table.add({"driver", "CUDA " + std::to_string(info_.driver_version / 1000) + "." +
+                             std::to_string(info_.driver_version % 1000 / 10)});
+    table.add({"recording", file});
+    table.add({"events", grouped(uint64_t{info_.event_count}) + " in " + seconds(run_us())});
+    table.print(out_);
+  }
+
+  void add_row(Table* table, const char* name, const CallSum& sum) const {
+    if (sum.calls == 0) return;
+    table->add({name, grouped(sum.calls), milliseconds(sum.cost_ns), share(sum.cost_ns),
+                milliseconds(sum.worst_ns), "at " + seconds(sum.worst_at_us - summary_.begin_us)});
+    if (sum.wait_ns > 0)
+      table->add(
+          {"  of it for work of the device", "", milliseconds(sum.wait_ns), share(sum.wait_ns)});
+  }
+
+  void print_calls() const {
+    const auto sum_of = [](const std::map<char, CallSum>& sums, char letter) {
+      const auto found = sums.find(letter);
+      return found == sums.end() ? CallSum{} : found->second;
+    };
+    Table table("lrrrrl");
+    table.add({"call", "calls", "time", "of the run", "the longest"});
+    table.rule();
+    for (const EntryName& entry : kEntries) {
+      add_row(&table, entry.requests, sum_of(summary_.requests, entry.letter));
+      add_row(&table, entry.returns, sum_of(summary_.returns, entry.letter));
+    }
+    table.rule();
+    table.add({"all", "", milliseconds(summary_.cost_ns()), share(summary_.cost_ns())});
+    std::fprintf(out_, "\n");
+    table.print(out_);
+  }
+
+  void print_memory() const {
+    Table table("lrl");
+    table.add({"blocks at a time", mebibytes(summary_.block_peak), "as requested, at most"});
+    if (summary_.other_peak > 0)
+      table.add({"other memory at a time", mebibytes(summary_.other_peak),
+                 "host, managed, arrays, of other processes"});
+    if (summary_.refused > 0)
+      table.add({"out of memory", grouped(summary_.refused), "requests that the driver refused"});
+    std::fprintf(out_, "\n");
+    table.print(out_);
+  }
+
+  void print_forecasts(const std::vector<std::string>& options) const {
+    const CallSum& served = summary_.served_requests;
+    if (served.calls == 0) return;
+    std::fprintf(
+        out_,
+        "\n  What `cachalot run` would make of the %s calls of cuMemAlloc, which have %s at a "
+        "time:\n",
+        grouped(served.calls).c_str(), mebibytes(summary_.served_peak).c_str());
+    Table table("lrrrr");
+    table.add({"options", "--free", "reserved peak", "driver calls", "time saved"});
+    table.rule();
+    for (const std::string& config : options) add_forecasts(&table, config);
+    table.print(out_);
+  }
+
+  void add_forecasts(Table* table, const std::string& config) const {
+    const std::string name = config.empty() ? "defaults" : config;
+    const Forecast wait = forecast(info_, events_, config, FreeRule::kWait);
+    const Forecast worst = forecast(info_, events_, config, FreeRule::kEvent);
+    add_forecast(table, name, "wait", mebibytes(wait.peak_reserved), wait, FreeRule::kWait);
+    std::string range = mebibytes(wait.peak_reserved);
+    if (worst.peak_reserved != wait.peak_reserved) range += " to " + mebibytes(worst.peak_reserved);
+    add_forecast(table, "", "event", range, worst, FreeRule::kEvent);
+  }
+
+  void add_forecast(Table* table, const std::string& name, const char* rule,
+                    const std::string& reserved, const Forecast& forecast, FreeRule free) const {
+    const int64_t saved = saved_ns(summary_, forecast, free);
+    table->add({name, rule, reserved, grouped(forecast.driver_calls),
+                milliseconds(saved) + ", " + share(saved) + " of the run"});
+  }
+
+  void print_remarks() const {
+    if (!summary_.is_whole)
+      std::fprintf(out_,
+                   "\n  The process was killed, or still runs: this is what it did until then.\n");
+    if (summary_.lost > 0)
+      std::fprintf(out_, "\n  %s events are lost: there was no room for the file.\n",
+                   grouped(summary_.lost).c_str());
+    if (summary_.exported > 0)
+      std::fprintf(out_, "\n  It gave memory to other processes %s times.\n",
+                   grouped(summary_.exported).c_str());
+  }
+
+  const cachalot_trace_info& info_;
+  const std::vector<cachalot_trace_event>& events_;
+  const RecordingSummary summary_;
+  std::FILE* const out_;
+};
+
+}  // namespace
+
+void print_recording(const std::string& file, const std::vector<std::string>& options,
+                     std::FILE* out) {
+  double reading = 0;
+  const TraceHandle trace = read_trace(file, &reading);
+  cachalot_trace_info info{};
+  info.struct_size = sizeof info;
+  check(cachalot_trace_get_info(trace.get(), &info));
+  if (info.format < 2)
+    throw Failure(file + ": not a recording of a program: `cachalot replay` reads it");
+  const auto events = events_of(trace.get());
+  Report(info, events, out).print(file, options);
+}
+
+}  // namespace cachalot::cli

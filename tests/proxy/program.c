@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * A program that uses the driver, however it comes by it: program HOW [TIMES [END]].
+ *   HOW    linked, open, open_so, open_deep, open_namespace, or a path to open
+ *   TIMES  requests, each freed [3]
+ *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more)
+ * It ends with 9 if the driver does not behave. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+typedef int (*init_form)(unsigned);
+typedef int (*retain_form)(void**, int);
+typedef int (*set_form)(void*);
+typedef int (*alloc_form)(unsigned long long*, size_t);
+typedef int (*free_form)(unsigned long long);
+typedef int (*unknown_form)(void);
+
+#ifdef LINKED
+int cuInit(unsigned);
+int cuDevicePrimaryCtxRetain(void**, int);
+int cuCtxSetCurrent(void*);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+int cuMemFree_v2(unsigned long long);
+int cuFromANewerDriver(void);
+#endif
+
+static void require(int condition, const char* what) {
+  if (condition) return;
+  fprintf(stderr, "program: %s\n", what);
+  exit(9);
+}
+
+static void* open_driver(const char* how) {
+  if (strcmp(how, "open") == 0) return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (strcmp(how, "open_so") == 0) return dlopen("libcuda.so", RTLD_NOW | RTLD_GLOBAL);
+  if (strcmp(how, "open_deep") == 0) return dlopen("libcuda.so.1", RTLD_NOW | RTLD_DEEPBIND);
+  if (strcmp(how, "open_namespace") == 0) return dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+  return dlopen(how, RTLD_NOW);
+}
+
+static void* symbol(void* library, const char* name) {
+  void* const found = dlsym(library, name);
+  require(found != NULL, name);
+  return found;
+}
+
+static void spawn(const char* program) {
+  char* const arguments[] = {(char*)program, "open", "1", NULL};
+  pid_t child = 0;
+  int status = 0;
+  require(posix_spawn(&child, program, NULL, NULL, arguments, environ) == 0, "no child");
+  require(waitpid(child, &status, 0) == child && status == 0, "the child failed");
+}
+
+static int end(const char* how) {
+  if (strncmp(how, "exit:", 5) == 0) return atoi(how + 5);
+  if (strncmp(how, "kill:", 5) == 0) kill(getpid(), atoi(how + 5));
+  if (strncmp(how, "spawn:", 6) == 0) spawn(how + 6);
+  if (strcmp(how, "wait") == 0) {
+    printf("waiting\n");
+    fflush(stdout);
+    for (;;) pause();
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const char* const how = argc > 1 ? argv[1] : "open";
+  const int times = argc > 2 ? atoi(argv[2]) : 3;
+  init_form init;
+  retain_form retain;
+  set_form set_current;
+  alloc_form allocate;
+  free_form give_back;
+  unknown_form unknown;
+#ifdef LINKED
+  (void)how;
+  (void)open_driver;
+  (void)symbol;
+  init = cuInit;
+  retain = cuDevicePrimaryCtxRetain;
+  set_current = cuCtxSetCurrent;
+  allocate = cuMemAlloc_v2;
+  give_back = cuMemFree_v2;
+  unknown = cuFromANewerDriver;
+#else
+  void* const library = open_driver(how);
+  require(library != NULL, "no driver");
+  *(void**)&init = symbol(library, "cuInit");
+  *(void**)&retain = symbol(library, "cuDevicePrimaryCtxRetain");
+  *(void**)&set_current = symbol(library, "cuCtxSetCurrent");
+  *(void**)&allocate = symbol(library, "cuMemAlloc_v2");
+  *(void**)&give_back = symbol(library, "cuMemFree_v2");
+  *(void**)&unknown = symbol(library, "cuFromANewerDriver");
+#endif
+  void* context = NULL;
+  require(init(0) == 0 && retain(&context, 0) == 0 && set_current(context) == 0, "no context");
+  require(unknown() == 42, "a function that the proxy does not know is not the driver's");
+  for (int i = 0; i < times; i++) {
+    unsigned long long address = 0;
+    require(allocate(&address, 512) == 0 && give_back(address) == 0, "no memory");
+  }
+  return argc > 3 ? end(argv[3]) : 0;
+}

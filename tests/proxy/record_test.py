@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`cachalot record` as its users meet it, over a fake of the driver.
+
+Usage: record_test.py CACHALOT FOLDER [unittest arguments]
+FOLDER has the programs of tests/proxy, and drivers/libcuda.so.1, the fake.
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CACHALOT = ""
+FOLDER = ""
+
+
+def program(name="program"):
+    return os.path.join(FOLDER, name)
+
+
+def driver():
+    return os.path.join(FOLDER, "drivers", "libcuda.so.1")
+
+
+class Record(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = dict(os.environ)
+        self.environment["LD_LIBRARY_PATH"] = os.path.dirname(driver())
+        self.environment["TMPDIR"] = self.folder
+        self.environment.pop("XDG_RUNTIME_DIR", None)
+
+    def path(self, name="run.trace"):
+        return os.path.join(self.folder, name)
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            [CACHALOT, "record", *arguments],
+            env=self.environment, cwd=self.folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+
+    def record(self, *arguments, code=0):
+        process = self.start(*arguments)
+        out, err = process.communicate()
+        self.assertEqual(process.returncode, code, out + err)
+        return out, err
+
+    def events(self, path):
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\0")[0].splitlines()
+        return "".join(line[0] for line in lines if not line.startswith("#"))
+
+    def recordings(self):
+        return sorted(name for name in os.listdir(self.folder) if "trace" in name)
+
+    def expect_recorded(self, *how, name="program", times=3, options=()):
+        self.record("-o", self.path(), "-q", *options, "--", program(name), *how)
+        self.assertEqual(self.events(self.path()), "aqck" * times + "z")
+
+
+class Loading(Record):
+    """However a program comes by the driver. Each calls a function that the proxy does not know."""
+
+    def test_a_linked_program_is_recorded(self):
+        self.expect_recorded(name="linked")
+
+    def test_a_program_that_opens_the_driver_is_recorded(self):
+        for how in ("open", "open_so", "open_deep", "open_namespace"):
+            with self.subTest(how):
+                self.expect_recorded(how)
+
+    def test_a_program_that_names_the_drivers_folder_in_itself_is_recorded(self):
+        self.expect_recorded(name="linked_rpath")
+
+    def test_a_program_that_opens_the_driver_by_its_path_is_recorded_with_audit(self):
+        self.expect_recorded(driver(), options=["--audit"])
+        os.remove(self.path())
+        _, err = self.record("-o", self.path(), "--", program(), driver())
+        self.assertFalse(os.path.exists(self.path()))
+        self.assertIn("nothing is recorded", err)
+        self.assertIn("--audit", err)
+
+    def test_the_links_are_made_once_and_for_this_user_only(self):
+        self.expect_recorded("open")
+        (links,) = [name for name in os.listdir(self.folder) if name.startswith("cachalot-")]
+        before = os.lstat(self.path(os.path.join(links, "libcuda.so.1")))
+        self.assertEqual(os.stat(self.path(links)).st_mode & 0o777, 0o700)
+        self.expect_recorded("open")
+        after = os.lstat(self.path(os.path.join(links, "libcuda.so.1")))
+        self.assertEqual(before.st_ino, after.st_ino)
+        self.assertEqual(before.st_mtime_ns, after.st_mtime_ns)
+
+    def test_a_folder_that_others_can_write_to_is_refused(self):
+        self.expect_recorded("open")
+        (links,) = [name for name in os.listdir(self.folder) if name.startswith("cachalot-")]
+        os.chmod(self.path(links), 0o777)
+        _, err = self.record("--", program(), "open", code=125)
+        self.assertIn("is no folder that only this user can write to", err)
+
+    def test_a_recorder_within_a_recorder_records(self):
+        inner = self.path("inner.trace")
+        self.record("-o", self.path(), "-q", "--", CACHALOT, "record", "-o", inner, "-q", "--",
+                    program(), "open")
+        self.assertEqual(self.events(inner), "aqckaqckaqckz")
+        self.assertFalse(os.path.exists(self.path()))
+
+    def test_no_driver_is_said_in_one_line(self):
+        self.environment["LD_LIBRARY_PATH"] = ""
+        _, err = self.record("--", program(), "open", code=125)
+        self.assertRegex(err, r"^cachalot: no CUDA driver: libcuda.so.1: cannot open .*\n$")
+
+
+class Programs(Record):
+    def test_arguments_are_the_programs_own_with_and_without_dashes(self):
+        for dashes in (["--"], []):
+            out, _ = self.record("-q", *dashes, "sh", "-c", "echo $0 $1", "--help", "-o")
+            self.assertEqual(out, "--help -o\n")
+
+    def test_the_exit_code_is_the_programs(self):
+        self.record("-q", "--", program(), "open", "1", "exit:7", code=7)
+        self.record("-q", "--", program(), "open", "1", "kill:15", code=128 + 15)
+
+    def test_a_program_that_cannot_be_started_is_said(self):
+        _, err = self.record("--", "./nothing", code=127)
+        self.assertEqual(err, "cachalot: ./nothing cannot be started: No such file or directory\n")
+        _, err = self.record("--", self.folder, code=126)
+        self.assertEqual(err, f"cachalot: {self.folder} cannot be started: Permission denied\n")
+        _, err = self.record("--", code=125)
+        self.assertIn("which program?", err)
+
+    def test_the_file_is_named_after_the_program_and_its_process(self):
+        self.record("-q", "--", program(), "open")
+        (name,) = self.recordings()
+        self.assertRegex(name, r"^program-\d+\.trace$")
+
+    def test_an_older_recording_of_the_name_is_replaced(self):
+        self.expect_recorded("open", "2", times=2)
+        self.expect_recorded("open", "5", times=5)
+        self.assertEqual(self.recordings(), ["run.trace"])
+
+    def test_a_folder_that_is_not_there_is_said_before_the_program_starts(self):
+        out, err = self.record("-o", "/nowhere/run", "--", "echo", "started", code=125)
+        self.assertEqual((out, err), ("", "cachalot: /nowhere is no folder\n"))
+
+    def test_each_process_has_a_file(self):
+        self.record("-o", self.path(), "-q", "--", program(), "open", "3", "spawn:" + program())
+        self.assertEqual(self.events(self.path()), "aqckaqckaqckz")
+        self.assertEqual(self.events(self.path("run.trace.2")), "aqckz")
+
+    def test_a_program_that_replaces_itself_has_two_files(self):
+        script = f"{program()} open 1; exec {program()} open 2"
+        self.record("-o", self.path("%p.trace"), "-q", "--", "sh", "-c", script)
+        events = sorted(self.events(self.path(name)) for name in self.recordings())
+        self.assertEqual(events, ["aqckaqckz", "aqckz"])
+
+    def test_a_killed_program_leaves_its_recording(self):
+        _, err = self.record("-o", self.path(), "--", program(), "open", "1000", "kill:9", code=137)
+        self.assertEqual(self.events(self.path()), "aqck" * 1000)
+        self.assertIn("The process was killed", err)
+
+    def test_a_recording_can_be_read_while_the_program_runs(self):
+        process = self.start("-o", self.path(), "--", program(), "open", "10", "wait")
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        self.assertEqual(self.events(self.path()), "aqck" * 10)
+        shown = subprocess.run([CACHALOT, "inspect", self.path()], capture_output=True, text=True,
+                               check=True)
+        self.assertRegex(shown.stdout, r"cuMemAlloc +10 ")
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+
+    def test_a_signal_goes_to_the_program_and_the_table_is_shown_behind_it(self):
+        script = f"trap 'exit 3' TERM; {program()} open 1; echo ready; while :; do sleep 0.01; done"
+        process = self.start("-o", self.path(), "--", "sh", "-c", script)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate()
+        self.assertEqual(process.returncode, 3, err)
+        self.assertRegex(err, r"cuMemFree +1 ")
+
+    def test_a_child_that_lives_longer_is_recorded_to_its_end(self):
+        script = f"(sleep 0.3; {program()} open 2) >/dev/null 2>&1 &"
+        self.record("-o", self.path(), "--", "sh", "-c", script)
+        for _ in range(200):
+            if os.path.exists(self.path()) and self.events(self.path()).endswith("z"):
+                break
+            time.sleep(0.05)
+        self.assertEqual(self.events(self.path()), "aqckaqckz")
+
+
+class Tables(Record):
+    def test_the_table_has_calls_memory_and_forecasts(self):
+        _, err = self.record("-o", self.path(), "--try", "expandable_segments:True", "--try",
+                             "max_split_size_mb:20", "--", program(), "open")
+        self.assertRegex(err, r"program +\S+/program open\n")
+        self.assertRegex(err, r"driver +CUDA 13.0\n")
+        self.assertRegex(err, r"cuMemAlloc +3 +\d")
+        self.assertRegex(err, r"cuMemFree +3 +\d")
+        self.assertRegex(err, r"blocks at a time +0.0 MiB")
+        self.assertRegex(err, r"defaults +wait +2.0 MiB +1 ")
+        self.assertRegex(err, r"expandable_segments:True +wait +2.0 MiB ")
+        self.assertRegex(err, r"max_split_size_mb:20 +wait +2.0 MiB +1 ")
+        self.assertNotIn("killed", err)
+
+    def test_an_option_string_that_is_wrong_is_said(self):
+        _, err = self.record("-o", self.path(), "--try", "expandable:True", "--", program(), "open")
+        self.assertIn("expandable", err)
+
+    def test_inspect_shows_the_same_later(self):
+        _, err = self.record("-o", self.path(), "--", program(), "open")
+        shown = subprocess.run([CACHALOT, "inspect", self.path()], capture_output=True, text=True,
+                               check=True)
+        self.assertEqual(err.strip("\n"), shown.stdout.strip("\n"))
+
+    def test_inspect_refuses_what_is_no_recording_of_a_program(self):
+        with open(self.path(), "w", encoding="utf-8") as file:
+            file.write('# {"workload": "small"}\n')
+        shown = subprocess.run([CACHALOT, "inspect", self.path(), self.path("nothing")],
+                               capture_output=True, text=True, check=False)
+        self.assertEqual(shown.returncode, 2)
+        self.assertIn("not a recording of a program", shown.stderr)
+        self.assertEqual(shown.stderr.count("\n"), 2)
+
+    def test_a_program_that_asks_for_nothing_is_said(self):
+        _, err = self.record("--", "true")
+        self.assertRegex(err, r"^cachalot: nothing is recorded: .*\n$")
+
+
+if __name__ == "__main__":
+    CACHALOT, FOLDER = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
