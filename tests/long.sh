@@ -133,14 +133,14 @@ part_clang() {
 
 # In another order each time, since a race may need what ran before.
 part_threads() {
-  build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test
+  build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test cachalot_proxy_test
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   rounds=${LONG_THREAD_ROUNDS:-4}
   count=0
   for round in $(seq "$rounds"); do
     export CACHALOT_TEST_SEED=$((seed + round))
     echo "CACHALOT_TEST_SEED=$CACHALOT_TEST_SEED"
-    for program in tests/cachalot_core_test tests/cachalot_capi_test tests/cachalot_cuda_test; do
+    for program in tests/cachalot_core_test tests/cachalot_capi_test tests/cachalot_cuda_test tests/cachalot_proxy_test; do
       passed build/tsan/$program --gtest_filter='*Thread*:*thread*' --gtest_shuffle \
         --gtest_random_seed=$((CACHALOT_TEST_SEED % 99999 + 1))
       count=$((count + tests))

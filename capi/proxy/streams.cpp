@@ -14,17 +14,17 @@ struct ThreadId {
   uint32_t process = 0;  // in which of the processes it was asked
 };
 thread_local ThreadId this_thread;
-std::atomic<uint32_t> this_process{1};  // one more in each child
+std::atomic<uint32_t> process_number{1};  // one more in each child
 
 }  // namespace
 
 uint64_t this_thread_id() {
-  const uint32_t process = this_process.load(std::memory_order_relaxed);
+  const uint32_t process = process_number.load(std::memory_order_relaxed);
   if (this_thread.process != process)
     this_thread = {static_cast<uint64_t>(syscall(SYS_gettid)), process};
   return this_thread.id;
 }
 
-void forget_thread_ids() { this_process.fetch_add(1, std::memory_order_relaxed); }
+void forget_thread_ids() { process_number.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace cachalot::proxy

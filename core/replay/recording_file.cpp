@@ -22,6 +22,7 @@ namespace {
 constexpr uint64_t kChunk = uint64_t{1} << 20;
 constexpr uint64_t kMostAddressSpace = uint64_t{1} << 36;
 constexpr uint64_t kLeastAddressSpace = uint64_t{1} << 26;
+constexpr int kPopulateWrite = 23;               // MADV_POPULATE_WRITE, which older headers lack
 constexpr uint64_t kClosed = uint64_t{1} << 62;  // more than can be reserved
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
@@ -125,10 +126,12 @@ bool RecordingFile::extend() {
     errno = code;
     return false;
   }
-  void* const chunk = mmap(memory_ + room, kChunk, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_, static_cast<off_t>(room));
+  void* const chunk = mmap(memory_ + room, kChunk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                           file_, static_cast<off_t>(room));
   if (chunk == MAP_FAILED) return false;
   madvise(chunk, kChunk, MADV_DONTFORK);
+  // All pages at once cost a third of one fault each. Systems before Linux 5.14 do not know it.
+  madvise(chunk, kChunk, kPopulateWrite);
   if (room >= 2 * kChunk) madvise(memory_ + room - 2 * kChunk, kChunk, MADV_DONTNEED);
   room_.store(room + kChunk, std::memory_order_release);
   return true;

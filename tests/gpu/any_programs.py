@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs that know nothing of cachalot, for any_program.py: each runs one load and prints its time and a result.
+
+Usage: any_programs.py NAME [own]
+own: with the cache that the framework has itself; without, each request goes to the driver.
+"""
+import os
+import sys
+import time
+import warnings
+
+
+def report(seconds, result):
+    print(f"time {seconds:.6f} result {result}")
+
+
+def torch_train(own):
+    """Training steps of a transformer, of lengths that differ."""
+    if not own:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+    from torch.nn import functional
+
+    torch.manual_seed(7)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    width, words, heads = 512, 4000, 8
+    layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0, batch_first=True)
+    model = torch.nn.ModuleDict({
+        "embed": torch.nn.Embedding(words, width),
+        "body": torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False),
+        "head": torch.nn.Linear(width, words),
+    }).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    total = 0.0
+
+    def step(i):
+        generator = torch.Generator().manual_seed(i)
+        text = torch.randint(0, words, (8, 129 + 32 * (i % 5)), generator=generator).cuda()
+        guess = model["head"](model["body"](model["embed"](text[:, :-1])))
+        loss = functional.cross_entropy(guess.flatten(0, 1), text[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    for i in range(5):
+        step(i)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for i in range(5, 35):
+        total += step(i)
+    torch.cuda.synchronize()
+    report((time.perf_counter() - begin) / 30, f"{total:.9f}")
+
+
+def torch_graph(_):
+    """A graph that is captured once and replayed beside other work."""
+    import torch
+
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512)).cuda()
+    inputs = torch.randn(64, 512, device="cuda")
+    difference = 0.0
+    begin = time.perf_counter()
+    with torch.no_grad():
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(inputs)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outputs = model(model(inputs))
+        for _ in range(50):
+            inputs.normal_()
+            graph.replay()
+            difference += (outputs - model(model(inputs))).abs().max().item()
+    report(time.perf_counter() - begin, f"{difference:.6f}")
+
+
+def cupy_temporaries(own):
+    """Element-wise arithmetic: each operation is a temporary."""
+    import cupy
+
+    if not own:
+        cupy.cuda.set_allocator(None)
+
+    def loop(rounds):
+        base = cupy.arange(1 << 20, dtype=cupy.float32)
+        total = 0.0
+        for i in range(rounds):
+            first = base * 2 + i
+            second = (first - cupy.sqrt(first)).reshape(1024, 1024)
+            third = second @ second.T
+            if i % 50 == 0:
+                total += float(third.sum()) + float(second.max())
+        return total
+
+    loop(60)
+    cupy.cuda.Device().synchronize()
+    begin = time.perf_counter()
+    total = loop(1500)
+    cupy.cuda.Device().synchronize()
+    report(time.perf_counter() - begin, f"{total:.6e}")
+
+
+def cupy_pairs(own):
+    """A request of 1 MiB and its free, bare, beside a block that keeps the driver's page."""
+    import cupy
+
+    if not own:
+        cupy.cuda.set_allocator(None)
+    kept = [cupy.empty(1 << 18, dtype=cupy.float32) for _ in range(3)]
+    times = 20000
+    for _ in range(1000):
+        cupy.empty(1 << 18, dtype=cupy.float32)
+    begin = time.perf_counter()
+    for _ in range(times):
+        cupy.empty(1 << 18, dtype=cupy.float32)
+    report((time.perf_counter() - begin) / times, len(kept))
+
+
+def numba_transfers(_):
+    """Arrays to the device, a kernel, and sums back."""
+    import numpy
+
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(numpy, old):  # this numba is older than this numpy
+            setattr(numpy, old, getattr(numpy, new))
+    warnings.filterwarnings("ignore")
+    from numba import cuda
+
+    @cuda.jit
+    def double(values):
+        i = cuda.grid(1)
+        if i < values.size:
+            values[i] *= 2
+
+    host = numpy.arange(1 << 18, dtype=numpy.float32)
+
+    def loop(rounds):
+        total = 0.0
+        for i in range(rounds):
+            values = cuda.to_device(host[: 65536 + 1024 * (i % 64)])
+            double[(values.size + 255) // 256, 256](values)
+            if i % 50 == 0:
+                total += float(values.copy_to_host().sum())
+        return total
+
+    loop(30)
+    cuda.synchronize()
+    begin = time.perf_counter()
+    total = loop(1500)
+    cuda.synchronize()
+    report(time.perf_counter() - begin, f"{total:.6e}")
+
+
+def jax_operations(own):
+    """Operations one by one; without its own cache JAX maps virtual memory for each."""
+    if not own:
+        os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
+    os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"  # or the result depends on the time of trial runs
+    import jax
+    from jax import numpy as jnp
+
+    key = jax.random.PRNGKey(7)
+    values = jax.random.normal(key, (1024, 512))
+    weights = jax.random.normal(key, (512, 512)) / 32
+
+    def layer(values, i):
+        values = jnp.tanh(values @ weights + i) * 0.5 + values
+        return values - values.mean(axis=1, keepdims=True)
+
+    for i in range(5):
+        layer(values, float(i)).block_until_ready()
+    begin = time.perf_counter()
+    total = 0.0
+    for i in range(300):
+        result = layer(layer(values, float(i % 7)), 1.0)
+        if i % 20 == 0:
+            total += float(result.sum())
+    result.block_until_ready()
+    report(time.perf_counter() - begin, f"{total:.6e}")
+
+
+def triton_kernel(own):
+    """A kernel whose launcher is linked with the driver."""
+    if not own:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+    import triton
+    from triton import language as tl
+
+    @triton.jit
+    def twice(source, target, count, block: tl.constexpr):
+        at = tl.program_id(0) * block + tl.arange(0, block)
+        inside = at < count
+        tl.store(target + at, tl.load(source + at, mask=inside) * 2, mask=inside)
+
+    total = 0.0
+    begin = time.perf_counter()
+    for i in range(300):
+        source = torch.full((100000 + i,), float(i), device="cuda")
+        target = torch.empty_like(source)
+        twice[(triton.cdiv(source.numel(), 1024),)](source, target, source.numel(), 1024)
+        if i % 20 == 0:
+            total += target.sum().item()
+    report(time.perf_counter() - begin, f"{total:.1f}")
+
+
+PROGRAMS = {
+    program.__name__: program
+    for program in (torch_train, torch_graph, cupy_temporaries, cupy_pairs, numba_transfers, jax_operations,
+                    triton_kernel)
+}
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]](sys.argv[2:] == ["own"])
