@@ -11,6 +11,7 @@
 #   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
 #   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
+#   portable    the proxy of releases, by Zig's compiler, under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, sequences of calls       LONG_FUZZ_SECONDS=240 each
 #   oracle      fresh scripts beside PyTorch's binary                LONG_ORACLE_MINUTES=12 a release
@@ -131,6 +132,18 @@ part_clang() {
   done
 }
 
+# The tests find the proxy by a link, and so the one that is built for older systems.
+part_portable() {
+  capi/proxy/portable/build.sh
+  build build/release release cachalot_proxy_test
+  links=$PWD/build/portable/links
+  mkdir -p "$links"
+  ln -sfn "$PWD/build/portable/proxy/libcuda.so.1" "$links/libcuda.so.1"
+  ln -sfn "$PWD/build/release/tests/proxy/fake/libcachalot_fake_driver_13000.so" "$links/libcachalot_real_cuda.so"
+  LD_LIBRARY_PATH=$links passed build/release/tests/cachalot_proxy_test --gtest_filter=-RecordingOverAnOldDriver.*
+  figure "$tests tests, $(capi/proxy/portable/build.sh | tail -n 1)"
+}
+
 # In another order each time, since a race may need what ran before.
 part_threads() {
   build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test cachalot_proxy_test
@@ -196,7 +209,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang threads fuzz oracle"
+all="simulation policy faults seeds clang portable threads fuzz oracle"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

@@ -43,6 +43,7 @@ bool is_ignored(int signal) {
                          const std::map<std::string, std::string>& environment, int failures) {
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments.front(), arguments.data());

@@ -50,7 +50,7 @@ fs::path path_of(void* library) {
 fs::path find_driver(const fs::path& proxy) {
   void* const library = dlopen(kDriverName, RTLD_LAZY);
   if (library == nullptr) throw Failure(std::string("no CUDA driver: ") + dlerror());
-  const fs::path driver = path_of(library);
+  fs::path driver = path_of(library);
   if (driver != proxy) return driver;
   void* const real = dlopen(kRealName, RTLD_LAZY | RTLD_NOLOAD);
   if (real == nullptr) throw Failure("no CUDA driver behind the proxy " + proxy.string());

@@ -13,6 +13,8 @@ install(TARGETS cachalot_pluggable
   LIBRARY COMPONENT pluggable)
 if(CACHALOT_BUILD_TOOLS)
   install(TARGETS cachalot_cli RUNTIME COMPONENT tools)
+endif()
+if(CACHALOT_BUILD_PROXY)
   # Where no linker and no loader looks for a driver.
   install(TARGETS cachalot_cuda_proxy cachalot_audit
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cachalot COMPONENT tools)
