@@ -2,6 +2,7 @@
 #include "recorder.h"
 
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 
 #include "clock.h"
@@ -22,6 +23,13 @@ bool is_set(const char* name) {
 
 std::string text_of(const char* name) { return is_set(name) ? std::getenv(name) : ""; }
 
+// "" and what is no number: none.
+size_t number_of_frames(const std::string& text) {
+  size_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 // Bytes that the device has free, for a request that failed.
 uint64_t device_free() {
   size_t available = 0;
@@ -35,7 +43,8 @@ std::optional<Recorder::Options> Recorder::options_of_environment() {
   if (!is_set("CACHALOT_RECORD") || text_of("CACHALOT_DISABLE") == "1") return std::nullopt;
   return Options{.path = text_of("CACHALOT_RECORD"),
                  .list = text_of("CACHALOT_RECORD_LIST"),
-                 .waits = text_of("CACHALOT_RECORD_WAITS") != "0"};
+                 .waits = text_of("CACHALOT_RECORD_WAITS") != "0",
+                 .frames = number_of_frames(text_of("CACHALOT_RECORD_STACKS"))};
 }
 
 Recorder* Recorder::get() {
@@ -64,7 +73,9 @@ Recorder* Recorder::replace_parents(Recorder* parents) {
 }
 
 Recorder::Recorder(const Options& options, int64_t parent)
-    : waits_(options.waits), recording_(options.path, options.list, parent) {}
+    : waits_(options.waits),
+      recording_(options.path, options.list, parent),
+      stacks_(options.frames, &recording_) {}
 
 EventLine Recorder::line(Action action, Address address, const DriverContext* context) const {
   EventLine line{};
@@ -85,10 +96,11 @@ EventLine Recorder::line(Action action, Address address, const Memory& memory) c
 }
 
 void Recorder::append_obtained(Address address, const Memory& memory, int64_t cost_ns,
-                               int64_t end_ns) {
+                               int64_t end_ns, ContextId context) {
   EventLine line =
       this->line(memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc, address, memory);
   line.time_us = recording_.time_us(end_ns);
+  line.context = context;
   line.detail.cost_ns = cost_ns;
   recording_.append(std::array{line});
 }
@@ -122,7 +134,7 @@ void Recorder::obtained(const Request& request, Address address, const CallTime&
   if (context == nullptr) return;
   const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
   live_.add(address, memory);
-  append_obtained(address, memory, time.cost_ns(), time.end);
+  append_obtained(address, memory, time.cost_ns(), time.end, stacks_.of_this_thread());
 }
 
 void Recorder::refused(const Request& request, const CallTime& time) {
@@ -130,6 +142,7 @@ void Recorder::refused(const Request& request, const CallTime& time) {
   if (context == nullptr) return;
   const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
   EventLine line = this->line(Action::kOom, device_free(), memory);
+  line.context = stacks_.of_this_thread();
   line.time_us = recording_.time_us(time.end);
   line.detail.cost_ns = time.cost_ns();
   recording_.append(std::array{line});
@@ -156,13 +169,15 @@ void Recorder::returned(Address address, const Memory& memory, const Return& how
   append_end(address, how.entry, memory.context, time);
   if (result == 0 || memory.context->has_ended) return;
   live_.add(address, memory);
-  append_obtained(address, memory, 0, time.end);
+  append_obtained(address, memory, 0, time.end, kNoContext);
 }
 
 void Recorder::mapped(const std::vector<Mapping>& mappings) {
+  if (mappings.empty()) return;
   const int64_t now = now_ns();
+  const ContextId context = stacks_.of_this_thread();
   for (const Mapping& mapping : mappings)
-    append_obtained(mapping.address, mapping.memory, mapping.cost_ns, now);
+    append_obtained(mapping.address, mapping.memory, mapping.cost_ns, now, context);
 }
 
 std::vector<Mapping> Recorder::unmapping(Address address, uint64_t size) {
@@ -179,7 +194,7 @@ void Recorder::unmapped(Address address, const std::vector<Mapping>& mappings, R
   if (result == 0) return;
   virtual_memory_.put_back(mappings);
   for (const Mapping& mapping : mappings)
-    append_obtained(mapping.address, mapping.memory, 0, time.end);
+    append_obtained(mapping.address, mapping.memory, 0, time.end, kNoContext);
 }
 
 void Recorder::released(Address address, char entry, const CallTime& time) {

@@ -11,6 +11,7 @@
 #include "device/fork_mark.h"
 #include "live_memory.h"
 #include "recording.h"
+#include "stacks.h"
 #include "virtual_memory.h"
 
 namespace cachalot::proxy {
@@ -79,6 +80,7 @@ class Recorder final : DriverContexts::Observer {
     std::string path;
     std::string list;
     bool waits = true;
+    size_t frames = 0;  // of stacks
   };
 
   static std::optional<Options> options_of_environment();
@@ -91,13 +93,15 @@ class Recorder final : DriverContexts::Observer {
 
   EventLine line(Action action, Address address, const DriverContext* context) const;
   EventLine line(Action action, Address address, const Memory& memory) const;
-  void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns);
+  void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns,
+                       ContextId context);
   void append_returning(Address address, const Memory& memory, const Return& how);
   void append_end(Address address, char entry, const DriverContext* context, const CallTime& time);
 
   const bool waits_;
   const ForkMark fork_mark_;
   Recording recording_;
+  Stacks stacks_;
   LiveMemory live_;
   VirtualMemory virtual_memory_;
   Captures captures_;

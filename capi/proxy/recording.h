@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "driver_types.h"
 #include "replay/event_line.h"
@@ -29,6 +30,11 @@ class Recording {
     char* end = text.data();
     for (const EventLine& line : lines) end = write_event_line(end, line);
     file_->append({text.data(), static_cast<size_t>(end - text.data())});
+  }
+
+  // A line that is no event, with its line break.
+  void append_comment(std::string_view line) {
+    if (is_open()) file_->append(line);
   }
 
   // Microseconds since 1970 at a moment of now_ns().

@@ -53,6 +53,7 @@ namespace cachalot {
   RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \
   RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
   RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \
+  RANK(kStacks, "stacks")                  /* of a recorded program that are known */              \
   RANK(kRecordingFile, "recording file")   /* its room */
 
 #define CACHALOT_LOCK_RANK_NAME(name, text) name,

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where in the program a call is made: stacks of return addresses, each written once (docs/trace-format.md).
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <unordered_set>
+
+#include "alloc/trace/history.h"
+#include "base/mutex.h"
+#include "loaded_code.h"
+
+namespace cachalot::proxy {
+
+class Recording;
+
+#ifdef CACHALOT_HAS_STACKS
+
+class Stacks {
+ public:
+  static constexpr size_t kMostFrames = 128;
+
+  // frames: how many of each stack are kept; 0: no stacks are taken.
+  Stacks(size_t frames, Recording* recording);
+
+  // The number of this thread's stack. What the recording does not know of it yet is written first.
+  ContextId of_this_thread();
+
+ private:
+  struct Shard {
+    Mutex mutex{LockRank::kStacks};
+    std::unordered_set<ContextId> known;
+  };
+
+  size_t walk(std::array<uint64_t, kMostFrames>* frames);
+  bool is_new(ContextId context);
+  void write(ContextId context, const uint64_t* frames, size_t count);
+  void write(const CodeFile& file);
+
+  const size_t frames_;
+  Recording* const recording_;
+  LoadedCode code_;
+  std::array<Shard, 16> shards_;
+};
+
+#else
+
+// Without the unwinder.
+class Stacks {
+ public:
+  Stacks(size_t frames, Recording*) {
+    if (frames != 0)
+      std::fprintf(stderr, "cachalot: no stacks are taken: this build has no unwinder (Cargo)\n");
+  }
+  ContextId of_this_thread() { return kNoContext; }
+};
+
+#endif
+
+}  // namespace cachalot::proxy
