@@ -33,7 +33,7 @@ size_t bytes_of(size_t width, size_t height, size_t depth, int format, unsigned 
 
 Request array_request(size_t size) { return {.entry = 'y', .size = size, .is_cacheable = false}; }
 
-constexpr Return kArrayReturn{.entry = 'y', .waits = true, .stream = {}};
+constexpr Return kArrayReturn{.entry = 'y', .stream = {}};
 
 Request request_of(const Array3dDescriptor& array) {
   return array_request(

@@ -10,16 +10,14 @@ namespace {
 constexpr auto kLegacy = DefaultStream::kLegacy;
 constexpr auto kPerThread = DefaultStream::kPerThread;
 
-bool is_captured(StreamHandle stream) {
-  Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr || !recorder->captures().any()) return false;
-  int status = 0;
-  return call_real(real().cuStreamIsCapturing, stream, &status) == 0 && status != 0;
+bool is_under_capture(StreamHandle stream, DefaultStream default_stream) {
+  const Recorder* const recorder = Recorder::get();
+  return recorder != nullptr && recorder->captures().any() && is_captured(stream, default_stream);
 }
 
 // A request on a captured stream is a node of the graph, which has the memory while it runs.
 Request request_of(char entry, size_t size, StreamHandle stream, DefaultStream default_stream) {
-  const bool is_node = is_captured(stream);
+  const bool is_node = is_under_capture(stream, default_stream);
   return {.entry = is_node ? 'n' : entry,
           .size = size,
           .stream = stream_name(stream, default_stream),
@@ -40,8 +38,7 @@ Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out
 
 Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
             DefaultStream default_stream) {
-  return give_back(address,
-                   {.entry = 't', .waits = false, .stream = stream_name(stream, default_stream)},
+  return give_back(address, {.entry = 't', .stream = stream_name(stream, default_stream)},
                    [&] { return call_real(call, address, stream); });
 }
 

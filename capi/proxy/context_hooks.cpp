@@ -16,14 +16,14 @@ Result waited(Result result) {
 
 // Another thread may have the addresses again as soon as the driver returns.
 Result destroy(cuCtxDestroy_form* call, Context context) {
-  if (Recorder* const recorder = Recorder::get()) recorder->contexts().destroyed(context);
+  if (Recorder* const recorder = Recorder::get()) recorder->destroying(context);
   return call_real(call, context);
 }
 
 template <class Call>
 Result end_primary(Call* call, DeviceOrdinal device) {
   const Result result = call_real(call, device);
-  if (Recorder* const recorder = Recorder::get()) recorder->contexts().look_after_primary(device);
+  if (Recorder* const recorder = Recorder::get()) recorder->look_after_primary(device);
   return result;
 }
 

@@ -95,7 +95,7 @@ void DriverContexts::end_where(Matches matches) {
       continue;
     }
     (*at)->has_ended = true;
-    observer_->context_ended(**at);
+    observer_->context_ended(at->get());
     ended_.push_back(std::move(*at));
     at = live_.erase(at);
   }

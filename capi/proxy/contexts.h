@@ -38,10 +38,10 @@ struct DriverContext {
 
 class DriverContexts {
  public:
-  // Is called for each that has ended, once.
+  // The contexts call it once for each context that has ended.
   class Observer {
    public:
-    virtual void context_ended(const DriverContext& context) = 0;
+    virtual void context_ended(const DriverContext* context) = 0;
 
    protected:
     ~Observer() = default;

@@ -46,7 +46,7 @@ void give_event(DriverContext* context, EventHandle event) {
 }  // namespace
 
 bool wait_for_context(DriverContext* context, Captures* captures) {
-  if (real().cuCtxRecordEvent == nullptr || context->has_ended) return false;
+  if (real().cuCtxRecordEvent == nullptr || context->has_ended || captures->any()) return false;
   EventHandle const event = take_event(context);
   if (event == nullptr) return false;
   Result result = 0;

@@ -81,18 +81,26 @@
   X(cuStreamDestroy, cuStreamDestroy, 2000, Result(StreamHandle))          \
   X(cuStreamDestroy_v2, cuStreamDestroy, 4000, Result(StreamHandle))       \
   X(cuStreamSynchronize, cuStreamSynchronize, 2000, Result(StreamHandle))  \
-  X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 7000, Result(StreamHandle))
+  X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 2000, Result(StreamHandle))
 
-#define CACHALOT_HOOKED_CAPTURES(X)                                                       \
-  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, Result(StreamHandle))              \
-  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, Result(StreamHandle))         \
-  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, Result(StreamHandle, int))      \
-  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, Result(StreamHandle, int)) \
-  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030,                      \
-    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))         \
-  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030,                 \
-    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))         \
-  X(cuStreamEndCapture, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))          \
+#define CACHALOT_HOOKED_CAPTURES(X)                                                                \
+  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, Result(StreamHandle))                       \
+  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, Result(StreamHandle))                  \
+  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, Result(StreamHandle, int))               \
+  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, Result(StreamHandle, int))          \
+  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030,                               \
+    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))                  \
+  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030,                          \
+    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))                  \
+  X(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph, 13030,                           \
+    Result(StreamHandle, int, Graph, void*, void*))                                                \
+  X(cuStreamBeginRecaptureToGraph_ptsz, cuStreamBeginRecaptureToGraph, 13030,                      \
+    Result(StreamHandle, int, Graph, void*, void*))                                                \
+  X(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig, 13010, Result(StreamHandle, void*))      \
+  X(cuStreamBeginCaptureToCig_ptsz, cuStreamBeginCaptureToCig, 13010, Result(StreamHandle, void*)) \
+  X(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))                 \
+  X(cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))            \
+  X(cuStreamEndCapture, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))                   \
   X(cuStreamEndCapture_ptsz, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))
 
 #define CACHALOT_HOOKED_CONTEXTS(X)                                                        \

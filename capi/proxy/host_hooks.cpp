@@ -27,7 +27,7 @@ Result cuMemHostAlloc(void** out, size_t size, unsigned flags) {
                 [&] { return call_real(real().cuMemHostAlloc, out, size, flags); });
 }
 Result cuMemFreeHost(void* memory) {
-  return give_back(memory, {.entry = 'l', .waits = true, .stream = {}},
+  return give_back(memory, {.entry = 'l', .stream = {}},
                    [&] { return call_real(real().cuMemFreeHost, memory); });
 }
 
@@ -38,6 +38,6 @@ Result cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
   return register_memory(real().cuMemHostRegister_v2, memory, size, flags);
 }
 Result cuMemHostUnregister(void* memory) {
-  return give_back(memory, {.entry = 'r', .waits = true, .stream = {}},
+  return give_back(memory, {.entry = 'r', .stream = {}},
                    [&] { return call_real(real().cuMemHostUnregister, memory); });
 }

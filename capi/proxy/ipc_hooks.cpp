@@ -39,6 +39,6 @@ Result cuIpcOpenMemHandle_v2(DeviceAddress* out, IpcMemoryHandle handle, unsigne
   return open_handle(real().cuIpcOpenMemHandle_v2, out, handle, flags);
 }
 Result cuIpcCloseMemHandle(DeviceAddress address) {
-  return give_back(address, {.entry = 'i', .waits = true, .stream = {}},
+  return give_back(address, {.entry = 'i', .stream = {}},
                    [&] { return call_real(real().cuIpcCloseMemHandle, address); });
 }

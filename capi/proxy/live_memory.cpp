@@ -2,13 +2,16 @@
 #include "live_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cachalot::proxy {
 
-void LiveMemory::add(Address address, const Memory& memory) {
+std::optional<Memory> LiveMemory::add(Address address, const Memory& memory) {
   Shard& shard = shard_of(address);
   const std::lock_guard guard(shard.mutex);
-  shard.memory.insert_or_assign(address, memory);
+  const auto [row, is_new] = shard.memory.try_emplace(address, memory);
+  if (is_new) return std::nullopt;
+  return std::exchange(row->second, memory);
 }
 
 std::optional<Memory> LiveMemory::take(Address address) {

@@ -26,8 +26,8 @@ struct Memory {
 
 class LiveMemory {
  public:
-  // An address that is there already was given back by a way that no hook sees: it gets the new memory.
-  void add(Address address, const Memory& memory);
+  // Gives what was at the address before: memory that was given back by a way which no hook sees.
+  std::optional<Memory> add(Address address, const Memory& memory);
   std::optional<Memory> take(Address address);
   std::vector<std::pair<Address, Memory>> take_all_of(const DriverContext* context);
   bool has_any_on(int device);

@@ -102,9 +102,9 @@ class Object {
 // Calls `see` with each object, until it gives true.
 template <class See>
 void for_each_object(See see) {
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* data) { return (*static_cast<See*>(data))(*info) ? 1 : 0; },
-      &see);
+  dl_iterate_phdr([](dl_phdr_info* info, size_t,
+                     void* data) { return (*static_cast<See*>(data))(*info) ? 1 : 0; },
+                  &see);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_
 }
 
 Result cuMemFree_v2(DeviceAddress address) {
-  return give_back(address, {.entry = 's', .waits = true, .stream = {}},
+  return give_back(address, {.entry = 's', .stream = {}},
                    [&] { return call_real(real().cuMemFree_v2, address); });
 }
 

@@ -49,7 +49,7 @@ Result give_back(Handle handle, const Return& how, Call call) {
   int64_t wait_ns = -1;
   const Result result = timed(
       [&] {
-        if (how.waits) {
+        if (!how.stream) {
           const int64_t begin = now_ns();
           if (recorder->wait(*memory)) wait_ns = now_ns() - begin;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "recorder.h"
 
-#include <atomic>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 
 #include "clock.h"
@@ -16,6 +16,9 @@ namespace {
 // Never destroyed: a program's threads go on while it ends.
 std::atomic<Recorder*> this_process{nullptr};
 
+// Memory that is given back with its context, or by a way that no hook sees.
+constexpr Return kUnseen{.entry = '\0', .stream = {}};
+
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value != '\0';
@@ -23,7 +26,7 @@ bool is_set(const char* name) {
 
 std::string text_of(const char* name) { return is_set(name) ? std::getenv(name) : ""; }
 
-// "" and what is no number: none.
+// 0 for "" and for what is no number.
 size_t number_of_frames(const std::string& text) {
   size_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -47,11 +50,12 @@ std::optional<Recorder::Options> Recorder::options_of_environment() {
                  .frames = number_of_frames(text_of("CACHALOT_RECORD_STACKS"))};
 }
 
-Recorder* Recorder::get() {
-  static Recorder* const first = make(0);
+Recorder* Recorder::get() noexcept {
+  static Recorder* const first = make_or_none(0);
   if (first == nullptr) return nullptr;
-  Recorder* const recorder = this_process.load(std::memory_order_acquire);
-  return recorder->fork_mark_.is_in_child() ? replace_parents(recorder) : recorder;
+  Recorder* recorder = this_process.load(std::memory_order_acquire);
+  if (recorder->fork_mark_.is_in_child()) recorder = replace_parents(recorder);
+  return recorder->has_given_up_.load(std::memory_order_relaxed) ? nullptr : recorder;
 }
 
 Recorder* Recorder::make(int64_t parent) {
@@ -62,20 +66,51 @@ Recorder* Recorder::make(int64_t parent) {
   return recorder;
 }
 
+Recorder* Recorder::make_or_none(int64_t parent) noexcept {
+  try {
+    return make(parent);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 // The parent's memory is not the child's, and its locks can be held by threads that the child does not have.
-Recorder* Recorder::replace_parents(Recorder* parents) {
+Recorder* Recorder::replace_parents(Recorder* parents) noexcept {
   static std::mutex mutex;
   const std::lock_guard guard(mutex);
   Recorder* const present = this_process.load();
   if (present != parents) return present;
   forget_thread_ids();
-  return make(parents->recording_.pid());
+  if (Recorder* const own = make_or_none(parents->recording_.pid())) return own;
+  parents->has_given_up_ = true;
+  return parents;
 }
 
 Recorder::Recorder(const Options& options, int64_t parent)
     : waits_(options.waits),
       recording_(options.path, options.list, parent),
       stacks_(options.frames, &recording_) {}
+
+// A hook is a function of C: no exception may leave it, and what the driver has done stays done.
+template <class Act>
+auto Recorder::attempt(Act act) noexcept -> decltype(act()) {
+  try {
+    return act();
+  } catch (...) {
+    give_up();
+    return decltype(act())();
+  }
+}
+
+void Recorder::give_up() noexcept {
+  if (has_given_up_.exchange(true)) return;
+  std::fprintf(stderr, "cachalot: process %lld is recorded no longer: there is no memory\n",
+               static_cast<long long>(recording_.pid()));
+}
+
+DriverContext* Recorder::current() noexcept {
+  return attempt([&] { return contexts_.current(); });
+}
 
 EventLine Recorder::line(Action action, Address address, const DriverContext* context) const {
   EventLine line{};
@@ -96,13 +131,18 @@ EventLine Recorder::line(Action action, Address address, const Memory& memory) c
 }
 
 void Recorder::append_obtained(Address address, const Memory& memory, int64_t cost_ns,
-                               int64_t end_ns, ContextId context) {
+                               int64_t end_ns, ContextId stack) {
   EventLine line =
       this->line(memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc, address, memory);
   line.time_us = recording_.time_us(end_ns);
-  line.context = context;
+  line.context = stack;
   line.detail.cost_ns = cost_ns;
   recording_.append(std::array{line});
+}
+
+// What the driver did not take back is there as before, and no call of its own has asked for it.
+void Recorder::append_again(Address address, const Memory& memory, int64_t end_ns) {
+  append_obtained(address, memory, -1, end_ns, kNoContext);
 }
 
 void Recorder::append_returning(Address address, const Memory& memory, const Return& how) {
@@ -129,113 +169,180 @@ void Recorder::append_end(Address address, char entry, const DriverContext* cont
   recording_.append(std::array{line});
 }
 
-void Recorder::obtained(const Request& request, Address address, const CallTime& time) {
-  DriverContext* const context = contexts_.current();
-  if (context == nullptr) return;
-  const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
-  live_.add(address, memory);
-  append_obtained(address, memory, time.cost_ns(), time.end, stacks_.of_this_thread());
+void Recorder::obtained(const Request& request, Address address, const CallTime& time) noexcept {
+  attempt([&] {
+    DriverContext* const context = contexts_.current();
+    if (context == nullptr) return;
+    const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+    if (const auto before = live_.add(address, memory)) append_returning(address, *before, kUnseen);
+    append_obtained(address, memory, time.cost_ns(), time.end, stacks_.of_this_thread());
+  });
 }
 
-void Recorder::refused(const Request& request, const CallTime& time) {
-  DriverContext* const context = contexts_.current();
-  if (context == nullptr) return;
-  const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
-  EventLine line = this->line(Action::kOom, device_free(), memory);
-  line.context = stacks_.of_this_thread();
-  line.time_us = recording_.time_us(time.end);
-  line.detail.cost_ns = time.cost_ns();
-  recording_.append(std::array{line});
+void Recorder::refused(const Request& request, const CallTime& time) noexcept {
+  attempt([&] {
+    DriverContext* const context = contexts_.current();
+    if (context == nullptr) return;
+    const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+    EventLine line = this->line(Action::kOom, device_free(), memory);
+    line.context = stacks_.of_this_thread();
+    line.time_us = recording_.time_us(time.end);
+    line.detail.cost_ns = time.cost_ns();
+    recording_.append(std::array{line});
+  });
 }
 
-std::optional<Memory> Recorder::returning(Address address, const Return& how) {
-  const std::optional<Memory> memory = live_.take(address);
-  if (memory) append_returning(address, *memory, how);
-  return memory;
+std::optional<Memory> Recorder::returning(Address address, const Return& how) noexcept {
+  return attempt([&] {
+    const std::optional<Memory> memory = live_.take(address);
+    if (memory) append_returning(address, *memory, how);
+    return memory;
+  });
 }
 
-bool Recorder::wait(const Memory& memory) {
-  return waits_ && wait_for_context(memory.context, &captures_);
+// Only blocks of cuMemAlloc are known to be waited for: those of a stream are not.
+bool Recorder::wait(const Memory& memory) noexcept {
+  const bool is_waited_for = memory.entry == 's' || memory.entry == 'h';
+  return waits_ && is_waited_for &&
+         attempt([&] { return wait_for_context(memory.context, &captures_); });
 }
 
-// A child that has recorded nothing still has its parent's.
-void Recorder::finish() {
-  if (!fork_mark_.is_in_child()) recording_.finish();
-}
-
-// What the driver did not take back is there as before.
 void Recorder::returned(Address address, const Memory& memory, const Return& how, Result result,
-                        const CallTime& time) {
-  append_end(address, how.entry, memory.context, time);
-  if (result == 0 || memory.context->has_ended) return;
-  live_.add(address, memory);
-  append_obtained(address, memory, 0, time.end, kNoContext);
+                        const CallTime& time) noexcept {
+  attempt([&] {
+    append_end(address, how.entry, memory.context, time);
+    if (result == 0 || memory.context->has_ended) return;
+    live_.add(address, memory);
+    append_again(address, memory, time.end);
+  });
 }
 
-void Recorder::mapped(const std::vector<Mapping>& mappings) {
-  if (mappings.empty()) return;
-  const int64_t now = now_ns();
-  const ContextId context = stacks_.of_this_thread();
-  for (const Mapping& mapping : mappings)
-    append_obtained(mapping.address, mapping.memory, mapping.cost_ns, now, context);
+void Recorder::created(AllocationHandle handle, const AllocationProperties* properties,
+                       int64_t cost_ns) noexcept {
+  const bool is_of_device =
+      properties == nullptr || properties->location.type == cuda::kLocationTypeDevice;
+  attempt([&] { virtual_memory_.created(handle, is_of_device, cost_ns); });
 }
 
-std::vector<Mapping> Recorder::unmapping(Address address, uint64_t size) {
-  std::vector<Mapping> mappings = virtual_memory_.take(address, size);
-  for (const Mapping& mapping : mappings)
-    append_returning(mapping.address, mapping.memory,
-                     {.entry = mapping.memory.entry, .waits = false, .stream = {}});
-  return mappings;
+void Recorder::retained(AllocationHandle handle) noexcept {
+  attempt([&] { virtual_memory_.retained(handle); });
+}
+
+Address Recorder::releasing(AllocationHandle handle) noexcept {
+  return attempt([&] {
+    const Address address = virtual_memory_.address_of(handle);
+    virtual_memory_.released(handle);
+    return address;
+  });
+}
+
+void Recorder::released(Address address, char entry, const CallTime& time) noexcept {
+  attempt([&] {
+    if (const DriverContext* const context = contexts_.current())
+      append_end(address, entry, context, time);
+  });
+}
+
+// What was mapped there before was unmapped by a way that no hook sees.
+void Recorder::mapped(Address address, uint64_t size, AllocationHandle handle,
+                      const CallTime& time) noexcept {
+  attempt([&] {
+    DriverContext* const context = contexts_.current();
+    if (context == nullptr) return;
+    unmapping(address, size);
+    virtual_memory_.mapped(address, size, handle, context, time.cost_ns());
+  });
+}
+
+void Recorder::made_accessible(Address address, uint64_t size, const CallTime& time) noexcept {
+  attempt([&] {
+    const auto mappings = virtual_memory_.made_accessible(address, size, time.cost_ns());
+    if (mappings.empty()) return;
+    const ContextId stack = stacks_.of_this_thread();
+    for (const Mapping& mapping : mappings)
+      append_obtained(mapping.address, mapping.memory, mapping.cost_ns, time.end, stack);
+  });
+}
+
+std::vector<Mapping> Recorder::unmapping(Address address, uint64_t size) noexcept {
+  return attempt([&] {
+    std::vector<Mapping> mappings = virtual_memory_.take(address, size);
+    for (const Mapping& mapping : mappings)
+      append_returning(mapping.address, mapping.memory,
+                       {.entry = mapping.memory.entry, .stream = {}});
+    return mappings;
+  });
 }
 
 void Recorder::unmapped(Address address, const std::vector<Mapping>& mappings, Result result,
-                        const CallTime& time) {
+                        const CallTime& time) noexcept {
   released(address, 'v', time);
   if (result == 0) return;
-  virtual_memory_.put_back(mappings);
-  for (const Mapping& mapping : mappings)
-    append_obtained(mapping.address, mapping.memory, 0, time.end, kNoContext);
+  attempt([&] {
+    virtual_memory_.put_back(mappings);
+    for (const Mapping& mapping : mappings) append_again(mapping.address, mapping.memory, time.end);
+  });
 }
 
-void Recorder::released(Address address, char entry, const CallTime& time) {
-  if (const DriverContext* const context = contexts_.current())
-    append_end(address, entry, context, time);
+void Recorder::stream_event(Action action, Stream stream) noexcept {
+  attempt([&] {
+    const DriverContext* const context = contexts_.current();
+    if (context == nullptr) return;
+    EventLine line = this->line(action, 0, context);
+    line.stream = line.detail.freed_on = stream;
+    line.time_us = recording_.time_us(now_ns());
+    recording_.append(std::array{line});
+  });
 }
 
-void Recorder::stream_event(Action action, Stream stream) {
-  const DriverContext* const context = contexts_.current();
-  if (context == nullptr) return;
-  EventLine line = this->line(action, 0, context);
-  line.stream = line.detail.freed_on = stream;
-  line.time_us = recording_.time_us(now_ns());
-  recording_.append(std::array{line});
+void Recorder::exported(Address address, char entry) noexcept {
+  attempt([&] {
+    const DriverContext* const context = contexts_.current();
+    DeviceAddress base = 0;
+    size_t size = 0;
+    if (context == nullptr ||
+        call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
+      return;
+    EventLine line = this->line(Action::kExport, base, context);
+    line.size = size;
+    line.detail.entry = entry;
+    line.time_us = recording_.time_us(now_ns());
+    recording_.append(std::array{line});
+  });
 }
 
-void Recorder::exported(Address address, char entry) {
-  const DriverContext* const context = contexts_.current();
-  DeviceAddress base = 0;
-  size_t size = 0;
-  if (context == nullptr ||
-      call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
-    return;
-  EventLine line = this->line(Action::kExport, base, context);
-  line.size = size;
-  line.detail.entry = entry;
-  line.time_us = recording_.time_us(now_ns());
-  recording_.append(std::array{line});
+void Recorder::exported(AllocationHandle handle) noexcept {
+  exported(attempt([&] { return virtual_memory_.address_of(handle); }), 'v');
 }
 
-// One line tells of a primary one, unless blocks of other contexts are on its device: those live on.
-void Recorder::context_ended(const DriverContext& context) {
-  const auto memories = live_.take_all_of(&context);
-  virtual_memory_.forget_all_of(&context);
-  if (context.is_primary && !live_.has_any_on(context.device)) {
-    EventLine line = this->line(Action::kContextEnd, 0, &context);
+void Recorder::destroying(Context context) noexcept {
+  attempt([&] { contexts_.destroyed(context); });
+}
+
+void Recorder::look_after_primary(DeviceOrdinal device) noexcept {
+  attempt([&] { contexts_.look_after_primary(device); });
+}
+
+// One line tells of a primary one, unless other contexts have memory on its device: theirs lives on.
+void Recorder::context_ended(const DriverContext* context) {
+  captures_.end_all_of(context);
+  const auto memories = live_.take_all_of(context);
+  const auto mappings = virtual_memory_.take_all_of(context);
+  const bool has_others =
+      live_.has_any_on(context->device) || virtual_memory_.has_any_on(context->device);
+  if (context->is_primary && !has_others) {
+    EventLine line = this->line(Action::kContextEnd, 0, context);
     line.time_us = recording_.time_us(now_ns());
     return recording_.append(std::array{line});
   }
-  for (const auto& [address, memory] : memories)
-    append_returning(address, memory, {.entry = memory.entry, .waits = false, .stream = {}});
+  for (const auto& [address, memory] : memories) append_returning(address, memory, kUnseen);
+  for (const Mapping& mapping : mappings)
+    append_returning(mapping.address, mapping.memory, kUnseen);
+}
+
+// A child that has recorded nothing still has its parent's.
+void Recorder::finish() noexcept {
+  if (!fork_mark_.is_in_child()) attempt([&] { recording_.finish(); });
 }
 
 namespace {

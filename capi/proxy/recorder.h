@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes what a program asks the driver for into a recording (docs/trace-format.md). The hooks tell it before and
-// after the calls; it changes nothing in what those do.
+// after the calls; it changes nothing in what those do. No function throws: where there is no memory for the
+// recorder itself, it gives up.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -27,8 +29,7 @@ struct Request {
 // How a call gives memory back.
 struct Return {
   char entry;
-  bool waits;                    // for the work of the context
-  std::optional<Stream> stream;  // that it is ordered on
+  std::optional<Stream> stream;  // the stream that orders the free, if one does
 };
 
 // A call of the driver, by now_ns().
@@ -43,37 +44,54 @@ struct CallTime {
 class Recorder final : DriverContexts::Observer {
  public:
   // This process's; null if nothing is recorded. A child that was forked has its own.
-  static Recorder* get();
+  static Recorder* get() noexcept;
 
-  void obtained(const Request& request, Address address, const CallTime& time);
-  void refused(const Request& request, const CallTime& time);
+  void obtained(const Request& request, Address address, const CallTime& time) noexcept;
+  void refused(const Request& request, const CallTime& time) noexcept;
 
   // Before the driver is asked, so that no other thread has the address again first. Nothing if the memory is not
   // known.
-  std::optional<Memory> returning(Address address, const Return& how);
-  // Waits as the call will. Whether that could be done.
-  bool wait(const Memory& memory);
+  std::optional<Memory> returning(Address address, const Return& how) noexcept;
+  // Waits as cuMemFree does. Gives whether it has waited.
+  bool wait(const Memory& memory) noexcept;
   void returned(Address address, const Memory& memory, const Return& how, Result result,
-                const CallTime& time);
+                const CallTime& time) noexcept;
 
-  VirtualMemory& virtual_memory() { return virtual_memory_; }
-  void mapped(const std::vector<Mapping>& mappings);
-  std::vector<Mapping> unmapping(Address address, uint64_t size);
-  void unmapped(Address address, const std::vector<Mapping>& mappings, Result result,
-                const CallTime& time);
+  // Virtual memory.
+  void created(AllocationHandle handle, const AllocationProperties* properties,
+               int64_t cost_ns) noexcept;
+  void retained(AllocationHandle handle) noexcept;
+  // Gives where the handle was mapped last.
+  Address releasing(AllocationHandle handle) noexcept;
   // The call gave back what no line of its own tells of.
-  void released(Address address, char entry, const CallTime& time);
+  void released(Address address, char entry, const CallTime& time) noexcept;
+  void mapped(Address address, uint64_t size, AllocationHandle handle,
+              const CallTime& time) noexcept;
+  void made_accessible(Address address, uint64_t size, const CallTime& time) noexcept;
+  std::vector<Mapping> unmapping(Address address, uint64_t size) noexcept;
+  void unmapped(Address address, const std::vector<Mapping>& mappings, Result result,
+                const CallTime& time) noexcept;
 
   // In the context that is current.
-  void stream_event(Action action, Stream stream);
+  void stream_event(Action action, Stream stream) noexcept;
   // The block that holds the address.
-  void exported(Address address, char entry);
+  void exported(Address address, char entry) noexcept;
+  void exported(AllocationHandle handle) noexcept;
 
+  const Captures& captures() const { return captures_; }
   Captures& captures() { return captures_; }
-  DriverContexts& contexts() { return contexts_; }
+  // call: the driver's.
+  template <class Call>
+  Result begin_capture(Stream stream, Call call) {
+    return captures_.begin(stream, current(), call);
+  }
+
+  void destroying(Context context) noexcept;
+  // The program has called what ends the primary context of the device, perhaps.
+  void look_after_primary(DeviceOrdinal device) noexcept;
 
   // The process ends.
-  void finish();
+  void finish() noexcept;
 
  private:
   struct Options {
@@ -85,21 +103,29 @@ class Recorder final : DriverContexts::Observer {
 
   static std::optional<Options> options_of_environment();
   static Recorder* make(int64_t parent);
-  static Recorder* replace_parents(Recorder* parents);
+  static Recorder* make_or_none(int64_t parent) noexcept;
+  static Recorder* replace_parents(Recorder* parents) noexcept;
 
   Recorder(const Options& options, int64_t parent);
 
-  void context_ended(const DriverContext& context) override;
+  template <class Act>
+  auto attempt(Act act) noexcept -> decltype(act());
+  void give_up() noexcept;
+
+  DriverContext* current() noexcept;
+  void context_ended(const DriverContext* context) override;
 
   EventLine line(Action action, Address address, const DriverContext* context) const;
   EventLine line(Action action, Address address, const Memory& memory) const;
   void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns,
-                       ContextId context);
+                       ContextId stack);
+  void append_again(Address address, const Memory& memory, int64_t end_ns);
   void append_returning(Address address, const Memory& memory, const Return& how);
   void append_end(Address address, char entry, const DriverContext* context, const CallTime& time);
 
   const bool waits_;
   const ForkMark fork_mark_;
+  std::atomic<bool> has_given_up_{false};
   Recording recording_;
   Stacks stacks_;
   LiveMemory live_;

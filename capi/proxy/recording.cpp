@@ -22,13 +22,15 @@ std::string replace_pid(const std::string& path, int64_t pid) {
                                  : path.substr(0, at) + std::to_string(pid) + path.substr(at + 2);
 }
 
-// The program and its arguments, with blanks between them.
+// The program and its arguments, with blanks between them. What is longer than a line may be is cut.
 std::string command_line() {
+  constexpr size_t kMostBytes = size_t{64} << 10;
   std::string text;
   const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   if (file < 0) return text;
   std::array<char, 4096> buffer;
-  for (ssize_t count; (count = read(file, buffer.data(), buffer.size())) > 0;)
+  for (ssize_t count;
+       text.size() < kMostBytes && (count = read(file, buffer.data(), buffer.size())) > 0;)
     text.append(buffer.data(), static_cast<size_t>(count));
   close(file);
   while (!text.empty() && text.back() == '\0') text.pop_back();

@@ -20,21 +20,24 @@ Result created(Result result, const StreamHandle* out) {
   return result;
 }
 
+Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
+                   DefaultStream default_stream) {
+  const Result result = call_real(call, stream);
+  record_if(result, Action::kStreamWait, stream_name(stream, default_stream));
+  return result;
+}
+
 // A stream that was captured is not any more.
 Result destroy(cuStreamDestroy_form* call, StreamHandle stream) {
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call_real(call, stream);
   const Stream name = stream_name(stream, kLegacy);
   recorder->stream_event(Action::kStreamDestroy, name);
-  const Result result = call_real(call, stream);
-  if (result == 0) recorder->captures().end(name);
-  return result;
-}
-
-Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
-                   DefaultStream default_stream) {
-  const Result result = call_real(call, stream);
-  record_if(result, Action::kStreamWait, stream_name(stream, default_stream));
+  Result result = 0;
+  recorder->captures().end(name, [&] {
+    result = call_real(call, stream);
+    return result == 0;
+  });
   return result;
 }
 
@@ -43,19 +46,23 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
-  const Result result = recorder->captures().begin(name, call);
+  const Result result = recorder->begin_capture(name, call);
   record_if(result, Action::kCaptureBegin, name);
   return result;
 }
 
-// Whatever the driver says, the stream is captured no longer: a capture that was broken ends so as well.
-Result end_capture(cuStreamEndCapture_form* call, StreamHandle stream, DefaultStream default_stream,
-                   Graph* out) {
-  const Result result = call_real(call, stream, out);
+// A capture that was broken ends with an error. One that this thread may not end goes on.
+template <class Call>
+Result end_capture(StreamHandle stream, DefaultStream default_stream, Call call) {
   Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return result;
+  if (recorder == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
-  if (recorder->captures().end(name)) recorder->stream_event(Action::kCaptureEnd, name);
+  Result result = 0;
+  const bool has_ended = recorder->captures().end(name, [&] {
+    result = call();
+    return result == 0 || !is_captured(stream, default_stream);
+  });
+  if (has_ended) recorder->stream_event(Action::kCaptureEnd, name);
   return result;
 }
 
@@ -118,9 +125,44 @@ Result cuStreamBeginCaptureToGraph_ptsz(StreamHandle stream, Graph graph, const 
   });
 }
 
+Result cuStreamBeginRecaptureToGraph(StreamHandle stream, int mode, Graph graph, void* callback,
+                                     void* user_data) {
+  return begin_capture(stream, kLegacy, [&] {
+    return call_real(real().cuStreamBeginRecaptureToGraph, stream, mode, graph, callback,
+                     user_data);
+  });
+}
+Result cuStreamBeginRecaptureToGraph_ptsz(StreamHandle stream, int mode, Graph graph,
+                                          void* callback, void* user_data) {
+  return begin_capture(stream, kPerThread, [&] {
+    return call_real(real().cuStreamBeginRecaptureToGraph_ptsz, stream, mode, graph, callback,
+                     user_data);
+  });
+}
+Result cuStreamBeginCaptureToCig(StreamHandle stream, void* parameters) {
+  return begin_capture(stream, kLegacy, [&] {
+    return call_real(real().cuStreamBeginCaptureToCig, stream, parameters);
+  });
+}
+Result cuStreamBeginCaptureToCig_ptsz(StreamHandle stream, void* parameters) {
+  return begin_capture(stream, kPerThread, [&] {
+    return call_real(real().cuStreamBeginCaptureToCig_ptsz, stream, parameters);
+  });
+}
+
+Result cuStreamEndCaptureToCig(StreamHandle stream) {
+  return end_capture(stream, kLegacy,
+                     [&] { return call_real(real().cuStreamEndCaptureToCig, stream); });
+}
+Result cuStreamEndCaptureToCig_ptsz(StreamHandle stream) {
+  return end_capture(stream, kPerThread,
+                     [&] { return call_real(real().cuStreamEndCaptureToCig_ptsz, stream); });
+}
 Result cuStreamEndCapture(StreamHandle stream, Graph* out) {
-  return end_capture(real().cuStreamEndCapture, stream, kLegacy, out);
+  return end_capture(stream, kLegacy,
+                     [&] { return call_real(real().cuStreamEndCapture, stream, out); });
 }
 Result cuStreamEndCapture_ptsz(StreamHandle stream, Graph* out) {
-  return end_capture(real().cuStreamEndCapture_ptsz, stream, kPerThread, out);
+  return end_capture(stream, kPerThread,
+                     [&] { return call_real(real().cuStreamEndCapture_ptsz, stream, out); });
 }

@@ -28,4 +28,7 @@ inline Stream stream_name(StreamHandle handle, DefaultStream default_stream) {
   return number == kLegacyHandle ? 0 : number;
 }
 
+// Asks the driver.
+bool is_captured(StreamHandle handle, DefaultStream default_stream);
+
 }  // namespace cachalot::proxy

@@ -13,7 +13,7 @@ Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationPropertie
   CallTime time{};
   const Result result = timed(call, &time);
   if (result == 0)
-    recorder->virtual_memory().created(*out, time.cost_ns());
+    recorder->created(*out, properties, time.cost_ns());
   else if (result == kRefused)
     recorder->refused({.entry = 'v', .size = size}, time);
   return result;
@@ -22,7 +22,7 @@ Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationPropertie
 Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
   const Result result = call_real(real().cuMemRetainAllocationHandle, out, address);
   Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->virtual_memory().retained(*out);
+  if (result == 0 && recorder != nullptr) recorder->retained(*out);
   return result;
 }
 
@@ -31,11 +31,10 @@ Result cuMemRelease(AllocationHandle handle) {
   const auto call = [&] { return call_real(real().cuMemRelease, handle); };
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
-  const cachalot::Address address = recorder->virtual_memory().address_of(handle);
-  recorder->virtual_memory().released(handle);
+  const cachalot::Address address = recorder->releasing(handle);
   CallTime time{};
   const Result result = timed(call, &time);
-  if (result != 0) recorder->virtual_memory().retained(handle);
+  if (result != 0) recorder->retained(handle);
   recorder->released(address, 'v', time);
   return result;
 }
@@ -49,9 +48,7 @@ Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHan
   if (recorder == nullptr) return call();
   CallTime time{};
   const Result result = timed(call, &time);
-  DriverContext* const context = recorder->contexts().current();
-  if (result == 0 && context != nullptr)
-    recorder->virtual_memory().mapped(address, size, handle, context, time.cost_ns());
+  if (result == 0) recorder->mapped(address, size, handle, time);
   return result;
 }
 
@@ -62,8 +59,7 @@ Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor
   if (recorder == nullptr) return call();
   CallTime time{};
   const Result result = timed(call, &time);
-  if (result == 0)
-    recorder->mapped(recorder->virtual_memory().made_accessible(address, size, time.cost_ns()));
+  if (result == 0) recorder->made_accessible(address, size, time);
   return result;
 }
 
@@ -81,7 +77,6 @@ Result cuMemUnmap(DeviceAddress address, size_t size) {
 Result cuMemExportToShareableHandle(void* out, AllocationHandle handle, int type, uint64_t flags) {
   const Result result = call_real(real().cuMemExportToShareableHandle, out, handle, type, flags);
   Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr)
-    recorder->exported(recorder->virtual_memory().address_of(handle), 'v');
+  if (result == 0 && recorder != nullptr) recorder->exported(handle);
   return result;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "virtual_memory.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace cachalot::proxy {
 
-void VirtualMemory::created(AllocationHandle handle, int64_t cost_ns) {
+void VirtualMemory::created(AllocationHandle handle, bool is_of_device, int64_t cost_ns) {
   const std::lock_guard guard(mutex_);
-  handles_[handle] = {cost_ns};
+  handles_[handle] = {is_of_device, cost_ns};
 }
 
 void VirtualMemory::retained(AllocationHandle handle) {
@@ -41,7 +42,7 @@ void VirtualMemory::mapped(Address address, uint64_t size, AllocationHandle hand
   if (found != handles_.end()) {
     Handle& known = found->second;
     mapping.memory.entry = 'v';
-    mapping.memory.is_cacheable = known.mappings++ == 0;
+    mapping.memory.is_cacheable = known.mappings++ == 0 && known.is_of_device;
     mapping.cost_ns += std::exchange(known.cost_ns, 0);
     known.address = address;
   }
@@ -95,16 +96,26 @@ void VirtualMemory::put_back(const std::vector<Mapping>& mappings) {
   }
 }
 
-void VirtualMemory::forget_all_of(const DriverContext* context) {
+std::vector<Mapping> VirtualMemory::take_all_of(const DriverContext* context) {
   const std::lock_guard guard(mutex_);
+  std::vector<Mapping> taken;
   for (auto at = mappings_.begin(); at != mappings_.end();) {
-    if (at->second.memory.context != context) {
+    const Mapping& mapping = at->second;
+    if (mapping.memory.context != context) {
       ++at;
       continue;
     }
-    unmapped(at->second);
+    if (mapping.is_accessible) taken.push_back(mapping);
+    unmapped(mapping);
     at = mappings_.erase(at);
   }
+  return taken;
+}
+
+bool VirtualMemory::has_any_on(int device) {
+  const std::lock_guard guard(mutex_);
+  return std::any_of(mappings_.begin(), mappings_.end(),
+                     [&](const auto& row) { return row.second.memory.context->device == device; });
 }
 
 Address VirtualMemory::address_of(AllocationHandle handle) {

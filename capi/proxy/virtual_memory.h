@@ -21,7 +21,8 @@ struct Mapping {
 
 class VirtualMemory {
  public:
-  void created(AllocationHandle handle, int64_t cost_ns);
+  // is_of_device: else its memory is the host's.
+  void created(AllocationHandle handle, bool is_of_device, int64_t cost_ns);
   // The program has the handle once more; it has to release it once more.
   void retained(AllocationHandle handle);
   void released(AllocationHandle handle);
@@ -30,10 +31,11 @@ class VirtualMemory {
               int64_t cost_ns);
   // The mappings in the range that could not be used before.
   std::vector<Mapping> made_accessible(Address address, uint64_t size, int64_t cost_ns);
-  // Takes the mappings in the range out. Of those that could be used.
+  // Takes the mappings in the range out, and gives those that could be used.
   std::vector<Mapping> take(Address address, uint64_t size);
+  std::vector<Mapping> take_all_of(const DriverContext* context);
   void put_back(const std::vector<Mapping>& mappings);
-  void forget_all_of(const DriverContext* context);
+  bool has_any_on(int device);
 
   // Where the handle was mapped last; 0: nowhere, or not known.
   Address address_of(AllocationHandle handle);
@@ -41,6 +43,7 @@ class VirtualMemory {
  private:
   // Known while the program has it, and while it is mapped.
   struct Handle {
+    bool is_of_device;
     int64_t cost_ns;  // of its creation, until a mapping has it
     int references = 1;
     int mappings = 0;

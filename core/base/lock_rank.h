@@ -48,8 +48,8 @@ namespace cachalot {
   RANK(kCudaContexts, "CUDA contexts")                                                             \
   RANK(kMemoryBudget, "memory budget")                                                             \
   RANK(kNvml, "NVML")                                                                              \
-  RANK(kCaptures, "captures")              /* of a recorded program (capi/proxy/captures.h) */     \
   RANK(kDriverContexts, "driver contexts") /* of a recorded program */                             \
+  RANK(kCaptures, "captures")              /* of a recorded program (capi/proxy/captures.h) */     \
   RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \
   RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
   RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \

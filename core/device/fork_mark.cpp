@@ -2,6 +2,7 @@
 #include "device/fork_mark.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 
@@ -12,7 +13,7 @@ constexpr size_t kPageSize = 4096;
 
 }  // namespace
 
-ForkMark::ForkMark() {
+ForkMark::ForkMark() : process_(getpid()) {
   void* const page =
       mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
@@ -27,5 +28,7 @@ ForkMark::ForkMark() {
 ForkMark::~ForkMark() {
   if (page_ != nullptr) munmap(const_cast<char*>(page_), kPageSize);
 }
+
+bool ForkMark::is_other_process() const { return getpid() != process_; }
 
 }  // namespace cachalot

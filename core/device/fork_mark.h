@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Tells whether this process is a child that was forked after the mark was made, without a system
-// call: a page that the kernel clears in children.
+// call: a page that the kernel clears in children. Kernels before 4.14 have no such pages: there the
+// process number is asked for each time.
 #pragma once
 
 namespace cachalot {
@@ -12,10 +13,17 @@ class ForkMark {
   ForkMark(const ForkMark&) = delete;
   ForkMark& operator=(const ForkMark&) = delete;
 
-  bool is_in_child() const { return page_ != nullptr && *page_ == 0; }
+  bool is_in_child() const {
+    if (page_ != nullptr) [[likely]]
+      return *page_ == 0;
+    return is_other_process();
+  }
 
  private:
-  volatile char* page_ = nullptr;  // null where the kernel has no such pages: a child is not told
+  bool is_other_process() const;
+
+  volatile char* page_ = nullptr;  // null where the kernel has no such pages
+  const int process_;
 };
 
 }  // namespace cachalot

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,9 +42,24 @@ std::pair<int, std::string> make_file(const std::string& path) {
   }
 }
 
-// As much as the process may have: its limit can be small.
+// Away from the numbers that programs close or reuse.
+int move_high(int file) {
+  constexpr int kHigh = 900;
+  const int moved = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
+  if (moved < 0) return file;
+  ::close(file);
+  return moved;
+}
+
+uint64_t most_address_space() {
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? std::min<uint64_t>(kMostAddressSpace, limit.rlim_cur / 8) : kMostAddressSpace;
+}
+
+// A small part of what the process may have.
 char* reserve_addresses(uint64_t* size) {
-  for (*size = kMostAddressSpace; *size >= kLeastAddressSpace; *size /= 2) {
+  for (*size = most_address_space() / kChunk * kChunk; *size >= kLeastAddressSpace; *size /= 2) {
     void* const memory =
         mmap(nullptr, *size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
@@ -64,6 +80,11 @@ uint64_t most_file_bytes() {
 
 RecordingFile::RecordingFile(const std::string& path) {
   std::tie(file_, path_) = make_file(path);
+  file_ = move_high(file_);
+  struct stat info {};
+  fstat(file_, &info);
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
   memory_ = reserve_addresses(&address_space_);
   if (memory_ != nullptr && extend()) return;
   const int code = errno;
@@ -82,6 +103,10 @@ RecordingFile::~RecordingFile() {
 bool RecordingFile::append(std::string_view lines) {
   CACHALOT_ASSERT(1, !lines.empty() && lines.size() <= kMostAppended && lines.back() == '\n');
   const uint64_t begin = end_.fetch_add(lines.size(), std::memory_order_relaxed);
+  if (first_lost_.load(std::memory_order_relaxed) < begin) {
+    lose(begin, lines);
+    return false;
+  }
   // The last line needs room of its own.
   if (!has_room(begin + lines.size() + kMostLastLine)) {
     lose(begin, lines);
@@ -122,10 +147,7 @@ bool RecordingFile::extend() {
     errno = EFBIG;
     return false;
   }
-  if (const int code = posix_fallocate(file_, static_cast<off_t>(room), kChunk)) {
-    errno = code;
-    return false;
-  }
+  if (!is_own_file() || !allocate(room, kChunk)) return false;
   void* const chunk = mmap(memory_ + room, kChunk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                            file_, static_cast<off_t>(room));
   if (chunk == MAP_FAILED) return false;
@@ -137,16 +159,32 @@ bool RecordingFile::extend() {
   return true;
 }
 
-// What others have reserved lies before the last line, so they may still write it. Each line left room for
-// the last one.
+bool RecordingFile::allocate(uint64_t begin, uint64_t size) {
+  int code = 0;
+  do code = posix_fallocate(file_, static_cast<off_t>(begin), static_cast<off_t>(size));
+  while (code == EINTR);
+  errno = code;
+  return code == 0;
+}
+
+bool RecordingFile::is_own_file() const {
+  struct stat info {};
+  return fstat(file_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
+
+// What others have reserved lies before the last line, so they may still write it. Where one of them is about to
+// make room, there is none for the last line, and the file stays as it is.
 void RecordingFile::close(std::string_view last_line) {
   CACHALOT_ASSERT(1, last_line.size() <= kMostLastLine && last_line.back() == '\n');
   const uint64_t reserved = end_.exchange(kClosed);
   if (reserved >= kClosed) return;
   const uint64_t begin = std::min(reserved, first_lost_.load());
+  const uint64_t end = begin + last_line.size();
+  if (end > room_.load(std::memory_order_acquire)) return;
   store(begin, last_line);
+  if (!is_own_file()) return;
   // Nobody can be told if it fails, and the file is as good with room at its end.
-  [[maybe_unused]] const int code = ftruncate(file_, static_cast<off_t>(begin + last_line.size()));
+  [[maybe_unused]] const int code = ftruncate(file_, static_cast<off_t>(end));
 }
 
 }  // namespace cachalot

@@ -9,8 +9,10 @@
 // first, and stores the first one last. Room that nobody has written to is zero, and a zero byte at the begin
 // of a line ends a trace (docs/trace-format.md). The room is allocated in the file system before it is mapped:
 // a store into a page of a full disk would kill the program.
-// Limitations: a line that a thread has not finished hides those behind it until it has. Who cuts the file short
-// while it is recorded kills the program.
+// The descriptor is the program's as well, and it may close it and have the same number for a file of its own.
+// So the file is asked for its identity before it is lengthened or cut.
+// Limitations: a line that a thread has not finished hides those behind it until it has. If somebody cuts the file
+// short while the program runs, the program dies.
 #pragma once
 
 #include <atomic>
@@ -50,10 +52,14 @@ class RecordingFile {
   bool has_room(uint64_t end);
   void lose(uint64_t begin, std::string_view lines);
   bool extend();
+  bool allocate(uint64_t begin, uint64_t size);
+  bool is_own_file() const;
   void store(uint64_t begin, std::string_view lines);
 
   std::string path_;
   int file_ = -1;
+  uint64_t device_ = 0;  // the file's identity
+  uint64_t inode_ = 0;
   char* memory_ = nullptr;         // address space for all that can be written
   uint64_t address_space_ = 0;     // bytes of it
   std::atomic<uint64_t> end_{0};   // of what has been reserved

@@ -19,6 +19,7 @@ using cuCtxCreate_v2_form = Result(Context*, unsigned, DeviceOrdinal);
 using cuCtxSetCurrent_form = Result(Context);
 using cuMemAddressReserve_form = Result(DeviceAddress*, size_t, size_t, DeviceAddress, uint64_t);
 using fake_reset_form = void(int);
+using fake_drop_form = void(DeviceAddress);
 
 #define PROXY_TEST_OTHERS(X) \
   X(cuInit)                  \
@@ -31,7 +32,8 @@ using fake_reset_form = void(int);
   X(fake_start_work)         \
   X(fake_finish_work)        \
   X(fake_order)              \
-  X(fake_reset)
+  X(fake_reset)              \
+  X(fake_drop)
 
 // Those that it does not have are null.
 struct Driver {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "entry_points.h"
@@ -34,6 +35,7 @@ constexpr uint64_t kMemory = uint64_t{16} << 30;
 struct Allocation {
   uint64_t size;
   uint64_t context;  // its number
+  bool is_waited_for;
 };
 
 struct ContextObject_ {
@@ -131,12 +133,12 @@ uint64_t fresh(uint64_t size) {
 }
 
 template <class Out>
-Result take(Out* out, uint64_t size) {
-  if (size == 0) return kInvalidValue;
+Result take(Out* out, uint64_t size, bool is_waited_for = false) {
+  if (size == 0 || out == nullptr) return kInvalidValue;
   if (size > kMemory - state().used) return kOutOfMemory;
   state().used += size;
   const uint64_t address = fresh(size);
-  state().memory[address] = {size, current_id()};
+  state().memory[address] = {size, current_id(), is_waited_for};
   if constexpr (std::is_pointer_v<Out>)
     *out = reinterpret_cast<Out>(address);
   else
@@ -167,12 +169,20 @@ Result break_captures() {
   return kCaptureUnsupported;
 }
 
-Result begin(StreamHandle stream) {
-  return state().captures.emplace(number(stream), false).second ? 0 : kInvalidValue;
+// A per-thread stream by its thread, which is 0 or 2 there.
+uint64_t capture_key(StreamHandle stream, bool is_per_thread_form) {
+  const uint64_t handle = number(stream);
+  if (handle != 2 && !(handle == 0 && is_per_thread_form)) return handle;
+  return (uint64_t{1} << 63) + std::hash<std::thread::id>()(std::this_thread::get_id());
 }
 
-Result end(StreamHandle stream, Graph* out) {
-  const auto found = state().captures.find(number(stream));
+Result begin(StreamHandle stream, bool is_per_thread_form) {
+  const uint64_t key = capture_key(stream, is_per_thread_form);
+  return state().captures.emplace(key, false).second ? 0 : kInvalidValue;
+}
+
+Result end(StreamHandle stream, Graph* out, bool is_per_thread_form) {
+  const auto found = state().captures.find(capture_key(stream, is_per_thread_form));
   if (found == state().captures.end()) return kInvalidValue;
   const bool is_broken = found->second;
   state().captures.erase(found);
@@ -187,6 +197,7 @@ Result end_primary(int device) {
   if (found == state().contexts.end()) return 0;
   drop_all_of(found->second.id);
   state().contexts.erase(found);
+  state().captures.clear();
   return 0;
 }
 
@@ -266,6 +277,11 @@ DRIVER const char* fake_order() {
   static std::string copy;
   copy = state().order;
   return copy.c_str();
+}
+// A free that no hook sees.
+DRIVER void fake_drop(DeviceAddress address) {
+  const std::lock_guard guard(mutex);
+  drop(address);
 }
 DRIVER Result cuFromANewerDriver() { return 42; }
 
@@ -382,14 +398,16 @@ DRIVER Result cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size, DeviceA
               *base = found->first; *size = found->second.size; return 0;);
 }
 DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
-  return CALL(return take(out, size););
+  return CALL(return take(out, size, true););
 }
 DRIVER Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_t height,
                                  unsigned) {
   return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height););
 }
 DRIVER Result cuMemFree_v2(DeviceAddress address) {
-  return CALL(if (state().captures.empty()) wait_for_work(lock, "cuMemFree_v2");
+  return CALL(const auto found = state().memory.find(address);
+              if (found != state().memory.end() && found->second.is_waited_for &&
+                  state().captures.empty()) wait_for_work(lock, "cuMemFree_v2");
               return drop(address););
 }
 DRIVER Result cuMemAllocManaged(DeviceAddress* out, size_t size, unsigned) {
@@ -510,21 +528,23 @@ DRIVER Result cuStreamSynchronize_ptsz(StreamHandle) {
   return CALL(wait_for_work(lock, "cuStreamSynchronize_ptsz"); return 0;);
 }
 DRIVER Result cuStreamIsCapturing(StreamHandle stream, int* status) {
-  return CALL(*status = static_cast<int>(state().captures.count(number(stream))); return 0;);
+  return CALL(*status = static_cast<int>(state().captures.count(capture_key(stream, false)));
+              return 0;);
 }
+#define IS_PER_THREAD(suffix) (sizeof(#suffix) > 1)
 #define CAPTURE(suffix)                                                                           \
   DRIVER Result cuStreamBeginCapture##suffix(StreamHandle stream) {                               \
-    return CALL(return begin(stream););                                                           \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
   }                                                                                               \
   DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int) {                       \
-    return CALL(return begin(stream););                                                           \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
   }                                                                                               \
   DRIVER Result cuStreamBeginCaptureToGraph##suffix(StreamHandle stream, Graph, const GraphNode*, \
                                                     const GraphEdge*, size_t, int) {              \
-    return CALL(return begin(stream););                                                           \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
   }                                                                                               \
   DRIVER Result cuStreamEndCapture##suffix(StreamHandle stream, Graph* out) {                     \
-    return CALL(return end(stream, out););                                                        \
+    return CALL(return end(stream, out, IS_PER_THREAD(suffix)););                                 \
   }
 CAPTURE()
 CAPTURE(_ptsz)
@@ -532,6 +552,7 @@ CAPTURE(_ptsz)
 // ---- Functions by name
 
 DRIVER Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+  if (function == nullptr) return kFunctionNotFound;
   *function = find(name, version, flags == 0 ? 1 : flags);
   return *function != nullptr ? 0 : kFunctionNotFound;
 }

@@ -9,21 +9,6 @@ using cachalot::Trace;
 
 namespace {
 
-using Lines = std::vector<std::string>;
-
-RecordedRun record(const std::function<void(const Driver&)>& program) {
-  RecordedRun run = run_recorded(program);
-  EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_EQ(run.output, "");
-  return run;
-}
-
-DeviceAddress allocate(const Driver& driver, size_t size) {
-  DeviceAddress address = 0;
-  CHECK(driver.cuMemAlloc_v2(&address, size) == 0);
-  return address;
-}
-
 TEST(RecordingOverAnOldDriver, DoesNotMeasureWaits) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();

@@ -50,6 +50,7 @@ RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
   const TemporaryFolder folder;
   const auto recordings = folder.path() / "recordings";
   std::filesystem::create_directory(recordings);
+  std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     setenv("CACHALOT_RECORD", (recordings / "run").c_str(), 1);
@@ -67,14 +68,28 @@ RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
   return run;
 }
 
+RecordedRun record(const std::function<void(const Driver&)>& program,
+                   const std::map<std::string, std::string>& environment) {
+  RecordedRun run = run_recorded(program, environment);
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(run.output, "");
+  return run;
+}
+
+DeviceAddress allocate(const Driver& driver, size_t size) {
+  DeviceAddress address = 0;
+  CHECK(driver.cuMemAlloc_v2(&address, size) == 0);
+  return address;
+}
+
 const Trace& RecordedRun::trace() const {
   static const Trace none;
   EXPECT_EQ(traces.size(), 1u) << output;
   return traces.empty() ? none : traces.begin()->second;
 }
 
-std::vector<std::string> lines_of(const Trace& trace, const std::string& without) {
-  std::vector<std::string> lines;
+Lines lines_of(const Trace& trace, const std::string& without) {
+  Lines lines;
   for (size_t i = 0; i < trace.events.size(); i++) {
     const cachalot::TraceEvent& event = trace.events[i];
     const char letter = cachalot::action_letter(event.action());

@@ -25,8 +25,13 @@ struct RecordedRun {
 RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
                          const std::map<std::string, std::string>& environment = {});
 
-// "a s 512 0x10" and so on: action, entry, size and stream of each event that is none of `without`.
-std::vector<std::string> lines_of(const cachalot::Trace& trace, const std::string& without = "");
+// Likewise, and the program goes well and says nothing.
+RecordedRun record(const std::function<void(const Driver&)>& program,
+                   const std::map<std::string, std::string>& environment = {});
+
+// Of 512 bytes on stream 16: "a t 512 on 16". Action, entry, size and stream of each event but those of `without`.
+using Lines = std::vector<std::string>;
+Lines lines_of(const cachalot::Trace& trace, const std::string& without = "");
 
 #define CHECK(condition)                                                           \
   do {                                                                             \
@@ -35,5 +40,7 @@ std::vector<std::string> lines_of(const cachalot::Trace& trace, const std::strin
       std::_Exit(1);                                                               \
     }                                                                              \
   } while (false)
+
+DeviceAddress allocate(const Driver& driver, size_t size);
 
 }  // namespace proxy_test

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "recorded_program.h"
@@ -14,23 +15,6 @@ using cachalot::Action;
 using cachalot::Trace;
 
 namespace {
-
-using Lines = std::vector<std::string>;
-
-// The program as a whole went well.
-RecordedRun record(const std::function<void(const Driver&)>& program,
-                   const std::map<std::string, std::string>& environment = {}) {
-  RecordedRun run = run_recorded(program, environment);
-  EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_EQ(run.output, "");
-  return run;
-}
-
-DeviceAddress allocate(const Driver& driver, size_t size) {
-  DeviceAddress address = 0;
-  CHECK(driver.cuMemAlloc_v2(&address, size) == 0);
-  return address;
-}
 
 const cachalot::EventDetail& detail_of(const Trace& trace, Action action) {
   for (size_t i = 0; i < trace.events.size(); i++)
@@ -125,6 +109,22 @@ TEST(Recording, DoesNotWaitIfItIsToldSo) {
       },
       {{"CACHALOT_RECORD_WAITS", "0"}});
   EXPECT_EQ(detail_of(run.trace(), Action::kCallEnd).wait_ns, -1);
+}
+
+// The driver does not wait for these: a program may free one while its kernel waits for the host.
+TEST(Recording, DoesNotWaitAtTheFreeOfABlockOfAStreamOrOfOtherMemory) {
+  record([](const Driver& driver) {
+    driver.use();
+    DeviceAddress address = 0;
+    void* host = nullptr;
+    CHECK(driver.cuMemAllocAsync(&address, 512, nullptr) == 0);
+    CHECK(driver.cuMemFree_v2(address) == 0);
+    CHECK(driver.cuMemAllocManaged(&address, 512, 1) == 0);
+    CHECK(driver.cuMemFree_v2(address) == 0);
+    CHECK(driver.cuMemAllocHost_v2(&host, 512) == 0);
+    CHECK(driver.cuMemFreeHost(host) == 0);
+    CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
+  });
 }
 
 TEST(Recording, MakesOneEventForAllWaitsOfAContext) {
@@ -338,9 +338,80 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
   });
   const Trace& trace = run.trace();
   EXPECT_EQ(lines_of(trace, "k"),
-            Lines({"a s 512", "a s 1024", "q s 1024", "c - 1024", "q s 512", "c - 512", "z - 0"}));
+            Lines({"a s 512", "a s 1024", "q - 1024", "c - 1024", "q s 512", "c - 512", "z - 0"}));
   EXPECT_EQ(trace.details[0].driver_context, 0u);
   EXPECT_NE(trace.details[1].driver_context, 0u);
+}
+
+TEST(Recording, EndsTheMappingsOfAContextWithIt) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    const auto map = [&](DeviceAddress address) {
+      AllocationHandle handle = 0;
+      CHECK(driver.cuMemCreate(&handle, 4096, nullptr, 0) == 0);
+      CHECK(driver.cuMemMap(address, 4096, 0, handle, 0) == 0);
+      CHECK(driver.cuMemSetAccess(address, 4096, nullptr, 1) == 0);
+    };
+    Context own = nullptr;
+    CHECK(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
+    map(0x10000000);
+    CHECK(driver.cuCtxDestroy_v2(own) == 0);
+    driver.use();
+    map(0x10000000);
+    CHECK(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
+    map(0x20000000);
+    driver.fake_reset(0);  // of the primary one, while the other has memory on the device
+    driver.use();
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+    CHECK(driver.cuMemUnmap(0x20000000, 4096) == 0);
+  });
+  EXPECT_EQ(run.trace().flaw, "");
+  EXPECT_EQ(lines_of(run.trace(), "k"),
+            Lines({"a v 4096", "q - 4096", "c - 4096", "a v 4096", "a v 4096", "q - 4096",
+                   "c - 4096", "a s 512", "q s 512", "c - 512", "q v 4096", "c - 4096", "z - 0"}));
+}
+
+TEST(Recording, CountsMemoryOfTheHostThatIsMappedAsNoBlock) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    AllocationProperties properties{};
+    properties.location.type = 3;  // a node of the host
+    AllocationHandle handle = 0;
+    CHECK(driver.cuMemCreate(&handle, 4096, &properties, 0) == 0);
+    CHECK(driver.cuMemMap(0x10000000, 4096, 0, handle, 0) == 0);
+    CHECK(driver.cuMemSetAccess(0x10000000, 4096, nullptr, 1) == 0);
+    CHECK(driver.cuMemUnmap(0x10000000, 4096) == 0);
+  });
+  EXPECT_EQ(lines_of(run.trace(), "k"), Lines({"A v 4096", "R v 4096", "z - 0"}));
+}
+
+// Whatever gave it back: a recording stays one that can have happened.
+TEST(Recording, EndsABlockWhoseAddressIsHandedOutAnew) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 512);
+    driver.fake_drop(address);
+    CHECK(allocate(driver, 512) == address);
+  });
+  EXPECT_EQ(lines_of(run.trace()), Lines({"a s 512", "q - 512", "c - 512", "a s 512", "z - 0"}));
+  EXPECT_EQ(run.trace().flaw, "");
+}
+
+TEST(Recording, PassesOnWhatMakesNoSense) {
+  const RecordedRun run = record([](const Driver& driver) {
+    DeviceAddress address = 0;
+    CHECK(driver.cuMemAlloc_v2(&address, 512) == 201);  // no context
+    CHECK(driver.cuMemFree_v2(0x1234) == 201);
+    CHECK(driver.cuStreamSynchronize(nullptr) == 201);
+    driver.use();
+    CHECK(driver.cuMemFree_v2(0x1234) == 1);
+    CHECK(driver.cuMemFreeAsync(0x1234, nullptr) == 1);
+    CHECK(driver.cuMemUnmap(0x1234, 4096) == 1);
+    CHECK(driver.cuMemRelease(0x1234) == 1);
+    CHECK(driver.cuArrayCreate_v2(nullptr, nullptr) == 1);
+    CHECK(driver.cuGetProcAddress_v2("cuNothing", nullptr, 13000, 1, nullptr) == 500);
+  });
+  EXPECT_EQ(lines_of(run.trace(), "k"), Lines({"z - 0"}));
 }
 
 TEST(Recording, NamesTheDevice) {
@@ -387,6 +458,7 @@ TEST(Recording, DoesNotBreakACaptureThatBeginsWhileAnEventIsRecorded) {
     static const Driver* the_driver;
     static StreamHandle stream;
     static std::thread other;
+    static std::atomic<bool> is_beginning{false};
     the_driver = &driver;
     driver.use();
     CHECK(driver.cuStreamCreate(&stream, 1) == 0);
@@ -394,8 +466,10 @@ TEST(Recording, DoesNotBreakACaptureThatBeginsWhileAnEventIsRecorded) {
     driver.fake_before("cuCtxRecordEvent", [] {
       other = std::thread([] {
         the_driver->use();
+        is_beginning = true;
         CHECK(the_driver->cuStreamBeginCapture_v2(stream, 0) == 0);
       });
+      while (!is_beginning) std::this_thread::yield();
       // Long enough for the other thread to begin, if nothing held it up.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     });
@@ -417,6 +491,51 @@ TEST(Recording, GoesOnToWaitAfterACaptureThatIsBrokenOrWhoseStreamIsDestroyed) {
     CHECK(driver.cuStreamEndCapture(stream, &graph) == 901);
     CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
     CHECK(driver.cuStreamDestroy_v2(stream) == 0);
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+    CHECK(driver.fake_calls("cuCtxRecordEvent") == 1);
+  });
+}
+
+// The fake refuses to end a capture of another thread, as the driver does.
+TEST(Recording, LeavesACaptureAloneThatAnotherThreadCannotEnd) {
+  record([](const Driver& driver) {
+    driver.use();
+    StreamHandle stream = nullptr;
+    Graph graph = nullptr;
+    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    driver.fake_fail("cuStreamEndCapture", 908);
+    CHECK(driver.cuStreamEndCapture(stream, &graph) == 908);
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+    CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
+    CHECK(driver.cuStreamEndCapture(stream, &graph) == 0);
+  });
+}
+
+TEST(Recording, KnowsACaptureOfThePerThreadDefaultStream) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    Graph graph = nullptr;
+    DeviceAddress address = 0;
+    CHECK(driver.cuStreamBeginCapture_v2_ptsz(nullptr, 0) == 0);
+    CHECK(driver.cuMemAllocAsync_ptsz(&address, 512, nullptr) == 0);
+    CHECK(driver.cuMemAllocAsync(&address, 512, nullptr) == 0);  // on the legacy stream: no node
+    CHECK(driver.cuStreamEndCapture_ptsz(nullptr, &graph) == 0);
+  });
+  std::string letters;
+  for (const std::string& line : lines_of(run.trace())) letters += line.substr(0, 3) + "|";
+  EXPECT_EQ(letters, "g -|A n|a t|h -|z -|");
+}
+
+TEST(Recording, MeasuresWaitsAgainAfterAContextThatEndedWithACapture) {
+  record([](const Driver& driver) {
+    driver.use();
+    StreamHandle stream = nullptr;
+    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+    allocate(driver, 512);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    driver.fake_reset(0);
+    driver.use();
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
     CHECK(driver.fake_calls("cuCtxRecordEvent") == 1);
   });
@@ -494,6 +613,21 @@ TEST(Recording, PutsItsProcessIntoTheNameAndItsFileIntoTheList) {
   EXPECT_EQ(path.find("%p"), std::string::npos);
   EXPECT_EQ(access(path.c_str(), R_OK), 0) << path;
   unlink(path.c_str());
+}
+
+TEST(Recording, EndsWellWhileThreadsGoOn) {
+  const RecordedRun run = record([](const Driver& driver) {
+    static const Driver* the_driver;
+    the_driver = new Driver(driver);
+    for (int i = 0; i < 4; i++)
+      std::thread([] {
+        the_driver->use();
+        for (;;) the_driver->cuMemFree_v2(allocate(*the_driver, 512));
+      }).detach();
+    while (driver.fake_calls("cuMemFree_v2") < 20000) std::this_thread::yield();
+  });
+  EXPECT_EQ(run.trace().flaw, "");
+  EXPECT_GT(run.trace().events.size(), 20000u);
 }
 
 TEST(Recording, OfManyThreadsIsWhole) {
