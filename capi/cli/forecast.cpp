@@ -17,7 +17,8 @@ namespace {
 // to be done.
 class ServedTrace {
  public:
-  ServedTrace(const cachalot_trace_info& info, FreeRule rule) : rule_(rule) {
+  ServedTrace(const cachalot_trace_info& info, FreeRule rule)
+      : rule_(rule), devices_(static_cast<size_t>(info.device_count)) {
     add("# {\"format\": 2, \"device_total\": %" PRIu64 "}\n", info.device_total);
   }
 
@@ -30,18 +31,20 @@ class ServedTrace {
       case CACHALOT_ACTION_FREE_REQUESTED:
         return give_back(event);
       case CACHALOT_ACTION_CONTEXT_WAIT:
-        return complete_frees();
+        if (event.driver_context == 0) complete_frees(event.device);
+        return;
       case CACHALOT_ACTION_CONTEXT_END:
-        complete_frees();
+        complete_frees(event.device);
         add("x,0,0,0,%d\n", event.device);
-        return live_.clear();
+        device_of(event.device) = {};
+        return;
       default:
         return;
     }
   }
 
   std::string take() {
-    complete_frees();
+    for (size_t i = 0; i < devices_.size(); i++) complete_frees(static_cast<int>(i));
     return std::move(text_);
   }
 
@@ -51,6 +54,14 @@ class ServedTrace {
     uint64_t size;
     int device;
   };
+  struct Device {
+    std::unordered_map<uint64_t, Block> live;
+    std::vector<Block> waiting;  // for work
+    uint64_t live_bytes = 0;
+    uint64_t waiting_bytes = 0;
+  };
+
+  Device& device_of(int device) { return devices_[static_cast<size_t>(device)]; }
 
   template <class... Values>
   void add(const char* pattern, Values... values) {
@@ -65,38 +76,40 @@ class ServedTrace {
   // Under kEvent the address may still wait for work: to the replay it is another block.
   void obtain(const cachalot_trace_event& event) {
     const Block block{next_address_ += 512, event.size, event.device};
-    live_.insert_or_assign(event.address, block);
-    live_bytes_ += block.size;
+    Device& device = device_of(event.device);
+    device.live.insert_or_assign(event.address, block);
+    device.live_bytes += block.size;
     add('a', block);
   }
 
   void give_back(const cachalot_trace_event& event) {
-    const auto found = live_.find(event.address);
-    if (found == live_.end()) return;
+    Device& device = device_of(event.device);
+    const auto found = device.live.find(event.address);
+    if (found == device.live.end()) return;
     const Block block = found->second;
-    live_.erase(found);
-    live_bytes_ -= block.size;
+    device.live.erase(found);
+    device.live_bytes -= block.size;
     add('q', block);
     if (rule_ != FreeRule::kEvent) return add('c', block);
-    waiting_.push_back(block);
-    waiting_bytes_ += block.size;
-    if (waiting_bytes_ > live_bytes_ / 4) complete_frees();
+    device.waiting.push_back(block);
+    device.waiting_bytes += block.size;
+    if (device.waiting_bytes > device.live_bytes / 4) complete_frees(event.device);
   }
 
-  void complete_frees() {
-    for (const Block& block : waiting_) add('c', block);
-    waiting_.clear();
-    waiting_bytes_ = 0;
+  void complete_frees(int number) {
+    Device& device = device_of(number);
+    for (const Block& block : device.waiting) add('c', block);
+    device.waiting.clear();
+    device.waiting_bytes = 0;
   }
 
   const FreeRule rule_;
+  std::vector<Device> devices_;
   std::string text_;
   uint64_t next_address_ = uint64_t{1} << 40;
-  std::unordered_map<uint64_t, Block> live_;
-  std::vector<Block> waiting_;
-  uint64_t live_bytes_ = 0;
-  uint64_t waiting_bytes_ = 0;
 };
+
+constexpr int64_t kOwnNs = 75;  // of a call that is served
 
 struct Text {
   std::string text;
@@ -127,12 +140,15 @@ double mean_ns(const CallSum& sum) {
 }  // namespace
 
 Forecast forecast(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
-                  const std::string& config, FreeRule rule) {
+                  const RecordingSummary& summary, const std::string& config, FreeRule rule) {
   ServedTrace served(info, rule);
   for (const cachalot_trace_event& event : events) served.see(event);
   const TraceHandle trace = parse(served.take());
   ReplayCall call;
   call.config = config;
+  // What is not served has its place on the device too.
+  const uint64_t others = summary.block_peak - summary.served_peak;
+  if (info.device_total > others) call.capacity = info.device_total - others;
   const ReplayHandle replay = replay_trace(trace.get(), call);
   cachalot_replay_result result{};
   result.struct_size = sizeof result;
@@ -147,8 +163,9 @@ int64_t saved_ns(const RecordingSummary& summary, const Forecast& forecast, Free
   const int64_t waits = rule == FreeRule::kWait ? returns.wait_ns : 0;
   const double stays =
       static_cast<double>(forecast.driver_calls) * (mean_ns(requests) + mean_ns(returns)) / 2;
+  const auto own = static_cast<int64_t>(requests.calls + returns.calls) * kOwnNs;
   return std::max<int64_t>(
-      0, requests.cost_ns + returns.cost_ns - waits - static_cast<int64_t>(stays));
+      0, requests.cost_ns + returns.cost_ns - waits - own - static_cast<int64_t>(stays));
 }
 
 }  // namespace cachalot::cli

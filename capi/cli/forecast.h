@@ -10,10 +10,10 @@
 
 namespace cachalot::cli {
 
-// When a freed block is used again (docs/any-program.md): after a wait at its free, or when the work is done that was
-// queued before. A recording does not tell when that is. At best it is so at once, as after a wait. At worst, which
-// is what kEvent stands for here, it is so when the program waits for the device, or when the blocks that wait are
-// a quarter of those in use.
+// When a freed block is used again (docs/any-program.md). kWait: after a wait at its free. kEvent: when the work is
+// done that was queued before its free. A recording does not tell when that is, so this is the worst that can be:
+// not before the program waits for the device, or the blocks that wait are a quarter of those in use. The best that
+// can be is kWait's.
 enum class FreeRule { kWait, kEvent };
 
 struct Forecast {
@@ -24,10 +24,10 @@ struct Forecast {
 
 // config: the option string. Throws Failure.
 Forecast forecast(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
-                  const std::string& config, FreeRule rule);
+                  const RecordingSummary& summary, const std::string& config, FreeRule rule);
 
-// Nanoseconds that the calls which `run` serves would have taken less: they end, but for a wait (FreeRule::kWait),
-// and but for the driver's calls that stay.
+// Nanoseconds by which the calls that `run` serves would have been shorter: what they took, without the waits that
+// stay (kWait), the driver's calls that stay, and what `run` itself takes.
 int64_t saved_ns(const RecordingSummary& summary, const Forecast& forecast, FreeRule rule);
 
 }  // namespace cachalot::cli

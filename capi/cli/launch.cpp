@@ -27,16 +27,35 @@ void pass_on(int signal) {
 constexpr std::array kOfTheTerminal{SIGINT, SIGQUIT};
 constexpr std::array kPassedOn{SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-void set_handler(int signal, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  sigaction(signal, &action, nullptr);
-}
+// How this process takes signals while a program runs, and as before afterwards.
+class Signals {
+ public:
+  Signals() {
+    set(SIGCHLD, SIG_DFL);  // ignored, it would take the exit code away
+    for (const int signal : kOfTheTerminal) set(signal, SIG_IGN);
+    for (const int signal : kPassedOn)
+      if (!is_ignored(signal)) set(signal, pass_on);
+  }
+  ~Signals() {
+    child_process = 0;
+    for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
+ private:
+  static bool is_ignored(int signal) {
+    struct sigaction action {};
+    return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+  void set(int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    sigaction(signal, &action, &before_[signal]);
+  }
+
+  std::map<int, struct sigaction> before_;
+};
 
 // Why it does not run comes back by `failures`, which is closed if it does.
 [[noreturn]] void become(const std::vector<std::string>& command,
@@ -77,9 +96,7 @@ Launched launch(const std::vector<std::string>& command,
   if (process < 0) throw Failure("no process can be made");
   if (process == 0) become(command, environment, failures[1]);
   child_process = process;
-  for (const int signal : kOfTheTerminal) set_handler(signal, SIG_IGN);
-  for (const int signal : kPassedOn)
-    if (!is_ignored(signal)) set_handler(signal, pass_on);
+  const Signals signals;
   close(failures[1]);
   Launched launched;
   launched.error = read_error(failures[0]);

@@ -23,7 +23,7 @@ template <class Launcher>
 int run_launcher(Launcher launcher) {
   try {
     return launcher();
-  } catch (const Failure& failure) {
+  } catch (const std::exception& failure) {
     std::fprintf(stderr, "cachalot: %s\n", failure.what());
     return kLauncherFailed;
   }

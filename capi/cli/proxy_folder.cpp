@@ -64,7 +64,10 @@ void make_private_folder(const fs::path& folder) {
   const bool is_ours = errno == EEXIST && lstat(folder.c_str(), &info) == 0 &&
                        S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
                        (info.st_mode & 022) == 0;
-  if (!is_ours) throw Failure(folder.string() + " is no folder that only this user can write to");
+  if (!is_ours)
+    throw Failure(folder.string() + (errno == EEXIST
+                                         ? " is no folder that only this user can write to"
+                                         : " cannot be made"));
 }
 
 // Others may make or use the same link at the same time.
@@ -76,11 +79,16 @@ void make_link(const fs::path& link, const fs::path& target) {
   fs::rename(fresh, link);
 }
 
+// LD_PRELOAD and LD_LIBRARY_PATH have no way to write blanks and colons.
+bool can_be_listed(const fs::path& path) {
+  return path.string().find_first_of(" :;\t\n") == std::string::npos;
+}
+
 fs::path folder_name(const fs::path& proxy, const fs::path& driver) {
   const size_t number = std::hash<std::string>()(proxy.string() + ":" + driver.string());
-  const std::string runtime = text_of("XDG_RUNTIME_DIR");
-  const fs::path base = fs::exists(runtime) ? fs::path(runtime) : fs::temp_directory_path();
-  return base / ("cachalot-" + std::to_string(geteuid()) + "-" + std::to_string(number));
+  const fs::path base = fs::temp_directory_path();
+  return (can_be_listed(base) ? base : fs::path("/tmp")) /
+         ("cachalot-" + std::to_string(geteuid()) + "-" + std::to_string(number));
 }
 
 std::string in_front(const std::string& text, const std::string& list) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cachalot/cachalot.h"
 #include "failure.h"
 #include "launch.h"
 #include "proxy_folder.h"
@@ -45,15 +46,15 @@ class RecordingList {
   std::string path_;
 };
 
-// Programs that the program starts may be in other folders.
+// Programs that the program starts may be in other folders. An earlier recording of the name is kept beside.
 std::string output_path(const RecordCall& call, const std::string& program) {
   const std::string name =
       call.output.empty() ? fs::path(program).filename().string() + "-%p.trace" : call.output;
   const fs::path path = fs::absolute(name);
-  if (!fs::is_directory(path.parent_path()))
-    throw Failure(path.parent_path().string() + " is no folder");
   std::error_code error;
-  if (fs::is_regular_file(path, error)) fs::remove(path);
+  if (!fs::is_directory(path.parent_path(), error))
+    throw Failure(path.parent_path().string() + " is no folder");
+  if (fs::is_regular_file(path, error)) fs::rename(path, path.string() + ".old");
   return path;
 }
 
@@ -61,6 +62,24 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& options) 
   std::vector<std::string> all{""};
   all.insert(all.end(), options.begin(), options.end());
   return all;
+}
+
+// Before the program starts, which can take hours.
+void check_options(const std::vector<std::string>& options) {
+  for (const std::string& config : options) {
+    cachalot_allocator_options made{};
+    made.struct_size = sizeof made;
+    made.config = config.c_str();
+    cachalot_driver* driver = nullptr;
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    check(cachalot_driver_open("sim:1GiB", &driver, &error), error);
+    made.driver = driver;
+    cachalot_allocator* allocator = nullptr;
+    const cachalot_status status = cachalot_allocator_create(&made, &allocator, &error);
+    cachalot_allocator_destroy(allocator, nullptr);
+    cachalot_driver_destroy(driver);
+    check(status, error);
+  }
 }
 
 void complain(const std::string& text) { std::fprintf(stderr, "cachalot: %s\n", text.c_str()); }
@@ -74,7 +93,7 @@ void print_recordings(const std::vector<std::string>& paths, const RecordCall& c
     std::fprintf(stderr, "\n");
     try {
       print_recording(path, with_defaults(call.options), stderr);
-    } catch (const Failure& failure) {
+    } catch (const std::exception& failure) {  // the program's exit code is what counts
       complain(path + ": " + failure.what());
     }
   }
@@ -95,6 +114,10 @@ void add_record_command(CLI::App* app, RecordCall* call) {
                    "Also find programs that open the driver by its path, like Numba's");
   record->add_flag("--no-waits", call->no_waits,
                    "Do not measure how much of a free is the wait for the device");
+  record
+      ->add_option("--stacks", call->frames,
+                   "Also record where in the program each request is made: so many frames")
+      ->check(CLI::Range(1, 128));
   record->add_flag("-q,--quiet", call->quiet, "Show no tables at the end");
   record->footer("The exit code is the program's; 125 if it could not be recorded.");
   call->command = record;
@@ -104,11 +127,13 @@ int run_record_command(const RecordCall& call) {
   const std::vector<std::string> program =
       call.program.empty() ? call.command->remaining() : call.program;
   if (program.empty()) throw Failure("which program? cachalot record [OPTIONS] -- PROGRAM");
+  check_options(call.options);
   const RecordingList list;
   auto environment = proxy_environment(proxy_folder(), call.audit);
   environment["CACHALOT_RECORD"] = output_path(call, program.front());
   environment["CACHALOT_RECORD_LIST"] = list.path();
   if (call.no_waits) environment["CACHALOT_RECORD_WAITS"] = "0";
+  if (call.frames != 0) environment["CACHALOT_RECORD_STACKS"] = std::to_string(call.frames);
   const Launched launched = launch(program, environment);
   if (launched.error != 0)
     complain(program.front() + " cannot be started: " + std::strerror(launched.error));

@@ -16,6 +16,7 @@ struct RecordCall {
   CLI::App* command = nullptr;       // knows them where they did not
   std::string output;                // %p: the process
   std::vector<std::string> options;
+  size_t frames = 0;  // of stacks; 0: none
   bool audit = false;
   bool no_waits = false;
   bool quiet = false;

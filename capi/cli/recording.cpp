@@ -75,8 +75,7 @@ class Summary {
     const auto found = live_.find(event.address);
     if (found == live_.end()) return;
     remove(found->second);
-    // Its call ends behind it.
-    ending_[event.address] = found->second;
+    ending_[event.thread] = found->second;
     live_.erase(found);
   }
 
@@ -86,14 +85,14 @@ class Summary {
     if (is_served(event)) served_.remove(event.size);
   }
 
+  // A thread has one call at a time, which begins with what it gives back.
   void call_ended(const cachalot_trace_event& event) {
-    const auto found = ending_.find(event.address);
-    const bool is_known = found != ending_.end();
+    const auto found = ending_.find(event.thread);
+    const bool is_known = found != ending_.end() && found->second.address == event.address;
     // By how the memory was asked for: one call gives memory of several kinds back.
-    const char letter = is_known ? letter_of(found->second) : letter_of(event);
-    out_.returns[letter].add(event);
+    out_.returns[is_known ? letter_of(found->second) : letter_of(event)].add(event);
     if (is_known && is_served(found->second)) out_.served_returns.add(event);
-    if (is_known) ending_.erase(found);
+    if (found != ending_.end()) ending_.erase(found);
   }
 
   void context_ended(int32_t device) {
@@ -108,8 +107,9 @@ class Summary {
   }
 
   RecordingSummary& out_;
-  std::unordered_map<uint64_t, cachalot_trace_event> live_;
-  std::unordered_map<uint64_t, cachalot_trace_event> ending_;
+  std::unordered_map<uint64_t, cachalot_trace_event> live_;  // by address
+  std::unordered_map<uint64_t, cachalot_trace_event>
+      ending_;  // by thread: what its call gives back
   Level blocks_;
   Level served_;
   Level others_;
@@ -138,6 +138,7 @@ void CallSum::add(const cachalot_trace_event& event) {
   calls++;
   cost_ns += std::max<int64_t>(event.cost_ns, 0);
   wait_ns += std::max<int64_t>(event.wait_ns, 0);
+  if (event.wait_ns < 0) unmeasured_waits++;
   if (event.cost_ns <= worst_ns) return;
   worst_ns = event.cost_ns;
   worst_at_us = event.time_us;

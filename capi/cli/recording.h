@@ -21,6 +21,7 @@ struct CallSum {
   uint64_t calls = 0;
   int64_t cost_ns = 0;
   int64_t wait_ns = 0;  // of it, for work of the device
+  uint64_t unmeasured_waits = 0;
   int64_t worst_ns = 0;
   int64_t worst_at_us = 0;  // since 1970
 

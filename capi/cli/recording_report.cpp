@@ -131,7 +131,7 @@ class Report {
         "\n  What `cachalot run` would make of the %s calls of cuMemAlloc, which have %s at a "
         "time:\n",
         grouped(served.calls).c_str(), mebibytes(summary_.served_peak).c_str());
-    Table table("lrrrr");
+    Table table("lrrrrl");
     table.add({"options", "--free", "reserved peak", "driver calls", "time saved"});
     table.rule();
     for (const std::string& config : options) add_forecasts(&table, config);
@@ -140,8 +140,8 @@ class Report {
 
   void add_forecasts(Table* table, const std::string& config) const {
     const std::string name = config.empty() ? "defaults" : config;
-    const Forecast wait = forecast(info_, events_, config, FreeRule::kWait);
-    const Forecast worst = forecast(info_, events_, config, FreeRule::kEvent);
+    const Forecast wait = forecast(info_, events_, summary_, config, FreeRule::kWait);
+    const Forecast worst = forecast(info_, events_, summary_, config, FreeRule::kEvent);
     add_forecast(table, name, "wait", mebibytes(wait.peak_reserved), wait, FreeRule::kWait);
     std::string range = mebibytes(wait.peak_reserved);
     if (worst.peak_reserved != wait.peak_reserved) range += " to " + mebibytes(worst.peak_reserved);
@@ -151,14 +151,19 @@ class Report {
   void add_forecast(Table* table, const std::string& name, const char* rule,
                     const std::string& reserved, const Forecast& forecast, FreeRule free) const {
     const int64_t saved = saved_ns(summary_, forecast, free);
-    table->add({name, rule, reserved, grouped(forecast.driver_calls),
-                milliseconds(saved) + ", " + share(saved) + " of the run"});
+    // A wait that was not measured counts as the driver's own work.
+    const bool is_most = free == FreeRule::kWait && summary_.served_returns.unmeasured_waits > 0;
+    table->add(
+        {name, rule, reserved, grouped(forecast.driver_calls),
+         (is_most ? "at most " : "") + milliseconds(saved) + ", " + share(saved) + " of the run",
+         forecast.out_of_memory == 0 ? "" : grouped(forecast.out_of_memory) + " out of memory"});
   }
 
   void print_remarks() const {
     if (!summary_.is_whole)
       std::fprintf(out_,
-                   "\n  The process was killed, or still runs: this is what it did until then.\n");
+                   "\n  The process did not end by exit(): it was killed, ended by _exit or exec, "
+                   "or still runs.\n");
     if (summary_.lost > 0)
       std::fprintf(out_, "\n  %s events are lost: there was no room for the file.\n",
                    grouped(summary_.lost).c_str());

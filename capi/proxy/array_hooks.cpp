@@ -2,6 +2,7 @@
 // Arrays: memory in an order of the driver's, for textures.
 #include <algorithm>
 
+#include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Memory of the device in the order of a stream, and of the program's own pools.
+#include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
 #include "streams.h"

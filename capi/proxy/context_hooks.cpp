@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Contexts: when the program waits for one, and when one ends.
+#include "hooks.h"
 #include "real_driver.h"
 #include "recorder.h"
 

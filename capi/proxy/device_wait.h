@@ -15,7 +15,7 @@
 
 namespace cachalot::proxy {
 
-// Whether it has waited.
+// Gives whether it has waited.
 bool wait_for_context(DriverContext* context, Captures* captures);
 
 }  // namespace cachalot::proxy

@@ -25,6 +25,9 @@ using cuda::StreamHandle;
 using Array = struct ArrayObject*;
 using MipmappedArray = struct MipmappedArrayObject*;
 using GreenContext = struct GreenContextObject*;
+using CigCaptureParameters = struct CigCaptureParametersObject*;
+using RecaptureCallback = Result (*)(void*, GraphNode, const struct NodeParameters*,
+                                     const struct NodeParameters*, int);
 
 inline constexpr Result kDriverNotInitialized = 3;
 inline constexpr Result kFunctionNotFound = 500;

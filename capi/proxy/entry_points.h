@@ -83,24 +83,26 @@
   X(cuStreamSynchronize, cuStreamSynchronize, 2000, Result(StreamHandle))  \
   X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 2000, Result(StreamHandle))
 
-#define CACHALOT_HOOKED_CAPTURES(X)                                                                \
-  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, Result(StreamHandle))                       \
-  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, Result(StreamHandle))                  \
-  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, Result(StreamHandle, int))               \
-  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, Result(StreamHandle, int))          \
-  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030,                               \
-    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))                  \
-  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030,                          \
-    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))                  \
-  X(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph, 13030,                           \
-    Result(StreamHandle, int, Graph, void*, void*))                                                \
-  X(cuStreamBeginRecaptureToGraph_ptsz, cuStreamBeginRecaptureToGraph, 13030,                      \
-    Result(StreamHandle, int, Graph, void*, void*))                                                \
-  X(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig, 13010, Result(StreamHandle, void*))      \
-  X(cuStreamBeginCaptureToCig_ptsz, cuStreamBeginCaptureToCig, 13010, Result(StreamHandle, void*)) \
-  X(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))                 \
-  X(cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))            \
-  X(cuStreamEndCapture, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))                   \
+#define CACHALOT_HOOKED_CAPTURES(X)                                                       \
+  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, Result(StreamHandle))              \
+  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, Result(StreamHandle))         \
+  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, Result(StreamHandle, int))      \
+  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, Result(StreamHandle, int)) \
+  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030,                      \
+    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))         \
+  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030,                 \
+    Result(StreamHandle, Graph, const GraphNode*, const GraphEdge*, size_t, int))         \
+  X(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph, 13030,                  \
+    Result(StreamHandle, int, Graph, RecaptureCallback, void*))                           \
+  X(cuStreamBeginRecaptureToGraph_ptsz, cuStreamBeginRecaptureToGraph, 13030,             \
+    Result(StreamHandle, int, Graph, RecaptureCallback, void*))                           \
+  X(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig, 13010,                          \
+    Result(StreamHandle, CigCaptureParameters))                                           \
+  X(cuStreamBeginCaptureToCig_ptsz, cuStreamBeginCaptureToCig, 13010,                     \
+    Result(StreamHandle, CigCaptureParameters))                                           \
+  X(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))        \
+  X(cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig, 13010, Result(StreamHandle))   \
+  X(cuStreamEndCapture, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))          \
   X(cuStreamEndCapture_ptsz, cuStreamEndCapture, 10000, Result(StreamHandle, Graph*))
 
 #define CACHALOT_HOOKED_CONTEXTS(X)                                                        \
@@ -154,9 +156,3 @@ CACHALOT_CALLED(CACHALOT_FORM)
 #undef CACHALOT_FORM
 
 }  // namespace cachalot::proxy
-
-// The hooks.
-#define CACHALOT_EXPORTED(name, function, version, ...) \
-  extern "C" [[gnu::visibility("default")]] cachalot::proxy::name##_form name;
-CACHALOT_HOOKED(CACHALOT_EXPORTED)
-#undef CACHALOT_EXPORTED

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Memory that processes share.
+#include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
 

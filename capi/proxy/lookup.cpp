@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "hooks.h"
 #include "real_driver.h"
 
 namespace cachalot::proxy {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams: which there are, which are captured, and when the program waits for them.
+#include "hooks.h"
 #include "real_driver.h"
 #include "recorder.h"
 #include "streams.h"
@@ -125,26 +126,26 @@ Result cuStreamBeginCaptureToGraph_ptsz(StreamHandle stream, Graph graph, const 
   });
 }
 
-Result cuStreamBeginRecaptureToGraph(StreamHandle stream, int mode, Graph graph, void* callback,
-                                     void* user_data) {
+Result cuStreamBeginRecaptureToGraph(StreamHandle stream, int mode, Graph graph,
+                                     RecaptureCallback callback, void* user_data) {
   return begin_capture(stream, kLegacy, [&] {
     return call_real(real().cuStreamBeginRecaptureToGraph, stream, mode, graph, callback,
                      user_data);
   });
 }
 Result cuStreamBeginRecaptureToGraph_ptsz(StreamHandle stream, int mode, Graph graph,
-                                          void* callback, void* user_data) {
+                                          RecaptureCallback callback, void* user_data) {
   return begin_capture(stream, kPerThread, [&] {
     return call_real(real().cuStreamBeginRecaptureToGraph_ptsz, stream, mode, graph, callback,
                      user_data);
   });
 }
-Result cuStreamBeginCaptureToCig(StreamHandle stream, void* parameters) {
+Result cuStreamBeginCaptureToCig(StreamHandle stream, CigCaptureParameters parameters) {
   return begin_capture(stream, kLegacy, [&] {
     return call_real(real().cuStreamBeginCaptureToCig, stream, parameters);
   });
 }
-Result cuStreamBeginCaptureToCig_ptsz(StreamHandle stream, void* parameters) {
+Result cuStreamBeginCaptureToCig_ptsz(StreamHandle stream, CigCaptureParameters parameters) {
   return begin_capture(stream, kPerThread, [&] {
     return call_real(real().cuStreamBeginCaptureToCig_ptsz, stream, parameters);
   });

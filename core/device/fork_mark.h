@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Tells whether this process is a child that was forked after the mark was made, without a system
-// call: a page that the kernel clears in children. Kernels before 4.14 have no such pages: there the
-// process number is asked for each time.
+// call: a page that the kernel clears in children. Old kernels have no such pages: there the process
+// number is asked for each time.
 #pragma once
 
 namespace cachalot {

@@ -38,7 +38,7 @@ class RecordingFile {
   const std::string& path() const { return path_; }
 
   // Appends whole lines, each with its line break, or none of them. At most kMostAppended bytes. False: there
-  // is no room, or the file is closed; the lines count as lost. From the first lost line on all are.
+  // is no room, or the file is closed; the lines count as lost. All lines behind the first lost one are lost too.
   static constexpr size_t kMostAppended = size_t{1} << 20;
   bool append(std::string_view lines);
   uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }

@@ -50,11 +50,11 @@ def run(command):
 
 
 def check_recording(cachalot, recording):
-    """Replays it, which refuses what cannot have happened. Gives its first figures."""
-    if not recording.exists():
-        return "nothing recorded"
+    """Replays it, which refuses what cannot have happened. Gives its tables."""
+    if not re.search(r"^[aA],", recording.read_text().split("\0")[0], re.MULTILINE):
+        raise Wrong(f"{recording}: it has no request")
     done = subprocess.run([cachalot, "inspect", recording], capture_output=True, text=True, check=False)
-    if done.returncode != 0 or "was killed" in done.stdout or "are lost" in done.stdout:
+    if done.returncode != 0 or "did not end" in done.stdout or "are lost" in done.stdout:
         raise Wrong(f"{recording}:\n{done.stdout}{done.stderr}")
     replayed = subprocess.run([cachalot, "replay", "--brief", recording], capture_output=True, text=True, check=False)
     if replayed.returncode != 0:

@@ -648,6 +648,113 @@ TEST(Recording, OfManyThreadsIsWhole) {
   EXPECT_EQ(run.trace().events.size(), 4u * kThreads * kPairs + 1);
 }
 
+// ---- Stacks
+
+#ifdef CACHALOT_HAS_STACKS
+
+[[gnu::noinline]] void allocate_here(const Driver& driver) { allocate(driver, 512); }
+[[gnu::noinline]] void allocate_there(const Driver& driver) {
+  allocate(driver, 512);
+  allocate(driver, 1024);
+}
+
+const cachalot::RecordedModule* module_of(const Trace& trace, const cachalot::RecordedStack& stack,
+                                          cachalot::Address address) {
+  for (size_t i = stack.modules; i-- > 0;)
+    if (trace.modules[i].begin <= address && address < trace.modules[i].end)
+      return &trace.modules[i];
+  return nullptr;
+}
+
+TEST(RecordedStacks, TellWhereInTheProgramARequestIsMade) {
+  const RecordedRun run = record(
+      [](const Driver& driver) {
+        driver.use();
+        const volatile int times = 3;  // one place, not three
+        for (int i = 0; i < times; i++) allocate_here(driver);
+        allocate_there(driver);
+      },
+      {{"CACHALOT_RECORD_STACKS", "32"}});
+  const Trace& trace = run.trace();
+  EXPECT_EQ(trace.stacks.size(), 3u);  // each is written once
+  ASSERT_EQ(trace.events.size(), 6u);
+  EXPECT_EQ(trace.events[0].context, trace.events[2].context);
+  EXPECT_NE(trace.events[0].context, trace.events[3].context);
+  EXPECT_NE(trace.events[3].context, trace.events[4].context);
+  for (const auto& stack : trace.stacks) {
+    ASSERT_GE(stack.frames.size(), 4u);
+    const auto* const innermost = module_of(trace, stack, stack.frames.front());
+    ASSERT_NE(innermost, nullptr);
+    EXPECT_NE(innermost->path.find("cachalot_proxy_test"), std::string::npos) << innermost->path;
+    // Down to where the program begins, in the C library.
+    bool has_begin = false;
+    for (const auto frame : stack.frames) {
+      const auto* const module = module_of(trace, stack, frame);
+      has_begin |= module != nullptr && module->path.find("libc.so") != std::string::npos;
+    }
+    EXPECT_TRUE(has_begin);
+  }
+}
+
+TEST(RecordedStacks, HaveAsManyFramesAsAreAskedFor) {
+  const RecordedRun run = record(
+      [](const Driver& driver) {
+        driver.use();
+        allocate_here(driver);
+      },
+      {{"CACHALOT_RECORD_STACKS", "2"}});
+  ASSERT_EQ(run.trace().stacks.size(), 1u);
+  EXPECT_EQ(run.trace().stacks[0].frames.size(), 2u);
+}
+
+TEST(RecordedStacks, KnowCodeThatIsLoadedLater) {
+  const RecordedRun run = record(
+      [](const Driver& driver) {
+        driver.use();
+        allocate_here(driver);
+        CHECK(dlopen("libm.so.6", RTLD_NOW) != nullptr);
+        CHECK(dlopen("libresolv.so.2", RTLD_NOW) != nullptr);
+        allocate_there(driver);
+      },
+      {{"CACHALOT_RECORD_STACKS", "32"}});
+  const Trace& trace = run.trace();
+  const auto has = [&](size_t count) {
+    for (size_t i = 0; i < count; i++)
+      if (trace.modules[i].path.find("libresolv") != std::string::npos) return true;
+    return false;
+  };
+  ASSERT_EQ(trace.stacks.size(), 3u);
+  EXPECT_FALSE(has(trace.stacks[0].modules));
+  EXPECT_TRUE(has(trace.stacks[1].modules));
+}
+
+TEST(RecordedStacks, OfThreadsAreTakenWhileLibrariesComeAndGo) {
+  const RecordedRun run = record(
+      [](const Driver& driver) {
+        std::atomic<bool> is_done{false};
+        std::thread loading([&] {
+          while (!is_done) dlclose(dlopen("libresolv.so.2", RTLD_NOW));
+        });
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 4; i++)
+          threads.emplace_back([&] {
+            driver.use();
+            for (int k = 0; k < 500; k++) {
+              allocate_here(driver);
+              allocate_there(driver);
+            }
+          });
+        for (auto& thread : threads) thread.join();
+        is_done = true;
+        loading.join();
+      },
+      {{"CACHALOT_RECORD_STACKS", "32"}});
+  EXPECT_EQ(run.trace().stacks.size(), 3u);
+  EXPECT_EQ(run.trace().events.size(), 4u * 500 * 3 + 1);
+}
+
+#endif
+
 // ---- Drivers
 
 TEST(Recording, PassesOnWhatItDoesNotKnow) {

@@ -142,7 +142,8 @@ pub unsafe extern "C" fn cachalot_unwinder_walk(
 ) -> usize {
     let [instruction, stack, frame] = *registers;
     let mut read = |address: u64| {
-        let is_of_stack = address >= stack && address.checked_add(8).is_some_and(|end| end <= stack_end);
+        let is_of_stack =
+            address >= stack && address.checked_add(8).is_some_and(|end| end <= stack_end);
         // SAFETY: between the thread's stack pointer and the end of its stack.
         is_of_stack.then(|| unsafe { (address as *const u64).read_unaligned() }).ok_or(())
     };
