@@ -19,7 +19,7 @@ import tempfile
 import any_programs
 
 HERE = pathlib.Path(__file__).resolve().parent
-FORMS = ("plain", "recorded", "without waits", "own cache", "own cache, recorded")
+FORMS = ("plain", "recorded", "without waits", "with stacks", "own cache", "own cache, recorded")
 
 
 class Wrong(Exception):
@@ -37,8 +37,8 @@ def command_of(program, form, cachalot, recording):
         command.append("own")
     if form in ("plain", "own cache"):
         return command
-    waits = ["--no-waits"] if form == "without waits" else []
-    return [cachalot, "record", "-q", "-o", str(recording), *waits, "--", *command]
+    options = {"without waits": ["--no-waits"], "with stacks": ["--stacks", "32"]}.get(form, [])
+    return [cachalot, "record", "-q", "-o", str(recording), *options, "--", *command]
 
 
 def run(command):
