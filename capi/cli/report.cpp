@@ -89,8 +89,14 @@ std::string recorded_title(const Run& run) { return is_of_pytorch(run) ? "PyTorc
 void print_header(const Run& run, const ReplayCall& call) {
   const std::string config = call.config.value_or(run.info.config);
   Table table("ll");
-  table.add({"workload", run.info.workload});
-  table.add({"recorded", recorder_of(run) + "options: " + or_default(run.info.config)});
+  if (run.info.format >= 2) {
+    table.add({"program", run.info.command});
+    table.add({"recorded", std::string(run.info.recorder) + ", process " +
+                               std::to_string(run.info.process_id)});
+  } else {
+    table.add({"workload", run.info.workload});
+    table.add({"recorded", recorder_of(run) + "options: " + or_default(run.info.config)});
+  }
   table.add({"replayed", "as " + deciders_name(run) + " on " + devices_of(run) +
                              (call.fraction != 0 ? ", " + percent(call.fraction) + " of it" : "") +
                              ", options: " + or_default(config)});

@@ -11,7 +11,7 @@ namespace {
 
 Result waited(Result result) {
   Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->stream_event(Action::kContextWait, 0);
+  if (result == 0 && recorder != nullptr) recorder->waited(Action::kContextWait, 0);
   return result;
 }
 

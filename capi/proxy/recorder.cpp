@@ -137,7 +137,7 @@ void Recorder::append_obtained(Address address, const Memory& memory, int64_t co
   line.time_us = recording_.time_us(end_ns);
   line.context = stack;
   line.detail.cost_ns = cost_ns;
-  recording_.append(std::array{line});
+  append(std::array{line});
 }
 
 // What the driver did not take back is there as before, and no call of its own has asked for it.
@@ -151,12 +151,12 @@ void Recorder::append_returning(Address address, const Memory& memory, const Ret
   line.time_us = recording_.time_us(now_ns());
   line.detail.entry = how.entry;
   if (how.stream) line.detail.freed_on = *how.stream;
-  if (!memory.is_cacheable) return recording_.append(std::array{line});
+  if (!memory.is_cacheable) return append(std::array{line});
   EventLine completed = line;
   completed.action = Action::kFreeCompleted;
   completed.detail = {.freed_on = line.stream, .driver_context = line.detail.driver_context};
   completed.time_us = -1;
-  recording_.append(std::array{line, completed});
+  append(std::array{line, completed});
 }
 
 void Recorder::append_end(Address address, char entry, const DriverContext* context,
@@ -166,7 +166,7 @@ void Recorder::append_end(Address address, char entry, const DriverContext* cont
   line.detail.entry = entry;
   line.detail.cost_ns = time.cost_ns();
   line.detail.wait_ns = time.wait_ns;
-  recording_.append(std::array{line});
+  append(std::array{line});
 }
 
 void Recorder::obtained(const Request& request, Address address, const CallTime& time) noexcept {
@@ -188,7 +188,7 @@ void Recorder::refused(const Request& request, const CallTime& time) noexcept {
     line.context = stacks_.of_this_thread();
     line.time_us = recording_.time_us(time.end);
     line.detail.cost_ns = time.cost_ns();
-    recording_.append(std::array{line});
+    append(std::array{line});
   });
 }
 
@@ -291,8 +291,15 @@ void Recorder::stream_event(Action action, Stream stream) noexcept {
     EventLine line = this->line(action, 0, context);
     line.stream = line.detail.freed_on = stream;
     line.time_us = recording_.time_us(now_ns());
-    recording_.append(std::array{line});
+    append(std::array{line});
   });
+}
+
+void Recorder::waited(Action action, Stream stream) noexcept {
+  const Stream wait = action == Action::kContextWait ? kContextWait : stream;
+  if (last_wait_.load(std::memory_order_relaxed) == wait) return;
+  stream_event(action, stream);
+  last_wait_.store(wait, std::memory_order_relaxed);
 }
 
 void Recorder::exported(Address address, char entry) noexcept {
@@ -307,7 +314,7 @@ void Recorder::exported(Address address, char entry) noexcept {
     line.size = size;
     line.detail.entry = entry;
     line.time_us = recording_.time_us(now_ns());
-    recording_.append(std::array{line});
+    append(std::array{line});
   });
 }
 
@@ -333,7 +340,7 @@ void Recorder::context_ended(const DriverContext* context) {
   if (context->is_primary && !has_others) {
     EventLine line = this->line(Action::kContextEnd, 0, context);
     line.time_us = recording_.time_us(now_ns());
-    return recording_.append(std::array{line});
+    return append(std::array{line});
   }
   for (const auto& [address, memory] : memories) append_returning(address, memory, kUnseen);
   for (const Mapping& mapping : mappings)

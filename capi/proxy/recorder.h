@@ -74,6 +74,8 @@ class Recorder final : DriverContexts::Observer {
 
   // In the context that is current.
   void stream_event(Action action, Stream stream) noexcept;
+  // The program has waited. A wait that repeats the one before it, with no event between them, tells nothing.
+  void waited(Action action, Stream stream) noexcept;
   // The block that holds the address.
   void exported(Address address, char entry) noexcept;
   void exported(AllocationHandle handle) noexcept;
@@ -94,6 +96,10 @@ class Recorder final : DriverContexts::Observer {
   void finish() noexcept;
 
  private:
+  // No streams: handles are addresses of objects.
+  static constexpr Stream kNoWait = 3;
+  static constexpr Stream kContextWait = 4;
+
   struct Options {
     std::string path;
     std::string list;
@@ -117,6 +123,11 @@ class Recorder final : DriverContexts::Observer {
 
   EventLine line(Action action, Address address, const DriverContext* context) const;
   EventLine line(Action action, Address address, const Memory& memory) const;
+  template <size_t kCount>
+  void append(const std::array<EventLine, kCount>& lines) {
+    last_wait_.store(kNoWait, std::memory_order_relaxed);
+    recording_.append(lines);
+  }
   void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns,
                        ContextId stack);
   void append_again(Address address, const Memory& memory, int64_t end_ns);
@@ -126,6 +137,7 @@ class Recorder final : DriverContexts::Observer {
   const bool waits_;
   const ForkMark fork_mark_;
   std::atomic<bool> has_given_up_{false};
+  std::atomic<Stream> last_wait_{kNoWait};  // the stream of it, or kContextWait
   Recording recording_;
   Stacks stacks_;
   LiveMemory live_;

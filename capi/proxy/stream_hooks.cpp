@@ -24,7 +24,9 @@ Result created(Result result, const StreamHandle* out) {
 Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
                    DefaultStream default_stream) {
   const Result result = call_real(call, stream);
-  record_if(result, Action::kStreamWait, stream_name(stream, default_stream));
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr)
+    recorder->waited(Action::kStreamWait, stream_name(stream, default_stream));
   return result;
 }
 

@@ -313,6 +313,12 @@ class Tables(Record):
                                check=True)
         self.assertEqual(err.strip("\n"), shown.stdout.strip("\n"))
 
+    def test_replay_names_the_program(self):
+        self.record("-o", self.path(), "-q", "--", program(), "open")
+        shown = subprocess.run([CACHALOT, "replay", "--brief", self.path()], capture_output=True, text=True, check=True)
+        self.assertRegex(shown.stdout, r"program +\S+/program open\n")
+        self.assertRegex(shown.stdout, r"recorded +cachalot \S+, process \d+\n")
+
     def test_inspect_refuses_what_is_no_recording_of_a_program(self):
         with open(self.path(), "w", encoding="utf-8") as file:
             file.write('# {"workload": "small"}\n')

@@ -278,6 +278,21 @@ TEST(Recording, HasStreamsAndWaits) {
   EXPECT_EQ(actions, "stream_create stream_wait stream_destroy context_wait recording_end ");
 }
 
+// A server that waits all the time would fill the disk.
+TEST(Recording, HasAWaitOnceUntilSomethingElseHappens) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    const auto stream = reinterpret_cast<StreamHandle>(0x10);
+    for (int i = 0; i < 100; i++) CHECK(driver.cuStreamSynchronize(stream) == 0);
+    for (int i = 0; i < 100; i++) CHECK(driver.cuStreamSynchronize(nullptr) == 0);
+    for (int i = 0; i < 100; i++) CHECK(driver.cuCtxSynchronize() == 0);
+    allocate(driver, 512);
+    for (int i = 0; i < 100; i++) CHECK(driver.cuCtxSynchronize() == 0);
+  });
+  EXPECT_EQ(lines_of(run.trace()),
+            Lines({"w - 0 on 16", "w - 0", "W - 0", "a s 512", "W - 0", "z - 0"}));
+}
+
 TEST(Recording, HasExports) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();
