@@ -631,6 +631,12 @@ FIELD(cachalot_trace_event, freed_on, 96, cachalot_stream*);
 FIELD(cachalot_trace_event, driver_context, 104, uint64_t*);
 FIELD(cachalot_trace_event, entry, 112, int32_t*);
 
+SIZE(cachalot_trace_frame, 32);
+FIELD(cachalot_trace_frame, struct_size, 0, size_t*);
+FIELD(cachalot_trace_frame, address, 8, cachalot_address*);
+FIELD(cachalot_trace_frame, file_offset, 16, uint64_t*);
+FIELD(cachalot_trace_frame, path, 24, const char**);
+
 SIZE(cachalot_replay_options, 80);
 FIELD(cachalot_replay_options, struct_size, 0, size_t*);
 FIELD(cachalot_replay_options, config, 8, const char**);
@@ -848,6 +854,7 @@ IS(&cachalot_trace_read, cachalot_status (*)(cachalot_read_fn, void*, cachalot_t
 IS(&cachalot_trace_destroy, void (*)(cachalot_trace*));
 IS(&cachalot_trace_get_info, cachalot_status (*)(const cachalot_trace*, cachalot_trace_info*));
 IS(&cachalot_trace_get_event, cachalot_status (*)(const cachalot_trace*, size_t, cachalot_trace_event*));
+IS(&cachalot_trace_get_frame, cachalot_status (*)(const cachalot_trace*, uint64_t, size_t, cachalot_trace_frame*));
 IS(&cachalot_trace_get_stat, cachalot_status (*)(const cachalot_trace*, size_t, const char**, int64_t*));
 IS(&cachalot_trace_write, cachalot_status (*)(const cachalot_snapshot*, const cachalot_stats*, const char*, cachalot_write_fn, void*, cachalot_error*));
 IS(&cachalot_replay_run, cachalot_status (*)(const cachalot_trace*, const cachalot_replay_options*, cachalot_replay**, cachalot_error*));

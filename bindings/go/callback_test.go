@@ -314,6 +314,17 @@ func TestATraceOfAProgramTellsOfItsCalls(t *testing.T) {
 	same(t, "last", need[cachalot.TraceEvent](t)(trace.Event(2)).Action, cachalot.ActionContextEnd)
 }
 
+func TestATraceOfAProgramTellsOfItsStacks(t *testing.T) {
+	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader(
+		"# {\"format\": 2}\n# module 400000 500000 1000 /usr/bin/server\n" +
+			"# stack ff 401234;7f001000\na,200,512,0,0,,,ff\n")))
+	stack := need[[]cachalot.TraceFrame](t)(trace.Stack(0xff))
+	same(t, "frames", len(stack), 2)
+	same(t, "innermost", stack[0], cachalot.TraceFrame{Address: 0x401234, FileOffset: 0x2234, Path: "/usr/bin/server"})
+	same(t, "outermost", stack[1], cachalot.TraceFrame{Address: 0x7f001000})
+	same(t, "of another", len(need[[]cachalot.TraceFrame](t)(trace.Stack(0xfe))), 0)
+}
+
 func TestATraceIsWrittenReadAndReplayed(t *testing.T) {
 	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(iotest.OneByteReader(bytes.NewReader(recording(t)))))
 	info := need[cachalot.TraceInfo](t)(trace.Info())

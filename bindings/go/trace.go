@@ -212,6 +212,30 @@ type TraceEvent struct {
 	Entry rune `json:"entry"`
 }
 
+// TraceFrame is one call of a stack.
+type TraceFrame struct {
+	// Address is where the call returns to.
+	Address Address `json:"address"`
+	// FileOffset is that place in the file, in bytes; 0 without a path.
+	FileOffset uint64 `json:"file_offset"`
+	// Path is the program or library that was loaded there; "" if none is known.
+	Path string `json:"path"`
+}
+
+// Stack is the calls that led to the events with a context, the innermost first; nil if the trace does not tell them.
+func (t *Trace) Stack(context uint64) (frames []TraceFrame, err error) {
+	err = t.do(func(r raw.Trace) error {
+		for i := uint64(0); ; i++ {
+			f, err := raw.TraceGetFrame(r, context, i)
+			if err != nil {
+				return nil
+			}
+			frames = append(frames, TraceFrame{Address(f.Address), f.FileOffset, f.Path})
+		}
+	})
+	return frames, err
+}
+
 // Event is one of them, counted from 0. ErrInvalidArgument past the last.
 func (t *Trace) Event(index int) (event TraceEvent, err error) {
 	err = t.do(func(r raw.Trace) error {

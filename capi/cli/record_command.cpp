@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kPlacesOfARun = 5;
 constexpr const char* kTryHelp =
     "An option string whose effect is forecast, like expandable_segments:True; may be repeated";
 
@@ -92,7 +93,8 @@ void print_recordings(const std::vector<std::string>& paths, const RecordCall& c
   for (const std::string& path : paths) {
     std::fprintf(stderr, "\n");
     try {
-      print_recording(path, with_defaults(call.options), stderr);
+      print_recording(path, with_defaults(call.options), call.frames > 0 ? kPlacesOfARun : 0,
+                      stderr);
     } catch (const std::exception& failure) {  // the program's exit code is what counts
       complain(path + ": " + failure.what());
     }
@@ -147,6 +149,8 @@ void add_inspect_command(CLI::App* app, InspectCall* call) {
       "inspect", "Show what recordings of programs tell, and what cachalot would make of them");
   inspect->add_option("FILE", call->files, "Recordings: plain, .gz or .xz")->required();
   inspect->add_option("--try", call->options, kTryHelp)->allow_extra_args(false);
+  inspect->add_option("--places", call->places,
+                      "Show so many of the places in the program that have the most at the peak");
 }
 
 int run_inspect_command(const InspectCall& call) {
@@ -154,7 +158,7 @@ int run_inspect_command(const InspectCall& call) {
   for (const std::string& file : call.files) {
     if (&file != &call.files.front()) std::printf("\n");
     try {
-      print_recording(file, with_defaults(call.options), stdout);
+      print_recording(file, with_defaults(call.options), call.places, stdout);
     } catch (const Failure& failure) {
       std::fflush(stdout);
       complain(file + ": " + failure.what());

@@ -2,12 +2,9 @@
 // `cachalot record -- PROGRAM`, and `cachalot inspect FILE` for what it recorded.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace cachalot::cli {
 
@@ -25,6 +22,7 @@ struct RecordCall {
 struct InspectCall {
   std::vector<std::string> files;
   std::vector<std::string> options;
+  size_t places = 0;
 };
 
 void add_record_command(CLI::App* app, RecordCall* call);

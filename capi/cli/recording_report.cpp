@@ -10,6 +10,7 @@
 #include "numbers.h"
 #include "recording.h"
 #include "run.h"
+#include "stack_report.h"
 #include "table.h"
 
 namespace cachalot::cli {
@@ -181,7 +182,7 @@ class Report {
 }  // namespace
 
 void print_recording(const std::string& file, const std::vector<std::string>& options,
-                     std::FILE* out) {
+                     size_t places, std::FILE* out) {
   double reading = 0;
   const TraceHandle trace = read_trace(file, &reading);
   cachalot_trace_info info{};
@@ -191,6 +192,7 @@ void print_recording(const std::string& file, const std::vector<std::string>& op
     throw Failure(file + ": not a recording of a program: `cachalot replay` reads it");
   const auto events = events_of(trace.get());
   Report(info, events, out).print(file, options);
+  if (places > 0) print_places(trace.get(), events, places, out);
 }
 
 }  // namespace cachalot::cli

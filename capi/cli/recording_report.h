@@ -8,8 +8,9 @@
 
 namespace cachalot::cli {
 
-// options: option strings whose effect is forecast; the first is "" for none. Throws Failure.
+// options: option strings whose effect is forecast; the first is "" for none. places: how many of the places in the
+// program that ask for the most are shown. Throws Failure.
 void print_recording(const std::string& file, const std::vector<std::string>& options,
-                     std::FILE* out);
+                     size_t places, std::FILE* out);
 
 }  // namespace cachalot::cli

@@ -80,6 +80,19 @@ cachalot_trace_event write_event(const Trace& trace, size_t index) {
           .entry = detail.entry};
 }
 
+cachalot_trace_frame write_frame(const Trace& trace, ContextId context, size_t index) {
+  const RecordedStack* const stack = trace.stack_of(context);
+  if (stack == nullptr)
+    throw_invalid_argument(format("the trace tells no stack of context %llx",
+                                  static_cast<unsigned long long>(context)));
+  const Address address = row_at(stack->frames, index, "frame");
+  const RecordedModule* const module = trace.module_at(*stack, address);
+  return {.struct_size = sizeof(cachalot_trace_frame),
+          .address = address,
+          .file_offset = module == nullptr ? 0 : address - module->begin + module->offset,
+          .path = module == nullptr ? "" : module->path.c_str()};
+}
+
 std::vector<RecordedStat> recorded_stats(const cachalot_stats& stats, Release release) {
   std::vector<RecordedStat> rows;
   const char* name = nullptr;
@@ -115,6 +128,13 @@ cachalot_status cachalot_trace_get_event(const cachalot_trace* trace, size_t ind
                                          cachalot_trace_event* out_event) {
   return guard(nullptr,
                [&] { write_struct(out_event, write_event(core_of(trace), index), "out_event"); });
+}
+
+cachalot_status cachalot_trace_get_frame(const cachalot_trace* trace, uint64_t context,
+                                         size_t index, cachalot_trace_frame* out_frame) {
+  return guard(nullptr, [&] {
+    write_struct(out_frame, write_frame(core_of(trace), context, index), "out_frame");
+  });
 }
 
 cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace, size_t index,

@@ -21,6 +21,18 @@ int64_t TraceHeader::stat(std::string_view name) const {
   return found != stats.end() ? found->value : 0;
 }
 
+const RecordedStack* Trace::stack_of(ContextId context) const {
+  const auto found = stack_of_context.find(context);
+  return found == stack_of_context.end() ? nullptr : &stacks[found->second];
+}
+
+// A later line takes the place of an earlier one that it overlaps.
+const RecordedModule* Trace::module_at(const RecordedStack& stack, Address address) const {
+  for (size_t i = stack.modules; i-- > 0;)
+    if (modules[i].begin <= address && address < modules[i].end) return &modules[i];
+  return nullptr;
+}
+
 size_t Trace::line_of(size_t event_index) const {
   const auto behind = std::upper_bound(comments.begin(), comments.end(), event_index);
   return event_index + 2 + static_cast<size_t>(behind - comments.begin());

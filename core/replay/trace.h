@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "alloc/config/pool_id.h"
@@ -112,8 +113,14 @@ struct Trace {
   // In format 2.
   std::vector<EventDetail> details;  // of each event; empty in format 1
   std::vector<RecordedStack> stacks;
+  std::unordered_map<ContextId, size_t> stack_of_context;  // index of the first one that names it
   std::vector<RecordedModule> modules;
   std::vector<uint32_t> comments;  // for each line that is none: how many events come before it
+
+  // Null if the recording does not tell of it.
+  const RecordedStack* stack_of(ContextId context) const;
+  // The file that was mapped at the address when the recording told of the stack; null: none.
+  const RecordedModule* module_at(const RecordedStack& stack, Address address) const;
 
   // The line of the file that holds an event: the header is the first.
   size_t line_of(size_t event_index) const;

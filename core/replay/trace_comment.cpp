@@ -34,6 +34,7 @@ bool parse_stack(std::string_view rest, Trace* trace) {
     stack.frames.push_back(frame);
   }
   stack.modules = trace->modules.size();
+  trace->stack_of_context.try_emplace(stack.context, trace->stacks.size());
   trace->stacks.push_back(std::move(stack));
   return true;
 }

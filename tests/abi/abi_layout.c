@@ -664,6 +664,11 @@ FIELD(cachalot_trace_event, thread, 88, 8);
 FIELD(cachalot_trace_event, freed_on, 96, 8);
 FIELD(cachalot_trace_event, driver_context, 104, 8);
 FIELD(cachalot_trace_event, entry, 112, 4);
+SIZE(cachalot_trace_frame, 32);
+FIELD(cachalot_trace_frame, struct_size, 0, 8);
+FIELD(cachalot_trace_frame, address, 8, 8);
+FIELD(cachalot_trace_frame, file_offset, 16, 8);
+FIELD(cachalot_trace_frame, path, 24, 8);
 
 SIZE(cachalot_replay_options, 80);
 FIELD(cachalot_replay_options, struct_size, 0, 8);

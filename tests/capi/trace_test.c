@@ -91,6 +91,33 @@ static void a_trace_tells_what_it_holds(void) {
   cachalot_trace_destroy(trace);
 }
 
+static void a_trace_of_format_2_tells_of_stacks(void) {
+  cachalot_trace* trace = trace_of(
+      "# {\"format\": 2}\n"
+      "# module 400000 500000 1000 /usr/bin/server\n"
+      "# stack ff 401234;7f001000\n"
+      "# module 7f000000 7f100000 0 /usr/lib/later.so\n"
+      "# stack fe 7f001000\n"
+      "# stack ff 999\n"
+      "a,200,512,0,0,,,ff\n");
+  cachalot_trace_frame frame = {.struct_size = sizeof frame};
+  CHECK_OK(cachalot_trace_get_frame(trace, 0xff, 0, &frame));
+  CHECK_EQUAL(frame.address, 0x401234);
+  CHECK_EQUAL(frame.file_offset, 0x2234);
+  CHECK_TEXT(frame.path, "/usr/bin/server");
+  CHECK_OK(cachalot_trace_get_frame(trace, 0xff, 1, &frame)); /* before that was loaded */
+  CHECK_EQUAL(frame.address, 0x7f001000);
+  CHECK_EQUAL(frame.file_offset, 0);
+  CHECK_TEXT(frame.path, "");
+  CHECK_EQUAL(cachalot_trace_get_frame(trace, 0xff, 2, &frame), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_OK(cachalot_trace_get_frame(trace, 0xfe, 0, &frame));
+  CHECK_EQUAL(frame.file_offset, 0x1000);
+  CHECK_TEXT(frame.path, "/usr/lib/later.so");
+  CHECK_EQUAL(cachalot_trace_get_frame(trace, 0xfd, 0, &frame), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_frame(trace, 0, 0, &frame), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_trace_destroy(trace);
+}
+
 static void a_trace_of_format_2_tells_of_calls(void) {
   cachalot_trace* trace = trace_of(
       "# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"parent\": 4700,"
@@ -310,6 +337,7 @@ static void nothing_is_an_invalid_argument(void) {
   CHECK_EQUAL(cachalot_trace_get_info(trace, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_EQUAL(cachalot_trace_get_info(trace, &info), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_EQUAL(cachalot_trace_get_event(trace, 0, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_trace_get_frame(trace, 0, 0, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_FAILS(cachalot_replay_run(NULL, NULL, NULL, &last_error), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_FAILS(cachalot_replay_run(trace, NULL, NULL, &last_error), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_FAILS(cachalot_trace_write(NULL, NULL, NULL, write_file, NULL, &last_error),
@@ -346,6 +374,7 @@ static void a_replay_makes_the_decisions_of_its_policy(void) {
 int main(void) {
   RUN(a_trace_tells_what_it_holds);
   RUN(a_trace_of_format_2_tells_of_calls);
+  RUN(a_trace_of_format_2_tells_of_stacks);
   RUN(a_replay_tells_what_came_of_it);
   RUN(a_history_replays_exactly);
   RUN(failures_of_callbacks_are_told);

@@ -48,6 +48,11 @@ void look_at(const cachalot_trace* trace) {
   auto event = sized<cachalot_trace_event>();
   for (size_t i = 0; i < info.event_count; i++) {
     require(cachalot_trace_get_event(trace, i, &event) == CACHALOT_OK, "no event");
+    cachalot_trace_frame frame{};
+    frame.struct_size = sizeof frame;
+    for (size_t k = 0; cachalot_trace_get_frame(trace, event.context, k, &frame) == CACHALOT_OK;
+         k++)
+      require(frame.path != nullptr, "a frame without a path");
     require(event.device < info.device_count, "an event of no device");
   }
   require(cachalot_trace_get_event(trace, info.event_count, &event) != CACHALOT_OK, "one more");

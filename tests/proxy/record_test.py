@@ -7,6 +7,7 @@ FOLDER has the programs of tests/proxy, and drivers/libcuda.so.1, the fake.
 """
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -312,6 +313,40 @@ class Tables(Record):
         shown = subprocess.run([CACHALOT, "inspect", self.path()], capture_output=True, text=True,
                                check=True)
         self.assertEqual(err.strip("\n"), shown.stdout.strip("\n"))
+
+    def test_places_of_the_peak_are_those_with_the_most_bytes_first(self):
+        mib = 1 << 20
+        modules = ["# module 400000 500000 1000 /nowhere/server", "# stack aa 401234;7f0000001000", "# stack bb 402345"]
+        self.write(*modules,
+                   f"a,{1 << 28:x},{3 * mib},0,0,,1500000,aa,1000,s,1",
+                   f"a,{1 << 29:x},{5 * mib},0,0,,1500000,bb,1000,s,1",
+                   self.freed(1 << 28, 3 * mib),
+                   f"a,{1 << 30:x},{4 * mib},0,0,,1500000,aa,1000,s,1",
+                   self.freed(1 << 29, 5 * mib))
+        text = self.inspect("--places", "5")
+        self.assertRegex(text, r"\n    5.0 MiB in 1 blocks, of 1 requests\n      server\+0x3345\n"
+                               r"\n    4.0 MiB in 1 blocks, of 2 requests\n      server\+0x2234\n      0x7f0000001000\n")
+        self.assertEqual(self.inspect("--places", "1").count(" requests\n"), 1)
+        self.assertNotIn(" requests\n", self.inspect())
+
+    def test_places_of_a_recording_without_stacks_are_said_to_be_missing(self):
+        self.write(self.request(1 << 28, 512))
+        self.assertIn("The recording has no stacks", self.inspect("--places", "3"))
+
+    @unittest.skipUnless(shutil.which("addr2line"), "addr2line is missing")
+    def test_places_have_the_names_of_functions(self):
+        _, err = self.record("-o", self.path(), "--stacks", "8", "--", program(), "open")
+        if "no unwinder" in err:
+            self.skipTest("built without Cargo")
+        self.assertRegex(err, r"\n    0.0 MiB in 1 blocks, of 3 requests\n      main( at \S+)?\n")
+
+    def test_places_without_addr2line_are_addresses_in_files(self):
+        _, err = self.record("-o", self.path(), "-q", "--stacks", "8", "--", program(), "open")
+        if "no unwinder" in err:
+            self.skipTest("built without Cargo")
+        shown = subprocess.run([CACHALOT, "inspect", self.path(), "--places", "1"], capture_output=True, text=True,
+                               check=True, env={**os.environ, "PATH": self.folder})
+        self.assertRegex(shown.stdout, r"\n      program\+0x[0-9a-f]+\n")
 
     def test_replay_names_the_program(self):
         self.record("-o", self.path(), "-q", "--", program(), "open")

@@ -91,6 +91,18 @@ typedef struct cachalot_trace_event {
   int32_t entry;
 } cachalot_trace_event;
 
+/** One call of the stack that the context of an event names. */
+typedef struct cachalot_trace_frame {
+  /** sizeof(cachalot_trace_frame), set by the caller. */
+  size_t struct_size;
+  /** Where the call returns to. */
+  cachalot_address address;
+  /** That place in the file, in bytes; 0 without a path. */
+  uint64_t file_offset;
+  /** The program or library that was loaded there; "" if none is known. Lives as long as the trace. */
+  const char* path;
+} cachalot_trace_frame;
+
 /**
  * Reads a trace to its end.
  *
@@ -112,6 +124,12 @@ CACHALOT_API cachalot_status cachalot_trace_get_info(const cachalot_trace* trace
 /** One event. CACHALOT_ERROR_INVALID_ARGUMENT past the last. */
 CACHALOT_API cachalot_status cachalot_trace_get_event(const cachalot_trace* trace, size_t index,
                                                       cachalot_trace_event* out_event);
+
+/** One call of a stack, the innermost first. CACHALOT_ERROR_INVALID_ARGUMENT past the last, and for a context of
+ * which the trace tells no stack. Any thread. */
+CACHALOT_API cachalot_status cachalot_trace_get_frame(const cachalot_trace* trace, uint64_t context,
+                                                      size_t index,
+                                                      cachalot_trace_frame* out_frame);
 
 /** One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
  * past the last. */

@@ -2048,6 +2048,18 @@ func TraceGetEvent(trace Trace, index uint64) (event TraceEvent, err error) {
 	return
 }
 
+// TraceGetFrame is cachalot_trace_get_frame.
+//
+// One call of a stack, the innermost first. CACHALOT_ERROR_INVALID_ARGUMENT past the last, and for a context of
+// which the trace tells no stack. Any thread.
+func TraceGetFrame(trace Trace, context uint64, index uint64) (frame TraceFrame, err error) {
+	var frameC C.cachalot_trace_frame
+	frameC.struct_size = C.sizeof_cachalot_trace_frame
+	err = statusError(C.cachalot_trace_get_frame(trace, C.uint64_t(context), C.size_t(index), &frameC))
+	frame = traceFrameOf(&frameC)
+	return
+}
+
 // TraceGetStat is cachalot_trace_get_stat.
 //
 // One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT

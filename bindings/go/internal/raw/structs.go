@@ -1640,6 +1640,27 @@ func traceEventOf(c *C.cachalot_trace_event) (s TraceEvent) {
 	return
 }
 
+// TraceFrame is cachalot_trace_frame.
+//
+// One call of the stack that the context of an event names.
+type TraceFrame struct {
+	// Where the call returns to.
+	Address Address
+
+	// That place in the file, in bytes; 0 without a path.
+	FileOffset uint64
+
+	// The program or library that was loaded there; "" if none is known. Lives as long as the trace.
+	Path string
+}
+
+func traceFrameOf(c *C.cachalot_trace_frame) (s TraceFrame) {
+	s.Address = Address(c.address)
+	s.FileOffset = uint64(c.file_offset)
+	s.Path = C.GoString(c.path)
+	return
+}
+
 // ReplayOptions is cachalot_replay_options.
 //
 // How a trace is replayed. Zero means default in every field.

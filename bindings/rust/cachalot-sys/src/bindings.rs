@@ -1323,6 +1323,19 @@ pub struct cachalot_trace_event {
     /// How the program asked: a letter of docs/trace-format.md; 0 where the file does not say it.
     pub entry: i32,
 }
+/// One call of the stack that the context of an event names.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_trace_frame {
+    /// sizeof(cachalot_trace_frame), set by the caller.
+    pub struct_size: usize,
+    /// Where the call returns to.
+    pub address: cachalot_address,
+    /// That place in the file, in bytes; 0 without a path.
+    pub file_offset: u64,
+    /// The program or library that was loaded there; "" if none is known. Lives as long as the trace.
+    pub path: *const core::ffi::c_char,
+}
 /// How a trace is replayed. Zero means default in every field.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3163,6 +3176,27 @@ const _: () = {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
+        "Size of cachalot_trace_frame",
+    ][::core::mem::size_of::<cachalot_trace_frame>() - 32usize];
+    [
+        "Alignment of cachalot_trace_frame",
+    ][::core::mem::align_of::<cachalot_trace_frame>() - 8usize];
+    [
+        "Offset of field: cachalot_trace_frame::struct_size",
+    ][::core::mem::offset_of!(cachalot_trace_frame, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_trace_frame::address",
+    ][::core::mem::offset_of!(cachalot_trace_frame, address) - 8usize];
+    [
+        "Offset of field: cachalot_trace_frame::file_offset",
+    ][::core::mem::offset_of!(cachalot_trace_frame, file_offset) - 16usize];
+    [
+        "Offset of field: cachalot_trace_frame::path",
+    ][::core::mem::offset_of!(cachalot_trace_frame, path) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
         "Size of cachalot_replay_options",
     ][::core::mem::size_of::<cachalot_replay_options>() - 80usize];
     [
@@ -3398,6 +3432,15 @@ impl Default for cachalot_tenant_stats {
     }
 }
 impl Default for cachalot_trace_info {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for cachalot_trace_frame {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -4812,6 +4855,14 @@ unsafe extern "C" {
         trace: *const cachalot_trace,
         index: usize,
         out_event: *mut cachalot_trace_event,
+    ) -> cachalot_status;
+    /// One call of a stack, the innermost first. CACHALOT_ERROR_INVALID_ARGUMENT past the last, and for a context of
+    /// which the trace tells no stack. Any thread.
+    pub fn cachalot_trace_get_frame(
+        trace: *const cachalot_trace,
+        context: u64,
+        index: usize,
+        out_frame: *mut cachalot_trace_frame,
     ) -> cachalot_status;
     /// One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
     /// past the last.

@@ -114,7 +114,7 @@ pub use status::{
     StatusDescription, library_version, library_version_number, status_descriptions, status_name,
 };
 pub use tenant::{Pressure, PressureReason, Tenant, TenantOptions, TenantScope, TenantStats};
-pub use trace::{Trace, TraceEvent, TraceInfo};
+pub use trace::{Trace, TraceEvent, TraceFrame, TraceInfo};
 pub use trim::TrimError;
 pub use types::{Address, PoolId, Release, Stream};
 pub use unsupported::{Checkpoint, PinnedBlock};

@@ -180,6 +180,19 @@ pub(crate) unsafe extern "C" fn write<W: Write>(
     }
 }
 
+/// One call of a stack. Stands for `cachalot_trace_frame`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TraceFrame {
+    /// Where the call returns to.
+    pub address: Address,
+    /// That place in the file, in bytes; 0 without a path.
+    pub file_offset: u64,
+    /// The program or library that was loaded there; `""` if none is known.
+    pub path: String,
+}
+
 impl Trace {
     /// Reads a trace to its end. Compressed files are unpacked by the caller. Stands for
     /// `cachalot_trace_read`.
@@ -254,6 +267,25 @@ impl Trace {
     pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
         (0..self.info.event_count)
             .map(|index| self.event(index).expect("the index is below the count"))
+    }
+
+    /// The calls that led to the events with a context, the innermost first; none if the trace does not
+    /// tell them. Stands for `cachalot_trace_get_frame`.
+    pub fn stack(&self, context: u64) -> Vec<TraceFrame> {
+        let frame = |index| {
+            let mut row = ffi::sized::<sys::cachalot_trace_frame>();
+            // SAFETY: the trace is live, and the row is a local of the size that it says.
+            let status =
+                unsafe { sys::cachalot_trace_get_frame(self.as_raw(), context, index, &mut row) };
+            ffi::check(status).ok()?;
+            Some(TraceFrame {
+                address: row.address,
+                file_offset: row.file_offset,
+                // SAFETY: the text lives as long as the trace.
+                path: unsafe { ffi::string_of(row.path) },
+            })
+        };
+        (0..).map_while(frame).collect()
     }
 
     /// The statistics that were recorded at the end, by name. Stands for `cachalot_trace_get_stat`.

@@ -331,6 +331,19 @@ fn a_recorded_program_tells_of_its_calls() {
 }
 
 #[test]
+fn a_recorded_program_tells_of_its_stacks() {
+    let file = "# {\"format\": 2}\n# module 400000 500000 1000 /usr/bin/server\n\
+                # stack ff 401234;7f001000\na,200,512,0,0,,,ff\n";
+    let trace = Trace::read(file.as_bytes()).unwrap();
+    let stack = trace.stack(0xff);
+    assert_eq!((stack[0].address, stack[0].file_offset), (0x401234, 0x2234));
+    assert_eq!(stack[0].path, "/usr/bin/server");
+    assert_eq!((stack[1].address, stack[1].path.as_str()), (0x7f001000, ""));
+    assert_eq!(stack.len(), 2);
+    assert!(trace.stack(0xfe).is_empty());
+}
+
+#[test]
 fn a_recorded_run_is_replayed() {
     let allocator = allocator();
     allocator.record_history(&HistoryOptions::recording(1000)).unwrap();

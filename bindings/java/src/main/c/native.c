@@ -1207,6 +1207,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceGetEvent(
   return (jint)cachalot_trace_get_event((const cachalot_trace*)(intptr_t)trace, (size_t)index, (cachalot_trace_event*)(intptr_t)outEvent);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceGetFrame(
+    JNIEnv* env, jclass type, jlong trace, jlong context, jlong index, jlong outFrame) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_trace_get_frame((const cachalot_trace*)(intptr_t)trace, (uint64_t)context, (size_t)index, (cachalot_trace_frame*)(intptr_t)outFrame);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceGetStat(
     JNIEnv* env, jclass type, jlong trace, jlong index, jlong outName, jlong outValue) {
   (void)env;

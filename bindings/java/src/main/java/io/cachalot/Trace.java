@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Callbacks;
+import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
@@ -11,7 +12,9 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 
@@ -114,6 +117,23 @@ public final class Trace implements AutoCloseable {
       Errors.row(Native.traceGetEvent(scratch.handle, index, scratch.sized(Structs.TraceEvent.SIZE)), index);
       return TraceEvent.of(Structs.TraceEvent.read(scratch.memory(), Scratch.struct()));
     }
+  }
+
+  /**
+   * The calls that led to the events with a context.
+   *
+   * @param context as events have it
+   * @return the calls, the innermost first; none if the trace does not tell them
+   */
+  public List<TraceFrame> stack(long context) {
+    List<TraceFrame> frames = new ArrayList<>();
+    try (Scratch scratch = Scratch.enter(resource)) {
+      while (Native.traceGetFrame(scratch.handle, context, frames.size(), scratch.sized(Structs.TraceFrame.SIZE))
+          == Constants.OK) {
+        frames.add(TraceFrame.of(Structs.TraceFrame.read(scratch.memory(), Scratch.struct())));
+      }
+    }
+    return List.copyOf(frames);
   }
 
   /**

@@ -281,6 +281,18 @@ final class CallbackTest {
   }
 
   @Test
+  void aTraceOfAProgramTellsOfItsStacks() throws IOException {
+    String file = "# {\"format\": 2}\n# module 400000 500000 1000 /usr/bin/server\n"
+        + "# stack ff 401234;7f001000\na,200,512,0,0,,,ff\n";
+    try (Trace trace = Trace.read(new ByteArrayInputStream(file.getBytes()))) {
+      assertEquals(
+          List.of(new TraceFrame(0x401234, 0x2234, "/usr/bin/server"), new TraceFrame(0x7f001000, 0, "")),
+          trace.stack(0xff));
+      assertEquals(List.of(), trace.stack(0xfe));
+    }
+  }
+
+  @Test
   void aTraceIsWrittenReadAndReplayed() throws IOException {
     allocator.recordHistory(HistoryOptions.recording(100));
     allocator.allocate(MIB).close();

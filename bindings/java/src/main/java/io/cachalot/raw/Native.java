@@ -1337,6 +1337,13 @@ public final class Native {
   public static native int traceGetEvent(long trace, long index, long outEvent);
 
   /**
+   * cachalot_trace_get_frame.
+   * One call of a stack, the innermost first. CACHALOT_ERROR_INVALID_ARGUMENT past the last, and for a context of
+   * which the trace tells no stack. Any thread.
+   */
+  public static native int traceGetFrame(long trace, long context, long index, long outFrame);
+
+  /**
    * cachalot_trace_get_stat.
    * One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
    * past the last.

@@ -2147,6 +2147,37 @@ public final class Structs {
   }
 
   /**
+   * cachalot_trace_frame.
+   * One call of the stack that the context of an event names.
+   */
+  public static final class TraceFrame {
+    public static final int SIZE = 32;
+
+    /**
+     * Where the call returns to.
+     */
+    public long address;
+
+    /**
+     * That place in the file, in bytes; 0 without a path.
+     */
+    public long fileOffset;
+
+    /**
+     * The program or library that was loaded there; "" if none is known. Lives as long as the trace.
+     */
+    public String path;
+
+    public static TraceFrame read(ByteBuffer from, int at) {
+      TraceFrame value = new TraceFrame();
+      value.address = from.getLong(at + 8);
+      value.fileOffset = from.getLong(at + 16);
+      value.path = Memory.textOf(from.getLong(at + 24));
+      return value;
+    }
+  }
+
+  /**
    * cachalot_replay_options.
    * How a trace is replayed. Zero means default in every field.
    */

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "stack_report.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "numbers.h"
+#include "symbols.h"
+
+namespace cachalot::cli {
+namespace {
+
+// Requests with the same stack.
+struct Place {
+  uint64_t context = 0;
+  uint64_t requests = 0;
+  uint64_t blocks = 0;  // at the peak
+  uint64_t bytes = 0;   // of them
+};
+
+bool is_block(const cachalot_trace_event& event) {
+  return event.action == CACHALOT_ACTION_ALLOC || event.action == CACHALOT_ACTION_LIVE_AT_BEGIN;
+}
+
+// Goes through the events, and knows the blocks that are live.
+class Blocks {
+ public:
+  void see(const cachalot_trace_event& event) {
+    if (is_block(event)) {
+      live_.insert_or_assign(event.address, &event);
+      bytes_ += event.size;
+    } else if (event.action == CACHALOT_ACTION_FREE_REQUESTED) {
+      const auto found = live_.find(event.address);
+      if (found == live_.end()) return;
+      bytes_ -= found->second->size;
+      live_.erase(found);
+    } else if (event.action == CACHALOT_ACTION_CONTEXT_END) {
+      std::erase_if(live_, [&](const auto& row) {
+        if (row.second->device != event.device) return false;
+        bytes_ -= row.second->size;
+        return true;
+      });
+    }
+  }
+
+  uint64_t bytes() const { return bytes_; }
+  const std::unordered_map<uint64_t, const cachalot_trace_event*>& live() const { return live_; }
+
+ private:
+  std::unordered_map<uint64_t, const cachalot_trace_event*> live_;  // by address
+  uint64_t bytes_ = 0;
+};
+
+// How many events lead to the peak.
+size_t events_to_peak(const std::vector<cachalot_trace_event>& events) {
+  Blocks blocks;
+  uint64_t peak = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < events.size(); i++) {
+    blocks.see(events[i]);
+    if (blocks.bytes() <= peak) continue;
+    peak = blocks.bytes();
+    count = i + 1;
+  }
+  return count;
+}
+
+std::vector<Place> places_of(const std::vector<cachalot_trace_event>& events) {
+  std::map<uint64_t, Place> places;
+  for (const cachalot_trace_event& event : events)
+    if (is_block(event) && event.context != 0) places[event.context].requests++;
+  Blocks blocks;
+  const size_t count = events_to_peak(events);
+  for (size_t i = 0; i < count; i++) blocks.see(events[i]);
+  for (const auto& [address, event] : blocks.live()) {
+    Place& place = places[event->context];
+    place.blocks++;
+    place.bytes += event->size;
+  }
+  std::vector<Place> sorted;
+  for (auto& [context, place] : places) {
+    place.context = context;
+    sorted.push_back(place);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Place& a, const Place& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t context) {
+  std::vector<cachalot_trace_frame> frames;
+  cachalot_trace_frame frame{};
+  frame.struct_size = sizeof frame;
+  while (cachalot_trace_get_frame(trace, context, frames.size(), &frame) == CACHALOT_OK)
+    frames.push_back(frame);
+  return frames;
+}
+
+std::string place_text(const cachalot_trace_frame& frame) {
+  char text[32];
+  const std::string path = frame.path;
+  const uint64_t number = path.empty() ? frame.address : frame.file_offset;
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+  return path.empty() ? text : path.substr(path.find_last_of('/') + 1) + "+" + text;
+}
+
+void print_stack(const std::vector<cachalot_trace_frame>& frames,
+                 const std::map<CodePlace, std::string>& names, std::FILE* out) {
+  for (const cachalot_trace_frame& frame : frames) {
+    const auto found = names.find({frame.path, frame.file_offset});
+    const std::string text = found == names.end() ? place_text(frame) : found->second;
+    std::fprintf(out, "      %s\n", text.c_str());
+  }
+}
+
+}  // namespace
+
+void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
+                  size_t most, std::FILE* out) {
+  std::vector<Place> places = places_of(events);
+  places.resize(std::min(places.size(), most));
+  std::vector<std::vector<cachalot_trace_frame>> stacks;
+  std::set<CodePlace> codes;
+  for (const Place& place : places) {
+    stacks.push_back(stack_of(trace, place.context));
+    for (const cachalot_trace_frame& frame : stacks.back())
+      if (*frame.path != '\0') codes.emplace(frame.path, frame.file_offset);
+  }
+  if (codes.empty()) {
+    std::fprintf(out,
+                 "\n  The recording has no stacks: `cachalot record --stacks 32` takes them.\n");
+    return;
+  }
+  const auto names = names_of(codes);
+  std::fprintf(out, "\n  Where the program asks for the blocks that it has at its peak:\n");
+  for (size_t i = 0; i < places.size(); i++) {
+    std::fprintf(out, "\n    %s in %s blocks, of %s requests\n", mebibytes(places[i].bytes).c_str(),
+                 grouped(places[i].blocks).c_str(), grouped(places[i].requests).c_str());
+    print_stack(stacks[i], names, out);
+  }
+}
+
+}  // namespace cachalot::cli
