@@ -2,7 +2,7 @@
 // The wait for all work of a context.
 //
 // Note [The wait inside a free]
-// Rationale: cuMemFree waits until all work of the block's context is done, then gives the memory back. What it
+// Rationale: cuMemFree and its like wait until all work of the context is done, then give the memory back. What it
 // takes to wait, an allocator that keeps the promise takes as well; the rest it saves. From outside one cannot
 // tell them apart.
 // Approach: right before the call the recorder waits itself, for an event of the whole context, and measures it.

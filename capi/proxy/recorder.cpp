@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "clock.h"
 #include "device_wait.h"
@@ -200,10 +201,10 @@ std::optional<Memory> Recorder::returning(Address address, const Return& how) no
   });
 }
 
-// Only blocks of cuMemAlloc are known to be waited for: those of a stream are not.
 bool Recorder::wait(const Memory& memory) noexcept {
-  const bool is_waited_for = memory.entry == 's' || memory.entry == 'h';
-  return waits_ && is_waited_for &&
+  // Asked of a driver (docs/gpu.md): it does not wait at the free of a block that belongs to a stream.
+  constexpr std::string_view kWaitedFor = "shmlry";
+  return waits_ && kWaitedFor.find(memory.entry) != std::string_view::npos &&
          attempt([&] { return wait_for_context(memory.context, &captures_); });
 }
 

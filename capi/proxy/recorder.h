@@ -52,7 +52,7 @@ class Recorder final : DriverContexts::Observer {
   // Before the driver is asked, so that no other thread has the address again first. Nothing if the memory is not
   // known.
   std::optional<Memory> returning(Address address, const Return& how) noexcept;
-  // Waits as cuMemFree does. Gives whether it has waited.
+  // Waits as the call that gives the memory back does, if it does. Gives whether it has waited.
   bool wait(const Memory& memory) noexcept;
   void returned(Address address, const Memory& memory, const Return& how, Result result,
                 const CallTime& time) noexcept;

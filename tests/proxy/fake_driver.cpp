@@ -402,7 +402,7 @@ DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
 }
 DRIVER Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_t height,
                                  unsigned) {
-  return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height););
+  return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height, true););
 }
 DRIVER Result cuMemFree_v2(DeviceAddress address) {
   return CALL(const auto found = state().memory.find(address);
@@ -411,7 +411,7 @@ DRIVER Result cuMemFree_v2(DeviceAddress address) {
               return drop(address););
 }
 DRIVER Result cuMemAllocManaged(DeviceAddress* out, size_t size, unsigned) {
-  return CALL(return take(out, size););
+  return CALL(return take(out, size, true););
 }
 DRIVER Result cuMemAllocHost(void** out, unsigned size) { return CALL(return take(out, size);); }
 DRIVER Result cuMemAllocHost_v2(void** out, size_t size) { return CALL(return take(out, size);); }
@@ -423,14 +423,18 @@ DRIVER Result cuMemFreeHost(void* memory) {
 }
 DRIVER Result cuMemHostRegister(void*, size_t, unsigned) { return CALL(return 0;); }
 DRIVER Result cuMemHostRegister_v2(void*, size_t, unsigned) { return CALL(return 0;); }
-DRIVER Result cuMemHostUnregister(void*) { return CALL(return 0;); }
+DRIVER Result cuMemHostUnregister(void*) {
+  return CALL(wait_for_work(lock, "cuMemHostUnregister"); return 0;);
+}
 DRIVER Result cuArrayCreate_v2(Array* out, const ArrayDescriptor*) {
   return CALL(return take(out, 1););
 }
 DRIVER Result cuArray3DCreate_v2(Array* out, const Array3dDescriptor*) {
   return CALL(return take(out, 1););
 }
-DRIVER Result cuArrayDestroy(Array array) { return CALL(return drop(number(array));); }
+DRIVER Result cuArrayDestroy(Array array) {
+  return CALL(wait_for_work(lock, "cuArrayDestroy"); return drop(number(array)););
+}
 DRIVER Result cuMipmappedArrayCreate(MipmappedArray* out, const Array3dDescriptor*, unsigned) {
   return CALL(return take(out, 1););
 }

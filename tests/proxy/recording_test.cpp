@@ -111,20 +111,48 @@ TEST(Recording, DoesNotWaitIfItIsToldSo) {
   EXPECT_EQ(detail_of(run.trace(), Action::kCallEnd).wait_ns, -1);
 }
 
-// The driver does not wait for these: a program may free one while its kernel waits for the host.
-TEST(Recording, DoesNotWaitAtTheFreeOfABlockOfAStreamOrOfOtherMemory) {
+// A program may free one while its kernel waits for the host.
+TEST(Recording, DoesNotWaitAtTheFreeOfABlockOfAStream) {
   record([](const Driver& driver) {
     driver.use();
     DeviceAddress address = 0;
-    void* host = nullptr;
     CHECK(driver.cuMemAllocAsync(&address, 512, nullptr) == 0);
+    driver.fake_start_work();
+    CHECK(driver.cuMemFree_v2(address) == 0);
+    CHECK(driver.cuMemAllocFromPoolAsync(&address, 512, nullptr, nullptr) == 0);
+    CHECK(driver.cuMemFreeAsync(address, nullptr) == 0);
+    CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
+  });
+}
+
+TEST(Recording, MeasuresTheWaitOfWhateverWaits) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    DeviceAddress address = 0;
+    size_t pitch = 0;
+    void* host = nullptr;
+    static char registered[64];
+    Array array = nullptr;
+    const ArrayDescriptor flat{100, 10, 0x20, 4};
+    CHECK(driver.cuMemAllocPitch_v2(&address, &pitch, 100, 3, 4) == 0);
     CHECK(driver.cuMemFree_v2(address) == 0);
     CHECK(driver.cuMemAllocManaged(&address, 512, 1) == 0);
     CHECK(driver.cuMemFree_v2(address) == 0);
     CHECK(driver.cuMemAllocHost_v2(&host, 512) == 0);
     CHECK(driver.cuMemFreeHost(host) == 0);
-    CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
+    CHECK(driver.cuMemHostRegister_v2(registered, 64, 0) == 0);
+    CHECK(driver.cuMemHostUnregister(registered) == 0);
+    CHECK(driver.cuArrayCreate_v2(&array, &flat) == 0);
+    CHECK(driver.cuArrayDestroy(array) == 0);
   });
+  const Trace& trace = run.trace();
+  int ends = 0;
+  for (size_t i = 0; i < trace.events.size(); i++) {
+    if (trace.events[i].action() != Action::kCallEnd) continue;
+    EXPECT_GE(trace.details[i].wait_ns, 0) << "event " << i;
+    ends++;
+  }
+  EXPECT_EQ(ends, 5);
 }
 
 TEST(Recording, MakesOneEventForAllWaitsOfAContext) {
