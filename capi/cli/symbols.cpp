@@ -49,10 +49,10 @@ std::string hex(uint64_t number) {
   return text.data();
 }
 
-// Two lines of addr2line: the function, and file and line.
+// Two lines of addr2line: the function, and file and line, each with question marks for what it does not know.
 std::string name_of(const std::string& function, const std::string& line) {
   if (function.starts_with("??")) return "";
-  return line.starts_with("??") ? function : function + " at " + line;
+  return line.find('?') != std::string::npos ? function : function + " at " + line;
 }
 
 void add_names(const std::string& path, const std::vector<uint64_t>& offsets,
