@@ -107,7 +107,23 @@ void for_each_object(See see) {
                   &see);
 }
 
+std::pair<Address, Address> own_range() {
+  static const int own = 0;
+  const auto address = reinterpret_cast<Address>(&own);
+  std::pair<Address, Address> found;
+  for_each_object([&](const dl_phdr_info& info) {
+    const auto [begin, end] = Object(info).range();
+    const bool is_own = begin <= address && address < end;
+    if (is_own) found = {begin, end};
+    return is_own;
+  });
+  return found;
+}
+
 }  // namespace
+
+LoadedCode::LoadedCode(std::function<void(const CodeFile&)> told)
+    : told_(std::move(told)), own_(own_range()) {}
 
 LoadedCode::~LoadedCode() {
   if (modules_ != nullptr) cachalot_unwinder_modules_delete(modules_);
@@ -133,8 +149,6 @@ void LoadedCode::refresh_if_changed() {
 }
 
 void LoadedCode::refresh() {
-  static const int own = 0;
-  const auto own_address = reinterpret_cast<Address>(&own);
   cachalot_unwinder_modules* const modules = cachalot_unwinder_modules_new();
   std::vector<CodeFile> files;
   for_each_object([&](const dl_phdr_info& info) {
@@ -142,8 +156,6 @@ void LoadedCode::refresh() {
     const Object object(info);
     if (const auto library = object.library()) cachalot_unwinder_modules_add(modules, &*library);
     for (CodeFile& file : object.code()) files.push_back(std::move(file));
-    const auto [begin, end] = object.range();
-    if (begin <= own_address && own_address < end) std::tie(own_begin_, own_end_) = object.range();
     return false;
   });
   for (const CodeFile& file : files)

@@ -13,6 +13,7 @@
 #include <functional>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -34,7 +35,7 @@ struct CodeFile {
 class LoadedCode {
  public:
   // told: is called for each part of a file that was not there before.
-  explicit LoadedCode(std::function<void(const CodeFile&)> told) : told_(std::move(told)) {}
+  explicit LoadedCode(std::function<void(const CodeFile&)> told);
   ~LoadedCode();
   LoadedCode(const LoadedCode&) = delete;
   LoadedCode& operator=(const LoadedCode&) = delete;
@@ -48,7 +49,7 @@ class LoadedCode {
   }
 
   // Whether the address is in this library itself.
-  bool is_own(Address address) const { return own_begin_ <= address && address < own_end_; }
+  bool is_own(Address address) const { return own_.first <= address && address < own_.second; }
 
  private:
   // What the loader has loaded and unloaded so far.
@@ -64,12 +65,11 @@ class LoadedCode {
   void refresh();
 
   const std::function<void(const CodeFile&)> told_;
+  const std::pair<Address, Address> own_;  // begin and end
   std::shared_mutex mutex_;
   Changes changes_;  // of which the rest is
   cachalot_unwinder_modules* modules_ = nullptr;
   std::vector<CodeFile> files_;
-  Address own_begin_ = 0;
-  Address own_end_ = 0;
 };
 
 }  // namespace cachalot::proxy
