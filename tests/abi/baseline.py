@@ -7,6 +7,7 @@
   tests/abi/baseline.py self-test             plants each kind of difference in a small library
 """
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,9 @@ LIBRARIES = {"libcachalot.abi": "tests/abi/libcachalot_abi.so",
 def interface(library, headers, out):
     folders = [part for folder in headers for part in ("--headers-dir", folder)]
     subprocess.run([*ABIDW, *folders, "--out-file", out, library], check=True)
+    # abidw leaves a source's folder out only where the compiler ran in the folder of the build.
+    text = pathlib.Path(out).read_text()
+    pathlib.Path(out).write_text(re.sub(r" path='[^']*/(tests/abi/|capi/|core/)", r" path='\1", text))
 
 
 def structs(abi):
