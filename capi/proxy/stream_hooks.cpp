@@ -54,7 +54,7 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
   return result;
 }
 
-// A capture that was broken ends with an error. One that this thread may not end goes on.
+// The driver ends a broken capture with an error too. It does not end a capture that another thread has begun.
 template <class Call>
 Result end_capture(StreamHandle stream, DefaultStream default_stream, Call call) {
   Recorder* const recorder = Recorder::get();

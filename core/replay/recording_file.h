@@ -27,7 +27,7 @@ namespace cachalot {
 
 class RecordingFile {
  public:
-  // Makes the file. One that is there already is never touched: the new one then has a number behind the
+  // Makes the file. An older file of this name stays as it is, and the new file then has a number behind its
   // name, ".2" and so on. Throws Error(kIo).
   explicit RecordingFile(const std::string& path);
   // Without close(): what was written stays, and room behind it.
