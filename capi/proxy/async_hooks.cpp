@@ -79,8 +79,6 @@ Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool pool, PoolPointerDa
 }
 
 Result cuMemPoolExportPointer(PoolPointerData* data, DeviceAddress address) {
-  const Result result = call_real(real().cuMemPoolExportPointer, data, address);
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->exported(address, 'p');
-  return result;
+  return tell_if_done(call_real(real().cuMemPoolExportPointer, data, address),
+                      [&](Recorder& recorder) { recorder.exported(address, 'p'); });
 }

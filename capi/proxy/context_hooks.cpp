@@ -2,7 +2,7 @@
 // Contexts: when the program waits for one, and when one ends.
 #include "hooks.h"
 #include "real_driver.h"
-#include "recorder.h"
+#include "recorded_call.h"
 
 using namespace cachalot::proxy;
 using cachalot::Action;
@@ -10,9 +10,7 @@ using cachalot::Action;
 namespace {
 
 Result waited(Result result) {
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->waited(Action::kContextWait, 0);
-  return result;
+  return tell_if_done(result, [](Recorder& recorder) { recorder.waited(Action::kContextWait, 0); });
 }
 
 // Another thread may have the addresses again as soon as the driver returns.

@@ -29,7 +29,6 @@ using CigCaptureParameters = struct CigCaptureParametersObject*;
 using RecaptureCallback = Result (*)(void*, GraphNode, const struct NodeParameters*,
                                      const struct NodeParameters*, int);
 
-inline constexpr Result kDriverNotInitialized = 3;
 inline constexpr Result kFunctionNotFound = 500;
 
 struct ArrayDescriptor {

@@ -27,10 +27,8 @@ Result open_handle(cuIpcOpenMemHandle_form* open, DeviceAddress* out, const IpcM
 }  // namespace
 
 Result cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
-  const Result result = call_real(real().cuIpcGetMemHandle, handle, address);
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->exported(address, 's');
-  return result;
+  return tell_if_done(call_real(real().cuIpcGetMemHandle, handle, address),
+                      [&](Recorder& recorder) { recorder.exported(address, 's'); });
 }
 
 Result cuIpcOpenMemHandle(DeviceAddress* out, IpcMemoryHandle handle, unsigned flags) {

@@ -7,8 +7,6 @@
 
 namespace cachalot::proxy {
 
-inline constexpr Result kRefused = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-
 // The number that stands for memory in a recording: an address, or a handle that is a pointer.
 template <class Handle>
 Address number_of(Handle handle) {
@@ -24,18 +22,34 @@ Result timed(Call call, CallTime* time) {
   return result;
 }
 
-// call: the driver's, which stores what it gives at `out`.
-template <class Handle, class Call>
-Result obtain(const Request& request, Handle* out, Call call) {
+// call: the driver's. tell: what the recorder is told behind it, of its result and time.
+template <class Call, class Tell>
+Result observe(Call call, Tell tell) {
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
   CallTime time{};
   const Result result = timed(call, &time);
-  if (result == 0)
-    recorder->obtained(request, number_of(*out), time);
-  else if (result == kRefused)
-    recorder->refused(request, time);
+  tell(*recorder, result, time);
   return result;
+}
+
+// The same where the time is nothing that a recording has, and an error is no event.
+template <class Tell>
+Result tell_if_done(Result result, Tell tell) {
+  Recorder* const recorder = Recorder::get();
+  if (result == 0 && recorder != nullptr) tell(*recorder);
+  return result;
+}
+
+// call: the driver's, which stores what it gives at `out`.
+template <class Handle, class Call>
+Result obtain(const Request& request, Handle* out, Call call) {
+  return observe(call, [&](Recorder& recorder, Result result, const CallTime& time) {
+    if (result == 0)
+      recorder.obtained(request, number_of(*out), time);
+    else if (result == kDriverOutOfMemory)
+      recorder.refused(request, time);
+  });
 }
 
 template <class Handle, class Call>

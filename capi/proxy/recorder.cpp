@@ -103,6 +103,14 @@ auto Recorder::attempt(Act act) noexcept -> decltype(act()) {
   }
 }
 
+// Without a context nothing can be recorded of a call.
+template <class Act>
+void Recorder::attempt_in_context(Act act) noexcept {
+  attempt([&] {
+    if (DriverContext* const context = contexts_.current()) act(context);
+  });
+}
+
 void Recorder::give_up() noexcept {
   if (has_given_up_.exchange(true)) return;
   std::fprintf(stderr, "cachalot: process %lld is recorded no longer: there is no memory\n",
@@ -171,9 +179,7 @@ void Recorder::append_end(Address address, char entry, const DriverContext* cont
 }
 
 void Recorder::obtained(const Request& request, Address address, const CallTime& time) noexcept {
-  attempt([&] {
-    DriverContext* const context = contexts_.current();
-    if (context == nullptr) return;
+  attempt_in_context([&](DriverContext* context) {
     const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
     if (const auto before = live_.add(address, memory)) append_returning(address, *before, kUnseen);
     append_obtained(address, memory, time.cost_ns(), time.end, stacks_.of_this_thread());
@@ -181,9 +187,7 @@ void Recorder::obtained(const Request& request, Address address, const CallTime&
 }
 
 void Recorder::refused(const Request& request, const CallTime& time) noexcept {
-  attempt([&] {
-    DriverContext* const context = contexts_.current();
-    if (context == nullptr) return;
+  attempt_in_context([&](DriverContext* context) {
     const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
     EventLine line = this->line(Action::kOom, device_free(), memory);
     line.context = stacks_.of_this_thread();
@@ -238,18 +242,14 @@ Address Recorder::releasing(AllocationHandle handle) noexcept {
 }
 
 void Recorder::released(Address address, char entry, const CallTime& time) noexcept {
-  attempt([&] {
-    if (const DriverContext* const context = contexts_.current())
-      append_end(address, entry, context, time);
-  });
+  attempt_in_context(
+      [&](const DriverContext* context) { append_end(address, entry, context, time); });
 }
 
 // What was mapped there before was unmapped by a way that no hook sees.
 void Recorder::mapped(Address address, uint64_t size, AllocationHandle handle,
                       const CallTime& time) noexcept {
-  attempt([&] {
-    DriverContext* const context = contexts_.current();
-    if (context == nullptr) return;
+  attempt_in_context([&](DriverContext* context) {
     unmapping(address, size);
     virtual_memory_.mapped(address, size, handle, context, time.cost_ns());
   });
@@ -286,9 +286,7 @@ void Recorder::unmapped(Address address, const std::vector<Mapping>& mappings, R
 }
 
 void Recorder::stream_event(Action action, Stream stream) noexcept {
-  attempt([&] {
-    const DriverContext* const context = contexts_.current();
-    if (context == nullptr) return;
+  attempt_in_context([&](const DriverContext* context) {
     EventLine line = this->line(action, 0, context);
     line.stream = line.detail.freed_on = stream;
     line.time_us = recording_.time_us(now_ns());
@@ -304,12 +302,10 @@ void Recorder::waited(Action action, Stream stream) noexcept {
 }
 
 void Recorder::exported(Address address, char entry) noexcept {
-  attempt([&] {
-    const DriverContext* const context = contexts_.current();
+  attempt_in_context([&](const DriverContext* context) {
     DeviceAddress base = 0;
     size_t size = 0;
-    if (context == nullptr ||
-        call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
+    if (call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
       return;
     EventLine line = this->line(Action::kExport, base, context);
     line.size = size;

@@ -116,6 +116,8 @@ class Recorder final : DriverContexts::Observer {
 
   template <class Act>
   auto attempt(Act act) noexcept -> decltype(act());
+  template <class Act>
+  void attempt_in_context(Act act) noexcept;
   void give_up() noexcept;
 
   DriverContext* current() noexcept;

@@ -2,7 +2,7 @@
 // Streams: which there are, which are captured, and when the program waits for them.
 #include "hooks.h"
 #include "real_driver.h"
-#include "recorder.h"
+#include "recorded_call.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -11,23 +11,17 @@ namespace {
 constexpr auto kLegacy = DefaultStream::kLegacy;
 constexpr auto kPerThread = DefaultStream::kPerThread;
 
-void record_if(Result result, Action action, Stream stream) {
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->stream_event(action, stream);
-}
-
 Result created(Result result, const StreamHandle* out) {
-  if (result == 0) record_if(result, Action::kStreamCreate, stream_name(*out, kLegacy));
-  return result;
+  return tell_if_done(result, [&](Recorder& recorder) {
+    recorder.stream_event(Action::kStreamCreate, stream_name(*out, kLegacy));
+  });
 }
 
 Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
                    DefaultStream default_stream) {
-  const Result result = call_real(call, stream);
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr)
-    recorder->waited(Action::kStreamWait, stream_name(stream, default_stream));
-  return result;
+  return tell_if_done(call_real(call, stream), [&](Recorder& recorder) {
+    recorder.waited(Action::kStreamWait, stream_name(stream, default_stream));
+  });
 }
 
 // A stream that was captured is not any more.
@@ -50,7 +44,7 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
   if (recorder == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
   const Result result = recorder->begin_capture(name, call);
-  record_if(result, Action::kCaptureBegin, name);
+  if (result == 0) recorder->stream_event(Action::kCaptureBegin, name);
   return result;
 }
 

@@ -8,23 +8,18 @@ using namespace cachalot::proxy;
 
 Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties* properties,
                    uint64_t flags) {
-  const auto call = [&] { return call_real(real().cuMemCreate, out, size, properties, flags); };
-  Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call();
-  CallTime time{};
-  const Result result = timed(call, &time);
-  if (result == 0)
-    recorder->created(*out, properties, time.cost_ns());
-  else if (result == kRefused)
-    recorder->refused({.entry = 'v', .size = size}, time);
-  return result;
+  return observe([&] { return call_real(real().cuMemCreate, out, size, properties, flags); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0)
+                     recorder.created(*out, properties, time.cost_ns());
+                   else if (result == cachalot::kDriverOutOfMemory)
+                     recorder.refused({.entry = 'v', .size = size}, time);
+                 });
 }
 
 Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
-  const Result result = call_real(real().cuMemRetainAllocationHandle, out, address);
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->retained(*out);
-  return result;
+  return tell_if_done(call_real(real().cuMemRetainAllocationHandle, out, address),
+                      [&](Recorder& recorder) { recorder.retained(*out); });
 }
 
 // Another thread can have the handle's number again as soon as the driver has returned.
@@ -42,26 +37,18 @@ Result cuMemRelease(AllocationHandle handle) {
 
 Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHandle handle,
                 uint64_t flags) {
-  const auto call = [&] {
-    return call_real(real().cuMemMap, address, size, offset, handle, flags);
-  };
-  Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call();
-  CallTime time{};
-  const Result result = timed(call, &time);
-  if (result == 0) recorder->mapped(address, size, handle, time);
-  return result;
+  return observe([&] { return call_real(real().cuMemMap, address, size, offset, handle, flags); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0) recorder.mapped(address, size, handle, time);
+                 });
 }
 
 Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor* access,
                       size_t count) {
-  const auto call = [&] { return call_real(real().cuMemSetAccess, address, size, access, count); };
-  Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call();
-  CallTime time{};
-  const Result result = timed(call, &time);
-  if (result == 0) recorder->made_accessible(address, size, time);
-  return result;
+  return observe([&] { return call_real(real().cuMemSetAccess, address, size, access, count); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0) recorder.made_accessible(address, size, time);
+                 });
 }
 
 Result cuMemUnmap(DeviceAddress address, size_t size) {
@@ -76,8 +63,6 @@ Result cuMemUnmap(DeviceAddress address, size_t size) {
 }
 
 Result cuMemExportToShareableHandle(void* out, AllocationHandle handle, int type, uint64_t flags) {
-  const Result result = call_real(real().cuMemExportToShareableHandle, out, handle, type, flags);
-  Recorder* const recorder = Recorder::get();
-  if (result == 0 && recorder != nullptr) recorder->exported(handle);
-  return result;
+  return tell_if_done(call_real(real().cuMemExportToShareableHandle, out, handle, type, flags),
+                      [&](Recorder& recorder) { recorder.exported(handle); });
 }
