@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "failure.h"
-#include "run.h"
 
 namespace cachalot::cli {
 namespace {
@@ -139,17 +138,22 @@ double mean_ns(const CallSum& sum) {
 
 }  // namespace
 
-Forecast forecast(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
-                  const RecordingSummary& summary, const std::string& config, FreeRule rule) {
+ForecastedProgram::ForecastedProgram(const cachalot_trace_info& info,
+                                     const std::vector<cachalot_trace_event>& events,
+                                     const RecordingSummary& summary, FreeRule rule) {
   ServedTrace served(info, rule);
   for (const cachalot_trace_event& event : events) served.see(event);
-  const TraceHandle trace = parse(served.take());
-  ReplayCall call;
-  call.config = config;
+  trace_ = parse(served.take());
   // What is not served has its place on the device too.
   const uint64_t others = summary.block_peak - summary.served_peak;
-  if (info.device_total > others) call.capacity = info.device_total - others;
-  const ReplayHandle replay = replay_trace(trace.get(), call);
+  if (info.device_total > others) capacity_ = info.device_total - others;
+}
+
+Forecast ForecastedProgram::forecast(const std::string& config) const {
+  ReplayCall call;
+  call.config = config;
+  call.capacity = capacity_;
+  const ReplayHandle replay = replay_trace(trace_.get(), call);
   cachalot_replay_result result{};
   result.struct_size = sizeof result;
   check(cachalot_replay_get_result(replay.get(), &result));

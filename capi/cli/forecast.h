@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recording.h"
+#include "run.h"
 
 namespace cachalot::cli {
 
@@ -22,9 +23,21 @@ struct Forecast {
   uint64_t out_of_memory;
 };
 
-// config: the option string. Throws Failure.
-Forecast forecast(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
-                  const RecordingSummary& summary, const std::string& config, FreeRule rule);
+// What is served of a program, under one rule.
+class ForecastedProgram {
+ public:
+  // Throws Failure.
+  ForecastedProgram(const cachalot_trace_info& info,
+                    const std::vector<cachalot_trace_event>& events,
+                    const RecordingSummary& summary, FreeRule rule);
+
+  // config: the option string. Throws Failure.
+  Forecast forecast(const std::string& config) const;
+
+ private:
+  TraceHandle trace_;
+  uint64_t capacity_ = 0;  // of a device; 0: not known
+};
 
 // Nanoseconds by which the calls that `run` serves would have been shorter: what they took, without the waits that
 // stay (kWait), the driver's calls that stay, and what `run` itself takes.

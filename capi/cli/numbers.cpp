@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "numbers.h"
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -43,6 +44,12 @@ std::string grouped(uint64_t number) {
 std::string grouped(int64_t number) {
   if (number >= 0) return grouped(static_cast<uint64_t>(number));
   return std::string("-").append(grouped(uint64_t{0} - static_cast<uint64_t>(number)));
+}
+
+std::string hexadecimal(uint64_t number) {
+  std::array<char, 24> text;
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
+  return text.data();
 }
 
 std::string mebibytes(uint64_t bytes) {

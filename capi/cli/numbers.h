@@ -11,6 +11,9 @@ namespace cachalot::cli {
 std::string grouped(uint64_t number);
 std::string grouped(int64_t number);
 
+// "0x7f00a0".
+std::string hexadecimal(uint64_t number);
+
 // "7,355.2 MiB".
 std::string mebibytes(uint64_t bytes);
 

@@ -14,7 +14,13 @@ struct Level {
   uint64_t bytes = 0;
   uint64_t peak = 0;
 
-  void add(uint64_t size) { peak = std::max(peak, bytes += size); }
+  // Gives whether there are more than ever before.
+  bool add(uint64_t size) {
+    bytes += size;
+    if (bytes <= peak) return false;
+    peak = bytes;
+    return true;
+  }
   void remove(uint64_t size) { bytes -= std::min(bytes, size); }
 };
 
@@ -23,6 +29,7 @@ class Summary {
   explicit Summary(RecordingSummary* out) : out_(*out) {}
 
   void see(const cachalot_trace_event& event) {
+    seen_++;
     if (event.time_us >= 0) out_.end_us = std::max(out_.end_us, event.time_us);
     switch (event.action) {
       case CACHALOT_ACTION_ALLOC:
@@ -66,8 +73,11 @@ class Summary {
     if (event.cost_ns >= 0) out_.requests[letter_of(event)].add(event);
     if (is_served(event) && event.cost_ns >= 0) out_.served_requests.add(event);
     live_[event.address] = event;
-    if (event.action == CACHALOT_ACTION_OTHER_ALLOC) return others_.add(event.size);
-    blocks_.add(event.size);
+    if (event.action == CACHALOT_ACTION_OTHER_ALLOC) {
+      others_.add(event.size);
+      return;
+    }
+    if (blocks_.add(event.size)) out_.events_to_peak = seen_;
     if (is_served(event)) served_.add(event.size);
   }
 
@@ -107,6 +117,7 @@ class Summary {
   }
 
   RecordingSummary& out_;
+  size_t seen_ = 0;                                          // events
   std::unordered_map<uint64_t, cachalot_trace_event> live_;  // by address
   std::unordered_map<uint64_t, cachalot_trace_event>
       ending_;  // by thread: what its call gives back

@@ -36,10 +36,11 @@ struct RecordingSummary {
   CallSum served_returns;
   uint64_t refused = 0;
   uint64_t exported = 0;
-  uint64_t block_peak = 0;   // bytes of blocks at a time, of all devices
-  uint64_t served_peak = 0;  // of those that are served
-  uint64_t other_peak = 0;   // of memory outside of any cache
-  int64_t begin_us = 0;      // since 1970
+  uint64_t block_peak = 0;    // bytes of blocks at a time, of all devices
+  size_t events_to_peak = 0;  // how many events lead to it
+  uint64_t served_peak = 0;   // of those that are served
+  uint64_t other_peak = 0;    // of memory outside of any cache
+  int64_t begin_us = 0;       // since 1970
   int64_t end_us = 0;
   bool is_whole = false;  // the process ended as it should
   uint64_t lost = 0;      // events

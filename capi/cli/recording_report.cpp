@@ -53,8 +53,8 @@ std::string seconds(int64_t us) {
 class Report {
  public:
   Report(const cachalot_trace_info& info, const std::vector<cachalot_trace_event>& events,
-         std::FILE* out)
-      : info_(info), events_(events), summary_(summarize(info, events)), out_(out) {}
+         const RecordingSummary& summary, std::FILE* out)
+      : info_(info), events_(events), summary_(summary), out_(out) {}
 
   void print(const std::string& file, const std::vector<std::string>& options) const {
     print_header(file);
@@ -135,14 +135,17 @@ class Report {
     Table table("lrrrrl");
     table.add({"options", "--free", "reserved peak", "driver calls", "time saved"});
     table.rule();
-    for (const std::string& config : options) add_forecasts(&table, config);
+    const ForecastedProgram wait(info_, events_, summary_, FreeRule::kWait);
+    const ForecastedProgram event(info_, events_, summary_, FreeRule::kEvent);
+    for (const std::string& config : options) add_forecasts(&table, config, wait, event);
     table.print(out_);
   }
 
-  void add_forecasts(Table* table, const std::string& config) const {
+  void add_forecasts(Table* table, const std::string& config, const ForecastedProgram& program,
+                     const ForecastedProgram& at_worst) const {
     const std::string name = config.empty() ? "defaults" : config;
-    const Forecast wait = forecast(info_, events_, summary_, config, FreeRule::kWait);
-    const Forecast worst = forecast(info_, events_, summary_, config, FreeRule::kEvent);
+    const Forecast wait = program.forecast(config);
+    const Forecast worst = at_worst.forecast(config);
     add_forecast(table, name, "wait", mebibytes(wait.peak_reserved), wait, FreeRule::kWait);
     std::string range = mebibytes(wait.peak_reserved);
     if (worst.peak_reserved != wait.peak_reserved) range += " to " + mebibytes(worst.peak_reserved);
@@ -175,7 +178,7 @@ class Report {
 
   const cachalot_trace_info& info_;
   const std::vector<cachalot_trace_event>& events_;
-  const RecordingSummary summary_;
+  const RecordingSummary& summary_;
   std::FILE* const out_;
 };
 
@@ -191,8 +194,9 @@ void print_recording(const std::string& file, const std::vector<std::string>& op
   if (info.format < 2)
     throw Failure(file + ": not a recording of a program: `cachalot replay` reads it");
   const auto events = events_of(trace.get());
-  Report(info, events, out).print(file, options);
-  if (places > 0) print_places(trace.get(), events, places, out);
+  const RecordingSummary summary = summarize(info, events);
+  Report(info, events, summary, out).print(file, options);
+  if (places > 0) print_places(trace.get(), events, summary, places, out);
 }
 
 }  // namespace cachalot::cli

@@ -25,57 +25,28 @@ bool is_block(const cachalot_trace_event& event) {
   return event.action == CACHALOT_ACTION_ALLOC || event.action == CACHALOT_ACTION_LIVE_AT_BEGIN;
 }
 
-// Goes through the events, and knows the blocks that are live.
-class Blocks {
- public:
-  void see(const cachalot_trace_event& event) {
-    if (is_block(event)) {
-      live_.insert_or_assign(event.address, &event);
-      bytes_ += event.size;
-    } else if (event.action == CACHALOT_ACTION_FREE_REQUESTED) {
-      const auto found = live_.find(event.address);
-      if (found == live_.end()) return;
-      bytes_ -= found->second->size;
-      live_.erase(found);
-    } else if (event.action == CACHALOT_ACTION_CONTEXT_END) {
-      std::erase_if(live_, [&](const auto& row) {
-        if (row.second->device != event.device) return false;
-        bytes_ -= row.second->size;
-        return true;
-      });
-    }
+// The blocks that are live behind the first `count` events, by address.
+std::unordered_map<uint64_t, const cachalot_trace_event*> live_behind(
+    const std::vector<cachalot_trace_event>& events, size_t count) {
+  std::unordered_map<uint64_t, const cachalot_trace_event*> live;
+  for (size_t i = 0; i < count; i++) {
+    const cachalot_trace_event& event = events[i];
+    if (is_block(event))
+      live.insert_or_assign(event.address, &event);
+    else if (event.action == CACHALOT_ACTION_FREE_REQUESTED)
+      live.erase(event.address);
+    else if (event.action == CACHALOT_ACTION_CONTEXT_END)
+      std::erase_if(live, [&](const auto& row) { return row.second->device == event.device; });
   }
-
-  uint64_t bytes() const { return bytes_; }
-  const std::unordered_map<uint64_t, const cachalot_trace_event*>& live() const { return live_; }
-
- private:
-  std::unordered_map<uint64_t, const cachalot_trace_event*> live_;  // by address
-  uint64_t bytes_ = 0;
-};
-
-// How many events lead to the peak.
-size_t events_to_peak(const std::vector<cachalot_trace_event>& events) {
-  Blocks blocks;
-  uint64_t peak = 0;
-  size_t count = 0;
-  for (size_t i = 0; i < events.size(); i++) {
-    blocks.see(events[i]);
-    if (blocks.bytes() <= peak) continue;
-    peak = blocks.bytes();
-    count = i + 1;
-  }
-  return count;
+  return live;
 }
 
-std::vector<Place> places_of(const std::vector<cachalot_trace_event>& events) {
+std::vector<Place> places_of(const std::vector<cachalot_trace_event>& events,
+                             size_t events_to_peak) {
   std::map<uint64_t, Place> places;
   for (const cachalot_trace_event& event : events)
     if (is_block(event) && event.context != 0) places[event.context].requests++;
-  Blocks blocks;
-  const size_t count = events_to_peak(events);
-  for (size_t i = 0; i < count; i++) blocks.see(events[i]);
-  for (const auto& [address, event] : blocks.live()) {
+  for (const auto& [address, event] : live_behind(events, events_to_peak)) {
     Place& place = places[event->context];
     place.blocks++;
     place.bytes += event->size;
@@ -100,11 +71,9 @@ std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t
 }
 
 std::string place_text(const cachalot_trace_frame& frame) {
-  char text[32];
   const std::string path = frame.path;
-  const uint64_t number = path.empty() ? frame.address : frame.file_offset;
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
-  return path.empty() ? text : path.substr(path.find_last_of('/') + 1) + "+" + text;
+  if (path.empty()) return hexadecimal(frame.address);
+  return path.substr(path.find_last_of('/') + 1) + "+" + hexadecimal(frame.file_offset);
 }
 
 void print_stack(const std::vector<cachalot_trace_frame>& frames,
@@ -119,8 +88,8 @@ void print_stack(const std::vector<cachalot_trace_frame>& frames,
 }  // namespace
 
 void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
-                  size_t most, std::FILE* out) {
-  std::vector<Place> places = places_of(events);
+                  const RecordingSummary& summary, size_t most, std::FILE* out) {
+  std::vector<Place> places = places_of(events, summary.events_to_peak);
   places.resize(std::min(places.size(), most));
   std::vector<std::vector<cachalot_trace_frame>> stacks;
   std::set<CodePlace> codes;

@@ -11,6 +11,6 @@ namespace cachalot::cli {
 
 // The places with the most bytes. Says so where the recording has no stacks.
 void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
-                  size_t most, std::FILE* out);
+                  const RecordingSummary& summary, size_t most, std::FILE* out);
 
 }  // namespace cachalot::cli

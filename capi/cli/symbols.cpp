@@ -3,13 +3,12 @@
 
 #include <elf.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <vector>
 
 #include "capture.h"
+#include "numbers.h"
 
 namespace cachalot::cli {
 namespace {
@@ -43,12 +42,6 @@ class LoadedParts {
   std::vector<Elf64_Phdr> parts_;
 };
 
-std::string hex(uint64_t number) {
-  std::array<char, 24> text;
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
-  return text.data();
-}
-
 // Two lines of addr2line: the function, and file and line, each with question marks for what it does not know.
 std::string name_of(const std::string& function, const std::string& line) {
   if (function.starts_with("??")) return "";
@@ -64,7 +57,7 @@ void add_names(const std::string& path, const std::vector<uint64_t>& offsets,
     // The call, not what it returns to.
     const auto address = offset == 0 ? std::nullopt : parts.address_of(offset - 1);
     if (!address) continue;
-    command.push_back(hex(*address));
+    command.push_back(hexadecimal(*address));
     asked.push_back(offset);
   }
   if (asked.empty()) return;
