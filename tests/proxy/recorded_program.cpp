@@ -82,6 +82,12 @@ DeviceAddress allocate(const Driver& driver, size_t size) {
   return address;
 }
 
+StreamHandle make_stream(const Driver& driver) {
+  StreamHandle stream = nullptr;
+  CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+  return stream;
+}
+
 const Trace& RecordedRun::trace() const {
   static const Trace none;
   EXPECT_EQ(traces.size(), 1u) << output;

@@ -42,5 +42,6 @@ Lines lines_of(const cachalot::Trace& trace, const std::string& without = "");
   } while (false)
 
 DeviceAddress allocate(const Driver& driver, size_t size);
+StreamHandle make_stream(const Driver& driver);
 
 }  // namespace proxy_test

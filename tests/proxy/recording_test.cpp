@@ -294,8 +294,7 @@ TEST(Recording, HasAHandleFromWhereItCanBeUsedUntilItIsUnmapped) {
 TEST(Recording, HasStreamsAndWaits) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();
-    StreamHandle stream = nullptr;
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+    const StreamHandle stream = make_stream(driver);
     CHECK(driver.cuStreamSynchronize(stream) == 0);
     CHECK(driver.cuStreamDestroy_v2(stream) == 0);
     CHECK(driver.cuCtxSynchronize() == 0);
@@ -477,9 +476,8 @@ TEST(Recording, NamesTheDevice) {
 TEST(Recording, NeitherWaitsNorRecordsEventsDuringACapture) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();
-    StreamHandle stream = nullptr;
+    const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
     CHECK(driver.cuStreamBeginCapture_v2(stream, 2) == 0);
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
     CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
@@ -504,7 +502,7 @@ TEST(Recording, DoesNotBreakACaptureThatBeginsWhileAnEventIsRecorded) {
     static std::atomic<bool> is_beginning{false};
     the_driver = &driver;
     driver.use();
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+    stream = make_stream(driver);
     const DeviceAddress address = allocate(driver, 512);
     driver.fake_before("cuCtxRecordEvent", [] {
       other = std::thread([] {
@@ -526,9 +524,8 @@ TEST(Recording, DoesNotBreakACaptureThatBeginsWhileAnEventIsRecorded) {
 TEST(Recording, GoesOnToWaitAfterACaptureThatIsBrokenOrWhoseStreamIsDestroyed) {
   record([](const Driver& driver) {
     driver.use();
-    StreamHandle stream = nullptr;
+    const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
     CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
     CHECK(driver.cuCtxSynchronize() == 900);
     CHECK(driver.cuStreamEndCapture(stream, &graph) == 901);
@@ -543,9 +540,8 @@ TEST(Recording, GoesOnToWaitAfterACaptureThatIsBrokenOrWhoseStreamIsDestroyed) {
 TEST(Recording, LeavesACaptureAloneThatAnotherThreadCannotEnd) {
   record([](const Driver& driver) {
     driver.use();
-    StreamHandle stream = nullptr;
+    const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
     CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
     driver.fake_fail("cuStreamEndCapture", 908);
     CHECK(driver.cuStreamEndCapture(stream, &graph) == 908);
@@ -573,8 +569,7 @@ TEST(Recording, KnowsACaptureOfThePerThreadDefaultStream) {
 TEST(Recording, MeasuresWaitsAgainAfterAContextThatEndedWithACapture) {
   record([](const Driver& driver) {
     driver.use();
-    StreamHandle stream = nullptr;
-    CHECK(driver.cuStreamCreate(&stream, 1) == 0);
+    const StreamHandle stream = make_stream(driver);
     allocate(driver, 512);
     CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
     driver.fake_reset(0);

@@ -6,29 +6,14 @@
 #include <cstddef>
 
 #include "cachalot/driver.h"
-#include "device/cuda_api.h"
+#include "cuda_types.h"
 #include "device/device.h"
-#include "shape.h"
 
 namespace cuda = cachalot::cuda;
 
 // ---- Functions, each in the form of its version; a name without that version does not compile.
 
 namespace cachalot_test {
-
-#define ARE_ONE(ours, theirs) \
-  template <>                 \
-  inline constexpr bool kAreOne<ours, theirs> = true
-ARE_ONE(std::remove_pointer_t<cuda::Context>, CUctx_st);
-ARE_ONE(std::remove_pointer_t<cuda::StreamHandle>, CUstream_st);
-ARE_ONE(std::remove_pointer_t<cuda::EventHandle>, CUevent_st);
-ARE_ONE(std::remove_pointer_t<cuda::Graph>, CUgraph_st);
-ARE_ONE(std::remove_pointer_t<cuda::GraphNode>, CUgraphNode_st);
-ARE_ONE(std::remove_pointer_t<cuda::MemoryPool>, CUmemPoolHandle_st);
-ARE_ONE(cuda::AllocationProperties, CUmemAllocationProp);
-ARE_ONE(cuda::AccessDescriptor, CUmemAccessDesc);
-ARE_ONE(cuda::GraphEdge, CUgraphEdgeData);
-#undef ARE_ONE
 
 #define SAME_FUNCTION(name, version, ...)                                                  \
   static_assert(same_shape<__VA_ARGS__, std::remove_pointer_t<PFN_##name##_v##version>>(), \
@@ -46,11 +31,6 @@ CACHALOT_CUDA_CONTEXT_EVENTS(SAME_FUNCTION)
 }  // namespace cachalot_test
 
 // ---- Structs
-
-#define SAME_SIZE(ours, theirs) static_assert(sizeof(ours) == sizeof(theirs))
-#define SAME_FIELD(ours, our_field, theirs, their_field)                      \
-  static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) && \
-                sizeof(ours::our_field) == sizeof(theirs::their_field))
 
 SAME_SIZE(cuda::MemoryLocation, CUmemLocation);
 SAME_FIELD(cuda::MemoryLocation, type, CUmemLocation, type);

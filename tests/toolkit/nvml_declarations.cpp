@@ -31,15 +31,11 @@ CACHALOT_NVML_FABRIC_FUNCTIONS(SAME_FUNCTION)
 
 }  // namespace cachalot_test
 
-#define SAME_FIELD(ours, our_field, theirs, their_field)                      \
-  static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) && \
-                sizeof(ours::our_field) == sizeof(theirs::their_field))
-
-static_assert(sizeof(nvml::ProcessInfo) == sizeof(nvmlProcessInfo_v1_t));
+SAME_SIZE(nvml::ProcessInfo, nvmlProcessInfo_v1_t);
 SAME_FIELD(nvml::ProcessInfo, pid, nvmlProcessInfo_v1_t, pid);
 SAME_FIELD(nvml::ProcessInfo, used_memory, nvmlProcessInfo_v1_t, usedGpuMemory);
 
-static_assert(sizeof(nvml::FabricInfo) == sizeof(nvmlGpuFabricInfo_v2_t));
+SAME_SIZE(nvml::FabricInfo, nvmlGpuFabricInfo_v2_t);
 SAME_FIELD(nvml::FabricInfo, version, nvmlGpuFabricInfo_v2_t, version);
 SAME_FIELD(nvml::FabricInfo, cluster_uuid, nvmlGpuFabricInfo_v2_t, clusterUuid);
 SAME_FIELD(nvml::FabricInfo, status, nvmlGpuFabricInfo_v2_t, status);

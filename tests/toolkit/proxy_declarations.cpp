@@ -6,35 +6,22 @@
 
 #include <cstddef>
 
+#include "cuda_types.h"
 #include "entry_points.h"
-#include "shape.h"
 
 namespace proxy = cachalot::proxy;
 
 namespace cachalot_test {
 
-#define ARE_ONE(ours, theirs) \
-  template <>                 \
-  inline constexpr bool kAreOne<ours, theirs> = true
-ARE_ONE(std::remove_pointer_t<proxy::Context>, CUctx_st);
-ARE_ONE(std::remove_pointer_t<proxy::StreamHandle>, CUstream_st);
-ARE_ONE(std::remove_pointer_t<proxy::EventHandle>, CUevent_st);
-ARE_ONE(std::remove_pointer_t<proxy::Graph>, CUgraph_st);
-ARE_ONE(std::remove_pointer_t<proxy::GraphNode>, CUgraphNode_st);
-ARE_ONE(std::remove_pointer_t<proxy::MemoryPool>, CUmemPoolHandle_st);
 ARE_ONE(std::remove_pointer_t<proxy::Array>, CUarray_st);
 ARE_ONE(std::remove_pointer_t<proxy::MipmappedArray>, CUmipmappedArray_st);
 ARE_ONE(std::remove_pointer_t<proxy::GreenContext>, CUgreenCtx_st);
 ARE_ONE(std::remove_pointer_t<proxy::CigCaptureParameters>, CUstreamCigCaptureParams);
 ARE_ONE(proxy::NodeParameters, CUgraphNodeParams);
-ARE_ONE(proxy::AllocationProperties, CUmemAllocationProp);
-ARE_ONE(proxy::AccessDescriptor, CUmemAccessDesc);
-ARE_ONE(proxy::GraphEdge, CUgraphEdgeData);
 ARE_ONE(proxy::ArrayDescriptor, CUDA_ARRAY_DESCRIPTOR);
 ARE_ONE(proxy::Array3dDescriptor, CUDA_ARRAY3D_DESCRIPTOR);
 ARE_ONE(proxy::IpcMemoryHandle, CUipcMemHandle);
 ARE_ONE(proxy::PoolPointerData, CUmemPoolPtrExportData);
-#undef ARE_ONE
 
 #define SAME_FUNCTION(exported, name, version, ...)                                         \
   static_assert(                                                                            \
@@ -45,11 +32,6 @@ CACHALOT_CALLED(SAME_FUNCTION)
 #undef SAME_FUNCTION
 
 }  // namespace cachalot_test
-
-#define SAME_SIZE(ours, theirs) static_assert(sizeof(ours) == sizeof(theirs))
-#define SAME_FIELD(ours, our_field, theirs, their_field)                      \
-  static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) && \
-                sizeof(ours::our_field) == sizeof(theirs::their_field))
 
 SAME_SIZE(proxy::ArrayDescriptor, CUDA_ARRAY_DESCRIPTOR);
 SAME_FIELD(proxy::ArrayDescriptor, width, CUDA_ARRAY_DESCRIPTOR, Width);

@@ -3,6 +3,7 @@
 // parameters, each a number of the same size and sign, or a pointer to what is the same again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -72,3 +73,13 @@ static_assert(!same_shape<long(int), int(int)>());
 static_assert(!same_shape<int(struct One*), int(struct Other*)>());
 
 }  // namespace cachalot_test
+
+// In the namespace above.
+#define ARE_ONE(ours, theirs) \
+  template <>                 \
+  inline constexpr bool kAreOne<ours, theirs> = true
+
+#define SAME_SIZE(ours, theirs) static_assert(sizeof(ours) == sizeof(theirs))
+#define SAME_FIELD(ours, our_field, theirs, their_field)                      \
+  static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) && \
+                sizeof(ours::our_field) == sizeof(theirs::their_field))
