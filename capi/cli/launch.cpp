@@ -89,7 +89,8 @@ int wait_for(pid_t process) {
 }  // namespace
 
 Launched launch(const std::vector<std::string>& command,
-                const std::map<std::string, std::string>& environment) {
+                const std::map<std::string, std::string>& environment,
+                const std::function<void()>& started) {
   std::array<int, 2> failures{};
   if (pipe2(failures.data(), O_CLOEXEC) != 0) throw Failure("no pipe can be made");
   const pid_t process = fork();
@@ -101,6 +102,7 @@ Launched launch(const std::vector<std::string>& command,
   Launched launched;
   launched.error = read_error(failures[0]);
   close(failures[0]);
+  if (launched.error == 0) started();
   launched.exit_code = wait_for(process);
   if (launched.error != 0)
     launched.exit_code = launched.error == ENOENT ? kNotFound : kCannotExecute;

@@ -2,6 +2,7 @@
 // Programs that this one starts and waits for.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,8 +20,9 @@ struct Launched {
 };
 
 // Runs the program to its end with these variables set. Signals that ask this process to end go to the program
-// as well, and this process waits for what the program makes of them.
+// as well, and this process waits for what the program makes of them. started: is called when the program runs.
 Launched launch(const std::vector<std::string>& command,
-                const std::map<std::string, std::string>& environment);
+                const std::map<std::string, std::string>& environment,
+                const std::function<void()>& started);
 
 }  // namespace cachalot::cli

@@ -7,10 +7,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "cachalot/cachalot.h"
 #include "failure.h"
 #include "launch.h"
+#include "live.h"
+#include "numbers.h"
 #include "proxy_folder.h"
 #include "recording_report.h"
 
@@ -20,6 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kPlacesOfARun = 5;
+constexpr const char* kUsualPlace = "127.0.0.1:9464";
+constexpr uint64_t kUsualBytes = uint64_t{64} << 20;
+constexpr uint64_t kLeastBytes = uint64_t{2} << 20;
 constexpr const char* kTryHelp =
     "An option string whose effect is forecast, like expandable_segments:True; may be repeated";
 
@@ -101,6 +107,21 @@ void print_recordings(const std::vector<std::string>& paths, const RecordCall& c
   }
 }
 
+uint64_t bytes_to_keep(const RecordCall& call) {
+  if (call.keep_bytes == 0) return call.is_live() ? kUsualBytes : 0;
+  if (call.keep_bytes < kLeastBytes)
+    throw Failure("--keep " + std::to_string(call.keep_bytes) + ": at least " +
+                  mebibytes(kLeastBytes));
+  return call.keep_bytes;
+}
+
+std::unique_ptr<Live> make_live(const RecordCall& call, const RecordingList& list) {
+  auto live = std::make_unique<Live>(call.listen.empty() ? kUsualPlace : call.listen,
+                                     [&list] { return list.recordings(); });
+  complain("what the program holds: " + live->url() + "/ and " + live->url() + "/metrics");
+  return live;
+}
+
 }  // namespace
 
 void add_record_command(CLI::App* app, RecordCall* call) {
@@ -120,6 +141,15 @@ void add_record_command(CLI::App* app, RecordCall* call) {
       ->add_option("--stacks", call->frames,
                    "Also record where in the program each request is made: so many frames")
       ->check(CLI::Range(1, 128));
+  record->add_flag("--live", call->live,
+                   "Serve what the program holds by HTTP while it runs: /metrics for Prometheus, "
+                   "/ledger as JSON, / as text; report each request that is refused");
+  record->add_option("--listen", call->listen, "HOST:PORT of it [127.0.0.1:9464]");
+  record
+      ->add_option("--keep", call->keep_bytes,
+                   "Bytes that a recording may take, like 64MiB; the oldest events go [all; with "
+                   "--live 64MiB]")
+      ->transform(CLI::AsSizeValue(false));
   record->add_flag("-q,--quiet", call->quiet, "Show no tables at the end");
   record->footer("The exit code is the program's; 125 if it could not be recorded.");
   call->command = record;
@@ -135,8 +165,13 @@ int run_record_command(const RecordCall& call) {
   environment["CACHALOT_RECORD"] = output_path(call, program.front());
   environment["CACHALOT_RECORD_LIST"] = list.path();
   if (call.no_waits) environment["CACHALOT_RECORD_WAITS"] = "0";
+  const uint64_t keep = bytes_to_keep(call);
+  if (keep != 0) environment["CACHALOT_RECORD_KEEP"] = std::to_string(keep);
   if (call.frames != 0) environment["CACHALOT_RECORD_STACKS"] = std::to_string(call.frames);
-  const Launched launched = launch(program, environment);
+  const auto live = call.is_live() ? make_live(call, list) : nullptr;
+  const Launched launched = launch(program, environment, [&] {
+    if (live) live->start();
+  });
   if (launched.error != 0)
     complain(program.front() + " cannot be started: " + std::strerror(launched.error));
   else if (!call.quiet)

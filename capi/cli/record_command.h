@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct RecordCall {
   bool audit = false;
   bool no_waits = false;
   bool quiet = false;
+  bool live = false;
+  std::string listen;       // HOST:PORT; "": the usual one
+  uint64_t keep_bytes = 0;  // of each recording; 0: all, or what is usual with `live`
+
+  bool is_live() const { return live || !listen.empty(); }
 };
 
 struct InspectCall {

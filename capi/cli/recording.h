@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cachalot/cachalot.h"
@@ -26,6 +28,7 @@ struct CallSum {
   int64_t worst_at_us = 0;  // since 1970
 
   void add(const cachalot_trace_event& event);
+  void add(const CallSum& other);
 };
 
 struct RecordingSummary {
@@ -43,9 +46,63 @@ struct RecordingSummary {
   int64_t begin_us = 0;       // since 1970
   int64_t end_us = 0;
   bool is_whole = false;  // the process ended as it should
-  uint64_t lost = 0;      // events
+  bool begins_with_live = false;
+  uint64_t lost = 0;  // events
 
   int64_t cost_ns() const;
+};
+
+// Memory that is live, of one kind.
+struct Holding {
+  uint64_t blocks = 0;
+  uint64_t bytes = 0;  // as requested
+  uint64_t peak = 0;   // of bytes
+  uint64_t pages =
+      0;  // bytes of the pages that the driver gives a block of its own; else as requested
+
+  void add(uint64_t size);
+  void remove(uint64_t size);
+};
+
+// Goes through the events of a process, one after another.
+class RecordingReader {
+ public:
+  explicit RecordingReader(int64_t begin_us);
+
+  void see(const cachalot_trace_event& event);
+  // Nothing is live: the process has ended, or its next file begins, which says what is.
+  void forget_live();
+
+  RecordingSummary summary() const;
+  // By device and the letter of how the program asked.
+  const std::map<std::pair<int32_t, char>, Holding>& held() const { return held_; }
+
+ private:
+  // Bytes at a time, and the most that there were.
+  struct Level {
+    uint64_t bytes = 0;
+    uint64_t peak = 0;
+
+    // Gives whether there are more than ever before.
+    bool add(uint64_t size);
+    void remove(uint64_t size);
+  };
+
+  void obtained(const cachalot_trace_event& event);
+  void given_back(const cachalot_trace_event& event);
+  void remove(const cachalot_trace_event& event);
+  void call_ended(const cachalot_trace_event& event);
+  void context_ended(int32_t device);
+
+  RecordingSummary summary_;
+  size_t seen_ = 0;                                          // events
+  std::unordered_map<uint64_t, cachalot_trace_event> live_;  // by address
+  std::unordered_map<uint64_t, cachalot_trace_event>
+      ending_;  // by thread: what its call gives back
+  std::map<std::pair<int32_t, char>, Holding> held_;
+  Level blocks_;
+  Level served_;
+  Level others_;
 };
 
 RecordingSummary summarize(const cachalot_trace_info& info,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cinttypes>
 
+#include "entries.h"
 #include "failure.h"
 #include "forecast.h"
 #include "numbers.h"
@@ -15,27 +16,6 @@
 
 namespace cachalot::cli {
 namespace {
-
-struct EntryName {
-  char letter;
-  const char* requests;
-  const char* returns;
-};
-
-constexpr std::array<EntryName, 12> kEntries{{
-    {'s', "cuMemAlloc", "cuMemFree"},
-    {'h', "cuMemAllocPitch", "cuMemFree, pitched"},
-    {'t', "cuMemAllocAsync", "cuMemFreeAsync"},
-    {'p', "cuMemAllocFromPoolAsync", "cuMemFreeAsync, of pools"},
-    {'v', "virtual memory: create, map", "unmap, release"},
-    {'m', "cuMemAllocManaged", "cuMemFree, managed"},
-    {'l', "page-locked host memory", "cuMemFreeHost"},
-    {'r', "cuMemHostRegister", "cuMemHostUnregister"},
-    {'y', "arrays", "arrays, destroyed"},
-    {'i', "memory of other processes", "closed"},
-    {'n', "nodes of graphs", "freed in graphs"},
-    {'\0', "other", "other, given back"},
-}};
 
 std::string milliseconds(int64_t ns) {
   char text[32];
@@ -168,6 +148,10 @@ class Report {
       std::fprintf(out_,
                    "\n  The process did not end by exit(): it was killed, ended by _exit or exec, "
                    "or still runs.\n");
+    if (summary_.begins_with_live)
+      std::fprintf(out_,
+                   "\n  What was before is not in the recording, which may take so many bytes only "
+                   "(--keep).\n");
     if (summary_.lost > 0)
       std::fprintf(out_, "\n  %s events are lost: there was no room for the file.\n",
                    grouped(summary_.lost).c_str());

@@ -76,20 +76,13 @@ std::string place_text(const cachalot_trace_frame& frame) {
   return path.substr(path.find_last_of('/') + 1) + "+" + hexadecimal(frame.file_offset);
 }
 
-void print_stack(const std::vector<cachalot_trace_frame>& frames,
-                 const std::map<CodePlace, std::string>& names, std::FILE* out) {
-  for (const cachalot_trace_frame& frame : frames) {
-    const auto found = names.find({frame.path, frame.file_offset});
-    const std::string text = found == names.end() ? place_text(frame) : found->second;
-    std::fprintf(out, "      %s\n", text.c_str());
-  }
-}
-
 }  // namespace
 
-void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
-                  const RecordingSummary& summary, size_t most, std::FILE* out) {
-  std::vector<Place> places = places_of(events, summary.events_to_peak);
+std::vector<PlaceText> places_behind(const cachalot_trace* trace,
+                                     const std::vector<cachalot_trace_event>& events, size_t count,
+                                     size_t most) {
+  std::vector<Place> places = places_of(events, count);
+  std::erase_if(places, [](const Place& place) { return place.blocks == 0; });
   places.resize(std::min(places.size(), most));
   std::vector<std::vector<cachalot_trace_frame>> stacks;
   std::set<CodePlace> codes;
@@ -98,17 +91,33 @@ void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_
     for (const cachalot_trace_frame& frame : stacks.back())
       if (*frame.path != '\0') codes.emplace(frame.path, frame.file_offset);
   }
-  if (codes.empty()) {
+  if (codes.empty()) return {};
+  const auto names = names_of(codes);
+  std::vector<PlaceText> texts;
+  for (size_t i = 0; i < places.size(); i++) {
+    PlaceText text{places[i].requests, places[i].blocks, places[i].bytes, {}};
+    for (const cachalot_trace_frame& frame : stacks[i]) {
+      const auto found = names.find({frame.path, frame.file_offset});
+      text.frames.push_back(found == names.end() ? place_text(frame) : found->second);
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
+                  const RecordingSummary& summary, size_t most, std::FILE* out) {
+  const auto places = places_behind(trace, events, summary.events_to_peak, most);
+  if (places.empty()) {
     std::fprintf(out,
                  "\n  The recording has no stacks: `cachalot record --stacks 32` takes them.\n");
     return;
   }
-  const auto names = names_of(codes);
   std::fprintf(out, "\n  Where the program asks for the blocks that it has at its peak:\n");
-  for (size_t i = 0; i < places.size(); i++) {
-    std::fprintf(out, "\n    %s in %s blocks, of %s requests\n", mebibytes(places[i].bytes).c_str(),
-                 grouped(places[i].blocks).c_str(), grouped(places[i].requests).c_str());
-    print_stack(stacks[i], names, out);
+  for (const PlaceText& place : places) {
+    std::fprintf(out, "\n    %s in %s blocks, of %s requests\n", mebibytes(place.bytes).c_str(),
+                 grouped(place.blocks).c_str(), grouped(place.requests).c_str());
+    for (const std::string& frame : place.frames) std::fprintf(out, "      %s\n", frame.c_str());
   }
 }
 

@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where in a program the blocks were asked for that it had at its peak.
+// Where in a program the blocks were asked for that it had at a moment, such as its peak.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "recording.h"
 
 namespace cachalot::cli {
 
-// The places with the most bytes. Says so where the recording has no stacks.
+// Requests with the same stack.
+struct PlaceText {
+  uint64_t requests = 0;            // in all
+  uint64_t blocks = 0;              // at the moment
+  uint64_t bytes = 0;               // of them
+  std::vector<std::string> frames;  // functions or addresses, the innermost first
+};
+
+// The places with the most bytes behind the first `count` events; none of a recording without stacks.
+std::vector<PlaceText> places_behind(const cachalot_trace* trace,
+                                     const std::vector<cachalot_trace_event>& events, size_t count,
+                                     size_t most);
+
+// Those of the peak. Says so where the recording has no stacks.
 void print_places(const cachalot_trace* trace, const std::vector<cachalot_trace_event>& events,
                   const RecordingSummary& summary, size_t most, std::FILE* out);
 

@@ -25,16 +25,23 @@ Request request_of(char entry, size_t size, StreamHandle stream, DefaultStream d
           .is_cacheable = !is_node};
 }
 
+// pool: null: the device's own.
+Result look_at(MemoryPool pool, Result result) {
+  return tell_if_done(result, [&](Recorder& recorder) { recorder.look_at(pool); });
+}
+
 Result allocate(cuMemAllocAsync_form* call, DeviceAddress* out, size_t size, StreamHandle stream,
                 DefaultStream default_stream) {
-  return obtain(request_of('t', size, stream, default_stream), out,
-                [&] { return call_real(call, out, size, stream); });
+  const Result result = obtain(request_of('t', size, stream, default_stream), out,
+                               [&] { return call_real(call, out, size, stream); });
+  return look_at(nullptr, result);
 }
 
 Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out, size_t size,
                           MemoryPool pool, StreamHandle stream, DefaultStream default_stream) {
-  return obtain(request_of('p', size, stream, default_stream), out,
-                [&] { return call_real(call, out, size, pool, stream); });
+  const Result result = obtain(request_of('p', size, stream, default_stream), out,
+                               [&] { return call_real(call, out, size, pool, stream); });
+  return look_at(pool, result);
 }
 
 Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
@@ -76,6 +83,11 @@ Result cuMemFreeAsync_ptsz(DeviceAddress address, StreamHandle stream) {
 Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool pool, PoolPointerData* data) {
   return obtain({.entry = 'i', .size = 0, .is_cacheable = false}, out,
                 [&] { return call_real(real().cuMemPoolImportPointer, out, pool, data); });
+}
+
+Result cuMemPoolDestroy(MemoryPool pool) {
+  return tell_if_done(call_real(real().cuMemPoolDestroy, pool),
+                      [&](Recorder& recorder) { recorder.destroyed(pool); });
 }
 
 Result cuMemPoolExportPointer(PoolPointerData* data, DeviceAddress address) {

@@ -73,6 +73,7 @@ DriverContext* DriverContexts::add(Context handle, uint64_t id) {
            (old.is_primary && context->is_primary && old.device == context->device);
   });
   live_.push_back(std::move(context));
+  observer_->context_met(live_.back().get());
   return live_.back().get();
 }
 

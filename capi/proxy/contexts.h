@@ -38,9 +38,10 @@ struct DriverContext {
 
 class DriverContexts {
  public:
-  // The contexts call it once for each context that has ended.
+  // The contexts call it once for each context that is met, and once for each that has ended.
   class Observer {
    public:
+    virtual void context_met(const DriverContext* context) = 0;
     virtual void context_ended(const DriverContext* context) = 0;
 
    protected:

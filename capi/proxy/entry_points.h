@@ -32,7 +32,9 @@
   X(cuMemFreeAsync_ptsz, cuMemFreeAsync, 11020, Result(DeviceAddress, StreamHandle))            \
   X(cuMemPoolImportPointer, cuMemPoolImportPointer, 11020,                                      \
     Result(DeviceAddress*, MemoryPool, PoolPointerData*))                                       \
-  X(cuMemPoolExportPointer, cuMemPoolExportPointer, 11020, Result(PoolPointerData*, DeviceAddress))
+  X(cuMemPoolExportPointer, cuMemPoolExportPointer, 11020,                                      \
+    Result(PoolPointerData*, DeviceAddress))                                                    \
+  X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, Result(MemoryPool))
 
 #define CACHALOT_HOOKED_VIRTUAL(X)                                                                \
   X(cuMemCreate, cuMemCreate, 10020,                                                              \
@@ -146,7 +148,12 @@
   X(cuMemGetInfo_v2, cuMemGetInfo, 3020, Result(size_t*, size_t*))                             \
   X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020,                                       \
     Result(DeviceAddress*, size_t*, DeviceAddress))                                            \
-  X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, Result(StreamHandle, int*))
+  X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, Result(StreamHandle, int*))               \
+  X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, Result(char*, int, DeviceOrdinal))         \
+  X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, Result(MemoryPool*, DeviceOrdinal))         \
+  X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, Result(MemoryPool, int, void*))       \
+  X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040,                         \
+    Result(DeviceOrdinal, int, void*))
 
 namespace cachalot::proxy {
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "alloc/trace/history.h"
 #include "base/mutex.h"
 #include "contexts.h"
 #include "device/device.h"
@@ -22,6 +23,7 @@ struct Memory {
   Stream stream;
   char entry;         // how the program asked (docs/trace-format.md)
   bool is_cacheable;  // a block; else memory outside of any cache
+  ContextId stack = kNoContext;
 };
 
 class LiveMemory {
@@ -31,6 +33,13 @@ class LiveMemory {
   std::optional<Memory> take(Address address);
   std::vector<std::pair<Address, Memory>> take_all_of(const DriverContext* context);
   bool has_any_on(int device);
+  template <class See>
+  void for_each(See see) {
+    for (Shard& shard : shards_) {
+      const std::lock_guard guard(shard.mutex);
+      for (const auto& [address, memory] : shard.memory) see(address, memory);
+    }
+  }
 
  private:
   struct Shard {

@@ -166,4 +166,10 @@ void LoadedCode::refresh() {
   modules_ = modules;
 }
 
+void LoadedCode::tell_all() {
+  const std::shared_lock guard(mutex_);
+  for (const CodeFile& file : files_)
+    if (!file.path.empty()) told_(file);
+}
+
 }  // namespace cachalot::proxy

@@ -48,6 +48,9 @@ class LoadedCode {
     walk(modules_);
   }
 
+  // Tells of all files again.
+  void tell_all();
+
   // Whether the address is in this library itself.
   bool is_own(Address address) const { return own_.first <= address && address < own_.second; }
 

@@ -27,6 +27,7 @@ template <class Call, class Tell>
 Result observe(Call call, Tell tell) {
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
+  recorder->obtaining();
   CallTime time{};
   const Result result = timed(call, &time);
   tell(*recorder, result, time);

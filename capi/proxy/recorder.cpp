@@ -28,8 +28,8 @@ bool is_set(const char* name) {
 std::string text_of(const char* name) { return is_set(name) ? std::getenv(name) : ""; }
 
 // 0 for "" and for what is no number.
-size_t number_of_frames(const std::string& text) {
-  size_t number = 0;
+uint64_t number_of(const std::string& text) {
+  uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
@@ -41,6 +41,24 @@ uint64_t device_free() {
   return call_real(real().cuMemGetInfo_v2, &available, &total) == 0 ? available : 0;
 }
 
+Memory memory_of(const Request& request, DriverContext* context, ContextId stack) {
+  return {context, request.size, request.stream, request.entry, request.is_cacheable, stack};
+}
+
+// "# device ORDINAL BUS USED" (docs/trace-format.md).
+std::string device_line(DeviceOrdinal device) {
+  std::array<char, 32> bus{};
+  if (call_real(real().cuDeviceGetPCIBusId, bus.data(), static_cast<int>(bus.size()), device) != 0)
+    return {};
+  size_t available = 0;
+  size_t total = 0;
+  if (call_real(real().cuMemGetInfo_v2, &available, &total) != 0) return {};
+  std::array<char, 96> text{};
+  const int length = std::snprintf(text.data(), text.size(), "# device %x %s %zx\n",
+                                   static_cast<unsigned>(device), bus.data(), total - available);
+  return {text.data(), static_cast<size_t>(length)};
+}
+
 }  // namespace
 
 std::optional<Recorder::Options> Recorder::options_of_environment() {
@@ -48,7 +66,8 @@ std::optional<Recorder::Options> Recorder::options_of_environment() {
   return Options{.path = text_of("CACHALOT_RECORD"),
                  .list = text_of("CACHALOT_RECORD_LIST"),
                  .waits = text_of("CACHALOT_RECORD_WAITS") != "0",
-                 .frames = number_of_frames(text_of("CACHALOT_RECORD_STACKS"))};
+                 .frames = number_of(text_of("CACHALOT_RECORD_STACKS")),
+                 .keep = number_of(text_of("CACHALOT_RECORD_KEEP"))};
 }
 
 Recorder* Recorder::get() noexcept {
@@ -89,7 +108,7 @@ Recorder* Recorder::replace_parents(Recorder* parents) noexcept {
 
 Recorder::Recorder(const Options& options, int64_t parent)
     : waits_(options.waits),
-      recording_(options.path, options.list, parent),
+      recording_(options.path, options.list, parent, options.keep),
       stacks_(options.frames, &recording_) {}
 
 // A hook is a function of C: no exception may leave it, and what the driver has done stays done.
@@ -103,12 +122,58 @@ auto Recorder::attempt(Act act) noexcept -> decltype(act()) {
   }
 }
 
+template <class Act>
+auto Recorder::record(Act act) noexcept -> decltype(act()) {
+  return attempt([&] {
+    if (!recording_.is_bounded()) return act();
+    return record_within_file(act);
+  });
+}
+
 // Without a context nothing can be recorded of a call.
 template <class Act>
-void Recorder::attempt_in_context(Act act) noexcept {
-  attempt([&] {
+void Recorder::record_in_context(Act act) noexcept {
+  record([&] {
     if (DriverContext* const context = contexts_.current()) act(context);
   });
+}
+
+template <class Act>
+auto Recorder::record_within_file(Act act) -> decltype(act()) {
+  struct NextFile {
+    Recorder* recorder;
+    ~NextFile() {
+      recorder->attempt([this] { recorder->begin_next_file(); });
+    }
+  };
+  const NextFile next_file{this};
+  const std::shared_lock guard(file_mutex_);
+  return act();
+}
+
+// The tables are as the lines so far tell, since both change together.
+void Recorder::begin_next_file() {
+  if (!recording_.is_full()) return;
+  const std::lock_guard guard(file_mutex_);
+  if (recording_.is_full()) recording_.begin_next_file([this] { append_live(); });
+}
+
+// Blocks first (docs/trace-format.md).
+void Recorder::append_live() {
+  for (const auto& [device, line] : device_lines_)
+    if (!line.empty()) recording_.append_comment(line);
+  stacks_.write_all();
+  pool_use_.write_all();
+  const std::vector<Mapping> mappings = virtual_memory_.accessible();
+  for (const bool are_blocks : {true, false}) {
+    const auto append_if = [&](Address address, const Memory& memory) {
+      if (memory.is_cacheable != are_blocks) return;
+      const Action action = are_blocks ? Action::kLiveAtBegin : Action::kOtherAlloc;
+      append(std::array{line_of_live(action, address, memory)});
+    };
+    live_.for_each(append_if);
+    for (const Mapping& mapping : mappings) append_if(mapping.address, mapping.memory);
+  }
 }
 
 void Recorder::give_up() noexcept {
@@ -118,7 +183,7 @@ void Recorder::give_up() noexcept {
 }
 
 DriverContext* Recorder::current() noexcept {
-  return attempt([&] { return contexts_.current(); });
+  return record([&] { return contexts_.current(); });
 }
 
 EventLine Recorder::line(Action action, Address address, const DriverContext* context) const {
@@ -139,19 +204,29 @@ EventLine Recorder::line(Action action, Address address, const Memory& memory) c
   return line;
 }
 
+EventLine Recorder::line_of_live(Action action, Address address, const Memory& memory) const {
+  EventLine line = this->line(action, address, memory);
+  line.context = memory.stack;
+  line.time_us = recording_.time_us(now_ns());
+  line.detail.cost_ns = -1;
+  return line;
+}
+
 void Recorder::append_obtained(Address address, const Memory& memory, int64_t cost_ns,
-                               int64_t end_ns, ContextId stack) {
+                               int64_t end_ns) {
   EventLine line =
       this->line(memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc, address, memory);
   line.time_us = recording_.time_us(end_ns);
-  line.context = stack;
+  line.context = memory.stack;
   line.detail.cost_ns = cost_ns;
   append(std::array{line});
 }
 
 // What the driver did not take back is there as before, and no call of its own has asked for it.
 void Recorder::append_again(Address address, const Memory& memory, int64_t end_ns) {
-  append_obtained(address, memory, -1, end_ns, kNoContext);
+  Memory again = memory;
+  again.stack = kNoContext;
+  append_obtained(address, again, -1, end_ns);
 }
 
 void Recorder::append_returning(Address address, const Memory& memory, const Return& how) {
@@ -178,19 +253,23 @@ void Recorder::append_end(Address address, char entry, const DriverContext* cont
   append(std::array{line});
 }
 
+void Recorder::obtaining() noexcept {
+  if (recording_.is_bounded()) current();
+}
+
 void Recorder::obtained(const Request& request, Address address, const CallTime& time) noexcept {
-  attempt_in_context([&](DriverContext* context) {
-    const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+  record_in_context([&](DriverContext* context) {
+    const Memory memory = memory_of(request, context, stacks_.of_this_thread());
     if (const auto before = live_.add(address, memory)) append_returning(address, *before, kUnseen);
-    append_obtained(address, memory, time.cost_ns(), time.end, stacks_.of_this_thread());
+    append_obtained(address, memory, time.cost_ns(), time.end);
   });
 }
 
 void Recorder::refused(const Request& request, const CallTime& time) noexcept {
-  attempt_in_context([&](DriverContext* context) {
-    const Memory memory{context, request.size, request.stream, request.entry, request.is_cacheable};
+  record_in_context([&](DriverContext* context) {
+    const Memory memory = memory_of(request, context, stacks_.of_this_thread());
     EventLine line = this->line(Action::kOom, device_free(), memory);
-    line.context = stacks_.of_this_thread();
+    line.context = memory.stack;
     line.time_us = recording_.time_us(time.end);
     line.detail.cost_ns = time.cost_ns();
     append(std::array{line});
@@ -198,7 +277,7 @@ void Recorder::refused(const Request& request, const CallTime& time) noexcept {
 }
 
 std::optional<Memory> Recorder::returning(Address address, const Return& how) noexcept {
-  return attempt([&] {
+  return record([&] {
     const std::optional<Memory> memory = live_.take(address);
     if (memory) append_returning(address, *memory, how);
     return memory;
@@ -214,7 +293,7 @@ bool Recorder::wait(const Memory& memory) noexcept {
 
 void Recorder::returned(Address address, const Memory& memory, const Return& how, Result result,
                         const CallTime& time) noexcept {
-  attempt([&] {
+  record([&] {
     append_end(address, how.entry, memory.context, time);
     if (result == 0 || memory.context->has_ended) return;
     live_.add(address, memory);
@@ -242,51 +321,52 @@ Address Recorder::releasing(AllocationHandle handle) noexcept {
 }
 
 void Recorder::released(Address address, char entry, const CallTime& time) noexcept {
-  attempt_in_context(
+  record_in_context(
       [&](const DriverContext* context) { append_end(address, entry, context, time); });
 }
 
 // What was mapped there before was unmapped by a way that no hook sees.
 void Recorder::mapped(Address address, uint64_t size, AllocationHandle handle,
                       const CallTime& time) noexcept {
-  attempt_in_context([&](DriverContext* context) {
-    unmapping(address, size);
+  record_in_context([&](DriverContext* context) {
+    take_mappings(address, size);
     virtual_memory_.mapped(address, size, handle, context, time.cost_ns());
   });
 }
 
 void Recorder::made_accessible(Address address, uint64_t size, const CallTime& time) noexcept {
-  attempt([&] {
-    const auto mappings = virtual_memory_.made_accessible(address, size, time.cost_ns());
-    if (mappings.empty()) return;
+  record([&] {
     const ContextId stack = stacks_.of_this_thread();
-    for (const Mapping& mapping : mappings)
-      append_obtained(mapping.address, mapping.memory, mapping.cost_ns, time.end, stack);
+    for (const Mapping& mapping :
+         virtual_memory_.made_accessible(address, size, time.cost_ns(), stack))
+      append_obtained(mapping.address, mapping.memory, mapping.cost_ns, time.end);
   });
 }
 
 std::vector<Mapping> Recorder::unmapping(Address address, uint64_t size) noexcept {
-  return attempt([&] {
-    std::vector<Mapping> mappings = virtual_memory_.take(address, size);
-    for (const Mapping& mapping : mappings)
-      append_returning(mapping.address, mapping.memory,
-                       {.entry = mapping.memory.entry, .stream = {}});
-    return mappings;
-  });
+  return record([&] { return take_mappings(address, size); });
+}
+
+std::vector<Mapping> Recorder::take_mappings(Address address, uint64_t size) {
+  std::vector<Mapping> mappings = virtual_memory_.take(address, size);
+  for (const Mapping& mapping : mappings)
+    append_returning(mapping.address, mapping.memory,
+                     {.entry = mapping.memory.entry, .stream = {}});
+  return mappings;
 }
 
 void Recorder::unmapped(Address address, const std::vector<Mapping>& mappings, Result result,
                         const CallTime& time) noexcept {
   released(address, 'v', time);
   if (result == 0) return;
-  attempt([&] {
+  record([&] {
     virtual_memory_.put_back(mappings);
     for (const Mapping& mapping : mappings) append_again(mapping.address, mapping.memory, time.end);
   });
 }
 
 void Recorder::stream_event(Action action, Stream stream) noexcept {
-  attempt_in_context([&](const DriverContext* context) {
+  record_in_context([&](const DriverContext* context) {
     EventLine line = this->line(action, 0, context);
     line.stream = line.detail.freed_on = stream;
     line.time_us = recording_.time_us(now_ns());
@@ -299,10 +379,23 @@ void Recorder::waited(Action action, Stream stream) noexcept {
   if (last_wait_.load(std::memory_order_relaxed) == wait) return;
   stream_event(action, stream);
   last_wait_.store(wait, std::memory_order_relaxed);
+  look_at(nullptr);
+}
+
+// Not while a stream is captured: what may be called then, the driver decides.
+void Recorder::look_at(MemoryPool pool) noexcept {
+  record_in_context([&](const DriverContext* context) {
+    if (!captures_.any()) pool_use_.look(context->device, pool, now_ns());
+  });
+}
+
+void Recorder::destroyed(MemoryPool pool) noexcept {
+  record_in_context(
+      [&](const DriverContext* context) { pool_use_.destroyed(context->device, pool); });
 }
 
 void Recorder::exported(Address address, char entry) noexcept {
-  attempt_in_context([&](const DriverContext* context) {
+  record_in_context([&](const DriverContext* context) {
     DeviceAddress base = 0;
     size_t size = 0;
     if (call_real(real().cuMemGetAddressRange_v2, &base, &size, DeviceAddress{address}) != 0)
@@ -320,11 +413,21 @@ void Recorder::exported(AllocationHandle handle) noexcept {
 }
 
 void Recorder::destroying(Context context) noexcept {
-  attempt([&] { contexts_.destroyed(context); });
+  record([&] { contexts_.destroyed(context); });
 }
 
 void Recorder::look_after_primary(DeviceOrdinal device) noexcept {
-  attempt([&] { contexts_.look_after_primary(device); });
+  record([&] { contexts_.look_after_primary(device); });
+}
+
+// Under the lock of the contexts. To ask what the device has free can take milliseconds, so it is done once, and only for
+// who follows the recording.
+void Recorder::context_met(const DriverContext* context) {
+  if (!recording_.is_bounded()) return;
+  const auto [row, is_new] = device_lines_.try_emplace(context->device);
+  if (!is_new) return;
+  row->second = device_line(context->device);
+  if (!row->second.empty()) recording_.append_comment(row->second);
 }
 
 // One line tells of a primary one, unless other contexts have memory on its device: theirs lives on.
@@ -346,7 +449,7 @@ void Recorder::context_ended(const DriverContext* context) {
 
 // A child that has recorded nothing still has its parent's.
 void Recorder::finish() noexcept {
-  if (!fork_mark_.is_in_child()) attempt([&] { recording_.finish(); });
+  if (!fork_mark_.is_in_child()) record([&] { recording_.finish(); });
 }
 
 namespace {

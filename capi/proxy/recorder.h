@@ -5,13 +5,17 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "captures.h"
 #include "contexts.h"
 #include "device/fork_mark.h"
 #include "live_memory.h"
+#include "pool_use.h"
 #include "recording.h"
 #include "stacks.h"
 #include "virtual_memory.h"
@@ -46,6 +50,8 @@ class Recorder final : DriverContexts::Observer {
   // This process's; null if nothing is recorded. A child that was forked has its own.
   static Recorder* get() noexcept;
 
+  // Before a call that obtains memory: what the device has in use without it.
+  void obtaining() noexcept;
   void obtained(const Request& request, Address address, const CallTime& time) noexcept;
   void refused(const Request& request, const CallTime& time) noexcept;
 
@@ -76,6 +82,9 @@ class Recorder final : DriverContexts::Observer {
   void stream_event(Action action, Stream stream) noexcept;
   // The program has waited. A wait that repeats the one before it, with no event between them, tells nothing.
   void waited(Action action, Stream stream) noexcept;
+  // The program has used a pool of the current device; null: the device's own.
+  void look_at(MemoryPool pool) noexcept;
+  void destroyed(MemoryPool pool) noexcept;
   // The block that holds the address.
   void exported(Address address, char entry) noexcept;
   void exported(AllocationHandle handle) noexcept;
@@ -105,6 +114,7 @@ class Recorder final : DriverContexts::Observer {
     std::string list;
     bool waits = true;
     size_t frames = 0;  // of stacks
+    uint64_t keep = 0;  // bytes; 0: all
   };
 
   static std::optional<Options> options_of_environment();
@@ -116,31 +126,44 @@ class Recorder final : DriverContexts::Observer {
 
   template <class Act>
   auto attempt(Act act) noexcept -> decltype(act());
+  // What changes the tables below and writes lines. Another file may begin behind it.
   template <class Act>
-  void attempt_in_context(Act act) noexcept;
+  auto record(Act act) noexcept -> decltype(act());
+  template <class Act>
+  void record_in_context(Act act) noexcept;
+  template <class Act>
+  auto record_within_file(Act act) -> decltype(act());
+  void begin_next_file();
+  void append_live();
   void give_up() noexcept;
 
   DriverContext* current() noexcept;
+  void context_met(const DriverContext* context) override;
   void context_ended(const DriverContext* context) override;
 
   EventLine line(Action action, Address address, const DriverContext* context) const;
   EventLine line(Action action, Address address, const Memory& memory) const;
+  EventLine line_of_live(Action action, Address address, const Memory& memory) const;
   template <size_t kCount>
   void append(const std::array<EventLine, kCount>& lines) {
     last_wait_.store(kNoWait, std::memory_order_relaxed);
     recording_.append(lines);
   }
-  void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns,
-                       ContextId stack);
+  void append_obtained(Address address, const Memory& memory, int64_t cost_ns, int64_t end_ns);
   void append_again(Address address, const Memory& memory, int64_t end_ns);
   void append_returning(Address address, const Memory& memory, const Return& how);
   void append_end(Address address, char entry, const DriverContext* context, const CallTime& time);
+  std::vector<Mapping> take_mappings(Address address, uint64_t size);
 
   const bool waits_;
   const ForkMark fork_mark_;
   std::atomic<bool> has_given_up_{false};
   std::atomic<Stream> last_wait_{kNoWait};  // the stream of it, or kContextWait
+  // Of a bounded recording: shared by who writes, exclusive while another file begins. Others need none.
+  std::shared_mutex file_mutex_;
   Recording recording_;
+  std::map<DeviceOrdinal, std::string> device_lines_;
+  PoolUse pool_use_{&recording_};
   Stacks stacks_;
   LiveMemory live_;
   VirtualMemory virtual_memory_;

@@ -60,17 +60,21 @@ void append_to_list(const std::string& list, const std::string& path) {
   close(file);
 }
 
+// The last line of a file that another one goes on from.
+constexpr std::string_view kContinued = "# continued\n";
+
 }  // namespace
 
-Recording::Recording(std::string path, std::string list, int64_t parent)
+Recording::Recording(std::string path, std::string list, int64_t parent, uint64_t keep)
     : path_(std::move(path)),
       list_(std::move(list)),
       pid_(getpid()),
       parent_(parent),
+      keep_(keep),
       start_us_(nanoseconds_of(CLOCK_REALTIME) / 1000),
       start_ns_(now_ns()) {}
 
-TraceHeader Recording::header() const {
+TraceHeader Recording::header(int64_t start_us) const {
   TraceHeader header;
   header.format = 2;
   header.recorder = std::string("cachalot ") + CACHALOT_VERSION_STRING;
@@ -80,13 +84,14 @@ TraceHeader Recording::header() const {
   header.pid = pid_;
   header.parent = parent_;
   header.driver = driver_version();
-  header.start_us = start_us_;
+  header.start_us = start_us;
   return header;
 }
 
 void Recording::open() {
   try {
-    make_file();
+    make_file(replace_pid(path_, pid_), start_us_);
+    if (!list_.empty()) append_to_list(list_, file_->path());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cachalot: process %lld is not recorded: %s\n",
                  static_cast<long long>(pid_), error.what());
@@ -96,11 +101,39 @@ void Recording::open() {
 
 // A program that replaces itself (execve) has the process number of the one before it, so its file has
 // a number behind its name.
-void Recording::make_file() {
-  auto file = std::make_unique<RecordingFile>(replace_pid(path_, pid_));
-  file->append(format_trace_header(header()));
+void Recording::make_file(const std::string& path, int64_t start_us) {
+  auto file = std::make_unique<RecordingFile>(path);
+  file->append(format_trace_header(header(start_us)));
   file_ = std::move(file);
-  if (!list_.empty()) append_to_list(list_, file_->path());
+}
+
+// A program with very many blocks has a long begin, which counts as nothing: else each line would begin a file.
+bool Recording::is_full() const {
+  return file_ != nullptr && file_->size() > begin_bytes_ + keep_ / 2;
+}
+
+// A reader that follows the file finds the next one by its name, so that is there first.
+bool Recording::set_file_aside() {
+  const std::unique_ptr<RecordingFile> full = std::move(file_);
+  const std::string path = full->path();
+  if (rename(path.c_str(), (path + ".before").c_str()) == 0) {
+    try {
+      make_file(path, time_us(now_ns()));
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "cachalot: process %lld is recorded no longer: %s\n",
+                   static_cast<long long>(pid_), error.what());
+    }
+  }
+  full->close(kContinued);
+  return file_ != nullptr;
+}
+
+void Recording::append_file_number() {
+  file_number_++;
+  std::array<char, 32> text{};
+  const int length = std::snprintf(text.data(), text.size(), "# file %llx\n",
+                                   static_cast<unsigned long long>(file_number_));
+  append_comment({text.data(), static_cast<size_t>(length)});
 }
 
 void Recording::finish() {

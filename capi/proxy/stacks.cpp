@@ -72,7 +72,7 @@ ContextId Stacks::of_this_thread() {
   const size_t count = std::min(all - skipped, frames_);
   if (count == 0) return kNoContext;
   const ContextId context = number_of(&frames[skipped], count);
-  if (is_new(context)) write(context, &frames[skipped], count);
+  add(context, &frames[skipped], count);
   return context;
 }
 
@@ -90,20 +90,30 @@ size_t Stacks::walk(std::array<uint64_t, kMostFrames>* frames) {
   return count;
 }
 
-bool Stacks::is_new(ContextId context) {
+void Stacks::add(ContextId context, const uint64_t* frames, size_t count) {
   Shard& shard = shards_[context % shards_.size()];
   const std::lock_guard guard(shard.mutex);
-  return shard.known.insert(context).second;
+  const auto [row, is_new] = shard.known.try_emplace(context);
+  if (!is_new) return;
+  for (size_t i = 0; i < count; i++) {
+    if (i != 0) row->second += ';';
+    append_hex(&row->second, frames[i]);
+  }
+  write(context, row->second);
 }
 
-void Stacks::write(ContextId context, const uint64_t* frames, size_t count) {
+void Stacks::write_all() {
+  code_.tell_all();
+  for (Shard& shard : shards_) {
+    const std::lock_guard guard(shard.mutex);
+    for (const auto& [context, frames] : shard.known) write(context, frames);
+  }
+}
+
+void Stacks::write(ContextId context, const std::string& frames) {
   std::string line = "# stack ";
   append_hex(&line, context);
-  for (size_t i = 0; i < count; i++) {
-    line += i == 0 ? ' ' : ';';
-    append_hex(&line, frames[i]);
-  }
-  recording_->append_comment(line + "\n");
+  recording_->append_comment(line + " " + frames + "\n");
 }
 
 void Stacks::write(const CodeFile& file) {

@@ -4,7 +4,8 @@
 
 #include <array>
 #include <cstdio>
-#include <unordered_set>
+#include <string>
+#include <unordered_map>
 
 #include "alloc/trace/history.h"
 #include "base/mutex.h"
@@ -25,16 +26,18 @@ class Stacks {
 
   // The number of this thread's stack. What the recording does not know of it yet is written first.
   ContextId of_this_thread();
+  // Writes again what the recording has to know of them. Nobody takes one meanwhile.
+  void write_all();
 
  private:
   struct Shard {
     Mutex mutex{LockRank::kStacks};
-    std::unordered_set<ContextId> known;
+    std::unordered_map<ContextId, std::string> known;  // with its frames
   };
 
   size_t walk(std::array<uint64_t, kMostFrames>* frames);
-  bool is_new(ContextId context);
-  void write(ContextId context, const uint64_t* frames, size_t count);
+  void add(ContextId context, const uint64_t* frames, size_t count);
+  void write(ContextId context, const std::string& frames);
   void write(const CodeFile& file);
 
   const size_t frames_;
@@ -53,6 +56,7 @@ class Stacks {
       std::fprintf(stderr, "cachalot: no stacks are taken: this build has no unwinder (Cargo)\n");
   }
   ContextId of_this_thread() { return kNoContext; }
+  void write_all() {}
 };
 
 #endif

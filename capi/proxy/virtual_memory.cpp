@@ -56,8 +56,8 @@ void VirtualMemory::unmapped(const Mapping& mapping) {
   drop_if_gone(found);
 }
 
-std::vector<Mapping> VirtualMemory::made_accessible(Address address, uint64_t size,
-                                                    int64_t cost_ns) {
+std::vector<Mapping> VirtualMemory::made_accessible(Address address, uint64_t size, int64_t cost_ns,
+                                                    ContextId stack) {
   const std::lock_guard guard(mutex_);
   std::vector<Mapping> made;
   const auto end = mappings_.lower_bound(address + size);
@@ -65,6 +65,7 @@ std::vector<Mapping> VirtualMemory::made_accessible(Address address, uint64_t si
     Mapping& mapping = at->second;
     if (mapping.is_accessible) continue;
     mapping.is_accessible = true;
+    mapping.memory.stack = stack;
     // The call's cost by bytes.
     mapping.cost_ns +=
         static_cast<int64_t>(static_cast<double>(cost_ns) *
@@ -110,6 +111,14 @@ std::vector<Mapping> VirtualMemory::take_all_of(const DriverContext* context) {
     at = mappings_.erase(at);
   }
   return taken;
+}
+
+std::vector<Mapping> VirtualMemory::accessible() {
+  const std::lock_guard guard(mutex_);
+  std::vector<Mapping> found;
+  for (const auto& [address, mapping] : mappings_)
+    if (mapping.is_accessible) found.push_back(mapping);
+  return found;
 }
 
 bool VirtualMemory::has_any_on(int device) {

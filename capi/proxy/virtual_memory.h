@@ -30,12 +30,15 @@ class VirtualMemory {
   void mapped(Address address, uint64_t size, AllocationHandle handle, DriverContext* context,
               int64_t cost_ns);
   // The mappings in the range that could not be used before.
-  std::vector<Mapping> made_accessible(Address address, uint64_t size, int64_t cost_ns);
+  std::vector<Mapping> made_accessible(Address address, uint64_t size, int64_t cost_ns,
+                                       ContextId stack);
   // Takes the mappings in the range out, and gives those that could be used.
   std::vector<Mapping> take(Address address, uint64_t size);
   std::vector<Mapping> take_all_of(const DriverContext* context);
   void put_back(const std::vector<Mapping>& mappings);
   bool has_any_on(int device);
+  // Those that can be used.
+  std::vector<Mapping> accessible();
 
   // Where the handle was mapped last; 0: nowhere, or not known.
   Address address_of(AllocationHandle handle);

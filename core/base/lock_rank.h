@@ -48,6 +48,7 @@ namespace cachalot {
   RANK(kCudaContexts, "CUDA contexts")                                                             \
   RANK(kMemoryBudget, "memory budget")                                                             \
   RANK(kNvml, "NVML")                                                                              \
+  RANK(kPoolUse, "pool use")               /* of a recorded program */                             \
   RANK(kDriverContexts, "driver contexts") /* of a recorded program */                             \
   RANK(kCaptures, "captures")              /* of a recorded program (capi/proxy/captures.h) */     \
   RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \

@@ -172,6 +172,11 @@ bool RecordingFile::is_own_file() const {
   return fstat(file_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
 }
 
+uint64_t RecordingFile::size() const {
+  const uint64_t end = end_.load(std::memory_order_relaxed);
+  return end < kClosed ? end : 0;
+}
+
 // What others have reserved lies before the last line, so they may still write it. Where one of them is about to
 // make room, there is none for the last line, and the file stays as it is.
 void RecordingFile::close(std::string_view last_line) {

@@ -42,6 +42,8 @@ class RecordingFile {
   static constexpr size_t kMostAppended = size_t{1} << 20;
   bool append(std::string_view lines);
   uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  // Bytes so far, lost ones included; 0 if it is closed.
+  uint64_t size() const;
 
   // Appends the last line, for which there always is room, and cuts the file behind it. Later lines are lost.
   void close(std::string_view last_line);

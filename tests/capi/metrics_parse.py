@@ -15,17 +15,12 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import debian_python  # noqa: E402
+
 LABELS = {"plain", 'quote " backslash \\ newline \n end', "\ufffd", "\U0001f40b {a=\"b\"} 1\r\t"}
 TENANTS = {("default", "0"), ("chat", "1"), ('batch " \\ \n \ufffd', "2"), ("twin", "3"), ("twin", "4")}
 SIGNED = {"cachalot_tenant_priority"}
-
-
-def load_parser():
-    try:
-        from prometheus_client import parser
-    except ImportError:
-        return None
-    return parser
 
 
 def repeated(values):
@@ -115,15 +110,9 @@ def self_test(text, parser):
 
 
 def main():
-    parser = load_parser()
-    debian = "/usr/bin/python3"
-    if parser is None and os.path.realpath(sys.executable) != os.path.realpath(debian):
-        # Debian's package is for Debian's interpreter.
-        if os.path.exists(debian):
-            os.execv(debian, [debian] + sys.argv)
-    if parser is None:
-        print("prometheus_client is missing (Debian: python3-prometheus-client)")
-        return 1 if "CI" in os.environ else 77
+    debian_python.need("prometheus_client", "python3-prometheus-client")
+    from prometheus_client import parser
+
     page = subprocess.run(sys.argv[1:], check=True, capture_output=True).stdout
     text = page.decode("utf-8")
     wrong = list(findings(text, parser)) + list(self_test(text, parser))

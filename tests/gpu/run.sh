@@ -4,7 +4,7 @@
 #
 #   tests/gpu/run.sh            all parts
 #   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
-#                               totals devices example fill any judgement
+#                               totals devices example fill any live judgement
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -12,7 +12,7 @@
 #                         being skipped (0)
 #   CACHALOT_GPU_OUT      where logs, tables and the plot go (build/gpu/results)
 #   CACHALOT_GPU_SECONDS  how long the pattern test runs with each option string (30)
-#   CACHALOT_PROGRAM      the program cachalot, for the part any (build/release/cachalot)
+#   CACHALOT_PROGRAM      the program cachalot, for the parts any and live (build/release/cachalot)
 #   CACHALOT_GPU_BUDGET   how many seconds the judgement may take (540)
 # Exit code: 0 nothing failed, 1 a part failed, 2 the call is wrong.
 set -uo pipefail
@@ -29,7 +29,7 @@ budget=${CACHALOT_GPU_BUDGET:-540}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
 readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example
-  fill any judgement)
+  fill any live judgement)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -102,6 +102,12 @@ part_any() {
   local cachalot=${CACHALOT_PROGRAM:-$root/build/release/cachalot}
   [ -x "$cachalot" ] || { echo "skipped: $cachalot is not there (CACHALOT_PROGRAM)"; return "$skipped"; }
   hook 590 "$here/any_program.py" "$cachalot" --rounds 3 --out "$out"
+}
+
+part_live() {
+  local cachalot=${CACHALOT_PROGRAM:-$root/build/release/cachalot}
+  [ -x "$cachalot" ] || { echo "skipped: $cachalot is not there (CACHALOT_PROGRAM)"; return "$skipped"; }
+  hook 400 "$here/live.py" "$cachalot"
 }
 
 part_judgement() {

@@ -57,6 +57,8 @@ struct State {
   uint64_t next = 0x700000000000;
   uint64_t next_id = 1;
   uint64_t used = 0;
+  uint64_t pool_reserved = 0;
+  uint64_t pool_used = 0;
   int primary_references[2] = {};
   bool is_busy = false;
 };
@@ -292,6 +294,10 @@ DRIVER Result cuDriverGetVersion(int* version) {
   return CALL_WITHOUT_CONTEXT(*version = FAKE_VERSION; return 0;);
 }
 DRIVER Result cuDeviceGetCount(int* count) { return CALL_WITHOUT_CONTEXT(*count = 2; return 0;); }
+DRIVER Result cuDeviceGetPCIBusId(char* out, int capacity, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(
+      std::snprintf(out, static_cast<size_t>(capacity), "0000:1%c:00.0", 'a' + device); return 0;);
+}
 DRIVER Result cuDeviceTotalMem_v2(size_t* total, DeviceOrdinal) {
   return CALL_WITHOUT_CONTEXT(*total = kMemory; return 0;);
 }
@@ -463,6 +469,27 @@ DRIVER Result cuIpcCloseMemHandle(DeviceAddress address) { return CALL(return dr
   }
 ASYNC()
 ASYNC(_ptsz)
+// A pool keeps what it has had.
+DRIVER Result cuDeviceGetMemPool(MemoryPool* out, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(
+      *out = reinterpret_cast<MemoryPool>(0x9000 + static_cast<uint64_t>(device)); return 0;);
+}
+DRIVER Result cuMemPoolGetAttribute(MemoryPool, int attribute, void* out) {
+  return CALL_WITHOUT_CONTEXT(*static_cast<uint64_t*>(out) = attribute == 5 ? state().pool_reserved
+                                                             : attribute == 7 ? state().pool_used
+                                                                              : 0;
+                              return 0;);
+}
+DRIVER Result cuMemPoolDestroy(MemoryPool) { return CALL(return 0;); }
+DRIVER void fake_set_pool(uint64_t reserved, uint64_t used) {
+  const std::lock_guard guard(mutex);
+  state().pool_reserved = reserved;
+  state().pool_used = used;
+}
+DRIVER Result cuDeviceGetGraphMemAttribute(DeviceOrdinal, int attribute, void* out) {
+  return CALL_WITHOUT_CONTEXT(*static_cast<uint64_t*>(out) = attribute == 2 ? 32 << 20 : 0;
+                              return 0;);
+}
 DRIVER Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool, PoolPointerData*) {
   return CALL(return take(out, 1););
 }

@@ -13,5 +13,7 @@ using fake_before_form = void(const char* exported_name, void (*act)());
 // The device has work: a call that waits for it blocks until fake_finish.
 using fake_start_work_form = void();
 using fake_finish_work_form = void();
+// What each pool says that it has reserved, and that is in use.
+using fake_set_pool_form = void(uint64_t reserved, uint64_t used);
 // The exported names of calls so far that waited for work, or gave memory back, with blanks between them.
 using fake_order_form = const char*();

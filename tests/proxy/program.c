@@ -2,7 +2,8 @@
  * A program that uses the driver, however it comes by it: program HOW [TIMES [END]].
  *   HOW    linked, open, open_so, open_deep, open_namespace, or a path to open
  *   TIMES  requests, each freed [3]
- *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more)
+ *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more),
+ *          hold:BYTES (has a block of so many, and waits), ask:BYTES (the driver refuses it, and the program is killed)
  * It ends with 9 if the driver does not behave. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -60,15 +61,26 @@ static void spawn(const char* program) {
   require(waitpid(child, &status, 0) == child && status == 0, "the child failed");
 }
 
-static int end(const char* how) {
+static void wait_for_ever(void) {
+  printf("waiting\n");
+  fflush(stdout);
+  for (;;) pause();
+}
+
+static int end(const char* how, alloc_form allocate) {
+  unsigned long long address = 0;
+  if (strncmp(how, "hold:", 5) == 0) {
+    require(allocate(&address, strtoull(how + 5, NULL, 10)) == 0, "no memory");
+    wait_for_ever();
+  }
+  if (strncmp(how, "ask:", 4) == 0) {
+    require(allocate(&address, strtoull(how + 4, NULL, 10)) == 2, "it is not refused");
+    kill(getpid(), SIGKILL);
+  }
   if (strncmp(how, "exit:", 5) == 0) return atoi(how + 5);
   if (strncmp(how, "kill:", 5) == 0) kill(getpid(), atoi(how + 5));
   if (strncmp(how, "spawn:", 6) == 0) spawn(how + 6);
-  if (strcmp(how, "wait") == 0) {
-    printf("waiting\n");
-    fflush(stdout);
-    for (;;) pause();
-  }
+  if (strcmp(how, "wait") == 0) wait_for_ever();
   return 0;
 }
 
@@ -108,5 +120,5 @@ int main(int argc, char** argv) {
     unsigned long long address = 0;
     require(allocate(&address, 512) == 0 && give_back(address) == 0, "no memory");
   }
-  return argc > 3 ? end(argv[3]) : 0;
+  return argc > 3 ? end(argv[3], allocate) : 0;
 }

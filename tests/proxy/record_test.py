@@ -40,11 +40,11 @@ class Record(unittest.TestCase):
     def path(self, name="run.trace"):
         return os.path.join(self.folder, name)
 
-    def start(self, *arguments):
+    def start(self, *arguments, **options):
         return subprocess.Popen(
             [CACHALOT, "record", *arguments],
             env=self.environment, cwd=self.folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
         )
 
     def record(self, *arguments, code=0):

@@ -6,9 +6,11 @@
 #include <cstddef>
 
 #include "device/nvml_api.h"
+#include "nvml_memory.h"
 #include "shape.h"
 
 namespace nvml = cachalot::nvml;
+namespace tool = cachalot::cli::nvml;
 
 namespace cachalot_test {
 
@@ -16,6 +18,10 @@ template <>
 inline constexpr bool kAreOne<std::remove_pointer_t<nvml::Device>, nvmlDevice_st> = true;
 template <>
 inline constexpr bool kAreOne<nvml::ProcessInfo, nvmlProcessInfo_v1_t> = true;
+template <>
+inline constexpr bool kAreOne<std::remove_pointer_t<tool::Device>, nvmlDevice_st> = true;
+template <>
+inline constexpr bool kAreOne<tool::Memory, nvmlMemory_v2_t> = true;
 // The function takes every version of the struct, and says by its type the newest one.
 template <>
 inline constexpr bool kAreOne<nvml::FabricInfo, nvmlGpuFabricInfoV_t> = true;
@@ -27,6 +33,10 @@ using namespace cachalot::nvml;
 CACHALOT_NVML_FUNCTIONS(SAME_FUNCTION)
 CACHALOT_NVML_FABRIC_FUNCTIONS(SAME_FUNCTION)
 }  // namespace declared
+namespace declared_by_tools {
+using namespace cachalot::cli::nvml;
+CACHALOT_NVML_MEMORY_FUNCTIONS(SAME_FUNCTION)
+}  // namespace declared_by_tools
 #undef SAME_FUNCTION
 
 }  // namespace cachalot_test
@@ -34,6 +44,13 @@ CACHALOT_NVML_FABRIC_FUNCTIONS(SAME_FUNCTION)
 SAME_SIZE(nvml::ProcessInfo, nvmlProcessInfo_v1_t);
 SAME_FIELD(nvml::ProcessInfo, pid, nvmlProcessInfo_v1_t, pid);
 SAME_FIELD(nvml::ProcessInfo, used_memory, nvmlProcessInfo_v1_t, usedGpuMemory);
+
+SAME_SIZE(tool::Memory, nvmlMemory_v2_t);
+SAME_FIELD(tool::Memory, version, nvmlMemory_v2_t, version);
+SAME_FIELD(tool::Memory, total, nvmlMemory_v2_t, total);
+SAME_FIELD(tool::Memory, reserved, nvmlMemory_v2_t, reserved);
+SAME_FIELD(tool::Memory, free, nvmlMemory_v2_t, free);
+SAME_FIELD(tool::Memory, used, nvmlMemory_v2_t, used);
 
 SAME_SIZE(nvml::FabricInfo, nvmlGpuFabricInfo_v2_t);
 SAME_FIELD(nvml::FabricInfo, version, nvmlGpuFabricInfo_v2_t, version);
@@ -43,6 +60,7 @@ SAME_FIELD(nvml::FabricInfo, clique_id, nvmlGpuFabricInfo_v2_t, cliqueId);
 SAME_FIELD(nvml::FabricInfo, state, nvmlGpuFabricInfo_v2_t, state);
 SAME_FIELD(nvml::FabricInfo, health_mask, nvmlGpuFabricInfo_v2_t, healthMask);
 
+static_assert(tool::kMemoryVersion == nvmlMemory_v2);
 static_assert(nvml::kFabricInfoVersion == nvmlGpuFabricInfo_v2);
 static_assert(nvml::kFabricNotSupported == NVML_GPU_FABRIC_STATE_NOT_SUPPORTED);
 static_assert(nvml::kInsufficientSize == NVML_ERROR_INSUFFICIENT_SIZE);
