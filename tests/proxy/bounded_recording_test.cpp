@@ -62,6 +62,8 @@ TEST(BoundedRecording, BeginsEachFileWithWhatIsLive) {
   });
   const Trace& last = run.traces.at("run");
   Lines begin = lines_of(last);
+  // The file may begin between a request and its free.
+  begin.erase(std::remove(begin.begin(), begin.end(), "b s 512"), begin.end());
   ASSERT_GE(begin.size(), 4u);
   begin.resize(4);
   std::sort(begin.begin(), begin.begin() + 3);
