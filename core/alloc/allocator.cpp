@@ -148,6 +148,14 @@ void Allocator::record_stream(Address address, Stream stream,
 
 BlockInfo Allocator::block(Address address) { return backend_->block(address); }
 
+std::optional<BlockInfo> Allocator::find_block(Address address) {
+  return backend_->find_block(address);
+}
+
+std::optional<BlockInfo> Allocator::find_block_around(Address address) {
+  return backend_->find_block_around(address);
+}
+
 std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
   return backend_->base_allocation(address);
 }

@@ -76,6 +76,9 @@ class Allocator {
   void record_stream(Address address, Stream stream, std::optional<Stream> current_stream = {});
   // Throw where no live block begins at the address.
   BlockInfo block(Address address);
+  // The live block of the cache that begins at the address, or holds it. Nothing of other backends.
+  std::optional<BlockInfo> find_block(Address address);
+  std::optional<BlockInfo> find_block_around(Address address);
   std::pair<Address, uint64_t> base_allocation(Address address);
   // Handed out and not freed by their callers.
   uint64_t live_blocks();

@@ -107,6 +107,9 @@ class Backend {
   virtual void record_stream(Address address, Stream stream,
                              std::optional<Stream> current_stream) = 0;
   virtual BlockInfo block(Address address) = 0;
+  // The live block that begins at the address, and the one that holds it; without an error.
+  virtual std::optional<BlockInfo> find_block(Address) { return {}; }
+  virtual std::optional<BlockInfo> find_block_around(Address) { return {}; }
   virtual std::pair<Address, uint64_t> base_allocation(Address address) = 0;
   // The context that the block's hand-out kept (R45).
   virtual ContextId context_of(Address) { return kNoContext; }

@@ -98,6 +98,18 @@ class AddressTable {
     return found->parts[part].number(address).load(std::memory_order_acquire);
   }
 
+  // Calls `see` with the guesses for the addresses from this one down, the nearest first, until it gives true or
+  // nothing was ever prepared around. An entry of a MiB stands for the block that begins anywhere in it. Any thread.
+  template <class See>
+  void for_each_down_from(Address address, See see) const {
+    for (Leaf* found = leaf(address); found != nullptr; found = leaf(address)) {
+      if (see_mib(*found, address, see)) return;
+      const Address mib = address / MiB * MiB;
+      if (mib == 0) return;
+      address = mib - 1;
+    }
+  }
+
  private:
   // An entry is the number of a block, below 2^30, or has kSmall.
   static constexpr uint32_t kSmall = uint32_t{1} << 31;
@@ -148,6 +160,26 @@ class AddressTable {
     return directory_[address / GiB].load(std::memory_order_acquire);
   }
   bool is_prepared(Address address) const { return leaf(address) != nullptr; }
+  // The guesses for the addresses of the MiB, from this one down. Gives whether `see` gave true.
+  template <class See>
+  static bool see_mib(Leaf& leaf, Address address, See see) {
+    const uint32_t value = leaf.entry(address).load(std::memory_order_acquire);
+    if (!(value & kSmall)) return value != 0 && see(value);
+    const uint64_t last = address % MiB / kGranule;
+    for (uint64_t granule = last + 1; granule-- > 0;) {
+      const Address at = address / MiB * MiB + granule * kGranule;
+      uint32_t number = 0;
+      if (value & kDense) {
+        number = leaf.granule(at).load(std::memory_order_acquire);
+      } else {
+        const uint32_t part = leaf.part_index(at).load(std::memory_order_acquire);
+        if (part == kNoPart) granule -= granule % (kPartSize / kGranule);
+        number = leaf.parts[part].number(at).load(std::memory_order_acquire);
+      }
+      if (number != 0 && see(number)) return true;
+    }
+    return false;
+  }
   Leaf* high_leaf(Address address) const;
   void ensure_leaf(Address address);
   static void make_dense(Leaf& leaf, Number& entry);

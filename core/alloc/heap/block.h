@@ -100,6 +100,9 @@ struct alignas(64) Block : FreeNode {
   bool is(uint64_t flag) const { return (home & flag) != 0; }
   // The check of a guess of the address table. pre: the lock of its shard.
   bool is_live_at(Address where) const { return address == where && is(kUsed); }
+  bool is_live_around(Address where) const {
+    return address <= where && where - address < size && is(kUsed);
+  }
   bool is_free() const { return !is(kUsed | kWaiting); }
   bool is_mapped_and_free() const { return !is(kUsed | kWaiting | kUnmapped); }
   bool is_split() const { return prev != next; }  // alone, both are the segment's `ends`

@@ -59,10 +59,21 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
 }
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
+  return info_if(shard, block, [&] { return block->is_live_at(address); });
+}
+
+std::optional<BlockInfo> DeviceAllocator::info_around(Shard& shard, const Block* block,
+                                                      Address address) {
+  return info_if(shard, block, [&] { return block->is_live_around(address); });
+}
+
+template <class Matches>
+std::optional<BlockInfo> DeviceAllocator::info_if(Shard& shard, const Block* block,
+                                                  Matches matches) {
   const auto look = [&]() -> std::optional<BlockInfo> {
-    if (!block->is_live_at(address)) return {};
+    if (!matches()) return {};
     const StreamFreeList& list = list_of(block);
-    return BlockInfo{.address = address,
+    return BlockInfo{.address = block->address,
                      .size = block->size,
                      .requested = block->requested,
                      .stream = state_.stream_of(block),

@@ -34,6 +34,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void record_stream(Shard& shard, Block* block, Address address, Stream stream,
                      std::optional<Stream> current_stream);
   std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address);
+  std::optional<BlockInfo> info_around(Shard& shard, const Block* block, Address address);
   std::pair<Address, uint64_t> base_allocation(Shard& shard, const Block* block, Address address);
   ContextId context_of(Shard& shard, const Block* block, Address address);
   void annotate(const Block* block, Address address, const std::string& text);
@@ -105,6 +106,8 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   std::string check_red_zones();
 
  private:
+  template <class Matches>
+  std::optional<BlockInfo> info_if(Shard& shard, const Block* block, Matches matches);
   void finish_moves();
   bool has(uint32_t flags) const { return state_.flags.has(flags); }
   ContextId capture_context(ContextLevel level) const {

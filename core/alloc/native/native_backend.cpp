@@ -109,11 +109,24 @@ void NativeBackend::record_stream(Address address, Stream stream,
 // Uncached blocks first: the address table may name an earlier block at the same address.
 BlockInfo NativeBackend::block(Address address) {
   if (const auto info = uncached_.info(address)) return *info;
-  const auto [shard, block] = shared_.find(address);
-  if (shard) {
-    if (const auto info = shard->device->info(*shard, block, address)) return *info;
-  }
+  if (const auto info = find_block(address)) return *info;
   throw invalid_pointer(address);
+}
+
+std::optional<BlockInfo> NativeBackend::find_block(Address address) {
+  const auto [shard, block] = shared_.find(address);
+  return shard ? shard->device->info(*shard, block, address) : std::nullopt;
+}
+
+// A guess can be of a block that is gone, with others behind it.
+std::optional<BlockInfo> NativeBackend::find_block_around(Address address) {
+  std::optional<BlockInfo> found;
+  shared_.addresses.for_each_down_from(address, [&](uint32_t number) {
+    const auto [shard, block] = shared_.arena.locate(number);
+    found = shard->device->info_around(*shard, block, address);
+    return found.has_value();
+  });
+  return found;
 }
 
 std::pair<Address, uint64_t> NativeBackend::base_allocation(Address address) {

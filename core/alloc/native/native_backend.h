@@ -39,6 +39,8 @@ class NativeBackend final : public Backend {
   void free(Address address, std::optional<Stream> current_stream) override;
   void record_stream(Address address, Stream stream, std::optional<Stream> current_stream) override;
   BlockInfo block(Address address) override;
+  std::optional<BlockInfo> find_block(Address address) override;
+  std::optional<BlockInfo> find_block_around(Address address) override;
   std::pair<Address, uint64_t> base_allocation(Address address) override;
   ContextId context_of(Address address) override;
   void annotate(Address address, const std::string& text) override;
