@@ -43,5 +43,5 @@ def constant(interface: Interface, c: Constant) -> str:
     """Spelled as in C, as Go's own packages for foreign constants have it (syscall.O_CREAT)."""
     name = bare(c.name)
     enum = any(c.group == e.name for e in interface.enums)
-    kind = pascal(bare(c.group)) if enum else "uint32" if c.is_unsigned else "int32"
+    kind = pascal(bare(c.group)) if enum else f"{'u' if c.is_unsigned else ''}int{c.bits}"
     return comment("", name, c.name, c.doc or c.group) + f"const {name} {kind} = {c.value}"

@@ -87,6 +87,8 @@ class Constant:
     header: str
     value: int
     is_unsigned: bool
+    bits: int
+    """32 or 64."""
     group: str
     """The enum that it is of, or the text above its group of macros; "": none."""
     doc: str
@@ -275,7 +277,7 @@ def enum_constants(cursors: list[Cursor]) -> Iterator[Constant]:
         if enum.kind == CursorKind.ENUM_DECL:
             for c in enum.get_children():
                 if not c.spelling.endswith("_FORCE_INT32"):
-                    yield Constant(c.spelling, header_of(c), c.enum_value, False, enum.spelling, doc_of(c))
+                    yield Constant(c.spelling, header_of(c), c.enum_value, False, 32, enum.spelling, doc_of(c))
 
 
 # ---- Macros: libclang has their words and places; values and types it has once they are used. ----
@@ -290,17 +292,23 @@ def macro_constants(cursors: list[Cursor], arguments: list[str]) -> list[Constan
                                 if a.startswith("-I"))))
     lines = ['#include "cachalot/cachalot.h"']
     for name in found:
-        lines += [f"enum {{ value_{name} = (int)({name}) }};", f"__typeof__({name}) type_{name};"]
-    values, unsigned = {}, {}
+        lines += [f"enum {{ low_{name} = (int)({name}), high_{name} = (int)((long)({name}) >> 32) }};",
+                  f"__typeof__({name}) type_{name};"]
+    halves, types = {}, {}
     for c in parse("\n".join(lines) + "\n", arguments).cursor.get_children():
         if c.kind == CursorKind.ENUM_DECL:
             for value in c.get_children():
-                values[value.spelling.removeprefix("value_")] = value.enum_value
+                halves[value.spelling] = value.enum_value
         elif c.kind == CursorKind.VAR_DECL:
-            unsigned[c.spelling.removeprefix("type_")] = c.type.get_canonical().spelling.startswith("unsigned")
-    return [Constant(name, header, values[name] % 2**32 if unsigned[name] else values[name],
-                     unsigned[name], group, doc)
-            for name, (header, group, doc) in found.items()]
+            types[c.spelling.removeprefix("type_")] = c.type.get_canonical()
+    return [macro_constant(name, halves, types[name], *texts) for name, texts in found.items()]
+
+
+def macro_constant(name: str, halves: dict[str, int], type_, header: str, group: str, doc: str) -> Constant:
+    bits = 8 * type_.get_size()
+    is_unsigned = type_.spelling.startswith("unsigned")
+    value = halves[f"high_{name}"] * 2**32 + halves[f"low_{name}"] % 2**32
+    return Constant(name, header, value % 2**bits if is_unsigned else value, is_unsigned, bits, group, doc)
 
 
 MACRO = re.compile(r"#define (CACHALOT_\w+)[ \t\\\n]+([-(\w](?:[^\\\n]|\\[\s\S])*)"

@@ -5,7 +5,7 @@ jni.py needs a C compiler. What they need beside that is in Memory.java."""
 
 from . import jni
 from .entries import Entry, entries, values
-from .header import Field, Function, HeaderError, Interface, Signature, Struct, Type
+from .header import Constant, Field, Function, HeaderError, Interface, Signature, Struct, Type
 from .java_names import FOLDER, HEAD, comment, failed, inside, name_of, scalar, type_name
 from .names import bare, camel, pascal
 from .roles import Group, arguments, bound, directions, groups, is_own, signature
@@ -32,8 +32,15 @@ def constants(interface: Interface) -> str:
     for c in interface.constants:
         if not c.name.startswith("CACHALOT_VERSION_"):
             members.append(comment("", c.doc or c.group, c.name)
-                           + f"public static final int {bare(c.name)} = {c.value};")
+                           + f"public static final {constant(c)};")
     return java_class("Constants", "The numbers of the C interface, named as in C without CACHALOT_.", members)
+
+
+def constant(c: Constant) -> str:
+    """Java has no unsigned numbers: a value above the largest has the same bits."""
+    if c.bits == 32:
+        return f"int {bare(c.name)} = {c.value}"
+    return f"long {bare(c.name)} = {(c.value + 2**63) % 2**64 - 2**63}L"
 
 
 # ---- Functions ----

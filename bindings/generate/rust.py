@@ -59,13 +59,15 @@ def line_comments(text: str) -> str:
 
 
 def constants_as_in_c(interface: Interface, text: str) -> str:
-    """bindgen sees of a macro no type and no comment; and what makes a C enum 32 bits wide is no value."""
+    """bindgen sees of a macro no type and no comment, and not the highest bit; and what makes a C enum 32 bits wide is no
+    value."""
     constants = {c.name: c for c in interface.constants}
 
     def typed(match: re.Match[str]) -> str:
         constant = constants[match[1]]
         doc = "".join(f"/// {line.strip()}".rstrip() + "\n" for line in constant.doc.split("\n") if constant.doc)
-        return f"{doc}pub const {constant.name}: {'u32' if constant.is_unsigned else 'i32'} ="
+        return f"{doc}pub const {constant.name}: {'u' if constant.is_unsigned else 'i'}{constant.bits} = " \
+            f"{constant.value};"
 
     text = re.sub(r"^(///.*\n)*pub const CACHALOT_\w+_FORCE_INT32:.*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"^pub const (\w+): [ui]32 =", typed, text, flags=re.MULTILINE)
+    return re.sub(r"^pub const (\w+): [ui](?:32|64) = .*;$", typed, text, flags=re.MULTILINE)

@@ -19,7 +19,8 @@ CHANGES = [
     ("status.h", "  CACHALOT_STATUS_FORCE_INT32", "  /** An added value. */\n  CACHALOT_ERROR_ADDED = 91,\n"),
     ("allocator.h", "} cachalot_device_totals;", "  /** An added field. */\n  uint64_t added_field;\n"),
     ("allocator.h", "} cachalot_request;", "  /** An added field. */\n  int32_t added_flag;\n  int32_t reserved_1;\n"),
-    ("trim.h", "/**\n * Gives whole free", "#define CACHALOT_ADDED_FLAG 0x8u /* an added flag */\n\n"
+    ("trim.h", "/**\n * Gives whole free", "#define CACHALOT_ADDED_FLAG 0x8u /* an added flag */\n"
+     "#define CACHALOT_ADDED_WORD 0x8000000000000000u /* an added word */\n\n"
      "/** An added function. */\n"
      "CACHALOT_API cachalot_status cachalot_added(cachalot_allocator* allocator, const cachalot_request* request,\n"
      "                                            cachalot_device_totals* out_totals,\n"
@@ -30,11 +31,14 @@ CHANGES = [
 ADDED = {
     rust.OUTPUT: ["pub added_field: u64,", "pub added_flag: i32,", "pub fn cachalot_added(",
                   "pub const CACHALOT_ERROR_ADDED: cachalot_status = 91;",
-                  "/// an added flag\npub const CACHALOT_ADDED_FLAG: u32 = 8;"],
+                  "/// an added flag\npub const CACHALOT_ADDED_FLAG: u32 = 8;",
+                  "pub const CACHALOT_ADDED_WORD: u64 = 9223372036854775808;"],
     manifest.OUTPUT: ['"added_field"', '"cachalot_added"', '"CACHALOT_ERROR_ADDED"', '"CACHALOT_ADDED_FLAG"'],
     abi_check.OUTPUT: ["FIELD(cachalot_device_totals, added_field, 48, uint64_t*);", "IS(&cachalot_added,",
-                       "VALUE(CACHALOT_ERROR_ADDED, 91);", "VALUE(CACHALOT_ADDED_FLAG, 8u);"],
-    f"{go_names.FOLDER}/constants.go": ["const ERROR_ADDED Status = 91", "const ADDED_FLAG uint32 = 8"],
+                       "VALUE(CACHALOT_ERROR_ADDED, 91);", "VALUE(CACHALOT_ADDED_FLAG, 8u);",
+                       "VALUE(CACHALOT_ADDED_WORD, 9223372036854775808u);"],
+    f"{go_names.FOLDER}/constants.go": ["const ERROR_ADDED Status = 91", "const ADDED_FLAG uint32 = 8",
+                                        "const ADDED_WORD uint64 = 9223372036854775808"],
     f"{go_names.FOLDER}/structs.go": ["\tAddedField uint64\n", "s.AddedField = uint64(c.added_field)",
                                       "\tAddedFlag int32\n", "c.added_flag = C.int32_t(s.AddedFlag)"],
     f"{go_names.FOLDER}/functions.go": ["func Added(allocator Allocator, request *Request) "
@@ -43,7 +47,8 @@ ADDED = {
                                        "const cachalot_request* request, cachalot_device_totals* out_totals);"],
     f"{go_names.FOLDER}/functions.c": [": cachalot_added((cachalot_allocator*)allocator, request, out_totals, "
                                        "&result.bytes, &error));"],
-    f"{java_names.FOLDER}/Constants.java": ["int ERROR_ADDED = 91;", "int ADDED_FLAG = 8;"],
+    f"{java_names.FOLDER}/Constants.java": ["int ERROR_ADDED = 91;", "int ADDED_FLAG = 8;",
+                                            "long ADDED_WORD = -9223372036854775808L;"],
     f"{java_names.FOLDER}/Structs.java": ["value.addedField = from.getLong(at + 48);",
                                           "to.putInt(at + 48, this.addedFlag);"],
     f"{java_names.FOLDER}/Native.java": ["native int added(long allocator, long request, long outTotals, "

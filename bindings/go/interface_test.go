@@ -107,6 +107,21 @@ func TestLimitsAndDevices(t *testing.T) {
 	same(t, "caching", a.IsCachingEnabled(), false)
 }
 
+func TestAUseByAllStreamsIsWaitedForAlsoByABlockOfNone(t *testing.T) {
+	device := sim(t, cachalot.SimOptions{})
+	a := over(t, device.Driver)
+	b := block(t, a, 20*mib, cachalot.StreamAll)
+	works(t, b.RecordStream(cachalot.StreamAll), device.QueueWork(0, 5), device.QueueWork(0, 6), b.Close(),
+		device.FinishStream(0, 5))
+	early := block(t, a, 20*mib, cachalot.StreamAll)
+	if early.Address() == b.Address() {
+		t.Error("stream 6 has not finished")
+	}
+	works(t, device.FinishStream(0, 6))
+	same(t, "the address", block(t, a, 20*mib, cachalot.StreamAll).Address(), b.Address())
+	refused(t, "an end", a.StreamEnded(0, cachalot.StreamAll))
+}
+
 func TestBlocksWithoutOwners(t *testing.T) {
 	a := simulated(t)
 	address := need[cachalot.Address](t)(a.AllocateAddress(mib, 0, 7))

@@ -15,6 +15,11 @@ type Address uint64
 // a goroutine that is locked to its thread (runtime.LockOSThread).
 type Stream uint64
 
+// StreamAll stands for every stream of the device's context, for callers that do not know which streams use a block.
+// After RecordStream(StreamAll) a freed block stays out of use until all work is done that is queued by then. No such
+// block may be freed while a stream of the context is captured.
+const StreamAll = Stream(raw.STREAM_ALL)
+
 // PoolID names a private pool: exactly one half is not 0. Pools of users are (0, k), those of graphs (k, 0). The
 // zero value stands for the default pool.
 type PoolID struct {

@@ -188,6 +188,8 @@ void Allocator::pin(Address address, uint64_t size) {
 void Allocator::unpin(Address address, uint64_t size) { backend_->unpin(address, size); }
 
 void Allocator::stream_ended(int index, Stream stream) {
+  if (stream == kAllStreams)
+    throw_invalid_argument("CACHALOT_STREAM_ALL is no stream that can end");
   const Audit audit(*this);
   device(index).stream_ended(resolved(stream));
 }

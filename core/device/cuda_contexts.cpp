@@ -5,12 +5,12 @@
 
 namespace cachalot::cuda {
 
-Contexts::Contexts(const Library& library, int device_count)
-    : library_(library), primaries_(static_cast<size_t>(device_count)) {}
+Contexts::Contexts(const Library& library, int device_count, bool holds)
+    : library_(library), holds_(holds), primaries_(static_cast<size_t>(device_count)) {}
 
 // A driver that is being torn down refuses; there is nothing left to give back then.
 Contexts::~Contexts() {
-  if (is_in_forked_child()) return;
+  if (is_in_forked_child() || !holds_) return;
   for (const Primary& primary : primaries_) {
     if (primary.context != nullptr) library_.cuDevicePrimaryCtxRelease(primary.ordinal);
   }
@@ -26,6 +26,7 @@ Result Contexts::get(int device, Context* context) {
     Context retained = nullptr;
     if (const Result code = library_.cuDevicePrimaryCtxRetain(&retained, primary.ordinal))
       return code;
+    if (!holds_) library_.cuDevicePrimaryCtxRelease(primary.ordinal);
     primary.context = retained;
   }
   *context = primary.context;

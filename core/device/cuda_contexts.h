@@ -13,7 +13,8 @@ namespace cachalot::cuda {
 
 class Contexts {
  public:
-  Contexts(const Library& library, int device_count);
+  // holds: else the caller's own reference to each context is all that there is.
+  Contexts(const Library& library, int device_count, bool holds = true);
   ~Contexts();
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
@@ -31,6 +32,7 @@ class Contexts {
   };
 
   const Library& library_;
+  const bool holds_;
   const ForkMark fork_mark_;
   Mutex lock_{LockRank::kCudaContexts};
   std::vector<Primary> primaries_;  // of the devices

@@ -44,6 +44,14 @@ bool has_attribute(const Library& library, DeviceOrdinal ordinal, int attribute)
   return library.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
 }
 
+// No stream comes behind the work of all others, or before it: the host waits on both sides.
+Result fill_between_all(const Library& library, Address address, uint64_t size, uint8_t byte) {
+  Result code = library.cuCtxSynchronize();
+  const StreamHandle legacy = handle_of(kLegacyStream);
+  if (code == 0) code = library.cuMemsetD8Async(address, byte, size, legacy);
+  return code != 0 ? code : library.cuStreamSynchronize(legacy);
+}
+
 Result dependencies_of(const Library& library, GraphNode node, GraphNode* nodes, size_t* count) {
   if (!library.graph_edges) return library.cuGraphNodeGetDependencies(node, nodes, count);
   std::vector<GraphEdge> edges(nodes == nullptr ? 0 : *count);
@@ -54,7 +62,8 @@ Result dependencies_of(const Library& library, GraphNode node, GraphNode* nodes,
 }  // namespace
 
 CudaDriver::CudaDriver(const CudaOptions& options)
-    : library_(open_library()), contexts_(library_, count_devices(library_)) {
+    : library_(open_library(options.library)),
+      contexts_(library_, count_devices(library_), options.holds_contexts) {
   for (int i = 0; i < contexts_.device_count(); i++) add_device(i, options.capacity);
   supports_virtual_memory_ = library_.virtual_memory && all_have(kVirtualMemorySupported);
   supports_memory_pools_ = library_.memory_pools && all_have(kMemoryPoolsSupported);
@@ -141,11 +150,17 @@ DriverCode CudaDriver::free(int device, Address address) {
 
 DriverCode CudaDriver::fill(int device, Address address, uint64_t size, uint8_t byte,
                             Stream stream) {
-  return on(device,
-            [&] { return library_.cuMemsetD8Async(address, byte, size, handle_of(stream)); });
+  return on(device, [&] {
+    return stream == kAllStreams ? fill_between_all(library_, address, size, byte)
+                                 : library_.cuMemsetD8Async(address, byte, size, handle_of(stream));
+  });
 }
 
 DriverCode CudaDriver::read(int device, Address address, uint64_t size, void* out, Stream stream) {
+  if (stream == kAllStreams) {
+    const DriverCode code = device_synchronize(device);
+    return code != kSuccess ? code : read(device, address, size, out, kLegacyStream);
+  }
   return on(device, [&] {
     const StreamHandle handle = handle_of(stream);
     const Result code = library_.cuMemcpyDtoHAsync(out, address, size, handle);
@@ -275,6 +290,10 @@ DriverCode CudaDriver::event_destroy(int device, uint64_t event) {
 }
 
 DriverCode CudaDriver::event_record(int device, uint64_t event, Stream stream) {
+  // Before CUDA 12.5 there is no event of all streams, and the host waits for the work instead. The event is done then:
+  // it was never recorded, or what it was recorded behind is done too.
+  if (stream == kAllStreams)
+    return library_.context_events ? event_record_all(device, event) : device_synchronize(device);
   return on(device, [&] { return library_.cuEventRecord(to_event(event), handle_of(stream)); });
 }
 
@@ -296,6 +315,7 @@ DriverCode CudaDriver::event_synchronize(int device, uint64_t event) {
 }
 
 DriverCode CudaDriver::stream_synchronize(int device, Stream stream) {
+  if (stream == kAllStreams) return device_synchronize(device);
   return on(device, [&] { return library_.cuStreamSynchronize(handle_of(stream)); });
 }
 
@@ -307,6 +327,7 @@ DriverCode CudaDriver::device_synchronize(int device) {
 
 DriverCode CudaDriver::capture_info(int device, Stream stream, CaptureInfo* info) {
   *info = {};
+  if (stream == kAllStreams) return kSuccess;
   if (is_of_another_thread(stream)) return kSuccess;  // a capture of it is that thread's own affair
   return on(device, [&] { return capture_of(stream, info); });
 }

@@ -22,6 +22,10 @@ namespace cachalot {
 
 struct CudaOptions {
   uint64_t capacity = 0;  // bytes that a device is told to have; 0: what it has
+  // The driver's library, where it is loaded under this name; null: where it is usually.
+  const char* library = nullptr;
+  // False: somebody else holds the primary contexts that are used, and may end them.
+  bool holds_contexts = true;
 };
 
 class CudaDriver final : public Driver {

@@ -38,6 +38,11 @@ void* open_file() {
                     version_text(kOldestVersion) + " or newer is needed");
 }
 
+void* find_loaded(const char* name) {
+  if (void* const handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return handle;
+  throw_unavailable(std::string(name) + " is not loaded");
+}
+
 template <class Function>
 Function* find_symbol(void* handle, const char* name) {
   return reinterpret_cast<Function*>(dlsym(handle, name));
@@ -145,8 +150,8 @@ void initialize(const Library& library) {
 
 }  // namespace
 
-Library open_library() {
-  void* const handle = open_file();
+Library open_library(const char* name) {
+  void* const handle = name != nullptr ? find_loaded(name) : open_file();
   Library library;
   library.version = driver_version(handle);
   const Symbols symbols(handle, library.version);

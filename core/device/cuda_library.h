@@ -23,6 +23,7 @@ struct Library : Functions {
 // Opens libcuda.so.1 and initializes it. Once opened it stays in the process, so that its threads
 // and its exit handlers never lose their code. Throws Error(kDriverUnavailable) with what was tried
 // and what is missing.
-Library open_library();
+// name: of a library that is loaded; null: libcuda.so.1.
+Library open_library(const char* name = nullptr);
 
 }  // namespace cachalot::cuda

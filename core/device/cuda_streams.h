@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What stream handles mean. Handle 2 is the per-thread default stream, another one on each thread,
 // so memory that is cached under it on one thread must not be taken by another: each thread has a
-// number of its own for it.
+// number of its own for it. All streams together have a number, and no handle.
 #pragma once
 
 #include "device/cuda_api.h"
@@ -20,7 +20,7 @@ bool is_of_another_thread(Stream number);
 
 // The driver's handle. A stream of another thread cannot be named here: the legacy stream stands
 // in for it, which waits for what is queued on all threads' default streams (a wait too long, never
-// too short).
+// too short). pre: not kAllStreams.
 StreamHandle handle_of(Stream number);
 
 }  // namespace cachalot::cuda

@@ -30,6 +30,12 @@ inline constexpr DriverCode kDriverNotSupported = 801;
 // The per-thread default stream: one handle, and on each thread another stream (Driver::resolve).
 inline constexpr Stream kPerThreadStream = 2;
 
+// Every stream of the device's context, for callers that do not know which ones use a block. It is no
+// queue: its work is not ordered with itself, no capture has it, and nothing can be queued behind an event
+// on it. event_record, stream_synchronize, fill, read and user_handle take it; other functions do not,
+// unless they say so.
+inline constexpr Stream kAllStreams = UINT64_MAX;
+
 enum class HandleType : int32_t { kNone = 0, kPosixFd = 1, kFabric = 8 };
 
 // cudaStreamCaptureModeRelaxed: driver allocations are allowed although a stream is captured.
@@ -95,7 +101,8 @@ class Driver {
   virtual DriverCode stream_synchronize(int device, Stream stream) = 0;
   virtual DriverCode device_synchronize(int device) = 0;
 
-  // Captures. A driver without them says "not capturing".
+  // Captures. A driver without them says "not capturing". So does each of kAllStreams, without a question
+  // to the device.
   virtual DriverCode capture_info(int device, Stream stream, CaptureInfo* info) = 0;
   virtual DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) = 0;
   virtual DriverCode exchange_capture_mode(int device, int32_t* mode) = 0;

@@ -205,7 +205,8 @@ DriverCode SimDriver::event_record(int device, uint64_t event, Stream stream) {
 DriverCode SimDriver::event_record_all(int device, uint64_t event) {
   const Lock lock = machine_.enter(SimCall::kEventRecord);
   DriverCode code = machine_.due(SimCall::kEventRecord);
-  if (code == kSuccess && !at(device).streams.record_event_of_all(event)) code = kInvalidValue;
+  if (code == kSuccess && !at(device).streams.record_event(event, kAllStreams))
+    code = kInvalidValue;
   machine_.log().add(kLogCalls, "event_record_all", Outcome{code});
   return code;
 }

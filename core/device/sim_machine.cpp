@@ -46,6 +46,12 @@ SimMachine::Device& SimMachine::checked(int device) {
   throw_invalid_argument(format("device %d: the driver has %d", device, device_count()));
 }
 
+// Work lies on one stream, and so does a capture.
+SimMachine::Device& SimMachine::checked(int device, Stream stream) {
+  if (stream != kAllStreams) return checked(device);
+  throw_invalid_argument("CACHALOT_STREAM_ALL is no single stream, which work and captures need");
+}
+
 void SimMachine::give_addresses(int device, std::span<const Address> addresses) {
   const Lock lock = enter();
   checked(device).memory.addresses().give(addresses);
@@ -53,17 +59,17 @@ void SimMachine::give_addresses(int device, std::span<const Address> addresses) 
 
 void SimMachine::queue_work(int device, Stream stream) {
   const Lock lock = enter();
-  checked(device).streams.queue_work(stream);
+  checked(device, stream).streams.queue_work(stream);
 }
 
 void SimMachine::finish_oldest(int device, Stream stream) {
   const Lock lock = enter();
-  checked(device).streams.finish_oldest(stream);
+  checked(device, stream).streams.finish_oldest(stream);
 }
 
 void SimMachine::finish_stream(int device, Stream stream) {
   const Lock lock = enter();
-  checked(device).streams.finish(stream);
+  checked(device, stream).streams.finish(stream);
 }
 
 void SimMachine::finish_device(int device) {
@@ -95,7 +101,7 @@ void SimMachine::set_fabric(int device, int32_t state, DriverCode create_code) {
 
 void SimMachine::begin_capture(int device, Stream stream, uint64_t capture_id) {
   const Lock lock = enter();
-  Device& captured = checked(device);
+  Device& captured = checked(device, stream);
   if (capture_id == 0) throw_invalid_argument("capture_id is 0");
   captured.captures.begin(stream, capture_id);
 }
@@ -107,17 +113,17 @@ void SimMachine::end_capture(int device, uint64_t capture_id) {
 
 void SimMachine::add_node(int device, Stream stream) {
   const Lock lock = enter();
-  checked(device).captures.add_node(stream);
+  checked(device, stream).captures.add_node(stream);
 }
 
 void SimMachine::fork_capture(int device, Stream from, Stream to) {
   const Lock lock = enter();
-  checked(device).captures.fork(from, to);
+  checked(device, to).captures.fork(from, to);
 }
 
 void SimMachine::join_capture(int device, Stream into, Stream other) {
   const Lock lock = enter();
-  checked(device).captures.join(into, other);
+  checked(device, into).captures.join(into, other);
 }
 
 void SimMachine::set_graph_memory(int device, uint64_t used, uint64_t reserved) {

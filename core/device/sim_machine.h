@@ -105,7 +105,9 @@ class SimMachine {
   }
 
  private:
-  Device& checked(int device);  // throws
+  // Both throw Error(kInvalidArgument).
+  Device& checked(int device);
+  Device& checked(int device, Stream stream);
 
   Mutex mutex_{LockRank::kSimMachine};
   std::vector<Device> devices_;  // as many as at creation

@@ -13,6 +13,7 @@ void SimStreams::finish_oldest(Stream stream) {
 }
 
 void SimStreams::finish(Stream stream) {
+  if (stream == kAllStreams) return finish_all();
   const auto work = work_.find(stream);
   if (work != work_.end()) work->second.done = work->second.queued;
 }
@@ -23,36 +24,33 @@ void SimStreams::finish_all() {
 
 uint64_t SimStreams::create_event() {
   const uint64_t event = ++events_made_ << 8;
-  events_.emplace(event, Event{{0, 0}});
+  events_.emplace(event, Event());
   return event;
 }
 
 bool SimStreams::record_event(uint64_t event, Stream stream) {
   const auto found = events_.find(event);
   if (found == events_.end()) return false;
-  const auto work = work_.find(stream);
-  found->second = {{stream, work == work_.end() ? 0 : work->second.queued}};
-  return true;
-}
-
-bool SimStreams::record_event_of_all(uint64_t event) {
-  const auto found = events_.find(event);
-  if (found == events_.end()) return false;
-  found->second = {{0, 0}};
-  for (const auto& [stream, work] : work_) found->second[stream] = work.queued;
+  Event& event_of_now = found->second = {stream};
+  if (stream == kAllStreams) {
+    for (const auto& [each, work] : work_) event_of_now.queued[each] = work.queued;
+  } else if (const auto work = work_.find(stream); work != work_.end()) {
+    event_of_now.queued[stream] = work->second.queued;
+  }
   return true;
 }
 
 std::optional<Stream> SimStreams::event_stream(uint64_t event) const {
   const auto found = events_.find(event);
   if (found == events_.end()) return {};
-  return found->second.begin()->first;
+  return found->second.stream;
 }
 
 bool SimStreams::is_event_done(uint64_t event) const {
   const auto found = events_.find(event);
   if (found == events_.end()) return false;
-  return std::all_of(found->second.begin(), found->second.end(), [&](const auto& part) {
+  const auto& queued = found->second.queued;
+  return std::all_of(queued.begin(), queued.end(), [&](const auto& part) {
     const auto work = work_.find(part.first);
     CACHALOT_ASSERT(1, work == work_.end() || part.second <= work->second.queued);
     return work == work_.end() || work->second.done >= part.second;
@@ -62,7 +60,7 @@ bool SimStreams::is_event_done(uint64_t event) const {
 void SimStreams::finish_event(uint64_t event) {
   const auto found = events_.find(event);
   if (found == events_.end()) return;
-  for (const auto& [stream, mark] : found->second) {
+  for (const auto& [stream, mark] : found->second.queued) {
     Work& work = work_[stream];
     work.done = std::max(work.done, mark);
     CACHALOT_ASSERT(1, work.done <= work.queued);

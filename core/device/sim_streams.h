@@ -10,11 +10,14 @@
 namespace cachalot {
 
 // A stream counts the pieces of work that were queued and that are done; an event is done once its
-// stream has done as many as had been queued when it was recorded.
+// stream has done as many as had been queued when it was recorded. One of kAllStreams is done once each
+// stream has.
 class SimStreams {
  public:
+  // pre: not kAllStreams (here and below).
   void queue_work(Stream stream) { work_[stream].queued++; }
   void finish_oldest(Stream stream);
+  // kAllStreams: as finish_all().
   void finish(Stream stream);
   void finish_all();
 
@@ -22,8 +25,8 @@ class SimStreams {
   // The rest is false or nothing for an event that does not exist.
   bool destroy_event(uint64_t event) { return events_.erase(event) != 0; }
   bool record_event(uint64_t event, Stream stream);
-  bool record_event_of_all(uint64_t event);
-  std::optional<Stream> event_stream(uint64_t event) const;  // one of them
+  // That it was recorded on; 0: it was not.
+  std::optional<Stream> event_stream(uint64_t event) const;
   bool is_event_done(uint64_t event) const;
   void finish_event(uint64_t event);  // does the work before it
 
@@ -32,8 +35,10 @@ class SimStreams {
     uint64_t queued = 0;
     uint64_t done = 0;
   };
-  // What was queued on its streams.
-  using Event = std::unordered_map<Stream, uint64_t>;
+  struct Event {
+    Stream stream = 0;
+    std::unordered_map<Stream, uint64_t> queued = {};  // on each stream that it waits for
+  };
 
   std::unordered_map<Stream, Work> work_;
   std::unordered_map<uint64_t, Event> events_;

@@ -297,6 +297,29 @@ TEST_F(Sim, FinishesStreamsAndDevicesOnRequest) {
   EXPECT_EQ(driver.event_query(0, event), kNotReady) << "finishing nothing does not count ahead";
 }
 
+TEST_F(Sim, KeepsAnEventOfAllStreamsPendingUntilAllWorkBeforeItIsDone) {
+  driver.machine().log_calls(kLogCalls | kLogQueries);
+  driver.event_create(0, &event);
+  for (const Stream stream : {7, 8}) driver.machine().queue_work(0, stream);
+  EXPECT_EQ(driver.event_record(0, event, kAllStreams), kSuccess);
+  for (const Stream stream : {7, 9}) driver.machine().queue_work(0, stream);
+  driver.machine().finish_oldest(0, 7);
+  EXPECT_EQ(driver.event_query(0, event), kNotReady);
+  driver.machine().finish_stream(0, 8);
+  EXPECT_EQ(driver.event_query(0, event), kSuccess) << "the rest came later";
+  driver.event_record(0, event, kAllStreams);
+  EXPECT_EQ(driver.stream_synchronize(0, kAllStreams), kSuccess);
+  EXPECT_EQ(driver.event_query(0, event), kSuccess);
+  EXPECT_EQ(calls(),
+            "event_create\n"
+            "event_record ffffffffffffffff\n"
+            "event_query ffffffffffffffff\n"
+            "event_query ffffffffffffffff\n"
+            "event_record ffffffffffffffff\n"
+            "stream_sync ffffffffffffffff\n"
+            "event_query ffffffffffffffff\n");
+}
+
 TEST_F(Sim, RefusesEventsThatAreNotThere) {
   EXPECT_EQ(driver.event_record(0, 5, 1), kInvalidValue);
   EXPECT_EQ(driver.event_query(0, 5), kInvalidValue);

@@ -31,7 +31,7 @@ void join(VectorClock& into, const VectorClock& other) {
 }
 
 // What a driver is made to leave out, so that the test can be seen to find it.
-enum class Fault { kNone, kNoStreamWaits, kNoHostWaits, kEarlyEvents };
+enum class Fault { kNone, kNoStreamWaits, kNoHostWaits, kEarlyEvents, kOwnUseIgnored };
 
 // Keeps the order that the calls establish between streams, and which physical page lies where.
 class OrderedDriver final : public SimDriver {
@@ -84,6 +84,7 @@ class OrderedDriver final : public SimDriver {
   }
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override {
     require_stream(stream);
+    if (stream == kAllStreams) note("all streams together are made to wait");
     if (fault_ != Fault::kNoStreamWaits) join(clocks_[stream], events_[event]);
     return SimDriver::stream_wait_event(device, stream, event);
   }
@@ -97,10 +98,7 @@ class OrderedDriver final : public SimDriver {
     return SimDriver::event_synchronize(device, event);
   }
   DriverCode event_record_all(int device, uint64_t event) override {
-    if (fault_ != Fault::kEarlyEvents) {
-      events_[event] = {};
-      for (const auto& [stream, clock] : clocks_) join(events_[event], clock);
-    }
+    if (fault_ != Fault::kEarlyEvents) events_[event] = clock_of(kAllStreams);
     return SimDriver::event_record_all(device, event);
   }
   DriverCode stream_synchronize(int device, Stream stream) override {
@@ -109,9 +107,7 @@ class OrderedDriver final : public SimDriver {
     return SimDriver::stream_synchronize(device, stream);
   }
   DriverCode device_synchronize(int device) override {
-    if (fault_ != Fault::kNoHostWaits) {
-      for (const auto& [stream, clock] : clocks_) join(host_, clock);
-    }
+    if (fault_ != Fault::kNoHostWaits) join(host_, clock_of(kAllStreams));
     return SimDriver::device_synchronize(device);
   }
 
@@ -141,7 +137,12 @@ class OrderedDriver final : public SimDriver {
     std::vector<VectorClock> uses = std::vector<VectorClock>(kPage / kGranule);
   };
 
-  const VectorClock& clock_of(Stream stream) { return clocks_[stream]; }
+  VectorClock clock_of(Stream stream) {
+    if (stream != kAllStreams) return clocks_[stream];
+    VectorClock all;
+    for (const auto& [each, clock] : clocks_) join(all, clock);
+    return all;
+  }
   void note(const std::string& found) {
     if (found_.empty()) found_ = found;
   }
@@ -179,7 +180,7 @@ struct Live {
 // The first thing that is wrong in a run, or "".
 class RandomRun {
  public:
-  RandomRun(uint64_t seed, Fault fault) : random_(seed) {
+  RandomRun(uint64_t seed, Fault fault) : fault_(fault), random_(seed) {
     driver_ = std::make_shared<OrderedDriver>((16 + 2 * one_of(120)) * MiB, fault);
     AllocatorOptions options;
     options.driver = driver_;
@@ -206,6 +207,15 @@ class RandomRun {
  private:
   uint64_t one_of(uint64_t count) { return random_() % count; }
   Stream some_stream() { return 0x10 * (1 + one_of(4)); }
+  // The use of a block of no stream is by any stream, so its next user can be another one.
+  Stream user_of(const Live& block) {
+    return block.stream == kAllStreams ? some_new_stream() : block.stream;
+  }
+  Stream some_new_stream() {
+    const Stream stream = some_stream();
+    if (ended_.erase(stream) != 0) driver_->make_stream(stream);
+    return stream;
+  }
 
   void take_step() {
     switch (one_of(64)) {
@@ -230,13 +240,13 @@ class RandomRun {
     // Whole granules, so that no two blocks share one.
     uint64_t size = 64 * KiB * (1 + one_of(15));
     if (one_of(3) == 0) size = 64 * KiB * (17 + one_of(256));
-    const Stream stream = some_stream();
-    if (ended_.erase(stream) != 0) driver_->make_stream(stream);
+    const Stream stream = one_of(8) == 0 ? kAllStreams : some_new_stream();
     try {
       const Address hit = allocator_->hits().try_allocate(size, 0, stream);
       const Address address = hit != 0 ? hit : allocator_->allocate(size, 0, stream);
       live_.push_back({address, size, stream, lives_[stream]});
-      const std::string late = use(live_.back(), stream);
+      const std::string late = use(live_.back(), user_of(live_.back()));
+      if (stream == kAllStreams) use_by_all(live_.back());
       if (found_.empty()) found_ = late;
     } catch (const Error& error) {
       if (error.status() != Status::kOutOfMemory) found_ = error.message();
@@ -247,14 +257,24 @@ class RandomRun {
     driver_->machine().queue_work(0, stream);
     return driver_->use(stream, block.address, block.size);
   }
+  // The caller knows no stream of the block's.
+  void use_by_all(Live& block) {
+    if (fault_ != Fault::kOwnUseIgnored || block.stream != kAllStreams)
+      allocator_->record_stream(block.address, kAllStreams, std::nullopt);
+  }
   // The caller orders the two streams, and tells the allocator.
   void use_by_another() {
     Live& block = live_[one_of(live_.size())];
     const Stream other = some_stream();
+    if (block.stream == kAllStreams) {
+      use(block, some_new_stream());
+      return use_by_all(block);
+    }
     const bool has_user = is_of_this_life(block);
     if ((other == block.stream && has_user) || ended_.contains(other)) return;
     if (has_user) order(block.stream, other);
     use(block, other);
+    if (one_of(4) == 0) return use_by_all(block);
     block.users.insert(other);
     allocator_->record_stream(block.address, other, std::nullopt);
   }
@@ -298,12 +318,13 @@ class RandomRun {
   }
   void free_one() {
     std::swap(live_[one_of(live_.size())], live_.back());
-    if (one_of(2) == 0 && is_of_this_life(live_.back())) use(live_.back(), live_.back().stream);
+    if (one_of(2) == 0 && is_of_this_life(live_.back())) use(live_.back(), user_of(live_.back()));
     const Address address = live_.back().address;
     if (!allocator_->hits().try_free(address)) allocator_->free(address);
     live_.pop_back();
   }
 
+  const Fault fault_;
   std::mt19937_64 random_;
   std::shared_ptr<OrderedDriver> driver_;
   std::unique_ptr<Allocator> allocator_;
@@ -334,6 +355,9 @@ void expect_found(Fault fault) {
 TEST(StreamOrder, TheTestFindsThatNoStreamWaits) { expect_found(Fault::kNoStreamWaits); }
 TEST(StreamOrder, TheTestFindsThatTheHostDoesNotWait) { expect_found(Fault::kNoHostWaits); }
 TEST(StreamOrder, TheTestFindsThatEventsComeTooEarly) { expect_found(Fault::kEarlyEvents); }
+TEST(StreamOrder, TheTestFindsThatAUseByAllStreamsIsIgnored) {
+  expect_found(Fault::kOwnUseIgnored);
+}
 
 }  // namespace
 }  // namespace cachalot

@@ -170,6 +170,102 @@ TEST_F(Cuda, NeverHandsMemoryOfAThreadsDefaultStreamToAnotherThread) {
   }).join();
 }
 
+// ---- All streams
+
+class CudaStreamAll : public Cuda {
+ protected:
+  // A driver from before CUDA 12.5, where it is one.
+  static std::unique_ptr<Allocator> open(bool is_old, DebugOptions debug = {}) {
+    if (is_old) fake_cuda::set_version(12040);
+    AllocatorOptions options;
+    options.driver = std::make_shared<CudaDriver>();
+    options.debug = debug;
+    return std::make_unique<Allocator>(options);
+  }
+};
+
+TEST_F(CudaStreamAll, AreOneEventOfTheDevicesContext) {
+  for (const Stream own : {Stream{0x50}, kAllStreams}) {
+    fake_cuda::reset();
+    const auto allocator = open(false);
+    const Address block = allocator->allocate(512, 0, own);
+    allocator->record_stream(block, kAllStreams);
+    fake_cuda::hold_work(true);
+    allocator->free(block);
+    EXPECT_EQ(fake_cuda::calls("cuCtxRecordEvent"), 1u);
+    EXPECT_EQ(fake_cuda::calls("cuEventRecord"), 0u);
+    EXPECT_EQ(fake_cuda::calls("cuCtxSynchronize"), 0u);
+    const Address other = allocator->allocate(512, 0, own);
+    EXPECT_NE(other, block) << "work is left";
+    allocator->empty_cache(0);
+    EXPECT_EQ(fake_cuda::calls("cuEventSynchronize"), 1u);
+    allocator->free(other);
+  }
+}
+
+TEST_F(CudaStreamAll, AreWaitedForOnTheHostBeforeCuda12_5) {
+  for (const Stream own : {Stream{0x50}, kAllStreams}) {
+    fake_cuda::reset();
+    const auto allocator = open(true);
+    const Address block = allocator->allocate(512, 0, own);
+    uint64_t waits = 0;
+    // Also by an event that was recorded before.
+    for (const Stream user : {kAllStreams, Stream{0x60}, kAllStreams}) {
+      allocator->record_stream(block, user);
+      fake_cuda::hold_work(user == kAllStreams);
+      allocator->free(block);
+      waits += user == kAllStreams;
+      EXPECT_EQ(fake_cuda::calls("cuCtxSynchronize"), waits);
+      EXPECT_EQ(allocator->allocate(512, 0, own), block) << "the free has waited";
+    }
+    EXPECT_EQ(fake_cuda::calls("cuCtxRecordEvent"), 0u);
+    EXPECT_EQ(fake_cuda::calls("cuEventCreate"), 1u);
+    EXPECT_EQ(fake_cuda::calls("cuEventRecord"), 1u);
+    allocator->free(block);
+  }
+}
+
+TEST_F(CudaStreamAll, HaveNoHandle) {
+  CudaDriver driver;
+  EXPECT_EQ(driver.resolve(kAllStreams), kAllStreams);
+  EXPECT_EQ(driver.user_handle(kAllStreams), kAllStreams);
+  CaptureInfo info;
+  info.capturing = true;
+  EXPECT_EQ(driver.capture_info(0, kAllStreams, &info), kSuccess);
+  EXPECT_FALSE(info.capturing);
+  EXPECT_EQ(fake_cuda::calls("cuStreamGetCaptureInfo_v3"), 0u);
+  EXPECT_EQ(driver.stream_synchronize(0, kAllStreams), kSuccess);
+  EXPECT_EQ(fake_cuda::calls("cuCtxSynchronize"), 1u);
+  EXPECT_EQ(fake_cuda::calls("cuStreamSynchronize"), 0u);
+}
+
+// Work of one stream may come behind poison that another one has queued.
+TEST_F(CudaStreamAll, AreWaitedForBeforeAndAfterMemoryIsTouched) {
+  const auto allocator = open(false, {.poison = true, .red_zones = true});
+  const Address block = allocator->allocate(512, 0, kAllStreams);
+  EXPECT_EQ(fake_cuda::calls("cuCtxSynchronize"), 1u);
+  EXPECT_EQ(fake_cuda::calls("cuStreamSynchronize"), 1u);
+  allocator->free(block);
+  EXPECT_EQ(fake_cuda::calls("cuCtxSynchronize"), 3u) << "before the look, and before the poison";
+  EXPECT_EQ(fake_cuda::calls("cuStreamSynchronize"), 3u);
+}
+
+TEST_F(CudaStreamAll, LeaveTheFreeToALaterCallWhereAStreamIsCaptured) {
+  const auto allocator = open(false);
+  const Address block = allocator->allocate(512, 0, 0x50);
+  allocator->record_stream(block, kAllStreams);
+  fake_cuda::capture(0x60, 0);
+  try {
+    allocator->free(block);
+    ADD_FAILURE() << "recorded an event";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.driver_code(), 901);
+  }
+  fake_cuda::capture(0x60, -1);
+  EXPECT_EQ(allocator->allocate(512, 0, 0x50), block);
+  allocator->free(block);
+}
+
 // ---- Captures
 
 TEST_F(Cuda, TellsWhatACapturedStreamDependsOn) {

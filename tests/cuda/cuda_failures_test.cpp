@@ -23,7 +23,8 @@ constexpr Stream kOther = 0x60;
 // clang-format on
 const std::vector<std::string> kFunctions = {
     CACHALOT_CUDA_FUNCTIONS(CACHALOT_NAME) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_NAME)
-        CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
+        CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME)
+            CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
 #undef CACHALOT_NAME
 
 // Does a step; an error must be one of the driver's, or out of memory, or that of a step which needs
@@ -49,6 +50,7 @@ class Program {
     options.driver = std::make_shared<CudaDriver>();
     options.config = config;
     options.debug = debug;
+    has_all_streams_ = config != "backend:cudaMallocAsync";
     allocator_ = std::make_unique<Allocator>(options);
   }
 
@@ -56,6 +58,7 @@ class Program {
     for (const uint64_t size : {uint64_t{512}, 3 * MiB, 30 * MiB}) allocate(size, kStream);
     attempt([&] { allocator_->enable_peer_access(0, 1); });
     use_blocks();
+    if (has_all_streams_) use_blocks_by_all();
     free_all_blocks();
     allocate(30 * MiB, kOther);
     allocate(512, kStream);
@@ -82,6 +85,11 @@ class Program {
   }
   void use_blocks() {
     for (const Address block : blocks_) attempt([&] { allocator_->record_stream(block, kOther); });
+  }
+  void use_blocks_by_all() {
+    allocate(MiB, kAllStreams);
+    for (const Address block : blocks_)
+      attempt([&] { allocator_->record_stream(block, kAllStreams); });
   }
   // A capture in which blocks are made, used and freed on two streams of it.
   void capture() {
@@ -119,6 +127,7 @@ class Program {
 
   std::unique_ptr<Allocator> allocator_;
   std::vector<Address> blocks_;
+  bool has_all_streams_;
 };
 
 // A call that gives back cannot be made good: what it was for stays with the driver. Any call needs

@@ -19,6 +19,7 @@ constexpr Result kInvalidValue = 1;
 constexpr Result kNotReady = 600;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kInvalidContext = 201;
+constexpr Result kCaptureInvalidated = 901;
 constexpr uint64_t kMemory = uint64_t{16} << 30;
 constexpr int kMostDevices = 8;
 
@@ -223,6 +224,15 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
     return 0;
   });
 }
+Result cuCtxRecordEvent(Context context, EventHandle event) {
+  return call("cuCtxRecordEvent", true, [&] {
+    if (!state.captured.empty()) return kCaptureInvalidated;
+    if (context != context_stack.back() || state.events.count(number(event)) == 0)
+      return kInvalidValue;
+    if (state.holds_work) state.unfinished.insert(number(event));
+    return 0;
+  });
+}
 Result cuEventQuery(EventHandle event) {
   return call("cuEventQuery", true,
               [&] { return state.unfinished.count(number(event)) != 0 ? kNotReady : 0; });
@@ -396,7 +406,7 @@ const std::vector<Symbol>& symbols() {
   // clang-format on
   static const std::vector<Symbol> all = {
       CACHALOT_CUDA_FUNCTIONS(CACHALOT_SYMBOL) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_SYMBOL)
-          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL){
+          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_SYMBOL){
               "cuStreamGetCaptureInfo", 12030, reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
       {"cuGraphNodeGetDependencies", 12030,
        reinterpret_cast<void*>(&cuGraphNodeGetDependencies_v2)}};

@@ -46,7 +46,7 @@ void Model::wait_in_stream(const Block& block, Stream stream, Stream own) {
 }
 
 void Model::wait_for(Stream stream, Stream other) {
-  if (queue_wait(stream, other) != kSuccess) return finish(other);
+  if (stream == kAllStreams || queue_wait(stream, other) != kSuccess) return finish(other);
   waited_[{stream, is(Fault::kCoversOne) ? other : covered_by_wait_for(other)}] = clock_++;
   numbers_.policy.stream_waits++;
 }

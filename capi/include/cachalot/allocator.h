@@ -379,6 +379,7 @@ CACHALOT_API cachalot_status cachalot_free_on_stream(cachalot_allocator* allocat
 /**
  * Says that work on another stream uses a block: after its free the block stays out of use until
  * the work that is queued on that stream by then is done. Its own stream is ignored.
+ * CACHALOT_STREAM_ALL stands for all streams, and is never ignored.
  *
  * @param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
  *                 CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).

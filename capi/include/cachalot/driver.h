@@ -137,7 +137,9 @@ typedef struct cachalot_device_ops {
   int32_t (*fabric_state)(void* user_data, int32_t device, int32_t* out_state);
   /** @} */
 
-  /** @name Events, for blocks used on several streams: all of them or none. */
+  /** @name Events, for blocks used on several streams: all of them or none. event_record and
+   * stream_synchronize get CACHALOT_STREAM_ALL for an event of all streams, and to wait for them, where an
+   * allocator's caller uses it; capture_info, stream_wait_event and the pool functions never do. */
   /** @{ */
   int32_t (*event_create)(void* user_data, int32_t device, uint64_t* out_event);
   int32_t (*event_destroy)(void* user_data, int32_t device, uint64_t event);

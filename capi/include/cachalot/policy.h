@@ -106,7 +106,8 @@ CACHALOT_API cachalot_status cachalot_unpin(cachalot_allocator* allocator, cacha
  * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
  * With PyTorch's decisions nothing happens.
  *
- * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+ * CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
  * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
  */
 CACHALOT_API cachalot_status cachalot_stream_ended(cachalot_allocator* allocator, int32_t device,

@@ -114,7 +114,8 @@ CACHALOT_API cachalot_status cachalot_sim_give_addresses(cachalot_driver* driver
                                                          size_t count, cachalot_error* error);
 
 /** Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
- * for it. */
+ * for it, those of CACHALOT_STREAM_ALL too. That itself has no work of its own, and no capture: it is
+ * CACHALOT_ERROR_INVALID_ARGUMENT here and in the calls below. */
 CACHALOT_API cachalot_status cachalot_sim_queue_work(cachalot_driver* driver, int32_t device,
                                                      cachalot_stream stream, cachalot_error* error);
 

@@ -52,6 +52,8 @@ void AsyncBackend::raise_pending_error(int device) {
 
 Address AsyncBackend::allocate(const Request& request) {
   if (request.at != 0) refuse("allocateWithAddress");
+  require_one_stream(request.stream);
+  require_one_stream(request.current_stream);
   // Such a request takes nothing, so it neither prepares the device nor meets a pending error.
   if (request.size == 0) return 0;
   std::lock_guard guard(lock_);
@@ -180,6 +182,7 @@ void AsyncBackend::free_all() {
 // [async 4] A use is only noted; the free makes a stream wait for it.
 void AsyncBackend::record_stream(Address address, Stream stream, std::optional<Stream>) {
   if (address == 0) return;
+  require_one_stream(stream);
   std::lock_guard guard(lock_);
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || found->second.is_deferred)

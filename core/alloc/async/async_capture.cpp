@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/error.h"
 #include "device/driver_error.h"
 
 namespace cachalot {
@@ -55,6 +56,12 @@ void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited
   if (code == kSuccess) code = driver.stream_wait_event(device, waiting, event);
   driver.event_destroy(device, event);  // the driver keeps it until the wait is over
   require_success(driver, code);
+}
+
+void require_one_stream(Stream stream) {
+  if (stream != kAllStreams) return;
+  throw_invalid_argument(
+      "backend:cudaMallocAsync orders memory by single streams, which CACHALOT_STREAM_ALL is not");
 }
 
 }  // namespace cachalot

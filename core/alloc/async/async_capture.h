@@ -58,4 +58,8 @@ class AsyncCapture {
 // Work that is queued on `waiting` from now on runs after the work that is on `awaited` by now.
 void make_stream_wait(Driver& driver, int device, Stream waiting, Stream awaited);
 
+// The driver's pool orders memory by the queue of a stream, and all streams together have none. Throws
+// Error(kInvalidArgument).
+void require_one_stream(Stream stream);
+
 }  // namespace cachalot

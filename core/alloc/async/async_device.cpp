@@ -197,6 +197,7 @@ void AsyncDevice::trim(const TrimGoal& goal, uint64_t* released) {
 // Finds the size by trial, since the driver's pool does not tell it. The reference never ends where the
 // limit is below what is used.
 uint64_t AsyncDevice::largest_block(uint64_t, Stream current_stream) {
+  require_one_stream(current_stream);
   std::lock_guard guard(lock_);
   prepare();
   require_success(driver_, driver_.take_pending_error(device_));
@@ -311,6 +312,7 @@ void AsyncDevice::pool_begin(PoolId, PoolFilter) {
 }
 
 void AsyncDevice::pool_end(PoolId, std::optional<Stream> current_stream) {
+  if (current_stream) require_one_stream(*current_stream);
   std::lock_guard guard(lock_);
   capture_.end(current_stream);
 }

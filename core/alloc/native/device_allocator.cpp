@@ -53,25 +53,17 @@ void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address,
   if (!block->is_live_at(address)) return;
   // None: it has ended, and another one may have its handle by now.
   const std::optional<Stream> own = state_.assumed_caller(block);
-  // The own stream orders the free anyway [core 12.1].
-  if (stream == own) return;
+  // The own stream orders the free anyway [core 12.1]; all streams together order nothing.
+  if (stream == own && stream != kAllStreams) return;
   state_.pending.record_use(block, stream, current_stream ? current_stream : own);
 }
 
-std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address) {
-  return info_if(shard, block, [&] { return block->is_live_at(address); });
-}
-
-std::optional<BlockInfo> DeviceAllocator::info_around(Shard& shard, const Block* block,
-                                                      Address address) {
-  return info_if(shard, block, [&] { return block->is_live_around(address); });
-}
-
-template <class Matches>
-std::optional<BlockInfo> DeviceAllocator::info_if(Shard& shard, const Block* block,
-                                                  Matches matches) {
+std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address,
+                                               Reach reach) {
   const auto look = [&]() -> std::optional<BlockInfo> {
-    if (!matches()) return {};
+    const bool is_meant =
+        reach == Reach::kBegin ? block->is_live_at(address) : block->is_live_around(address);
+    if (!is_meant) return {};
     const StreamFreeList& list = list_of(block);
     return BlockInfo{.address = block->address,
                      .size = block->size,

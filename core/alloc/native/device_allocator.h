@@ -33,8 +33,10 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
             std::optional<Stream> current_stream);  // false: not a live block
   void record_stream(Shard& shard, Block* block, Address address, Stream stream,
                      std::optional<Stream> current_stream);
-  std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address);
-  std::optional<BlockInfo> info_around(Shard& shard, const Block* block, Address address);
+  // reach: whether the block begins at the address, or holds it.
+  enum class Reach : uint8_t { kBegin, kInside };
+  std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address,
+                                Reach reach = Reach::kBegin);
   std::pair<Address, uint64_t> base_allocation(Shard& shard, const Block* block, Address address);
   ContextId context_of(Shard& shard, const Block* block, Address address);
   void annotate(const Block* block, Address address, const std::string& text);
@@ -106,8 +108,6 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   std::string check_red_zones();
 
  private:
-  template <class Matches>
-  std::optional<BlockInfo> info_if(Shard& shard, const Block* block, Matches matches);
   void finish_moves();
   bool has(uint32_t flags) const { return state_.flags.has(flags); }
   ContextId capture_context(ContextLevel level) const {

@@ -123,7 +123,7 @@ std::optional<BlockInfo> NativeBackend::find_block_around(Address address) {
   std::optional<BlockInfo> found;
   shared_.addresses.for_each_down_from(address, [&](uint32_t number) {
     const auto [shard, block] = shared_.arena.locate(number);
-    found = shard->device->info_around(*shard, block, address);
+    found = shard->device->info(*shard, block, address, DeviceAllocator::Reach::kInside);
     return found.has_value();
   });
   return found;

@@ -35,6 +35,7 @@ bool StreamOrder::is_known(Stream stream, Stream other, uint64_t stamp) const {
 
 void StreamOrder::wait_for(Stream stream, Stream other, uint64_t stamp) {
   if (is_known(stream, other, stamp)) return;
+  if (stream == kAllStreams) return finish(other, stamp);  // no queue that could wait
   uint64_t& waited = announces() ? waited_[{stream, other}] : waited_for_all_[stream];
   const DriverCode code = queue_wait(stream, announces() ? std::optional(other) : std::nullopt);
   if (code != kSuccess) return finish(other, stamp);

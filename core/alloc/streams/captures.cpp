@@ -22,6 +22,7 @@ void Captures::end() {
 
 CaptureInfo Captures::info(Stream stream) const {
   CaptureInfo info;
+  if (stream == kAllStreams) return info;
   require_success(driver_, driver_.capture_info(device_, stream, &info));
   return info;
 }
@@ -31,7 +32,9 @@ bool Captures::is_capturing(Stream stream) const { return info(stream).capturing
 // The flag is looked at first, so that no driver is asked outside of captures.
 bool Captures::is_capture_context(std::optional<Stream> current_stream) const {
   if (!rules_.captures_are_marked) return flags_.has(kRouting);
-  return flags_.has(kMarkedCapture) && current_stream && is_capturing(*current_stream);
+  if (!flags_.has(kMarkedCapture) || !current_stream) return false;
+  // An event of all streams, or a wait for them, would end whichever capture there is.
+  return *current_stream == kAllStreams || is_capturing(*current_stream);
 }
 
 }  // namespace cachalot

@@ -21,7 +21,7 @@ class Captures : private SlowPath {
   void begin();
   void end();
 
-  // Asks the driver.
+  // Asks the driver, but not about kAllStreams, which no capture has.
   bool is_capturing(Stream stream) const;
   CaptureInfo info(Stream stream) const;
   // Whether a call counts as made during a capture. No stream: one that is not captured. Before R10 any

@@ -243,6 +243,7 @@ func FreeOnStream(allocator Allocator, address Address, currentStream Stream) (e
 //
 // Says that work on another stream uses a block: after its free the block stays out of use until
 // the work that is queued on that stream by then is done. Its own stream is ignored.
+// CACHALOT_STREAM_ALL stands for all streams, and is never ignored.
 //
 // @param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
 // CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
@@ -986,7 +987,8 @@ func Unpin(allocator Allocator, address Address, size uint64) (err error) {
 // borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
 // With PyTorch's decisions nothing happens.
 //
-// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
 // CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
 func StreamEnded(allocator Allocator, device int32, stream Stream) (err error) {
 	r := C.cachalot_go_stream_ended(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.cachalot_stream(stream))
@@ -1451,7 +1453,8 @@ func SimGiveAddresses(driver Driver, device int32, addresses []Address) (err err
 // SimQueueWork is cachalot_sim_queue_work.
 //
 // Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
-// for it.
+// for it, those of CACHALOT_STREAM_ALL too. That itself has no work of its own, and no capture: it is
+// CACHALOT_ERROR_INVALID_ARGUMENT here and in the calls below.
 func SimQueueWork(driver Driver, device int32, stream Stream) (err error) {
 	r := C.cachalot_go_sim_queue_work(C.uintptr_t(uintptr(unsafe.Pointer(driver))), C.int32_t(device), C.cachalot_stream(stream))
 	err = check(r.status, r.error)

@@ -1403,6 +1403,25 @@ pub const CACHALOT_VERSION_MINOR: i32 = 1;
 pub const CACHALOT_VERSION_PATCH: i32 = 0;
 /// major * 10000 + minor * 100 + patch.
 pub const CACHALOT_VERSION_NUMBER: i32 = 100;
+/// Every stream of the device's context, for callers that do not know which streams use a block, such as
+/// finalizers.
+///
+/// cachalot_record_stream: after its free the block stays out of use until all work is done that is queued
+/// by then on any stream. That is one event, however many streams there are. Before CUDA 12.5 the driver has
+/// no such event: the free waits on the host until the context has done its work.
+///
+/// As the stream of a request: the block belongs to no stream. Freed without a recorded use it serves the
+/// next request for CACHALOT_STREAM_ALL at once. It is no queue whose work is in order, so its use is not
+/// ignored where the block is its own.
+///
+/// While a stream of the context is captured, an event of all streams, or a wait for them, ends the capture
+/// with CUDA's error 901. So a capture has to be marked (cachalot_capture_begin, release 2.15), and blocks with
+/// such a use are freed by cachalot_free_on_stream, and requests made by cachalot_allocate_with, with this as the
+/// current stream: then what is freed waits for the end of the captures. With poison or red zones no block of it
+/// may be requested or freed meanwhile. It is itself never captured.
+///
+/// CACHALOT_ERROR_INVALID_ARGUMENT under backend:cudaMallocAsync, and for cachalot_stream_ended.
+pub const CACHALOT_STREAM_ALL: u64 = 18446744073709551615;
 /// Bytes of cachalot_error::message, its final NUL included.
 pub const CACHALOT_MESSAGE_CAPACITY: i32 = 4096;
 pub const CACHALOT_DRIVER_SUCCESS: i32 = 0;
@@ -3632,6 +3651,7 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// Says that work on another stream uses a block: after its free the block stays out of use until
     /// the work that is queued on that stream by then is done. Its own stream is ignored.
+    /// CACHALOT_STREAM_ALL stands for all streams, and is never ignored.
     ///
     /// @param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
     /// CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
@@ -4154,7 +4174,8 @@ unsafe extern "C" {
     /// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
     /// With PyTorch's decisions nothing happens.
     ///
-    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+    /// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
     /// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
     pub fn cachalot_stream_ended(
         allocator: *mut cachalot_allocator,
@@ -4447,7 +4468,8 @@ unsafe extern "C" {
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
-    /// for it.
+    /// for it, those of CACHALOT_STREAM_ALL too. That itself has no work of its own, and no capture: it is
+    /// CACHALOT_ERROR_INVALID_ARGUMENT here and in the calls below.
     pub fn cachalot_sim_queue_work(
         driver: *mut cachalot_driver,
         device: i32,

@@ -360,7 +360,8 @@ impl Allocator {
     /// PyTorch. Stands for `cachalot_record_stream`.
     ///
     /// # Errors
-    /// `InvalidState` for a foreign address under `backend:cudaMallocAsync`.
+    /// Under `backend:cudaMallocAsync` `InvalidState` for a foreign address, and `InvalidArgument`
+    /// for `Stream::ALL`.
     pub fn record_stream(&self, address: Address, stream: impl Into<Stream>) -> Result<()> {
         let stream = stream.into();
         // SAFETY: the allocator is live; any address may be asked for.

@@ -18,6 +18,11 @@ pub struct Stream(pub u64);
 impl Stream {
     /// The default stream.
     pub const DEFAULT: Self = Self(0);
+    /// Every stream of the device's context, for callers that do not know which streams use a
+    /// block: a block that is recorded for it stays out of use after its free until all work is
+    /// done that is queued by then. No such block may be freed while a stream of the context is
+    /// captured. Stands for `CACHALOT_STREAM_ALL`.
+    pub const ALL: Self = Self(sys::CACHALOT_STREAM_ALL);
 }
 
 impl From<u64> for Stream {

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use cachalot::{Allocator, Driver, Error, LogLevel, PoolOptions, Route, Sim, SimLog, SimOptions};
+use cachalot::{
+    Allocator, Driver, Error, LogLevel, PoolOptions, Route, Sim, SimLog, SimOptions, Stream,
+};
 
 fn sim() -> Sim {
     Sim::new(SimOptions::new().capacity(1 << 30)).unwrap()
@@ -28,6 +30,25 @@ fn a_block_goes_back_when_it_is_dropped() {
     assert_eq!(owned.address(), address);
     owned.free().unwrap();
     assert_eq!(allocator.memory_allocated(0), 0);
+}
+
+#[test]
+fn a_use_by_all_streams_is_waited_for_also_by_a_block_of_none() {
+    let sim = sim();
+    let allocator = allocator(&sim);
+    let block = allocator.allocate(20 << 20, 0, Stream::ALL).unwrap();
+    let address = block.address();
+    block.record_stream(Stream::ALL).unwrap();
+    for stream in [5, 6] {
+        sim.queue_work(0, stream).unwrap();
+    }
+    drop(block);
+    sim.finish_stream(0, 5).unwrap();
+    let early = allocator.allocate(20 << 20, 0, Stream::ALL).unwrap();
+    assert_ne!(early.address(), address, "stream 6 has not finished");
+    sim.finish_stream(0, 6).unwrap();
+    assert_eq!(allocator.allocate(20 << 20, 0, Stream::ALL).unwrap().address(), address);
+    assert!(matches!(allocator.stream_ended(0, Stream::ALL), Err(Error::InvalidArgument(_))));
 }
 
 #[test]

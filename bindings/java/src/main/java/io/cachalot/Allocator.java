@@ -2,6 +2,7 @@
 package io.cachalot;
 
 import io.cachalot.raw.Callbacks;
+import io.cachalot.raw.Constants;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
@@ -25,6 +26,13 @@ import java.util.OptionalLong;
  * negative, as C's unsigned numbers are in Java. Sizes are bytes, and a negative one is refused.
  */
 public final class Allocator extends AllocatorState implements AutoCloseable {
+  /**
+   * Every stream of the device's context, for callers that do not know which streams use a block: a block that is
+   * recorded for it ({@link Block#recordStream(long)}) stays out of use after its free until all work is done that is
+   * queued by then. No such block may be freed while a stream of the context is captured.
+   */
+  public static final long STREAM_ALL = Constants.STREAM_ALL;
+
   final Listeners listeners;
   /** What ends the allocator, if that is not this. */
   private final Object keeper;

@@ -3,6 +3,7 @@ package io.cachalot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -48,6 +49,26 @@ final class LifeTest {
     allocator.close();
     assertThrows(IllegalStateException.class, () -> allocator.allocate(1));
     assertThrows(IllegalStateException.class, allocator::handle);
+  }
+
+  @Test
+  void aUseByAllStreamsIsWaitedForAlsoByABlockOfNone() {
+    try (Sim sim = Sim.create(1 << 30)) {
+      Allocator allocator = Allocator.builder().driver(sim).options("").build();
+      Block block = allocator.allocate(20 * MIB, 0, Allocator.STREAM_ALL);
+      long address = block.address();
+      block.recordStream(Allocator.STREAM_ALL);
+      sim.queueWork(0, 5);
+      sim.queueWork(0, 6);
+      block.close();
+      sim.finishStream(0, 5);
+      Block early = allocator.allocate(20 * MIB, 0, Allocator.STREAM_ALL);
+      assertNotEquals(address, early.address(), "stream 6 has not finished");
+      sim.finishStream(0, 6);
+      assertEquals(address, allocator.allocate(20 * MIB, 0, Allocator.STREAM_ALL).address());
+      assertThrows(IllegalArgumentException.class, () -> allocator.streamEnded(0, Allocator.STREAM_ALL));
+      allocator.closeAll();
+    }
   }
 
   @Test

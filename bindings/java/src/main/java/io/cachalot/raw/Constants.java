@@ -443,6 +443,29 @@ public final class Constants {
   public static final int HANDLE_FABRIC = 8;
 
   /**
+   * CACHALOT_STREAM_ALL.
+   * Every stream of the device's context, for callers that do not know which streams use a block, such as
+   * finalizers.
+   *
+   * cachalot_record_stream: after its free the block stays out of use until all work is done that is queued
+   * by then on any stream. That is one event, however many streams there are. Before CUDA 12.5 the driver has
+   * no such event: the free waits on the host until the context has done its work.
+   *
+   * As the stream of a request: the block belongs to no stream. Freed without a recorded use it serves the
+   * next request for CACHALOT_STREAM_ALL at once. It is no queue whose work is in order, so its use is not
+   * ignored where the block is its own.
+   *
+   * While a stream of the context is captured, an event of all streams, or a wait for them, ends the capture
+   * with CUDA's error 901. So a capture has to be marked (cachalot_capture_begin, release 2.15), and blocks with
+   * such a use are freed by cachalot_free_on_stream, and requests made by cachalot_allocate_with, with this as the
+   * current stream: then what is freed waits for the end of the captures. With poison or red zones no block of it
+   * may be requested or freed meanwhile. It is itself never captured.
+   *
+   * CACHALOT_ERROR_INVALID_ARGUMENT under backend:cudaMallocAsync, and for cachalot_stream_ended.
+   */
+  public static final long STREAM_ALL = -1L;
+
+  /**
    * CACHALOT_MESSAGE_CAPACITY.
    * Bytes of cachalot_error::message, its final NUL included.
    */

@@ -184,6 +184,7 @@ public final class Native {
    * cachalot_record_stream.
    * Says that work on another stream uses a block: after its free the block stays out of use until
    * the work that is queued on that stream by then is done. Its own stream is ignored.
+   * CACHALOT_STREAM_ALL stands for all streams, and is never ignored.
    *
    * &#64;param address  0 and foreign addresses are ignored, as in the reference (foreign ones are
    * CACHALOT_ERROR_INVALID_STATE under backend:cudaMallocAsync).
@@ -671,7 +672,8 @@ public final class Native {
    * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
    * With PyTorch's decisions nothing happens.
    *
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+   * CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
    * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
    */
   public static native int streamEnded(long allocator, int device, long stream, long error);
@@ -945,7 +947,8 @@ public final class Native {
   /**
    * cachalot_sim_queue_work.
    * Queues a piece of work on a stream; it stays unfinished, and events recorded from now on wait
-   * for it.
+   * for it, those of CACHALOT_STREAM_ALL too. That itself has no work of its own, and no capture: it is
+   * CACHALOT_ERROR_INVALID_ARGUMENT here and in the calls below.
    */
   public static native int simQueueWork(long driver, int device, long stream, long error);
 
