@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "failure.h"
 
@@ -34,8 +35,7 @@ class ServedTrace {
         return;
       case CACHALOT_ACTION_CONTEXT_END:
         complete_frees(event.device);
-        add("x,0,0,0,%d\n", event.device);
-        device_of(event.device) = {};
+        device_of(event.device) = {.has_ended = true};
         return;
       default:
         return;
@@ -58,6 +58,7 @@ class ServedTrace {
     std::vector<Block> waiting;  // for work
     uint64_t live_bytes = 0;
     uint64_t waiting_bytes = 0;
+    bool has_ended = false;  // the context, and nothing was obtained since
   };
 
   Device& device_of(int device) { return devices_[static_cast<size_t>(device)]; }
@@ -76,6 +77,8 @@ class ServedTrace {
   void obtain(const cachalot_trace_event& event) {
     const Block block{next_address_ += 512, event.size, event.device};
     Device& device = device_of(event.device);
+    // The memory goes with the context, without a call for each segment, so the last end is left out.
+    if (std::exchange(device.has_ended, false)) add("x,0,0,0,%d\n", event.device);
     device.live.insert_or_assign(event.address, block);
     device.live_bytes += block.size;
     add('a', block);
@@ -92,7 +95,8 @@ class ServedTrace {
     if (rule_ != FreeRule::kEvent) return add('c', block);
     device.waiting.push_back(block);
     device.waiting_bytes += block.size;
-    if (device.waiting_bytes > device.live_bytes / 4) complete_frees(event.device);
+    if (device.waiting_bytes > std::max(kLeastLeash, device.live_bytes / 4))
+      complete_frees(event.device);
   }
 
   void complete_frees(int number) {

@@ -11,9 +11,12 @@
 
 namespace cachalot::cli {
 
+// Bytes that may wait for work under `event` in any case; a quarter of those in use, if that is more.
+inline constexpr uint64_t kLeastLeash = uint64_t{64} << 20;
+
 // When a freed block is used again (docs/any-program.md). kWait: after a wait at its free. kEvent: when the work is
 // done that was queued before its free. A recording does not tell when that is, so this is the worst that can be:
-// not before the program waits for the device, or the blocks that wait are a quarter of those in use. The best that
+// not before the program waits for the device, or the blocks that wait are more than the leash. The best that
 // can be is kWait's.
 enum class FreeRule { kWait, kEvent };
 

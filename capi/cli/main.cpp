@@ -14,6 +14,7 @@
 #include "launch.h"
 #include "record_command.h"
 #include "replay_command.h"
+#include "run_command.h"
 
 namespace cachalot::cli {
 namespace {
@@ -31,7 +32,8 @@ int run_launcher(Launcher launcher) {
 
 // Cuts off what stands behind the first "--" of a command that starts a program: that is the program's.
 std::vector<std::string> take_program(int* argc, char** argv) {
-  if (*argc < 2 || std::string(argv[1]) != "record") return {};
+  const std::string command = *argc < 2 ? "" : argv[1];
+  if (command != "record" && command != "run") return {};
   char** const end = argv + *argc;
   char** const dashes =
       std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
@@ -48,8 +50,10 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 as expected, 1 a difference was found, 2 the input or the call is wrong.");
   RecordCall record;
-  record.program = take_program(&argc, argv);
+  RunCall run;
+  record.program = run.program = take_program(&argc, argv);
   add_record_command(&app, &record);
+  add_run_command(&app, &run);
   InspectCall inspect;
   add_inspect_command(&app, &inspect);
   ReplayCall replay;
@@ -60,6 +64,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? kAsExpected : kFailed;
   }
   if (app.got_subcommand("record")) return run_launcher([&] { return run_record_command(record); });
+  if (app.got_subcommand("run")) return run_launcher([&] { return run_run_command(run); });
   if (app.got_subcommand("inspect")) return run_inspect_command(inspect);
   return run_replay_command(replay);
 }

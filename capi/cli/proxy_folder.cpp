@@ -97,11 +97,13 @@ std::string in_front(const std::string& text, const std::string& list) {
 
 }  // namespace
 
-std::string proxy_folder() {
+std::string proxy_folder(const std::string& path) {
   try {
     const fs::path proxy = find_proxy();
     const fs::path driver = find_driver(proxy);
-    const fs::path folder = folder_name(proxy, driver);
+    const fs::path folder = path.empty() ? folder_name(proxy, driver) : fs::absolute(path);
+    if (!can_be_listed(folder))
+      throw Failure(folder.string() + " has a blank, a colon or a semicolon in its name");
     make_private_folder(folder);
     make_link(folder / kRealName, driver);
     make_link(folder / kDriverName, proxy);

@@ -9,8 +9,9 @@
 namespace cachalot::cli {
 
 // Makes the folder, or takes that of an earlier call: it depends on the two files alone, and stays, since programs
-// that are started in it may live longer than the launcher. Throws Failure.
-std::string proxy_folder();
+// that are started in it may live longer than the launcher. path: where it is to be; "": among temporary files. Throws
+// Failure.
+std::string proxy_folder(const std::string& path = "");
 
 // The variables that lead a program to it, with what they are set to now behind. audit: also for programs that open
 // the driver by its path.

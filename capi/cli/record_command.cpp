@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "record_command.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "cachalot/cachalot.h"
 #include "failure.h"
 #include "launch.h"
+#include "line_file.h"
 #include "live.h"
 #include "numbers.h"
+#include "options_check.h"
 #include "proxy_folder.h"
 #include "recording_report.h"
 
@@ -28,30 +27,6 @@ constexpr uint64_t kUsualBytes = uint64_t{64} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{2} << 20;
 constexpr const char* kTryHelp =
     "An option string whose effect is forecast, like expandable_segments:True; may be repeated";
-
-// The processes of a run write the paths of their recordings into it.
-class RecordingList {
- public:
-  RecordingList() : path_((fs::temp_directory_path() / "cachalot-list-XXXXXX").string()) {
-    const int file = mkstemp(path_.data());
-    if (file < 0) throw Failure(path_ + " cannot be made");
-    close(file);
-  }
-  ~RecordingList() { unlink(path_.c_str()); }
-  RecordingList(const RecordingList&) = delete;
-  RecordingList& operator=(const RecordingList&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::vector<std::string> recordings() const {
-    std::vector<std::string> paths;
-    std::ifstream file(path_);
-    for (std::string line; std::getline(file, line);) paths.push_back(line);
-    return paths;
-  }
-
- private:
-  std::string path_;
-};
 
 // Programs that the program starts may be in other folders. An earlier recording of the name is kept beside.
 std::string output_path(const RecordCall& call, const std::string& program) {
@@ -70,26 +45,6 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& options) 
   all.insert(all.end(), options.begin(), options.end());
   return all;
 }
-
-// Before the program starts, which can take hours.
-void check_options(const std::vector<std::string>& options) {
-  for (const std::string& config : options) {
-    cachalot_allocator_options made{};
-    made.struct_size = sizeof made;
-    made.config = config.c_str();
-    cachalot_driver* driver = nullptr;
-    cachalot_error error = CACHALOT_ERROR_INIT;
-    check(cachalot_driver_open("sim:1GiB", &driver, &error), error);
-    made.driver = driver;
-    cachalot_allocator* allocator = nullptr;
-    const cachalot_status status = cachalot_allocator_create(&made, &allocator, &error);
-    cachalot_allocator_destroy(allocator, nullptr);
-    cachalot_driver_destroy(driver);
-    check(status, error);
-  }
-}
-
-void complain(const std::string& text) { std::fprintf(stderr, "cachalot: %s\n", text.c_str()); }
 
 void print_recordings(const std::vector<std::string>& paths, const RecordCall& call) {
   if (paths.empty())
@@ -115,9 +70,9 @@ uint64_t bytes_to_keep(const RecordCall& call) {
   return call.keep_bytes;
 }
 
-std::unique_ptr<Live> make_live(const RecordCall& call, const RecordingList& list) {
+std::unique_ptr<Live> make_live(const RecordCall& call, const LineFile& list) {
   auto live = std::make_unique<Live>(call.listen.empty() ? kUsualPlace : call.listen,
-                                     [&list] { return list.recordings(); });
+                                     [&list] { return list.lines(); });
   complain("what the program holds: " + live->url() + "/ and " + live->url() + "/metrics");
   return live;
 }
@@ -159,8 +114,8 @@ int run_record_command(const RecordCall& call) {
   const std::vector<std::string> program =
       call.program.empty() ? call.command->remaining() : call.program;
   if (program.empty()) throw Failure("which program? cachalot record [OPTIONS] -- PROGRAM");
-  check_options(call.options);
-  const RecordingList list;
+  for (const std::string& options : call.options) check_options(options, {});
+  const LineFile list;
   auto environment = proxy_environment(proxy_folder(), call.audit);
   environment["CACHALOT_RECORD"] = output_path(call, program.front());
   environment["CACHALOT_RECORD_LIST"] = list.path();
@@ -175,7 +130,7 @@ int run_record_command(const RecordCall& call) {
   if (launched.error != 0)
     complain(program.front() + " cannot be started: " + std::strerror(launched.error));
   else if (!call.quiet)
-    print_recordings(list.recordings(), call);
+    print_recordings(list.lines(), call);
   return launched.exit_code;
 }
 

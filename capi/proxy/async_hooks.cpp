@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Memory of the device in the order of a stream, and of the program's own pools.
+#include "captures.h"
 #include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
+#include "server.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -12,8 +14,7 @@ constexpr auto kLegacy = DefaultStream::kLegacy;
 constexpr auto kPerThread = DefaultStream::kPerThread;
 
 bool is_under_capture(StreamHandle stream, DefaultStream default_stream) {
-  const Recorder* const recorder = Recorder::get();
-  return recorder != nullptr && recorder->captures().any() && is_captured(stream, default_stream);
+  return Captures::get().any() && is_captured(stream, default_stream);
 }
 
 // A request on a captured stream is a node of the graph, which has the memory while it runs.
@@ -32,22 +33,35 @@ Result look_at(MemoryPool pool, Result result) {
 
 Result allocate(cuMemAllocAsync_form* call, DeviceAddress* out, size_t size, StreamHandle stream,
                 DefaultStream default_stream) {
-  const Result result = obtain(request_of('t', size, stream, default_stream), out,
-                               [&] { return call_real(call, out, size, stream); });
+  const Request request = request_of('t', size, stream, default_stream);
+  const Result result = obtain(request, out, [&] {
+    Server* const server = request.is_cacheable ? Server::get() : nullptr;
+    const auto served = server != nullptr
+                            ? server->allocate_on(size, driver_handle(stream, default_stream), out)
+                            : std::nullopt;
+    return served ? *served : pass_on(out, [&] { return call_real(call, out, size, stream); });
+  });
   return look_at(nullptr, result);
 }
 
 Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out, size_t size,
                           MemoryPool pool, StreamHandle stream, DefaultStream default_stream) {
-  const Result result = obtain(request_of('p', size, stream, default_stream), out,
-                               [&] { return call_real(call, out, size, pool, stream); });
+  if (Server* const server = Server::get()) server->not_served(NotServed::kPool);
+  const Result result = obtain(request_of('p', size, stream, default_stream), out, [&] {
+    return pass_on(out, [&] { return call_real(call, out, size, pool, stream); });
+  });
   return look_at(pool, result);
 }
 
 Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
             DefaultStream default_stream) {
-  return give_back(address, {.entry = 't', .stream = stream_name(stream, default_stream)},
-                   [&] { return call_real(call, address, stream); });
+  return give_back(address, {.entry = 't', .stream = stream_name(stream, default_stream)}, [&] {
+    Server* const server = Server::get();
+    const auto served = server != nullptr
+                            ? server->free_on(address, driver_handle(stream, default_stream))
+                            : std::nullopt;
+    return served ? *served : call_real(call, address, stream);
+  });
 }
 
 }  // namespace
@@ -81,8 +95,9 @@ Result cuMemFreeAsync_ptsz(DeviceAddress address, StreamHandle stream) {
 
 // The size is the other process's to know.
 Result cuMemPoolImportPointer(DeviceAddress* out, MemoryPool pool, PoolPointerData* data) {
-  return obtain({.entry = 'i', .size = 0, .is_cacheable = false}, out,
-                [&] { return call_real(real().cuMemPoolImportPointer, out, pool, data); });
+  return obtain({.entry = 'i', .size = 0, .is_cacheable = false}, out, [&] {
+    return pass_on(out, [&] { return call_real(real().cuMemPoolImportPointer, out, pool, data); });
+  });
 }
 
 Result cuMemPoolDestroy(MemoryPool pool) {

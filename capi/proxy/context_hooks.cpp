@@ -10,12 +10,15 @@ using cachalot::Action;
 namespace {
 
 Result waited(Result result) {
+  Server* const server = Server::get();
+  if (result == 0 && server != nullptr) server->waited();
   return tell_if_done(result, [](Recorder& recorder) { recorder.waited(Action::kContextWait, 0); });
 }
 
 // Another thread may have the addresses again as soon as the driver returns.
 Result destroy(cuCtxDestroy_form* call, Context context) {
   if (Recorder* const recorder = Recorder::get()) recorder->destroying(context);
+  if (Server* const server = Server::get()) server->destroying(context);
   return call_real(call, context);
 }
 
@@ -23,7 +26,14 @@ template <class Call>
 Result end_primary(Call* call, DeviceOrdinal device) {
   const Result result = call_real(call, device);
   if (Recorder* const recorder = Recorder::get()) recorder->look_after_primary(device);
+  if (Server* const server = Server::get()) server->look_after_primary(device);
   return result;
+}
+
+template <class Call>
+Result reset_primary(Call* call, DeviceOrdinal device) {
+  if (Server* const server = Server::get()) server->resetting(device);
+  return end_primary(call, device);
 }
 
 }  // namespace
@@ -47,8 +57,8 @@ Result cuDevicePrimaryCtxRelease_v2(DeviceOrdinal device) {
   return end_primary(real().cuDevicePrimaryCtxRelease_v2, device);
 }
 Result cuDevicePrimaryCtxReset(DeviceOrdinal device) {
-  return end_primary(real().cuDevicePrimaryCtxReset, device);
+  return reset_primary(real().cuDevicePrimaryCtxReset, device);
 }
 Result cuDevicePrimaryCtxReset_v2(DeviceOrdinal device) {
-  return end_primary(real().cuDevicePrimaryCtxReset_v2, device);
+  return reset_primary(real().cuDevicePrimaryCtxReset_v2, device);
 }

@@ -2,6 +2,7 @@
 #include "contexts.h"
 
 #include <algorithm>
+#include <array>
 
 #include "real_driver.h"
 
@@ -39,7 +40,7 @@ struct Found {
   const DriverContexts* contexts = nullptr;
   DriverContext* context = nullptr;
 };
-thread_local Found found_last;
+thread_local std::array<Found, 2> found_by_owner;
 
 }  // namespace
 
@@ -47,6 +48,7 @@ DriverContext* DriverContexts::current() {
   Context handle = nullptr;
   if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return nullptr;
   const uint64_t id = id_of(handle);
+  Found& found_last = found_by_owner[static_cast<size_t>(owner_)];
   const bool is_last = found_last.contexts == this && found_last.context != nullptr &&
                        found_last.context->handle == handle && found_last.context->id == id &&
                        !found_last.context->has_ended;

@@ -48,7 +48,10 @@ class DriverContexts {
     ~Observer() = default;
   };
 
-  explicit DriverContexts(Observer* observer) : observer_(observer) {}
+  // Each thread remembers what it found last for each of these.
+  enum class Owner : uint8_t { kRecorder, kServer };
+
+  DriverContexts(Observer* observer, Owner owner) : observer_(observer), owner_(owner) {}
 
   // The one that is current on this thread; null if none is.
   DriverContext* current();
@@ -63,7 +66,8 @@ class DriverContexts {
   template <class Matches>
   void end_where(Matches matches);
 
-  Observer* observer_;
+  Observer* const observer_;
+  const Owner owner_;
   Mutex mutex_{LockRank::kDriverContexts};
   std::vector<std::unique_ptr<DriverContext>> live_;
   std::vector<std::unique_ptr<DriverContext>> ended_;

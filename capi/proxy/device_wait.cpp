@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "device_wait.h"
 
+#include "captures.h"
 #include "real_driver.h"
 
 namespace cachalot::proxy {
@@ -45,16 +46,29 @@ void give_event(DriverContext* context, EventHandle event) {
 
 }  // namespace
 
-bool wait_for_context(DriverContext* context, Captures* captures) {
-  if (real().cuCtxRecordEvent == nullptr || context->has_ended || captures->any()) return false;
+std::optional<Result> wait_for_context(DriverContext* context) {
+  Captures& captures = Captures::get();
+  if (real().cuCtxRecordEvent == nullptr || context->has_ended || captures.any()) return {};
   EventHandle const event = take_event(context);
-  if (event == nullptr) return false;
+  if (event == nullptr) return {};
   Result result = 0;
   const bool is_recorded =
-      captures->unless_any([&] { result = real().cuCtxRecordEvent(context->handle, event); });
+      captures.unless_any([&] { result = real().cuCtxRecordEvent(context->handle, event); });
   if (is_recorded && result == 0) result = real().cuEventSynchronize(event);
   give_event(context, event);
-  return is_recorded && result == 0;
+  return is_recorded ? std::optional(result) : std::nullopt;
+}
+
+std::optional<Result> synchronize_context(const DriverContext& context) {
+  Result result = 0;
+  const bool is_done = Captures::get().unless_any([&] {
+    result = call_real(real().cuCtxPushCurrent_v2, context.handle);
+    if (result != 0) return;
+    result = call_real(real().cuCtxSynchronize);
+    Context popped = nullptr;
+    real().cuCtxPopCurrent_v2(&popped);
+  });
+  return is_done ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace cachalot::proxy

@@ -10,12 +10,16 @@
 // (captures.h). An idle device costs about half a microsecond.
 #pragma once
 
-#include "captures.h"
+#include <optional>
+
 #include "contexts.h"
 
 namespace cachalot::proxy {
 
-// Gives whether it has waited.
-bool wait_for_context(DriverContext* context, Captures* captures);
+// By an event. Nothing where that cannot be: a stream is captured, or the driver has no such event.
+std::optional<Result> wait_for_context(DriverContext* context);
+
+// By the driver's own wait, which every driver has, while no capture may begin. Nothing where a stream is captured.
+std::optional<Result> synchronize_context(const DriverContext& context);
 
 }  // namespace cachalot::proxy

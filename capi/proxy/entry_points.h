@@ -117,7 +117,17 @@
   X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, Result(DeviceOrdinal))         \
   X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, Result(DeviceOrdinal))
 
+#define CACHALOT_HOOKED_QUERIES(X)                                                         \
+  X(cuMemGetInfo_v2, cuMemGetInfo, 3020, Result(size_t*, size_t*))                         \
+  X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020,                                   \
+    Result(DeviceAddress*, size_t*, DeviceAddress))                                        \
+  X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, Result(void*, int, DeviceAddress)) \
+  X(cuPointerGetAttributes, cuPointerGetAttributes, 7000,                                  \
+    Result(unsigned, int*, void**, DeviceAddress))                                         \
+  X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, Result(Context, unsigned))
+
 #define CACHALOT_HOOKED(X)    \
+  CACHALOT_HOOKED_QUERIES(X)  \
   CACHALOT_HOOKED_LOOKUP(X)   \
   CACHALOT_HOOKED_MEMORY(X)   \
   CACHALOT_HOOKED_ASYNC(X)    \
@@ -145,9 +155,6 @@
   X(cuCtxRecordEvent, cuCtxRecordEvent, 12050, Result(Context, EventHandle))                   \
   X(cuEventCreate, cuEventCreate, 2000, Result(EventHandle*, unsigned))                        \
   X(cuEventSynchronize, cuEventSynchronize, 2000, Result(EventHandle))                         \
-  X(cuMemGetInfo_v2, cuMemGetInfo, 3020, Result(size_t*, size_t*))                             \
-  X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020,                                       \
-    Result(DeviceAddress*, size_t*, DeviceAddress))                                            \
   X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, Result(StreamHandle, int*))               \
   X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, Result(char*, int, DeviceOrdinal))         \
   X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, Result(MemoryPool*, DeviceOrdinal))         \

@@ -3,6 +3,7 @@
 #include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
+#include "server.h"
 
 using namespace cachalot::proxy;
 
@@ -27,6 +28,11 @@ Result open_handle(cuIpcOpenMemHandle_form* open, DeviceAddress* out, const IpcM
 }  // namespace
 
 Result cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
+  Server* const server = Server::get();
+  if (server != nullptr && !server->can_be_exported(address)) {
+    server->not_served(NotServed::kExport);
+    return cachalot::kDriverNotSupported;
+  }
   return tell_if_done(call_real(real().cuIpcGetMemHandle, handle, address),
                       [&](Recorder& recorder) { recorder.exported(address, 's'); });
 }

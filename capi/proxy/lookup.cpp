@@ -6,6 +6,7 @@
 #include <array>
 
 #include "hooks.h"
+#include "plain_lookup.h"
 #include "real_driver.h"
 
 namespace cachalot::proxy {
@@ -38,7 +39,7 @@ Replacements sorted_replacements() {
 
 void replace_answer(void** function) {
   static const Replacements all = sorted_replacements();
-  if (function == nullptr || *function == nullptr) return;
+  if (function == nullptr || *function == nullptr || PlainLookup::is_on()) return;
   const auto found =
       std::lower_bound(all.begin(), all.end(), *function,
                        [](const Replacement& row, const void* real) { return row.real < real; });

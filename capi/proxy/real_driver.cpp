@@ -8,14 +8,12 @@
 namespace cachalot::proxy {
 namespace {
 
-constexpr const char* kRealName = "libcachalot_real_cuda.so";
-
 RealDriver find_all() {
   RealDriver driver;
   // It is loaded: the proxy depends on it.
-  void* const library = dlopen(kRealName, RTLD_LAZY | RTLD_NOLOAD);
+  void* const library = dlopen(kRealDriver, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) {
-    std::fprintf(stderr, "cachalot: %s is not loaded: %s\n", kRealName, dlerror());
+    std::fprintf(stderr, "cachalot: %s is not loaded: %s\n", kRealDriver, dlerror());
     return driver;
   }
 #define CACHALOT_FIND(name, function, version, ...) \

@@ -22,6 +22,9 @@ struct RealDriver {
 #undef CACHALOT_POINTER
 };
 
+// The name under which it is loaded.
+inline constexpr const char* kRealDriver = "libcachalot_real_cuda.so";
+
 const RealDriver& real();
 
 // Calls the driver's function, or says that it has none.

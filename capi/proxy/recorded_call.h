@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls of the driver that the recorder sees before and after.
+// Calls of the driver that the recorder sees before and after, and for which the server makes room.
 #pragma once
 
 #include "clock.h"
 #include "recorder.h"
+#include "server.h"
 
 namespace cachalot::proxy {
 
@@ -42,15 +43,34 @@ Result tell_if_done(Result result, Tell tell) {
   return result;
 }
 
+// call: the driver's, which obtains memory. What is cached makes room for it.
+template <class Call>
+Result with_room(Call call) {
+  const Result result = call();
+  if (result != kDriverOutOfMemory) return result;
+  Server* const server = Server::get();
+  return server != nullptr && server->make_room() ? call() : result;
+}
+
+// call: the driver's, for memory that cuMemFree or cuMemFreeAsync gives back.
+template <class Call>
+Result pass_on(const DeviceAddress* out, Call call) {
+  const Result result = call();
+  Server* const server = Server::get();
+  if (result == 0 && server != nullptr) server->passed_on(*out);
+  return result;
+}
+
 // call: the driver's, which stores what it gives at `out`.
 template <class Handle, class Call>
 Result obtain(const Request& request, Handle* out, Call call) {
-  return observe(call, [&](Recorder& recorder, Result result, const CallTime& time) {
-    if (result == 0)
-      recorder.obtained(request, number_of(*out), time);
-    else if (result == kDriverOutOfMemory)
-      recorder.refused(request, time);
-  });
+  return observe([&] { return with_room(call); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0)
+                     recorder.obtained(request, number_of(*out), time);
+                   else if (result == kDriverOutOfMemory)
+                     recorder.refused(request, time);
+                 });
 }
 
 template <class Handle, class Call>

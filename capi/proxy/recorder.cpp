@@ -3,12 +3,13 @@
 
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
+#include "captures.h"
 #include "clock.h"
 #include "device_wait.h"
 #include "real_driver.h"
+#include "run_options.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -19,13 +20,6 @@ std::atomic<Recorder*> this_process{nullptr};
 
 // Memory that is given back with its context, or by a way that no hook sees.
 constexpr Return kUnseen{.entry = '\0', .stream = {}};
-
-bool is_set(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr && *value != '\0';
-}
-
-std::string text_of(const char* name) { return is_set(name) ? std::getenv(name) : ""; }
 
 // 0 for "" and for what is no number.
 uint64_t number_of(const std::string& text) {
@@ -62,12 +56,12 @@ std::string device_line(DeviceOrdinal device) {
 }  // namespace
 
 std::optional<Recorder::Options> Recorder::options_of_environment() {
-  if (!is_set("CACHALOT_RECORD") || text_of("CACHALOT_DISABLE") == "1") return std::nullopt;
-  return Options{.path = text_of("CACHALOT_RECORD"),
-                 .list = text_of("CACHALOT_RECORD_LIST"),
-                 .waits = text_of("CACHALOT_RECORD_WAITS") != "0",
-                 .frames = number_of(text_of("CACHALOT_RECORD_STACKS")),
-                 .keep = number_of(text_of("CACHALOT_RECORD_KEEP"))};
+  if (environment_text("CACHALOT_RECORD").empty() || is_disabled()) return std::nullopt;
+  return Options{.path = environment_text("CACHALOT_RECORD"),
+                 .list = environment_text("CACHALOT_RECORD_LIST"),
+                 .waits = environment_text("CACHALOT_RECORD_WAITS") != "0",
+                 .frames = number_of(environment_text("CACHALOT_RECORD_STACKS")),
+                 .keep = number_of(environment_text("CACHALOT_RECORD_KEEP"))};
 }
 
 Recorder* Recorder::get() noexcept {
@@ -288,7 +282,7 @@ bool Recorder::wait(const Memory& memory) noexcept {
   // Asked of a driver (docs/gpu.md): it does not wait at the free of a block that belongs to a stream.
   constexpr std::string_view kWaitedFor = "shmlry";
   return waits_ && kWaitedFor.find(memory.entry) != std::string_view::npos &&
-         attempt([&] { return wait_for_context(memory.context, &captures_); });
+         attempt([&] { return wait_for_context(memory.context) == 0; });
 }
 
 void Recorder::returned(Address address, const Memory& memory, const Return& how, Result result,
@@ -385,7 +379,7 @@ void Recorder::waited(Action action, Stream stream) noexcept {
 // Not while a stream is captured: what may be called then, the driver decides.
 void Recorder::look_at(MemoryPool pool) noexcept {
   record_in_context([&](const DriverContext* context) {
-    if (!captures_.any()) pool_use_.look(context->device, pool, now_ns());
+    if (!Captures::get().any()) pool_use_.look(context->device, pool, now_ns());
   });
 }
 
@@ -432,7 +426,7 @@ void Recorder::context_met(const DriverContext* context) {
 
 // One line tells of a primary one, unless other contexts have memory on its device: theirs lives on.
 void Recorder::context_ended(const DriverContext* context) {
-  captures_.end_all_of(context);
+  Captures::get().end_all_of(context->handle, [] {});
   const auto memories = live_.take_all_of(context);
   const auto mappings = virtual_memory_.take_all_of(context);
   const bool has_others =

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "captures.h"
 #include "contexts.h"
 #include "device/fork_mark.h"
 #include "live_memory.h"
@@ -89,14 +88,6 @@ class Recorder final : DriverContexts::Observer {
   void exported(Address address, char entry) noexcept;
   void exported(AllocationHandle handle) noexcept;
 
-  const Captures& captures() const { return captures_; }
-  Captures& captures() { return captures_; }
-  // call: the driver's.
-  template <class Call>
-  Result begin_capture(Stream stream, Call call) {
-    return captures_.begin(stream, current(), call);
-  }
-
   void destroying(Context context) noexcept;
   // The program has called what ends the primary context of the device, perhaps.
   void look_after_primary(DeviceOrdinal device) noexcept;
@@ -167,8 +158,7 @@ class Recorder final : DriverContexts::Observer {
   Stacks stacks_;
   LiveMemory live_;
   VirtualMemory virtual_memory_;
-  Captures captures_;
-  DriverContexts contexts_{this};
+  DriverContexts contexts_{this, DriverContexts::Owner::kRecorder};
 };
 
 }  // namespace cachalot::proxy

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams: which there are, which are captured, and when the program waits for them.
+#include "captures.h"
 #include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
+#include "server.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -24,14 +26,24 @@ Result synchronize(cuStreamSynchronize_form* call, StreamHandle stream,
   });
 }
 
+// call: says whether the stream is captured no longer.
+template <class Call>
+bool end_captured(Stream name, Call call) {
+  return Captures::get().end(name, call, [] {
+    if (Server* const server = Server::get()) server->capture_ended();
+  });
+}
+
 // A stream that was captured is not any more.
 Result destroy(cuStreamDestroy_form* call, StreamHandle stream) {
   Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call_real(call, stream);
+  Server* const server = Server::get();
+  if (recorder == nullptr && server == nullptr) return call_real(call, stream);
   const Stream name = stream_name(stream, kLegacy);
-  recorder->stream_event(Action::kStreamDestroy, name);
+  if (recorder != nullptr) recorder->stream_event(Action::kStreamDestroy, name);
+  if (server != nullptr) server->stream_ends(stream);
   Result result = 0;
-  recorder->captures().end(name, [&] {
+  end_captured(name, [&] {
     result = call_real(call, stream);
     return result == 0;
   });
@@ -41,10 +53,15 @@ Result destroy(cuStreamDestroy_form* call, StreamHandle stream) {
 template <class Call>
 Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call call) {
   Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call();
+  Server* const server = Server::get();
+  if (recorder == nullptr && server == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
-  const Result result = recorder->begin_capture(name, call);
-  if (result == 0) recorder->stream_event(Action::kCaptureBegin, name);
+  Context context = nullptr;
+  call_real(real().cuCtxGetCurrent, &context);
+  const Result result = Captures::get().begin(name, context, call, [&] {
+    if (server != nullptr) server->capture_begun();
+  });
+  if (result == 0 && recorder != nullptr) recorder->stream_event(Action::kCaptureBegin, name);
   return result;
 }
 
@@ -52,14 +69,14 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
 template <class Call>
 Result end_capture(StreamHandle stream, DefaultStream default_stream, Call call) {
   Recorder* const recorder = Recorder::get();
-  if (recorder == nullptr) return call();
+  if (recorder == nullptr && Server::get() == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
   Result result = 0;
-  const bool has_ended = recorder->captures().end(name, [&] {
+  const bool has_ended = end_captured(name, [&] {
     result = call();
     return result == 0 || !is_captured(stream, default_stream);
   });
-  if (has_ended) recorder->stream_event(Action::kCaptureEnd, name);
+  if (has_ended && recorder != nullptr) recorder->stream_event(Action::kCaptureEnd, name);
   return result;
 }
 

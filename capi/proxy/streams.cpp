@@ -31,10 +31,7 @@ void forget_thread_ids() { process_number.fetch_add(1, std::memory_order_relaxed
 
 // The driver takes 0 for the legacy stream here.
 bool is_captured(StreamHandle handle, DefaultStream default_stream) {
-  constexpr uint64_t kPerThreadHandle = 2;
-  const bool is_per_thread = handle == nullptr && default_stream == DefaultStream::kPerThread;
-  StreamHandle const asked =
-      is_per_thread ? reinterpret_cast<StreamHandle>(kPerThreadHandle) : handle;
+  StreamHandle const asked = driver_handle(handle, default_stream);
   int status = 0;
   return call_real(real().cuStreamIsCapturing, asked, &status) == 0 && status != 0;
 }

@@ -28,6 +28,13 @@ inline Stream stream_name(StreamHandle handle, DefaultStream default_stream) {
   return number == kLegacyHandle ? 0 : number;
 }
 
+// A handle that means the stream to every function.
+inline StreamHandle driver_handle(StreamHandle handle, DefaultStream default_stream) {
+  constexpr uint64_t kPerThreadHandle = 2;
+  const bool is_per_thread = handle == nullptr && default_stream == DefaultStream::kPerThread;
+  return is_per_thread ? reinterpret_cast<StreamHandle>(kPerThreadHandle) : handle;
+}
+
 // Asks the driver.
 bool is_captured(StreamHandle handle, DefaultStream default_stream);
 

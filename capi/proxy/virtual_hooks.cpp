@@ -8,7 +8,9 @@ using namespace cachalot::proxy;
 
 Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties* properties,
                    uint64_t flags) {
-  return observe([&] { return call_real(real().cuMemCreate, out, size, properties, flags); },
+  if (Server* const server = Server::get()) server->not_served(NotServed::kVirtualMemory);
+  const auto create = [&] { return call_real(real().cuMemCreate, out, size, properties, flags); };
+  return observe([&] { return with_room(create); },
                  [&](Recorder& recorder, Result result, const CallTime& time) {
                    if (result == 0)
                      recorder.created(*out, properties, time.cost_ns());

@@ -5,9 +5,9 @@
 #include "alloc/tools/metrics.h"
 #include "cachalot/status.h"
 #include "core_of.h"
+#include "metrics_of.h"
 
 namespace cachalot::capi {
-namespace {
 
 Metrics metrics_of(Allocator& core) {
   Metrics metrics;
@@ -24,7 +24,6 @@ Metrics metrics_of(Allocator& core) {
   return metrics;
 }
 
-}  // namespace
 }  // namespace cachalot::capi
 
 using namespace cachalot;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of cachalot, plain and under `cachalot record`, in turns on one GPU.
+"""Programs that know nothing of cachalot, plain, under `cachalot record` and `cachalot run`, in turns on one GPU.
 
-Usage: any_program.py CACHALOT [--rounds N] [--out FOLDER] [PROGRAM...]
-PROGRAM: of any_programs.py [all]. Fails where a recorded program gives another result than the plain one, where a
-recording is not whole, or where it holds what cannot have happened.
+Usage: any_program.py CACHALOT [--rounds N] [--out FOLDER] [--forms LIST] [--shim LIBRARY] [PROGRAM...]
+PROGRAM: of any_programs.py [all]. Fails where a program gives another result than the plain one, where a recording is
+not whole, or where it holds what cannot have happened. Shows the time of each form, and the most memory that the device
+had in use; of those that are served also what the allocator had reserved, and what the recording forecasts.
 """
 import argparse
+import ctypes
 import importlib.util
 import os
 import pathlib
@@ -15,11 +17,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 import any_programs
 
 HERE = pathlib.Path(__file__).resolve().parent
-FORMS = ("plain", "recorded", "without waits", "with stacks", "own cache", "own cache, recorded")
+FORMS = ("plain", "recorded", "without waits", "with stacks", "wait", "event", "shim", "own cache", "own cache, recorded",
+         "own cache, wait")
+USUAL = ("plain", "recorded", "wait", "event", "shim", "own cache", "own cache, wait")
+RECORD = {"recorded": [], "without waits": ["--no-waits"], "with stacks": ["--stacks", "32"], "own cache, recorded": []}
+RUN = {"wait": ["--free", "wait"], "event": ["--free", "event"], "own cache, wait": ["--free", "wait"]}
+
+SHIM = None
 
 
 class Wrong(Exception):
@@ -37,16 +46,62 @@ def command_of(program, form, cachalot, recording):
         command.append("own")
     if form in ("plain", "own cache"):
         return command
-    options = {"without waits": ["--no-waits"], "with stacks": ["--stacks", "32"]}.get(form, [])
-    return [cachalot, "record", "-q", "-o", str(recording), *options, "--", *command]
+    if form in RUN:
+        return [cachalot, "run", *RUN[form], "--", *command]
+    if form == "shim":
+        return ["env", *shim_environment(cachalot), *command]
+    return [cachalot, "record", "-q", "-o", str(recording), *RECORD[form], "--", *command]
+
+
+def shim_environment(cachalot):
+    """The proxy's folder of links, with the shim in the proxy's place."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"shim-{os.getpid()}"
+    printed = subprocess.run([cachalot, "run", "--print-env", folder], capture_output=True, text=True, check=True).stdout
+    for name in ("libcuda.so.1", "libcuda.so"):
+        (folder / name).unlink()
+        (folder / name).symlink_to(SHIM)
+    return [line for line in printed.splitlines() if line.startswith("LD_")]
+
+
+class Peak:
+    """The most memory that the device has in use while something runs, as NVML tells it every 5 ms."""
+
+    def __init__(self):
+        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        self.device = ctypes.c_void_p()
+        self.nvml.nvmlInit_v2()
+        self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
+        self.most = 0
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def used(self):
+        memory = (ctypes.c_ulonglong * 3)()  # total, free, used
+        self.nvml.nvmlDeviceGetMemoryInfo(self.device, memory)
+        return memory[2]
+
+    def watch(self):
+        least = self.used()
+        while not self.ends.wait(0.005):
+            self.most = max(self.most, self.used() - least)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
 
 
 def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with Peak() as peak:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^time (\S+) result (.*)$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or not found:
         raise Wrong(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-500:]}{done.stderr[-1500:]}")
-    return float(found[1]), found[2]
+    served = re.search(r"([\d,]+) requests served by ([\d,]+) calls of the driver, ([\d,.]+) MiB reserved", done.stderr)
+    return float(found[1]), found[2], peak.most / 2**20, served and [text.replace(",", "") for text in served.groups()]
 
 
 def check_recording(cachalot, recording):
@@ -63,33 +118,45 @@ def check_recording(cachalot, recording):
 
 
 def measure(program, arguments, folder):
-    times = {form: [] for form in FORMS}
+    times = {form: [] for form in arguments.forms}
+    peaks = {form: [] for form in arguments.forms}
+    served = {}
     results = {}
     tables = ""
     for _ in range(arguments.rounds):
-        for form in FORMS:
+        for form in arguments.forms:
             recording = folder / f"{program}-{form.replace(' ', '-').replace(',', '')}.trace"
-            seconds, result = run(command_of(program, form, arguments.cachalot, recording))
+            seconds, result, peak, numbers = run(command_of(program, form, arguments.cachalot, recording))
             times[form].append(seconds)
+            peaks[form].append(peak)
+            served.setdefault(form, []).append(numbers)
             kind = "own" if form.startswith("own") else "driver"
             if results.setdefault(kind, result) != result:
                 raise Wrong(f"{program}, {form}: result {result}, but plain {results[kind]}")
-            if form not in ("plain", "own cache"):
+            if form in RECORD:
                 text = check_recording(arguments.cachalot, recording)
                 if form == "recorded":
                     tables = text
-    return times, tables
+    return times, peaks, served, tables
 
 
-def row(program, times):
-    cells = [program]
-    for form in FORMS:
-        middle = statistics.median(times[form])
-        base = statistics.median(times["own cache" if form.startswith("own") else "plain"])
+def rows(program, times, peaks, served, tables):
+    yield program
+    for form, values in times.items():
+        middle = statistics.median(values)
         scale, unit = (1e6, "us") if middle < 1e-3 else (1e3, "ms")
-        spread = f"{min(times[form]) * scale:.1f}-{max(times[form]) * scale:.1f}"
-        cells.append(f"{middle * scale:.2f} {unit} ({spread}) {middle / base:.3f}")
-    return " | ".join(cells)
+        text = (f"  {form:20} {middle * scale:9.2f} {unit} ({min(values) * scale:.1f} to {max(values) * scale:.1f}), "
+                f"device {statistics.median(peaks[form]):,.0f} MiB ({min(peaks[form]):,.0f} to {max(peaks[form]):,.0f})")
+        numbers = [row for row in served[form] if row]
+        if numbers:
+            requests, calls, reserved = ([float(value) for value in column] for column in zip(*numbers))
+            text += (f", {requests[0]:,.0f} served, {statistics.median(calls):,.0f} calls, "
+                     f"{min(reserved):,.1f} to {max(reserved):,.1f} MiB reserved")
+        yield text
+    for rule in ("wait", "event"):
+        forecast = re.search(rf"^ +(?:defaults)? +{rule} {{3,}}(.*?) {{3,}}(\S+)", tables, re.MULTILINE)
+        if forecast:
+            yield f"  forecast of {rule}: {forecast[1]}, {forecast[2]} calls"
 
 
 def main():
@@ -97,25 +164,31 @@ def main():
     parser.add_argument("cachalot")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--forms", type=lambda text: text.split("/"), default=list(USUAL),
+                        help=f"of {'/'.join(FORMS)}, with slashes between")
+    parser.add_argument("--shim", type=os.path.abspath, help="async_shim.c, built; without it that form is left out")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     arguments = parser.parse_intermixed_args()
     arguments.cachalot = os.path.abspath(arguments.cachalot)
+    global SHIM
+    SHIM = arguments.shim
+    if SHIM is None:
+        arguments.forms = [form for form in arguments.forms if form != "shim"]
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.out or pathlib.Path(temporary)
-        print(" | ".join(("program", *FORMS)), flush=True)
         for program in arguments.programs or any_programs.PROGRAMS:
             if not is_installed(program):
                 print(f"{program}: skipped, its framework is not installed", flush=True)
                 continue
             try:
-                times, tables = measure(program, arguments, folder)
+                measured = measure(program, arguments, folder)
             except Wrong as wrong:
                 print(f"{program}: {wrong}", flush=True)
                 failed += 1
                 continue
-            print(row(program, times), flush=True)
-            (folder / f"{program}.txt").write_text(tables)
+            print("\n".join(rows(program, *measured)), flush=True)
+            (folder / f"{program}.txt").write_text(measured[-1])
     return 1 if failed else 0
 
 

@@ -18,21 +18,28 @@ using cuInit_form = Result(unsigned);
 using cuCtxCreate_v2_form = Result(Context*, unsigned, DeviceOrdinal);
 using cuCtxSetCurrent_form = Result(Context);
 using cuMemAddressReserve_form = Result(DeviceAddress*, size_t, size_t, DeviceAddress, uint64_t);
+using cuEventDestroy_form = Result(EventHandle);
 using fake_reset_form = void(int);
 using fake_drop_form = void(DeviceAddress);
 
-#define PROXY_TEST_OTHERS(X) \
-  X(cuInit)                  \
-  X(cuCtxCreate_v2)          \
-  X(cuCtxSetCurrent)         \
-  X(cuMemAddressReserve)     \
-  X(fake_calls)              \
-  X(fake_fail)               \
-  X(fake_before)             \
-  X(fake_start_work)         \
-  X(fake_finish_work)        \
-  X(fake_order)              \
-  X(fake_reset)              \
+#define PROXY_TEST_OTHERS(X)  \
+  X(cuInit)                   \
+  X(cuCtxCreate_v2)           \
+  X(cuCtxSetCurrent)          \
+  X(cuMemAddressReserve)      \
+  X(fake_calls)               \
+  X(fake_fail)                \
+  X(fake_before)              \
+  X(fake_start_work)          \
+  X(fake_finish_work)         \
+  X(fake_order)               \
+  X(fake_queue_work)          \
+  X(fake_finish_to)           \
+  X(fake_finished)            \
+  X(fake_let_events_be_early) \
+  X(fake_set_pool)            \
+  X(cuEventDestroy)           \
+  X(fake_reset)               \
   X(fake_drop)
 
 // Those that it does not have are null.

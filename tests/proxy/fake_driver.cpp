@@ -4,7 +4,9 @@
 #include "fake_driver.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +33,8 @@ constexpr Result kInvalidContext = 201;
 constexpr Result kCaptureUnsupported = 900;
 constexpr Result kCaptureInvalidated = 901;
 constexpr uint64_t kMemory = uint64_t{16} << 30;
+constexpr uint64_t kAddresses = uint64_t{1} << 40;
+constexpr Result kNotReady = 600;
 
 struct Allocation {
   uint64_t size;
@@ -43,6 +47,15 @@ struct ContextObject_ {
   int device;
 };
 
+// Blocks can be read and written. A page that is not touched takes nothing.
+uint64_t reserve_addresses() {
+  void* const memory = mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  constexpr uint64_t kAligned = uint64_t{1} << 30;
+  return (reinterpret_cast<uint64_t>(memory) + kAligned - 1) / kAligned * kAligned;
+}
+
 struct State {
   std::map<uint64_t, Allocation> memory;  // by address: of the device and of the host, arrays
   std::map<uint64_t, std::vector<uint64_t>> freed;  // addresses by size, the last first
@@ -54,13 +67,17 @@ struct State {
   std::map<std::string, Result> failing;
   std::map<std::string, void (*)()> before;
   std::string order;
-  uint64_t next = 0x700000000000;
+  uint64_t next = reserve_addresses();
   uint64_t next_id = 1;
   uint64_t used = 0;
   uint64_t pool_reserved = 0;
   uint64_t pool_used = 0;
   int primary_references[2] = {};
-  bool is_busy = false;
+  // Work is done in the order in which it was queued, on whichever stream.
+  uint64_t queued = 0;
+  uint64_t finished = 0;
+  std::map<EventHandle, uint64_t> events;  // how much was queued when they were recorded
+  bool events_are_early = false;
 };
 
 State& state() {
@@ -112,9 +129,13 @@ void note(const char* name) {
   state().order += std::string(state().order.empty() ? "" : " ") + name;
 }
 
+void wait_until(std::unique_lock<std::mutex>& lock, uint64_t count) {
+  work_finished.wait(lock, [&] { return state().finished >= count; });
+}
+
 void wait_for_work(std::unique_lock<std::mutex>& lock, const char* name) {
   note(name);
-  work_finished.wait(lock, [] { return !state().is_busy; });
+  wait_until(lock, state().queued);
 }
 
 uint64_t current_id() {
@@ -153,6 +174,9 @@ Result drop(uint64_t address) {
   if (found == state().memory.end()) return address == 0 ? 0 : kInvalidValue;
   state().used -= found->second.size;
   state().freed[found->second.size].push_back(address);
+  // What is handed out is zero.
+  if (found->second.size > 1)
+    madvise(reinterpret_cast<void*>(address), found->second.size, MADV_DONTNEED);
   state().memory.erase(found);
   return 0;
 }
@@ -190,6 +214,10 @@ Result end(StreamHandle stream, Graph* out, bool is_per_thread_form) {
   state().captures.erase(found);
   *out = is_broken ? nullptr : reinterpret_cast<Graph>(0x9000);
   return is_broken ? kCaptureInvalidated : 0;
+}
+
+void record(EventHandle event) {
+  state().events[event] = state().events_are_early ? 0 : state().queued;
 }
 
 StreamHandle new_stream() { return reinterpret_cast<StreamHandle>(fresh(1)); }
@@ -237,12 +265,12 @@ void* find(const char* function, int version, uint64_t flags) {
       continue;
     if (found == nullptr || found->version < row.version) found = &row;
   }
-  if (found == nullptr) return nullptr;
+  const char* const exported = found != nullptr ? found->exported : function;
   Dl_info info{};
   static const int here = 0;
   if (dladdr(&here, &info) == 0) return nullptr;
   void* const self = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  void* const symbol = self != nullptr ? dlsym(self, found->exported) : nullptr;
+  void* const symbol = self != nullptr ? dlsym(self, exported) : nullptr;
   if (self != nullptr) dlclose(self);
   return symbol;
 }
@@ -267,11 +295,29 @@ DRIVER void fake_before(const char* name, void (*act)()) {
 }
 DRIVER void fake_start_work() {
   const std::lock_guard guard(mutex);
-  state().is_busy = true;
+  state().queued++;
+}
+DRIVER uint64_t fake_queue_work() {
+  const std::lock_guard guard(mutex);
+  return ++state().queued;
+}
+DRIVER void fake_finish_to(uint64_t count) {
+  const std::lock_guard guard(mutex);
+  state().finished = std::max(state().finished, count);
+  work_finished.notify_all();
+}
+DRIVER uint64_t fake_finished() {
+  const std::lock_guard guard(mutex);
+  return state().finished;
+}
+// A fault: events are done as soon as they are recorded.
+DRIVER void fake_let_events_be_early() {
+  const std::lock_guard guard(mutex);
+  state().events_are_early = true;
 }
 DRIVER void fake_finish_work() {
   const std::lock_guard guard(mutex);
-  state().is_busy = false;
+  state().finished = state().queued;
   work_finished.notify_all();
 }
 DRIVER const char* fake_order() {
@@ -297,6 +343,15 @@ DRIVER Result cuDeviceGetCount(int* count) { return CALL_WITHOUT_CONTEXT(*count 
 DRIVER Result cuDeviceGetPCIBusId(char* out, int capacity, DeviceOrdinal device) {
   return CALL_WITHOUT_CONTEXT(
       std::snprintf(out, static_cast<size_t>(capacity), "0000:1%c:00.0", 'a' + device); return 0;);
+}
+DRIVER Result cuDeviceGet(DeviceOrdinal* out, int index) {
+  return CALL_WITHOUT_CONTEXT(*out = index; return 0;);
+}
+DRIVER Result cuDeviceGetAttribute(int* out, int, DeviceOrdinal) {
+  return CALL_WITHOUT_CONTEXT(*out = 1; return 0;);
+}
+DRIVER Result cuGetErrorString(Result, const char** out) {
+  return CALL_WITHOUT_CONTEXT(*out = "an error of the fake"; return 0;);
 }
 DRIVER Result cuDeviceTotalMem_v2(size_t* total, DeviceOrdinal) {
   return CALL_WITHOUT_CONTEXT(*total = kMemory; return 0;);
@@ -364,6 +419,7 @@ DRIVER Result cuCtxPushCurrent_v2(Context context) {
 DRIVER Result cuCtxPopCurrent_v2(Context* out) {
   return CALL(*out = stack.back(); stack.pop_back(); return 0;);
 }
+DRIVER Result cuCtxEnablePeerAccess(Context, unsigned) { return CALL(return 0;); }
 DRIVER Result cuCtxSynchronize() {
   return CALL(if (const Result code = break_captures()) return code;
               wait_for_work(lock, "cuCtxSynchronize"); return 0;);
@@ -376,9 +432,9 @@ DRIVER Result cuCtxGetId(Context context, unsigned long long* id) {
 }
 #endif
 #if FAKE_VERSION >= 12050
-DRIVER Result cuCtxRecordEvent(Context context, EventHandle) {
+DRIVER Result cuCtxRecordEvent(Context context, EventHandle event) {
   return CALL_WITHOUT_CONTEXT(
-      if (state().contexts.count(number(context)) == 0) return kInvalidContext;
+      if (state().contexts.count(number(context)) == 0) return kInvalidContext; record(event);
       return break_captures(););
 }
 DRIVER Result cuGreenCtxStreamCreate(StreamHandle* out, GreenContext, unsigned, int) {
@@ -402,6 +458,27 @@ DRIVER Result cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size, DeviceA
               if (found == state().memory.begin()) return kInvalidValue; --found;
               if (address - found->first >= found->second.size) return kInvalidValue;
               *base = found->first; *size = found->second.size; return 0;);
+}
+DRIVER Result cuPointerGetAttribute(void* out, int attribute, DeviceAddress address) {
+  DeviceAddress base = 0;
+  size_t size = 0;
+  const Result result = cuMemGetAddressRange_v2(&base, &size, address);
+  if (result != 0) return result;
+  *static_cast<uint64_t*>(out) = attribute == 11 ? base : attribute == 12 ? size : 77;
+  return 0;
+}
+DRIVER Result cuPointerGetAttributes(unsigned count, int* attributes, void** out,
+                                     DeviceAddress address) {
+  for (unsigned i = 0; i < count; i++)
+    if (const Result code = cuPointerGetAttribute(out[i], attributes[i], address)) return code;
+  return 0;
+}
+DRIVER Result cuMemsetD8Async(DeviceAddress address, unsigned char byte, size_t size,
+                              StreamHandle) {
+  return CALL(std::memset(reinterpret_cast<void*>(address), byte, size); return 0;);
+}
+DRIVER Result cuMemcpyDtoHAsync(void* out, DeviceAddress address, size_t size, StreamHandle) {
+  return CALL(std::memcpy(out, reinterpret_cast<void*>(address), size); return 0;);
 }
 DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
   return CALL(return take(out, size, true););
@@ -447,7 +524,14 @@ DRIVER Result cuMipmappedArrayCreate(MipmappedArray* out, const Array3dDescripto
 DRIVER Result cuMipmappedArrayDestroy(MipmappedArray array) {
   return CALL(return drop(number(array)););
 }
-DRIVER Result cuIpcGetMemHandle(IpcMemoryHandle*, DeviceAddress) { return CALL(return 0;); }
+// A handle is of the whole allocation.
+DRIVER Result cuIpcGetMemHandle(IpcMemoryHandle* out, DeviceAddress address) {
+  DeviceAddress base = 0;
+  size_t size = 0;
+  const Result result = cuMemGetAddressRange_v2(&base, &size, address);
+  if (result == 0) std::memcpy(out->reserved, &base, sizeof base);
+  return result;
+}
 DRIVER Result cuIpcOpenMemHandle(DeviceAddress* out, IpcMemoryHandle, unsigned) {
   return CALL(return take(out, 2 << 20););
 }
@@ -501,6 +585,13 @@ DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, Devic
                                   uint64_t) {
   return CALL(*out = fresh(size); return 0;);
 }
+DRIVER Result cuMemAddressFree(DeviceAddress, size_t) { return CALL(return 0;); }
+DRIVER Result cuMemGetAllocationGranularity(size_t* out, const AllocationProperties*, int) {
+  return CALL_WITHOUT_CONTEXT(*out = 2 << 20; return 0;);
+}
+DRIVER Result cuMemImportFromShareableHandle(AllocationHandle*, void*, int) {
+  return CALL(return kInvalidValue;);
+}
 DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*,
                           uint64_t) {
   return CALL(if (size > kMemory - state().used) return kOutOfMemory; state().used += size;
@@ -537,9 +628,29 @@ DRIVER Result cuMemExportToShareableHandle(void*, AllocationHandle, int, uint64_
 DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
   return CALL(*out = reinterpret_cast<EventHandle>(fresh(1)); return 0;);
 }
-DRIVER Result cuEventSynchronize(EventHandle) {
-  return CALL_WITHOUT_CONTEXT(wait_for_work(lock, "cuEventSynchronize"); return 0;);
+DRIVER Result cuEventSynchronize(EventHandle event) {
+  return CALL_WITHOUT_CONTEXT(note("cuEventSynchronize"); wait_until(lock, state().events[event]);
+                              return 0;);
 }
+DRIVER Result cuEventRecord(EventHandle event, StreamHandle) {
+  return CALL(record(event); return 0;);
+}
+DRIVER Result cuEventQuery(EventHandle event) {
+  return CALL(return state().finished >= state().events[event] ? 0 : kNotReady;);
+}
+DRIVER Result cuEventDestroy(EventHandle event) {
+  return CALL(state().events.erase(event); return 0;);
+}
+DRIVER Result cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) { return CALL(return 0;); }
+DRIVER Result cuStreamGetCaptureInfo(StreamHandle stream, int* status, uint64_t* id, Graph*,
+                                     const GraphNode**, const GraphEdge**, size_t* count) {
+  return CALL(*status = static_cast<int>(state().captures.count(capture_key(stream, false)));
+              if (id != nullptr) * id = 1; if (count != nullptr) * count = 0; return 0;);
+}
+DRIVER Result cuGraphNodeGetDependencies(GraphNode, GraphNode*, GraphEdge*, size_t* count) {
+  return CALL(*count = 0; return 0;);
+}
+DRIVER Result cuThreadExchangeStreamCaptureMode(int*) { return CALL(return 0;); }
 DRIVER Result cuStreamCreate(StreamHandle* out, unsigned) {
   return CALL(*out = new_stream(); return 0;);
 }

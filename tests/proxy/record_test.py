@@ -28,6 +28,8 @@ def driver():
 
 
 class Record(unittest.TestCase):
+    COMMAND = "record"
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -42,7 +44,7 @@ class Record(unittest.TestCase):
 
     def start(self, *arguments, **options):
         return subprocess.Popen(
-            [CACHALOT, "record", *arguments],
+            [CACHALOT, self.COMMAND, *arguments],
             env=self.environment, cwd=self.folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
         )

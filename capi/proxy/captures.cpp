@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "captures.h"
+
+#include "of_process.h"
+
+namespace cachalot::proxy {
+
+Captures& Captures::get() {
+  static OfProcess<Captures> captures;
+  return *captures.get([] { return new Captures; });
+}
+
+}  // namespace cachalot::proxy

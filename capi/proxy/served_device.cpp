@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "served_device.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "../src/core_of.h"
+#include "../src/metrics_of.h"
+#include "alloc/allocator.h"
+#include "alloc/tenants/tenants.h"
+#include "base/error.h"
+#include "captures.h"
+#include "device/cuda_driver.h"
+#include "device_wait.h"
+#include "plain_lookup.h"
+#include "real_driver.h"
+
+namespace cachalot::proxy {
+namespace {
+
+constexpr uint64_t kLeastLeash = uint64_t{64} << 20;
+
+// What differs from PyTorch is nothing that the program's user asked about.
+void log(void*, int32_t level, const char* message) {
+  if (level != CACHALOT_LOG_DIFFERENCE) std::fprintf(stderr, "cachalot: %s\n", message);
+}
+
+// The program holds the context, and its last release is to end it.
+std::shared_ptr<Driver> make_driver() {
+  const PlainLookup plain;
+  return std::make_shared<CudaDriver>(CudaOptions{.library = kRealDriver, .holds_contexts = false});
+}
+
+cachalot_allocator* make_allocator(const std::shared_ptr<Driver>& driver) {
+  cachalot_driver* const handle = capi::give_to_caller(capi::new_driver(driver));
+  cachalot_allocator_options options{};
+  options.struct_size = sizeof options;
+  options.driver = handle;
+  // PyTorch's own variables are for its own cache, which the program may have or not.
+  const std::string config = environment_text("CACHALOT_ALLOC_CONF");
+  options.config = config.c_str();
+  options.no_caching = -1;
+  options.release = CACHALOT_RELEASE_2_15;  // it knows marks of captures
+  options.log = log;
+  cachalot_allocator* allocator = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  const cachalot_status status = cachalot_allocator_create(&options, &allocator, &error);
+  cachalot_driver_destroy(handle);
+  if (status != CACHALOT_OK) throw std::runtime_error(error.message);
+  return allocator;
+}
+
+Result code_of(cachalot_status status, const cachalot_error& error) {
+  if (status == CACHALOT_OK) return 0;
+  if (status == CACHALOT_ERROR_DRIVER && error.driver_code != 0) return error.driver_code;
+  return kDriverOutOfMemory;
+}
+
+void require_ok(cachalot_status status, const cachalot_error& error) {
+  if (status != CACHALOT_OK) throw std::runtime_error(error.message);
+}
+
+}  // namespace
+
+ServedDevice::ServedDevice(DriverContext* context, const RunOptions& options, size_t captures)
+    : context_(context),
+      options_(options),
+      driver_(make_driver()),
+      allocator_(make_allocator(driver_)) {
+  Allocator& core = capi::core_of(allocator_);
+  if (std::string(core.backend_name()) != "native")
+    throw std::runtime_error("backend:cudaMallocAsync cannot serve a program");
+  if (options.limit != 0) core.set_memory_limit(context->device, options.limit);
+  if (!options.tenant.empty()) tenant_ = core.tenant_create({.name = options.tenant});
+  if (options.clears && driver_->stream_create(context->device, &clearing_stream_) != kSuccess)
+    throw std::runtime_error("the driver makes no stream");
+  if (options.are_whole) keep_blocks_whole();
+  for (size_t i = 0; i < captures; i++) capture_begun();
+}
+
+// A pool that splits no block, and that takes every request.
+void ServedDevice::keep_blocks_whole() {
+  Allocator& core = capi::core_of(allocator_);
+  const PoolId pool = core.new_pool_id(false);
+  core.pool_create(context_->device, pool, {});
+  core.pool_set_no_split(context_->device, pool);
+  core.pool_begin(context_->device, pool, [](Stream) { return true; });
+}
+
+// Without captures and events the allocator records none.
+template <class Act>
+auto ServedDevice::holding_off_captures(Act act) {
+  Captures& captures = Captures::get();
+  if (!options_.frees_by_event && !options_.serves_async && !captures.any_so_far()) return act(0);
+  return captures.holding(act);
+}
+
+Result ServedDevice::allocate(uint64_t size, Stream stream, DeviceAddress* out) {
+  cachalot_address address = 0;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  const cachalot_status status = holding_off_captures([&](size_t captures) {
+    if (!tenant_ && captures == 0)
+      return cachalot_allocate(allocator_, size, context_->device, stream, &address, &error);
+    // During captures nothing may be done about blocks that wait.
+    const Stream current = captures == 0 ? stream : kAllStreams;
+    const uint32_t tenant = tenant_ ? tenant_->slot : 0;
+    return capi::guard(&error, [&] {
+      address = capi::core_of(allocator_)
+                    .allocate({.size = size,
+                               .device = context_->device,
+                               .stream = stream,
+                               .current_stream = current,
+                               .tenant = tenant});
+    });
+  });
+  if (status != CACHALOT_OK) return code_of(status, error);
+  live_bytes_.fetch_add(size, std::memory_order_relaxed);
+  *out = address;
+  return options_.clears ? clear(address, size) : 0;
+}
+
+// On a stream of its own, which no capture sees.
+Result ServedDevice::clear(Address address, uint64_t size) {
+  const DriverCode code = driver_->fill(context_->device, address, size, 0, clearing_stream_);
+  return code != kSuccess ? code : driver_->stream_synchronize(context_->device, clearing_stream_);
+}
+
+std::optional<BlockInfo> ServedDevice::find(Address address) {
+  return capi::core_of(allocator_).find_block(address);
+}
+
+std::optional<BlockInfo> ServedDevice::find_around(Address address) {
+  return capi::core_of(allocator_).find_block_around(address);
+}
+
+bool ServedDevice::has_cached(Address address) {
+  const Snapshot snapshot = capi::core_of(allocator_).snapshot({}, false);
+  return std::any_of(snapshot.segments.begin(), snapshot.segments.end(), [&](const auto& segment) {
+    return segment.address <= address && address - segment.address < segment.total_size;
+  });
+}
+
+std::pair<Address, uint64_t> ServedDevice::segment_of(Address address) {
+  return capi::core_of(allocator_).base_allocation(address);
+}
+
+// Gives whether it could: not while a stream is captured.
+bool ServedDevice::wait(Result* result) {
+  std::optional<Result> waited = wait_for_context(context_);
+  if (!waited && real().cuCtxRecordEvent == nullptr) waited = synchronize_context(*context_);
+  if (waited) *result = *waited;
+  if (waited && *waited == 0) this->waited();
+  return waited.has_value();
+}
+
+Result ServedDevice::free(const BlockInfo& block) {
+  Result result = 0;
+  // The host may rely on the wait; without it, another stream's memory needs the event in either case.
+  const bool has_waited = !options_.frees_by_event && wait(&result);
+  if (result != 0) return result;  // the program's error, and the block stays as it is
+  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  if (has_waited) {
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    return code_of(cachalot_free(allocator_, block.address, &error), error);
+  }
+  free_by_event(block, kAllStreams);
+  return is_beyond_leash() && wait(&result) ? result : 0;
+}
+
+Result ServedDevice::free_on(const BlockInfo& block, Stream stream) {
+  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  free_by_event(block, stream);
+  return 0;
+}
+
+// A use by the block's own stream needs no event, and the allocator knows that.
+void ServedDevice::free_by_event(const BlockInfo& block, Stream stream) {
+  if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  holding_off_captures([&](size_t captures) {
+    const Stream current = captures == 0 ? block.stream : kAllStreams;
+    require_ok(cachalot_record_stream_on_stream(allocator_, block.address, stream, current, &error),
+               error);
+    require_ok(cachalot_free_on_stream(allocator_, block.address, current, &error), error);
+  });
+}
+
+bool ServedDevice::is_beyond_leash() const {
+  const uint64_t waiting = waiting_bytes_.load(std::memory_order_relaxed);
+  const uint64_t usual = std::max(kLeastLeash, live_bytes_.load(std::memory_order_relaxed) / 4);
+  const uint64_t leash = options_.leash.value_or(usual);
+  return waiting > leash;
+}
+
+uint64_t ServedDevice::cached_bytes() const {
+  return cachalot_memory_reserved(allocator_, context_->device) -
+         cachalot_memory_allocated(allocator_, context_->device);
+}
+
+void ServedDevice::empty_cache() {
+  Captures::get().unless_any([&] { capi::core_of(allocator_).empty_cache(context_->device); });
+}
+
+void ServedDevice::trim(uint64_t idle_seconds) {
+  Captures::get().unless_any([&] {
+    cachalot_trim(allocator_, context_->device, 0, idle_seconds * 1'000'000'000, nullptr, nullptr);
+  });
+}
+
+void ServedDevice::give_access_to(DeviceOrdinal device) {
+  cachalot_enable_peer_access(allocator_, device, context_->device, nullptr);
+}
+
+void ServedDevice::capture_begun() {
+  cachalot_capture_begin(allocator_, context_->device, nullptr);
+}
+
+void ServedDevice::capture_ended() { cachalot_capture_end(allocator_, context_->device, nullptr); }
+
+void ServedDevice::give_all_back() {
+  capi::core_of(allocator_).free_all();
+  empty_cache();
+}
+
+Metrics ServedDevice::metrics() const { return capi::metrics_of(capi::core_of(allocator_)); }
+
+cachalot_stats ServedDevice::stats() const {
+  cachalot_stats stats{};
+  stats.struct_size = sizeof stats;
+  cachalot_get_stats(allocator_, context_->device, &stats, nullptr);
+  return stats;
+}
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The allocator that serves a program in the primary context of one device.
+//
+// Note [When a freed block may be used again]
+// Rationale: cuMemFree waits until all work of the block's context is done, on whichever stream. So whoever has the
+// memory next can use it on any stream, and the host can rely on the wait.
+// Approach: blocks of cuMemAlloc are of the stream that stands for all streams (CACHALOT_STREAM_ALL).
+//   wait   the free waits as the driver does, and the block is free at once;
+//   event  the free records one event for the context, and the block is free when that is done. The host does not
+//          wait, unless more bytes are on their way than the leash allows.
+// While a stream is captured neither may be done (captures.h): the allocator then holds blocks back until no capture is
+// under way.
+// Invariants: whoever may make the allocator record an event holds off captures (Captures::holding).
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "alloc/heap/request.h"
+#include "alloc/tools/metrics.h"
+#include "cachalot/cachalot.h"
+#include "contexts.h"
+#include "device/device.h"
+#include "run_options.h"
+
+namespace cachalot {
+class Allocator;
+struct Tenant;
+}  // namespace cachalot
+
+namespace cachalot::proxy {
+
+class ServedDevice {
+ public:
+  // Throws std::exception. captures: that are under way.
+  ServedDevice(DriverContext* context, const RunOptions& options, size_t captures);
+  // Never destroyed: its memory ends with its context, and other threads may be within a call.
+  ~ServedDevice() = delete;
+  ServedDevice(const ServedDevice&) = delete;
+  ServedDevice& operator=(const ServedDevice&) = delete;
+
+  DriverContext* context() const { return context_; }
+
+  // stream: CACHALOT_STREAM_ALL, or the program's handle.
+  Result allocate(uint64_t size, Stream stream, DeviceAddress* out);
+  // The live block that begins at the address, or holds it.
+  std::optional<BlockInfo> find(Address address);
+  std::optional<BlockInfo> find_around(Address address);
+  // Whether it has the memory, live or not. Looks at everything.
+  bool has_cached(Address address);
+  // The segment that holds the block.
+  std::pair<Address, uint64_t> segment_of(Address address);
+
+  // As cuMemFree and cuMemFreeAsync promise. block: of find().
+  Result free(const BlockInfo& block);
+  Result free_on(const BlockInfo& block, Stream stream);
+  // The program has waited for all work of the context.
+  void waited() { waiting_bytes_.store(0, std::memory_order_relaxed); }
+
+  // What is cached and could be given back to the driver, in bytes.
+  uint64_t cached_bytes() const;
+  // Gives back all that is cached.
+  void empty_cache();
+  // Gives back what has not been used for so long.
+  void trim(uint64_t idle_seconds);
+  void give_access_to(DeviceOrdinal device);
+  // Under the lock of the captures.
+  void capture_begun();
+  void capture_ended();
+
+  // Live blocks too: the program is about to end the context.
+  void give_all_back();
+
+  Metrics metrics() const;
+  cachalot_stats stats() const;
+
+ private:
+  void keep_blocks_whole();
+  bool wait(Result* result);
+  void free_by_event(const BlockInfo& block, Stream stream);
+  bool is_beyond_leash() const;
+  Result clear(Address address, uint64_t size);
+  template <class Act>
+  auto holding_off_captures(Act act);
+
+  DriverContext* const context_;
+  const RunOptions& options_;
+  std::shared_ptr<Driver> driver_;
+  cachalot_allocator* allocator_ = nullptr;
+  std::shared_ptr<Tenant> tenant_;
+  Stream clearing_stream_ = 0;
+  std::atomic<uint64_t> live_bytes_{0};
+  std::atomic<uint64_t> waiting_bytes_{0};  // freed since the program or this has waited last
+};
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Serves a program's requests from caches instead of the driver (`cachalot run`). The hooks ask it first, and the driver
+// where it gives nothing. No function throws.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "contexts.h"
+#include "run_options.h"
+#include "served_device.h"
+
+namespace cachalot::proxy {
+
+// What is not served, each with its reason.
+enum class NotServed : uint8_t {
+  kOtherContext,
+  kVirtualMemory,
+  kPool,
+  kAsync,
+  kExport,
+};
+
+class Server final : DriverContexts::Observer {
+ public:
+  // This process's; null if the program is not served.
+  static Server* get() noexcept;
+
+  // Nothing: the driver is to be asked.
+  std::optional<Result> allocate(uint64_t size, DeviceAddress* out) noexcept;
+  std::optional<Result> allocate_on(uint64_t size, StreamHandle stream,
+                                    DeviceAddress* out) noexcept;
+  std::optional<Result> free(DeviceAddress address) noexcept;
+  std::optional<Result> free_on(DeviceAddress address, StreamHandle stream) noexcept;
+
+  // The driver has given the memory, and takes it back by cuMemFree or cuMemFreeAsync.
+  void passed_on(DeviceAddress address) noexcept;
+
+  // The block of ours that holds the address.
+  std::optional<BlockInfo> find_around(DeviceAddress address) noexcept;
+  // Whether another process that opens the block's segment finds the block at its begin; true for what is not ours.
+  bool can_be_exported(DeviceAddress address) noexcept;
+  // Makes what the driver says of the current device's memory what the program may have.
+  void adjust_memory_info(size_t* available, size_t* total) noexcept;
+  // For a request of the driver's that it has refused: gives back what is cached. Gives whether that was anything.
+  bool make_room() noexcept;
+
+  // The stream is about to be destroyed, and its handle may be another one's soon.
+  void stream_ends(StreamHandle stream) noexcept;
+  // The current context gets access to the memory of another one.
+  void peer_enabled(Context of) noexcept;
+  // The program has waited for the current context.
+  void waited() noexcept;
+  // Under the lock of the captures.
+  void capture_begun() noexcept;
+  void capture_ended() noexcept;
+  void destroying(Context context) noexcept;
+  void resetting(DeviceOrdinal device) noexcept;
+  void look_after_primary(DeviceOrdinal device) noexcept;
+
+  // Counts it, and says it once.
+  void not_served(NotServed what) noexcept;
+  // Now and then, on a thread of its own.
+  void keep_up() noexcept;
+  void finish() noexcept;
+
+  const RunOptions& options() const { return options_; }
+
+ private:
+  static constexpr size_t kMostDevices = 64;
+  static constexpr unsigned kFailure = 31;  // a remark beside those of NotServed
+
+  explicit Server(const RunOptions& options);
+  static Server* make();
+
+  template <class Act>
+  auto attempt(Act act) noexcept -> decltype(act());
+  bool is_first(unsigned remark);
+  ServedDevice* current();
+  ServedDevice* device_of(DriverContext* context);
+  ServedDevice* make_device(DriverContext* context);
+  template <class Act>
+  void for_each_device(Act act);
+  // What no live block begins at: the driver's, or an address within a segment, which the driver must not free.
+  std::optional<Result> free_other(DeviceAddress address);
+  // The device that has a live block there.
+  std::pair<ServedDevice*, BlockInfo> find(DeviceAddress address);
+
+  void context_met(const DriverContext*) override {}
+  void context_ended(const DriverContext* context) override;
+
+  void start_keeping_up();
+  void tell_end(ServedDevice& device);
+  std::string metrics();
+  void write_metrics();
+  void append_to_list(const std::string& line) const;
+
+  const RunOptions options_;
+  const int64_t process_;
+  std::array<std::atomic<ServedDevice*>, kMostDevices> devices_{};
+  std::atomic<uint32_t> remarks_{0};  // a bit for each that was made
+  std::atomic<uint64_t> served_{0};
+  std::atomic<uint64_t> not_served_{0};
+  std::mutex passed_on_mutex_;
+  std::unordered_multiset<DeviceAddress> passed_on_;
+  std::mutex making_;
+  std::vector<std::pair<Context, DeviceOrdinal>> peers_;  // and who has access to the memory there
+  bool keeps_up_ = false;
+  DriverContexts contexts_{this, DriverContexts::Owner::kServer};
+};
+
+}  // namespace cachalot::proxy

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`cachalot run` as its users meet it, over a fake of the driver.
+
+Usage: run_test.py CACHALOT FOLDER [unittest arguments]
+"""
+import os
+import re
+import stat
+import subprocess
+import sys
+import unittest
+
+import record_test
+from record_test import Record, program
+
+
+class Run(Record):
+    COMMAND = "run"
+
+    def test_each_way_of_loading_is_served_and_told_of_at_the_end(self):
+        for name, how in (("program", "open"), ("program", "open_deep"), ("linked", ""), ("linked_rpath", "")):
+            with self.subTest(name + how):
+                _, err = self.record("--", program(name), how, "100")
+                self.assertRegex(err, r"^cachalot: process \d+, device 0: 100 requests served by 1 calls of the driver, "
+                                      r"2.0 MiB reserved at most for 0.0 MiB\n$")
+
+    def test_the_exit_code_is_the_programs(self):
+        self.record("-q", "--", program(), "open", "1", "exit:7", code=7)
+        self.record("-q", "--", program(), "open", "1", "kill:15", code=128 + 15)
+        _, err = self.record("--", "./nothing", code=127)
+        self.assertEqual(err, "cachalot: ./nothing cannot be started: No such file or directory\n")
+        _, err = self.record("--", code=125)
+        self.assertIn("which program?", err)
+
+    def test_each_process_is_served_and_told_of(self):
+        _, err = self.record("--", program(), "open", "5", "spawn:" + program())
+        self.assertEqual(len(re.findall(r"^cachalot: process \d+, device 0", err, re.M)), 2)
+
+    def test_a_program_that_asks_for_nothing_is_said(self):
+        _, err = self.record("--", "true")
+        self.assertRegex(err, r"^cachalot: nothing is served: .*--audit.*\n$")
+
+    def test_options_that_cannot_be_are_said_before_the_program_starts(self):
+        for options in (["--config", "nonsense:1"], ["--policy", "nonsense"]):
+            out, err = self.record(*options, "--", "echo", "started", code=125)
+            self.assertEqual(out, "")
+            self.assertRegex(err, r"^cachalot: .*nonsense.*\n$")
+
+    def test_a_limit_is_kept(self):
+        self.record("--limit", "1GiB", "--", program(), "open", "0", f"ask:{2 << 30}", code=137)
+
+    def test_the_option_string_counts_and_that_of_pytorch_does_not(self):
+        self.environment["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
+        self.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        _, err = self.record("--", program(), "open", "9")
+        self.assertIn("9 requests served by 1 calls of the driver, 2.0 MiB", err)
+        _, err = self.record("--config", "backend:cudaMallocAsync", "--", program(), "open", "9")
+        self.assertIn("is not served, or not as a whole: ", err)
+
+    def test_metrics_are_written_to_a_file_of_each_process(self):
+        self.record("--metrics", self.path("%p.prom"), "--tenant", "chat", "--", program(), "open", "9")
+        (name,) = [name for name in os.listdir(self.folder) if name.endswith(".prom")]
+        with open(self.path(name), encoding="utf-8") as file:
+            text = file.read()
+        self.assertRegex(text, r'\ncachalot_reserved_bytes\{device="0",pool="small"\} 2097152\n')
+        self.assertIn('"chat"', text)
+
+    def test_idle_memory_goes_back(self):
+        process = self.start("--trim-idle", "1", "--metrics", self.path("run.prom"), "--", program(), "open", "9", "wait")
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        for _ in range(400):
+            if os.path.exists(self.path("run.prom")):
+                with open(self.path("run.prom"), encoding="utf-8") as file:
+                    if re.search(r'\ncachalot_reserved_bytes\{device="0",pool="small"\} 0\n', file.read()):
+                        return
+            process.poll()
+            subprocess.run(["sleep", "0.02"], check=True)
+        self.fail("nothing went back in 8 s")
+
+    def test_the_environment_alone_serves_a_program(self):
+        folder = self.path("links")
+        done = subprocess.run([record_test.CACHALOT, "run", "--print-env", folder, "--free", "event", "--limit", "2GiB"],
+                              env=self.environment, capture_output=True, text=True, check=True)
+        self.assertRegex(done.stderr, rf"^cachalot: {folder} belongs to \S+: who can write to it .*\n$")
+        self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
+        printed = dict(line.split("=", 1) for line in done.stdout.splitlines())
+        self.assertEqual(printed["CACHALOT_RUN_FREE"], "event")
+        self.assertEqual(printed["CACHALOT_RUN_LIMIT"], str(2 << 30))
+        metrics = {**self.environment, **printed, "CACHALOT_RUN_METRICS": self.path("run.prom")}
+        subprocess.run([program(), "open", "9"], env=metrics, check=True)
+        self.assertTrue(os.path.exists(self.path("run.prom")))
+        os.remove(self.path("run.prom"))
+        subprocess.run([program(), "open", "9"], env={**metrics, "CACHALOT_DISABLE": "1"}, check=True)
+        self.assertFalse(os.path.exists(self.path("run.prom")))
+
+    def test_what_is_served_is_what_the_recording_forecasts(self):
+        self.environment["CACHALOT_RECORD"] = self.path("run.trace")
+        _, err = self.record("--", program(), "open", "50")
+        shown = subprocess.run([record_test.CACHALOT, "inspect", self.path("run.trace")], capture_output=True, text=True,
+                               check=True).stdout
+        forecast = re.search(r"defaults +wait +(\S+ MiB) +(\d+) ", shown)
+        self.assertIn(f"served by {forecast[2]} calls of the driver, {forecast[1]} reserved", err)
+
+
+if __name__ == "__main__":
+    record_test.CACHALOT, record_test.FOLDER = sys.argv[1:3]
+    del Record
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs whose requests are served (`cachalot run`), call by call.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "recorded_program.h"
+
+using namespace proxy_test;
+
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr Result kOutOfMemory = 2;
+constexpr Result kNotSupported = 801;
+
+using Settings = std::map<std::string, std::string>;
+
+// Gives what the program says on standard error.
+std::string serve(const std::function<void(const Driver&)>& program, Settings settings = {}) {
+  settings.emplace("CACHALOT_RUN_FREE", "wait");
+  settings["CACHALOT_RECORD"] = "";
+  const RecordedRun run = run_recorded(program, settings);
+  EXPECT_EQ(run.status, 0) << run.output;
+  return run.output;
+}
+
+void serve_in_silence(const std::function<void(const Driver&)>& program,
+                      const Settings& settings = {}) {
+  EXPECT_EQ(serve(program, settings), "");
+}
+
+void free_block(const Driver& driver, DeviceAddress address) {
+  CHECK(driver.cuMemFree_v2(address) == 0);
+}
+
+// While it lives, work that is queued later finishes this much later.
+class LaterFinish {
+ public:
+  explicit LaterFinish(const Driver& driver)
+      : thread_([&driver] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          driver.fake_finish_work();
+        }) {}
+  ~LaterFinish() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+TEST(Serving, AsksTheDriverOnceForWhatTheProgramAsksForOften) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    for (int i = 0; i < 100; i++) free_block(driver, allocate(driver, 5000));
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+    CHECK(driver.fake_calls("cuMemFree_v2") == 0);
+  });
+}
+
+TEST(Serving, IsOffWithoutItsVariableAndWhenDisabled) {
+  const auto program = [](const Driver& driver) {
+    driver.use();
+    for (int i = 0; i < 10; i++) free_block(driver, allocate(driver, 5000));
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 10);
+  };
+  serve_in_silence(program, {{"CACHALOT_RUN_FREE", ""}});
+  serve_in_silence(program, {{"CACHALOT_DISABLE", "1"}});
+}
+
+TEST(Serving, SaysWhichSettingCannotBeAndServesNothing) {
+  const auto program = [](const Driver& driver) {
+    driver.use();
+    free_block(driver, allocate(driver, 5000));
+    CHECK(driver.fake_calls("cuMemFree_v2") == 1);
+  };
+  EXPECT_EQ(serve(program, {{"CACHALOT_RUN_LIMIT", "much"}}),
+            "cachalot: the program is not served: CACHALOT_RUN_LIMIT=much: expected bytes, like "
+            "512MiB\n");
+  EXPECT_EQ(serve(program, {{"CACHALOT_RUN_FREE", "never"}}),
+            "cachalot: the program is not served: CACHALOT_RUN_FREE=never: expected wait or "
+            "event\n");
+}
+
+// ---- When a block may be used again
+
+TEST(Serving, WaitsAtAFreeForAllWorkAsTheDriverDoes) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 5000);
+    driver.fake_start_work();
+    const LaterFinish finish(driver);
+    free_block(driver, address);
+    CHECK(driver.fake_finished() == 1);
+  });
+}
+
+TEST(Serving, ByEventsDoesNotWaitAndHandsOutABlockWhenTheWorkIsDone) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const DeviceAddress first = allocate(driver, 5000);
+        driver.fake_start_work();
+        free_block(driver, first);
+        CHECK(driver.fake_finished() == 0);
+        const DeviceAddress second = allocate(driver, 5000);
+        CHECK(second != first);
+        driver.fake_finish_work();
+        CHECK(allocate(driver, 5000) == first);
+      },
+      {{"CACHALOT_RUN_FREE", "event"}});
+}
+
+TEST(Serving, ByEventsWaitsWhereMoreBytesAreOnTheirWayThanTheLeash) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const DeviceAddress first = allocate(driver, 3 * kMiB);
+        const DeviceAddress second = allocate(driver, 3 * kMiB);
+        driver.fake_start_work();
+        free_block(driver, first);
+        CHECK(driver.fake_finished() == 0);
+        const LaterFinish finish(driver);
+        free_block(driver, second);
+        CHECK(driver.fake_finished() == 1);
+      },
+      {{"CACHALOT_RUN_FREE", "event"}, {"CACHALOT_RUN_LEASH", "4MiB"}});
+}
+
+// A wait or an event of the context would break the capture.
+TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
+  for (const char* rule : {"wait", "event"}) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          const StreamHandle stream = make_stream(driver);
+          const DeviceAddress first = allocate(driver, 5000);
+          CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+          driver.fake_start_work();
+          free_block(driver, first);
+          const DeviceAddress during = allocate(driver, 5000);
+          CHECK(during != first);
+          free_block(driver, during);
+          Graph graph = nullptr;
+          CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
+          // The work is not done yet.
+          CHECK(allocate(driver, 5000) != first);
+          driver.fake_finish_work();
+          const DeviceAddress again = allocate(driver, 5000);
+          CHECK(again == first || again == during);
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
+}
+
+TEST(Serving, DoesNotBreakACaptureThatBeginsWhileAFreeWaits) {
+  for (const char* rule : {"wait", "event"}) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          static const Driver* used;
+          static StreamHandle stream;
+          used = &driver;
+          stream = make_stream(driver);
+          static std::thread other;
+          const DeviceAddress address = allocate(driver, 5000);
+          driver.fake_before("cuCtxRecordEvent", [] {
+            other = std::thread([] {
+              used->use();
+              CHECK(used->cuStreamBeginCapture_v2(stream, 0) == 0);
+            });
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          });
+          free_block(driver, address);
+          other.join();
+          Graph graph = nullptr;
+          CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
+}
+
+TEST(Serving, GivesTheErrorOfTheWaitAndKeepsTheBlock) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 5000);
+    driver.fake_fail("cuEventSynchronize", 700);
+    CHECK(driver.cuMemFree_v2(address) == 700);
+    free_block(driver, address);
+  });
+}
+
+TEST(Serving, LeavesWhatIsNoBlockOfItsOwnToTheDriver) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 5000);
+    free_block(driver, address);
+    CHECK(driver.cuMemFree_v2(address) != 0);  // a second time
+    CHECK(driver.cuMemFree_v2(address + 512) != 0);
+    CHECK(driver.cuMemFree_v2(0) == 0);
+    DeviceAddress none = 0;
+    CHECK(driver.cuMemAlloc_v2(&none, 0) != 0);
+    size_t pitch = 0;
+    CHECK(driver.cuMemAllocPitch_v2(&none, &pitch, 100, 100, 4) == 0);
+    free_block(driver, none);
+    CHECK(driver.fake_calls("cuMemFree_v2") == 2);
+  });
+}
+
+// ---- Streams
+
+TEST(Serving, LeavesTheOrderOfStreamsToTheDriverUnlessItIsToldOtherwise) {
+  const std::string said = serve([](const Driver& driver) {
+    driver.use();
+    const StreamHandle stream = make_stream(driver);
+    DeviceAddress address = 0;
+    CHECK(driver.cuMemAllocAsync(&address, 5000, stream) == 0);
+    CHECK(driver.cuMemFreeAsync(address, stream) == 0);
+    CHECK(driver.fake_calls("cuMemFreeAsync") == 1);
+  });
+  EXPECT_NE(said.find("not served: cuMemAllocAsync, which the driver's pool serves"),
+            std::string::npos)
+      << said;
+}
+
+TEST(Serving, OfStreamsReusesABlockOnItsStreamAtOnceAndElsewhereWhenTheWorkIsDone) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const StreamHandle stream = make_stream(driver);
+        const StreamHandle other = make_stream(driver);
+        DeviceAddress first = 0;
+        DeviceAddress second = 0;
+        CHECK(driver.cuMemAllocAsync(&first, 5000, stream) == 0);
+        driver.fake_start_work();
+        CHECK(driver.cuMemFreeAsync(first, stream) == 0);
+        CHECK(driver.cuMemAllocAsync(&second, 5000, stream) == 0 && second == first);
+        CHECK(driver.cuMemFreeAsync(second, other) == 0);
+        DeviceAddress third = 0;
+        CHECK(driver.cuMemAllocAsync(&third, 5000, stream) == 0 && third != first);
+        driver.fake_finish_work();
+        DeviceAddress fourth = 0;
+        CHECK(driver.cuMemAllocAsync(&fourth, 5000, stream) == 0 && fourth == first);
+        // cuMemFree of a block of a stream waits for everything.
+        driver.fake_start_work();
+        const LaterFinish finish(driver);
+        free_block(driver, fourth);
+        CHECK(driver.fake_finished() == 2);
+        CHECK(driver.fake_calls("cuMemAllocAsync") == 0);
+      },
+      {{"CACHALOT_RUN_ASYNC", "cachalot"}});
+}
+
+TEST(Serving, LeavesNodesOfGraphsToTheDriver) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const StreamHandle stream = make_stream(driver);
+        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        DeviceAddress address = 0;
+        CHECK(driver.cuMemAllocAsync(&address, 5000, stream) == 0);
+        CHECK(driver.cuMemFreeAsync(address, stream) == 0);
+        CHECK(driver.fake_calls("cuMemAllocAsync") == 1);
+        CHECK(driver.fake_calls("cuMemFreeAsync") == 1);
+        Graph graph = nullptr;
+        CHECK(driver.cuStreamEndCapture(stream, &graph) == 0);
+      },
+      {{"CACHALOT_RUN_ASYNC", "cachalot"}});
+}
+
+TEST(Serving, WaitsForAStreamThatIsDestroyedWhoseHandleMayComeBack) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const StreamHandle stream = make_stream(driver);
+        CHECK(driver.cuStreamDestroy_v2(stream) == 0);
+        CHECK(driver.fake_calls("cuStreamSynchronize") == 1);
+      },
+      {{"CACHALOT_RUN_ASYNC", "cachalot"}});
+}
+
+// ---- What the program asks of its memory
+
+TEST(Serving, TellsOfABlockAsIfItWereAnAllocationOfItsOwn) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    allocate(driver, 5000);
+    const DeviceAddress address = allocate(driver, 5000);
+    DeviceAddress base = 0;
+    size_t size = 0;
+    CHECK(driver.cuMemGetAddressRange_v2(&base, &size, address + 700) == 0);
+    CHECK(base == address && size == 5000);
+    base = size = 0;
+    std::array<int, 3> attributes{11, 2, 12};
+    uint64_t kind = 0;
+    std::array<void*, 3> out{&base, &kind, &size};
+    CHECK(driver.cuPointerGetAttributes(3, attributes.data(), out.data(), address + 4999) == 0);
+    CHECK(base == address && size == 5000 && kind == 77);
+    base = 0;
+    CHECK(driver.cuPointerGetAttribute(&base, 11, address + 1) == 0 && base == address);
+  });
+}
+
+TEST(Serving, CountsWhatIsCachedAsFree) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    size_t before = 0;
+    size_t free_bytes = 0;
+    size_t total = 0;
+    CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+    const DeviceAddress address = allocate(driver, 30 * kMiB);
+    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before - 30 * kMiB);
+    free_block(driver, address);
+    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before);
+  });
+}
+
+TEST(Serving, KeepsALimitAndShowsItAsTheDevicesMemory) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        size_t free_bytes = 0;
+        size_t total = 0;
+        const DeviceAddress address = allocate(driver, 40 * kMiB);
+        CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
+        CHECK(total == 64 * kMiB && free_bytes == 24 * kMiB);
+        DeviceAddress more = 0;
+        CHECK(driver.cuMemAlloc_v2(&more, 40 * kMiB) == kOutOfMemory);
+        const StreamHandle stream = make_stream(driver);
+        CHECK(driver.cuMemAllocAsync(&more, 40 * kMiB, stream) == kOutOfMemory);
+        free_block(driver, address);
+        free_block(driver, allocate(driver, 40 * kMiB));
+      },
+      {{"CACHALOT_RUN_LIMIT", "64MiB"}});
+}
+
+TEST(Serving, MakesRoomForARequestOfTheDriversOwn) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    free_block(driver, allocate(driver, uint64_t{12} << 30));
+    DeviceAddress managed = 0;
+    CHECK(driver.cuMemAllocManaged(&managed, uint64_t{8} << 30, 1) == 0);
+    CHECK(driver.cuMemAllocManaged(&managed, uint64_t{12} << 30, 1) == kOutOfMemory);
+  });
+}
+
+TEST(Serving, HandsOutZerosIfItIsToldTo) {
+  const auto program = [](bool expects_zeros) {
+    return [expects_zeros](const Driver& driver) {
+      driver.use();
+      const DeviceAddress address = allocate(driver, 5000);
+      std::memset(reinterpret_cast<void*>(address), 7, 5000);
+      free_block(driver, address);
+      CHECK(allocate(driver, 5000) == address);
+      const auto* const bytes = reinterpret_cast<const char*>(address);
+      CHECK(bytes[0] == (expects_zeros ? 0 : 7) && bytes[4999] == bytes[0]);
+    };
+  };
+  serve_in_silence(program(true), {{"CACHALOT_RUN_CLEAR", "1"}});
+  serve_in_silence(program(false));
+}
+
+// ---- Other processes
+
+TEST(Serving, RefusesAHandleByWhichAnotherProcessWouldFindOtherData) {
+  const std::string said = serve([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress first = allocate(driver, 5000);
+    const DeviceAddress second = allocate(driver, 5000);
+    IpcMemoryHandle handle{};
+    CHECK(driver.cuIpcGetMemHandle(&handle, first) == 0);
+    CHECK(driver.cuIpcGetMemHandle(&handle, second) == kNotSupported);
+    CHECK(driver.cuIpcGetMemHandle(&handle, second) == kNotSupported);
+    DeviceAddress managed = 0;
+    CHECK(driver.cuMemAllocManaged(&managed, 5000, 1) == 0);
+    CHECK(driver.cuIpcGetMemHandle(&handle, managed) == 0);
+  });
+  EXPECT_NE(said.find("a handle for other processes"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(Serving, OfWholeBlocksGivesAHandleOfEach) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        for (const uint64_t size : {uint64_t{5000}, uint64_t{5000}, 3 * kMiB}) {
+          IpcMemoryHandle handle{};
+          const DeviceAddress address = allocate(driver, size);
+          CHECK(driver.cuIpcGetMemHandle(&handle, address) == 0);
+          DeviceAddress base = 0;
+          std::memcpy(&base, handle.reserved, sizeof base);
+          CHECK(base == address);
+        }
+      },
+      {{"CACHALOT_RUN_WHOLE", "1"}});
+}
+
+// ---- Contexts
+
+TEST(Serving, GoesOnAfterAResetWithNothingOfWhatWasBefore) {
+  for (const char* config : {"", "expandable_segments:True"}) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          for (int i = 0; i < 3; i++) {
+            const DeviceAddress kept = allocate(driver, 5000);
+            free_block(driver, allocate(driver, 30 * kMiB));
+            CHECK(driver.cuDevicePrimaryCtxReset_v2(0) == 0);
+            CHECK(driver.cuMemFree_v2(kept) != 0);
+            driver.use();
+          }
+          free_block(driver, allocate(driver, 5000));
+          driver.fake_reset(0);  // which no hook sees
+          free_block(driver, allocate(driver, 5000));
+        },
+        {{"CACHALOT_ALLOC_CONF", config}});
+  }
+}
+
+TEST(Serving, HoldsNoContextThatTheProgramHasReleased) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    free_block(driver, allocate(driver, 5000));
+    CHECK(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    unsigned flags = 0;
+    int is_active = 1;
+    CHECK(driver.cuDevicePrimaryCtxGetState(0, &flags, &is_active) == 0 && is_active == 0);
+  });
+}
+
+TEST(Serving, LeavesContextsOfTheProgramsOwnToTheDriverAndSaysSoOnce) {
+  const std::string said = serve([](const Driver& driver) {
+    driver.use();
+    Context context = nullptr;
+    CHECK(driver.cuCtxCreate_v2(&context, 0, 0) == 0);
+    free_block(driver, allocate(driver, 5000));
+    free_block(driver, allocate(driver, 5000));
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 2);
+  });
+  EXPECT_NE(said.find("not served: memory in contexts that the program makes itself"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(Serving, FreesABlockInTheContextOfItsDevice) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use(0);
+    const DeviceAddress first = allocate(driver, 5000);
+    driver.use(1);
+    const DeviceAddress second = allocate(driver, 5000);
+    free_block(driver, first);
+    driver.use(0);
+    free_block(driver, second);
+    CHECK(allocate(driver, 5000) == first);
+    driver.use(1);
+    CHECK(allocate(driver, 5000) == second);
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 2);
+  });
+}
+
+TEST(Serving, OfAForkedChildIsItsOwn) {
+  serve_in_silence([](const Driver& driver) {
+    const pid_t child = fork();
+    driver.use();
+    for (int i = 0; i < 10; i++) free_block(driver, allocate(driver, 5000));
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+    if (child == 0) std::_Exit(0);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  });
+}
+
+// ---- Recorded too
+
+TEST(Serving, IsRecordedAsTheSameProgramWithoutIt) {
+  const auto program = [](const Driver& driver) {
+    driver.use();
+    const DeviceAddress kept = allocate(driver, 3 * kMiB);
+    for (uint64_t i = 1; i < 20; i++) free_block(driver, allocate(driver, i * 1000));
+    free_block(driver, kept);
+  };
+  const RecordedRun plain = record(program);
+  const RecordedRun served = record(program, {{"CACHALOT_RUN_FREE", "wait"}});
+  EXPECT_EQ(lines_of(plain.trace()), lines_of(served.trace()));
+}
+
+}  // namespace
