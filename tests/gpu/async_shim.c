@@ -37,7 +37,8 @@ static void replace(const char* name, void** function) {
   if (strcmp(name, "cuMemFree") == 0) *function = (void*)(uintptr_t)cuMemFree_v2;
 }
 
-EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags, int* status) {
+EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
+                               int* status) {
   int (*call)(const char*, void**, int, uint64_t, int*);
   *(void**)&call = real("cuGetProcAddress_v2");
   const int code = call(name, function, version, flags, status);

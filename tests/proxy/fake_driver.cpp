@@ -642,12 +642,19 @@ DRIVER Result cuEventDestroy(EventHandle event) {
   return CALL(state().events.erase(event); return 0;);
 }
 DRIVER Result cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) { return CALL(return 0;); }
+#if FAKE_VERSION >= 12030
+#define EDGES const GraphEdge**,
+#define EDGES_OF_NODE GraphEdge*,
+#else
+#define EDGES
+#define EDGES_OF_NODE
+#endif
 DRIVER Result cuStreamGetCaptureInfo(StreamHandle stream, int* status, uint64_t* id, Graph*,
-                                     const GraphNode**, const GraphEdge**, size_t* count) {
+                                     const GraphNode**, EDGES size_t* count) {
   return CALL(*status = static_cast<int>(state().captures.count(capture_key(stream, false)));
               if (id != nullptr) * id = 1; if (count != nullptr) * count = 0; return 0;);
 }
-DRIVER Result cuGraphNodeGetDependencies(GraphNode, GraphNode*, GraphEdge*, size_t* count) {
+DRIVER Result cuGraphNodeGetDependencies(GraphNode, GraphNode*, EDGES_OF_NODE size_t* count) {
   return CALL(*count = 0; return 0;);
 }
 DRIVER Result cuThreadExchangeStreamCaptureMode(int*) { return CALL(return 0;); }

@@ -2,6 +2,8 @@
 // Programs over a driver of CUDA 11.3, which gives contexts no numbers and has no events of whole contexts.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "recorded_program.h"
 
 using namespace proxy_test;
@@ -42,6 +44,50 @@ TEST(RecordingOverAnOldDriver, SaysOfAFunctionThatItIsNotThere) {
     void* function = nullptr;
     CHECK(driver.cuGetProcAddress("cuGreenCtxStreamCreate", &function, 12050, 1) == 500);
   });
+}
+
+// There is no event of a whole context: the host waits instead.
+TEST(ServingOverAnOldDriver, WaitsAtAFreeUnderEitherRule) {
+  for (const char* rule : {"wait", "event"}) {
+    const RecordedRun run = run_recorded(
+        [](const Driver& driver) {
+          driver.use();
+          const DeviceAddress address = allocate(driver, 5000);
+          driver.fake_start_work();
+          std::thread finish([&driver] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            driver.fake_finish_work();
+          });
+          CHECK(driver.cuMemFree_v2(address) == 0);
+          CHECK(driver.fake_finished() == 1);
+          finish.join();
+          CHECK(allocate(driver, 5000) == address);
+          CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+          CHECK(driver.fake_calls("cuCtxSynchronize") == 1);
+        },
+        {{"CACHALOT_RUN_FREE", rule}, {"CACHALOT_RECORD", ""}});
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.output, "");
+  }
+}
+
+TEST(ServingOverAnOldDriver, HoldsBlocksBackWhileAStreamIsCaptured) {
+  const RecordedRun run = run_recorded(
+      [](const Driver& driver) {
+        driver.use();
+        const StreamHandle stream = make_stream(driver);
+        const DeviceAddress first = allocate(driver, 5000);
+        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        CHECK(driver.cuMemFree_v2(first) == 0);
+        CHECK(allocate(driver, 5000) != first);
+        Graph graph = nullptr;
+        CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
+        allocate(driver, 5000);
+        CHECK(driver.fake_calls("cuCtxSynchronize") == 1);
+      },
+      {{"CACHALOT_RUN_FREE", "wait"}, {"CACHALOT_RECORD", ""}});
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(run.output, "");
 }
 
 }  // namespace
