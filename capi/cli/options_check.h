@@ -13,7 +13,7 @@ namespace cachalot::cli {
 void check_options(const std::string& config, const cachalot_policy& policy);
 
 // One line for the user, where the program's own exit code is what counts.
-inline void complain(const std::string& text) {
+inline void tell_user(const std::string& text) {
   std::fprintf(stderr, "cachalot: %s\n", text.c_str());
 }
 

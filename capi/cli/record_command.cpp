@@ -48,7 +48,7 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& options) 
 
 void print_recordings(const std::vector<std::string>& paths, const RecordCall& call) {
   if (paths.empty())
-    return complain(
+    return tell_user(
         "nothing is recorded: no process asked the CUDA driver for memory, or one opened "
         "the driver by its path (--audit)");
   for (const std::string& path : paths) {
@@ -57,7 +57,7 @@ void print_recordings(const std::vector<std::string>& paths, const RecordCall& c
       print_recording(path, with_defaults(call.options), call.frames > 0 ? kPlacesOfARun : 0,
                       stderr);
     } catch (const std::exception& failure) {  // the program's exit code is what counts
-      complain(path + ": " + failure.what());
+      tell_user(path + ": " + failure.what());
     }
   }
 }
@@ -73,7 +73,7 @@ uint64_t bytes_to_keep(const RecordCall& call) {
 std::unique_ptr<Live> make_live(const RecordCall& call, const LineFile& list) {
   auto live = std::make_unique<Live>(call.listen.empty() ? kUsualPlace : call.listen,
                                      [&list] { return list.lines(); });
-  complain("what the program holds: " + live->url() + "/ and " + live->url() + "/metrics");
+  tell_user("what the program holds: " + live->url() + "/ and " + live->url() + "/metrics");
   return live;
 }
 
@@ -128,7 +128,7 @@ int run_record_command(const RecordCall& call) {
     if (live) live->start();
   });
   if (launched.error != 0)
-    complain(program.front() + " cannot be started: " + std::strerror(launched.error));
+    tell_user(program.front() + " cannot be started: " + std::strerror(launched.error));
   else if (!call.quiet)
     print_recordings(list.lines(), call);
   return launched.exit_code;
@@ -151,7 +151,7 @@ int run_inspect_command(const InspectCall& call) {
       print_recording(file, with_defaults(call.options), call.places, stdout);
     } catch (const Failure& failure) {
       std::fflush(stdout);
-      complain(file + ": " + failure.what());
+      tell_user(file + ": " + failure.what());
       code = kFailed;
     }
   }

@@ -61,8 +61,8 @@ int print_environment(const RunCall& call) {
   Environment environment = proxy_environment(folder, call.audit);
   environment.merge(run_environment(call));
   for (const auto& [name, value] : environment) std::printf("%s=%s\n", name.c_str(), value.c_str());
-  complain(folder + " belongs to " + name_of(geteuid()) +
-           ": who can write to it decides which driver the programs load");
+  tell_user(folder + " belongs to " + name_of(geteuid()) +
+            ": who can write to it decides which driver the programs load");
   return kAsExpected;
 }
 
@@ -86,12 +86,12 @@ void print_end(const std::string& line) {
                      grouped(obtained + released) + " calls of the driver, " + mebibytes(reserved) +
                      " reserved at most for " + mebibytes(requested);
   if (not_served > 0) text += "; " + grouped(not_served) + " requests not served";
-  complain(text);
+  tell_user(text);
 }
 
 void print_ends(const std::vector<std::string>& lines) {
   if (lines.empty())
-    complain(
+    tell_user(
         "nothing is served: no process asked the CUDA driver for memory by cuMemAlloc, or one "
         "opened the driver by its path (--audit)");
   for (const std::string& line : lines) print_end(line);
@@ -150,7 +150,7 @@ int run_run_command(const RunCall& call) {
   environment["CACHALOT_RUN_LIST"] = list.path();
   const Launched launched = launch(program, environment, [] {});
   if (launched.error != 0)
-    complain(program.front() + " cannot be started: " + std::strerror(launched.error));
+    tell_user(program.front() + " cannot be started: " + std::strerror(launched.error));
   else if (!call.quiet)
     print_ends(list.lines());
   return launched.exit_code;
