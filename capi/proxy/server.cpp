@@ -109,12 +109,20 @@ ServedDevice* Server::current() {
   return context != nullptr ? device_of(context) : nullptr;
 }
 
+ServedDevice* Server::current_for_request() {
+  DriverContext* const context = contexts_.current();
+  if (context == nullptr) return nullptr;
+  ServedDevice* const device = device_of(context);
+  if (device == nullptr)
+    not_served(NotServed::kOtherContext);
+  else
+    served_.fetch_add(1, std::memory_order_relaxed);
+  return device;
+}
+
 // The life of a context that has ended has left its place.
 ServedDevice* Server::device_of(DriverContext* context) {
-  if (!context->is_primary) {
-    not_served(NotServed::kOtherContext);
-    return nullptr;
-  }
+  if (!context->is_primary) return nullptr;
   const auto index = static_cast<size_t>(context->device);
   if (index >= kMostDevices) return nullptr;
   ServedDevice* const device = devices_[index].load(std::memory_order_acquire);
@@ -168,9 +176,8 @@ std::pair<ServedDevice*, BlockInfo> Server::find(DeviceAddress address) {
 std::optional<Result> Server::allocate(uint64_t size, DeviceAddress* out) noexcept {
   return attempt([&]() -> std::optional<Result> {
     if (size == 0 || out == nullptr) return {};  // the driver's own error
-    ServedDevice* const device = current();
+    ServedDevice* const device = current_for_request();
     if (device == nullptr) return {};
-    served_.fetch_add(1, std::memory_order_relaxed);
     return device->allocate(size, CACHALOT_STREAM_ALL, out);
   });
 }
@@ -183,9 +190,8 @@ std::optional<Result> Server::allocate_on(uint64_t size, StreamHandle stream,
       not_served(NotServed::kAsync);
       return {};
     }
-    ServedDevice* const device = current();
+    ServedDevice* const device = current_for_request();
     if (device == nullptr) return {};
-    served_.fetch_add(1, std::memory_order_relaxed);
     return device->allocate(size, reinterpret_cast<Stream>(stream), out);
   });
 }

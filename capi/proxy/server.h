@@ -84,7 +84,9 @@ class Server final : DriverContexts::Observer {
   template <class Act>
   auto attempt(Act act) noexcept -> decltype(act());
   bool is_first(unsigned remark);
+  // Null where no context is current, and for one that is not served. The second counts what is served and what not.
   ServedDevice* current();
+  ServedDevice* current_for_request();
   ServedDevice* device_of(DriverContext* context);
   ServedDevice* make_device(DriverContext* context);
   template <class Act>

@@ -435,6 +435,9 @@ TEST(Serving, LeavesContextsOfTheProgramsOwnToTheDriverAndSaysSoOnce) {
     driver.use();
     Context context = nullptr;
     CHECK(driver.cuCtxCreate_v2(&context, 0, 0) == 0);
+    size_t free_bytes = 0;
+    size_t total = 0;
+    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
     free_block(driver, allocate(driver, 5000));
     free_block(driver, allocate(driver, 5000));
     CHECK(driver.fake_calls("cuMemAlloc_v2") == 2);
