@@ -134,20 +134,21 @@ void Recorder::record_in_context(Act act) noexcept {
 
 template <class Act>
 auto Recorder::record_within_file(Act act) -> decltype(act()) {
-  struct NextFile {
+  struct Writing {
     Recorder* recorder;
-    ~NextFile() {
-      recorder->attempt([this] { recorder->begin_next_file(); });
+    std::shared_lock<std::shared_mutex> lock{recorder->file_mutex_};
+    ~Writing() {
+      const bool is_full = recorder->recording_.is_full();
+      lock.unlock();
+      if (is_full) recorder->attempt([this] { recorder->begin_next_file(); });
     }
   };
-  const NextFile next_file{this};
-  const std::shared_lock guard(file_mutex_);
+  const Writing writing{this};
   return act();
 }
 
 // The tables are as the lines so far tell, since both change together.
 void Recorder::begin_next_file() {
-  if (!recording_.is_full()) return;
   const std::lock_guard guard(file_mutex_);
   if (recording_.is_full()) recording_.begin_next_file([this] { append_live(); });
 }

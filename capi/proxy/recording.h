@@ -39,7 +39,7 @@ class Recording {
 
   // Whether it may take only so many bytes. Then nobody appends during begin_next_file().
   bool is_bounded() const { return keep_ != 0; }
-  // Whether it has half of them, so that the next half may take the place of the one before.
+  // Whether it has half of them, so that the next half may take the place of the one before. Asked by those who may append.
   bool is_full() const;
   // The file is kept beside, under its name with ".before", and a new one takes its place.
   // begin: appends what a reader has to know from the start.

@@ -33,7 +33,7 @@ constexpr Result kInvalidContext = 201;
 constexpr Result kCaptureUnsupported = 900;
 constexpr Result kCaptureInvalidated = 901;
 constexpr uint64_t kMemory = uint64_t{16} << 30;
-constexpr uint64_t kAddresses = uint64_t{1} << 40;
+constexpr uint64_t kAddresses = uint64_t{1} << 36;
 constexpr Result kNotReady = 600;
 
 struct Allocation {
@@ -151,7 +151,9 @@ uint64_t fresh(uint64_t size) {
     return address;
   }
   const uint64_t address = state().next;
-  state().next += (size + 0x3fffff) & ~uint64_t{0x1fffff};
+  // With room behind. Small ones lie closer, since there can be very many.
+  const uint64_t step = size <= 0x10000 ? 0x10000 : 0x200000;
+  state().next += (size + 2 * step - 1) / step * step;
   return address;
 }
 
