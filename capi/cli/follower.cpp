@@ -116,6 +116,8 @@ std::string RecordingFollower::read_lines() {
   while (end < text.size() && text[end] != '\0') {
     const size_t line_end = text.find('\n', end);
     if (line_end == std::string_view::npos) break;
+    // The system may copy the begin of a line before its end is there: that is zero then.
+    if (text.substr(end, line_end - end).find('\0') != std::string_view::npos) break;
     end = line_end + 1;
   }
   position_ += end;
