@@ -89,15 +89,19 @@ TEST(UseByAllStreams, DoesNotKeepAnAllocatorFromItsEnd) {
 }
 
 // The driver is not asked, whose answer to a stream that it does not know could be anything.
-TEST(UseByAllStreams, IsNeverCaptured) {
+// The event would end the capture. No driver is asked whether all streams are captured.
+TEST(UseByAllStreams, IsWaitedForBehindTheCapturesThatAreMarked) {
   SimAllocator with;
   const cachalot_address block = with.allocate(20 * MiB, kAll);
   with.ok(cachalot_capture_begin(with.get(), 0, with.error()));
   with.fail(CACHALOT_SIM_CALL_CAPTURE_INFO, 999);
   with.record_stream(block, kAll);
   with.free(block);
-  EXPECT_NE(with.take_calls().find(kEvent), std::string::npos);
+  EXPECT_NE(with.allocate(20 * MiB, kAll), block);
+  EXPECT_EQ(with.take_calls().find(kEvent), std::string::npos);
   with.ok(cachalot_capture_end(with.get(), 0, with.error()));
+  with.allocate(512, kAll);
+  EXPECT_NE(with.take_calls().find(kEvent), std::string::npos);
 }
 
 TEST(UseByAllStreams, IsWaitedForAfterACaptureThatPutsTheFreeOff) {
