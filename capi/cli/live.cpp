@@ -134,17 +134,18 @@ class Live::Watch {
 
 class Live::Server {
  public:
-  Server(const Place& place, Watch* watch) : place_(place) {
+  Server(const std::string& host, int port, Watch* watch) : host_(host) {
     serve("/metrics", "text/plain; version=0.0.4; charset=utf-8",
           [watch] { return ledger_metrics(watch->ledger()); });
     serve("/ledger", "application/json",
           [watch] { return ledger_json(watch->ledger()).dump(1) + "\n"; });
     serve("/", "text/plain; charset=utf-8", [watch] { return ledger_text(watch->ledger()); });
-    place_.port = place.port == 0 ? server_.bind_to_any_port(place.host.c_str())
-                  : server_.bind_to_port(place.host.c_str(), place.port) ? place.port
-                                                                         : -1;
-    if (place_.port < 0)
-      throw Failure("--listen " + place.host + ":" + std::to_string(place.port) +
+    if (port == 0)
+      port_ = server_.bind_to_any_port(host.c_str());
+    else
+      port_ = server_.bind_to_port(host.c_str(), port) ? port : -1;
+    if (port_ < 0)
+      throw Failure("--listen " + host + ":" + std::to_string(port) +
                     " cannot be had: another program has it, or it is no address of this machine");
   }
   ~Server() {
@@ -154,7 +155,7 @@ class Live::Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  std::string url() const { return "http://" + place_.host + ":" + std::to_string(place_.port); }
+  std::string url() const { return "http://" + host_ + ":" + std::to_string(port_); }
   void start() {
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::yield();
@@ -169,13 +170,16 @@ class Live::Server {
   }
 
   httplib::Server server_;
-  Place place_;
+  const std::string host_;
+  int port_ = -1;
   std::thread thread_;
 };
 
 Live::Live(const std::string& address, std::function<std::vector<std::string>()> recordings)
-    : watch_(std::make_unique<Watch>(std::move(recordings))),
-      server_(std::make_unique<Server>(parse_place(address), watch_.get())) {}
+    : watch_(std::make_unique<Watch>(std::move(recordings))) {
+  const Place place = parse_place(address);
+  server_ = std::make_unique<Server>(place.host, place.port, watch_.get());
+}
 
 Live::~Live() = default;
 
