@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include <memory>
+#include <utility>
 
 #include "nvml_memory.h"
 
@@ -38,7 +38,7 @@ DeviceMemory::DeviceMemory() {
   auto functions = std::make_unique<Functions>();
   unsigned count = 0;
   if (!functions->find(library_) || functions->nvmlInit_v2() != 0) return;
-  functions_ = functions.release();
+  functions_ = std::move(functions);
   if (functions_->nvmlDeviceGetCount_v2(&count) != 0) return;
   for (unsigned i = 0; i < count; i++) {
     nvml::Device device = nullptr;
@@ -49,7 +49,6 @@ DeviceMemory::DeviceMemory() {
 
 DeviceMemory::~DeviceMemory() {
   if (functions_ != nullptr) functions_->nvmlShutdown();
-  delete functions_;
   if (library_ != nullptr) dlclose(library_);
 }
 

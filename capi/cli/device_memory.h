@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,7 +31,7 @@ class DeviceMemory {
   struct Functions;
 
   void* library_ = nullptr;
-  Functions* functions_ = nullptr;  // null: there is no library
+  std::unique_ptr<const Functions> functions_;  // null: there is no library
   std::map<void*, uint64_t> used_before_;
 };
 

@@ -2,11 +2,9 @@
 #include "follower.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -21,21 +19,6 @@ namespace {
 
 constexpr size_t kLastBytes = size_t{64} << 10;
 constexpr std::string_view kContinued = "# continued\n";
-
-TraceHandle trace_of(const std::string& text) {
-  std::string_view rest = text;
-  const auto read = [](void* data, void* buffer, size_t capacity) -> int64_t {
-    auto* const left = static_cast<std::string_view*>(data);
-    const size_t count = std::min(capacity, left->size());
-    std::memcpy(buffer, left->data(), count);
-    left->remove_prefix(count);
-    return static_cast<int64_t>(count);
-  };
-  cachalot_trace* trace = nullptr;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  check(cachalot_trace_read(read, &rest, &trace, &error), error);
-  return TraceHandle(trace);
-}
 
 // The next word, as a hexadecimal number where it is one.
 uint64_t next_number(std::istringstream* words) {
@@ -144,7 +127,7 @@ void RecordingFollower::take_header(std::string_view line) {
   header_ = line;
   cachalot_trace_info info{};
   info.struct_size = sizeof info;
-  const TraceHandle trace = trace_of(header_);
+  const TraceHandle trace = parse_trace(header_);
   check(cachalot_trace_get_info(trace.get(), &info));
   if (process_ == 0) reader_ = RecordingReader(info.start_us);
   files_++;
@@ -175,7 +158,7 @@ void RecordingFollower::take_remark(std::string_view line) {
 
 void RecordingFollower::take_events(std::string_view lines, bool ends_with_failure) {
   keep_last(lines);
-  const TraceHandle trace = trace_of(header_ + std::string(lines));
+  const TraceHandle trace = parse_trace(header_ + std::string(lines));
   const auto events = events_of(trace.get());
   for (const cachalot_trace_event& event : events) reader_.see(event);
   events_in_file_ += events.size();

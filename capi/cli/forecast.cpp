@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -114,27 +113,6 @@ class ServedTrace {
 
 constexpr int64_t kOwnNs = 75;  // of a call that is served
 
-struct Text {
-  std::string text;
-  size_t at = 0;
-};
-
-int64_t read_text(void* user_data, void* buffer, size_t capacity) {
-  auto& input = *static_cast<Text*>(user_data);
-  const size_t count = std::min(capacity, input.text.size() - input.at);
-  std::memcpy(buffer, input.text.data() + input.at, count);
-  input.at += count;
-  return static_cast<int64_t>(count);
-}
-
-TraceHandle parse(std::string text) {
-  Text input{std::move(text)};
-  cachalot_trace* trace = nullptr;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  check(cachalot_trace_read(read_text, &input, &trace, &error), error);
-  return TraceHandle(trace);
-}
-
 double mean_ns(const CallSum& sum) {
   const int64_t own = sum.cost_ns - sum.wait_ns;
   return sum.calls == 0 ? 0 : static_cast<double>(own) / static_cast<double>(sum.calls);
@@ -147,7 +125,7 @@ ForecastedProgram::ForecastedProgram(const cachalot_trace_info& info,
                                      const RecordingSummary& summary, FreeRule rule) {
   ServedTrace served(info, rule);
   for (const cachalot_trace_event& event : events) served.see(event);
-  trace_ = parse(served.take());
+  trace_ = parse_trace(served.take());
   // What is not served has its place on the device too.
   const uint64_t others = summary.block_peak - summary.served_peak;
   if (info.device_total > others) capacity_ = info.device_total - others;

@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "failure.h"
+#include "options_check.h"
 
 namespace cachalot::cli {
 namespace {
@@ -104,9 +106,18 @@ Launched launch(const std::vector<std::string>& command,
   close(failures[0]);
   if (launched.error == 0) started();
   launched.exit_code = wait_for(process);
-  if (launched.error != 0)
-    launched.exit_code = launched.error == ENOENT ? kNotFound : kCannotExecute;
+  if (launched.error == 0) return launched;
+  launched.exit_code = launched.error == ENOENT ? kNotFound : kCannotExecute;
+  tell_user(command.front() + " cannot be started: " + std::strerror(launched.error));
   return launched;
+}
+
+std::vector<std::string> program_of(const std::vector<std::string>& behind_dashes,
+                                    const CLI::App& command) {
+  std::vector<std::string> program = behind_dashes.empty() ? command.remaining() : behind_dashes;
+  if (program.empty())
+    throw Failure("which program? cachalot " + command.get_name() + " [OPTIONS] -- PROGRAM");
+  return program;
 }
 
 }  // namespace cachalot::cli

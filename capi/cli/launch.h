@@ -2,6 +2,7 @@
 // Programs that this one starts and waits for.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <functional>
 #include <map>
 #include <string>
@@ -20,9 +21,14 @@ struct Launched {
 };
 
 // Runs the program to its end with these variables set. Signals that ask this process to end go to the program
-// as well, and this process waits for what the program makes of them. started: is called when the program runs.
+// as well, and this process waits for what the program makes of them. If it cannot be started,
+// the user is told. started: is called when the program runs.
 Launched launch(const std::vector<std::string>& command,
                 const std::map<std::string, std::string>& environment,
                 const std::function<void()>& started);
+
+// The program of a command that starts one. behind_dashes: what stood behind "--"; else it is what the command has left.
+std::vector<std::string> program_of(const std::vector<std::string>& behind_dashes,
+                                    const CLI::App& command);
 
 }  // namespace cachalot::cli

@@ -5,6 +5,14 @@
 
 namespace cachalot::cli {
 
+cachalot_policy read_policy(const std::string& text) {
+  cachalot_policy policy{};
+  policy.struct_size = sizeof policy;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_policy_read(text.c_str(), &policy, &error), error);
+  return policy;
+}
+
 void check_options(const std::string& config, const cachalot_policy& policy) {
   cachalot_driver* driver = nullptr;
   cachalot_error error = CACHALOT_ERROR_INIT;

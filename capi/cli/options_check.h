@@ -9,6 +9,9 @@
 
 namespace cachalot::cli {
 
+// A policy as users write it. Throws Failure.
+cachalot_policy read_policy(const std::string& text);
+
 // Throws Failure if no allocator can have them.
 void check_options(const std::string& config, const cachalot_policy& policy);
 

@@ -2,7 +2,6 @@
 #include "record_command.h"
 
 #include <CLI/CLI.hpp>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -111,9 +110,7 @@ void add_record_command(CLI::App* app, RecordCall* call) {
 }
 
 int run_record_command(const RecordCall& call) {
-  const std::vector<std::string> program =
-      call.program.empty() ? call.command->remaining() : call.program;
-  if (program.empty()) throw Failure("which program? cachalot record [OPTIONS] -- PROGRAM");
+  const std::vector<std::string> program = program_of(call.program, *call.command);
   for (const std::string& options : call.options) check_options(options, {});
   const LineFile list;
   auto environment = proxy_environment(proxy_folder(), call.audit);
@@ -127,10 +124,7 @@ int run_record_command(const RecordCall& call) {
   const Launched launched = launch(program, environment, [&] {
     if (live) live->start();
   });
-  if (launched.error != 0)
-    tell_user(program.front() + " cannot be started: " + std::strerror(launched.error));
-  else if (!call.quiet)
-    print_recordings(list.lines(), call);
+  if (launched.error == 0 && !call.quiet) print_recordings(list.lines(), call);
   return launched.exit_code;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "numbers.h"
+#include "options_check.h"
 #include "report.h"
 
 namespace cachalot::cli {
@@ -41,21 +42,13 @@ ExitCode run_script(const ReplayCall& call) {
 }
 
 // CLI11 shows what a conversion says.
-uint64_t capacity_option(const std::string& text) {
+template <class Read>
+auto option_value(const char* option, Read read) {
   try {
-    return parse_capacity(text);
+    return read();
   } catch (const Failure& failure) {
-    throw CLI::ValidationError("--capacity", failure.what());
+    throw CLI::ValidationError(option, failure.what());
   }
-}
-
-cachalot_policy policy_option(const std::string& text) {
-  cachalot_policy policy{};
-  policy.struct_size = sizeof policy;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  if (cachalot_policy_read(text.c_str(), &policy, &error) != CACHALOT_OK)
-    throw CLI::ValidationError("--policy", error.message);
-  return policy;
 }
 
 }  // namespace
@@ -69,11 +62,17 @@ void add_replay_command(CLI::App* app, ReplayCall* call) {
   replay->add_option("--torch", call->torch, "Release whose decisions are made [the recorded one]")
       ->check(CLI::IsMember({"2.11", "2.15"}));
   replay->add_option_function<std::string>(
-      "--policy", [call](const std::string& text) { call->policy = policy_option(text); },
+      "--policy",
+      [call](const std::string& text) {
+        call->policy = option_value("--policy", [&] { return read_policy(text); });
+      },
       "Whose decisions: pytorch, or serving and its options, like serving,thrift,page=8MiB "
       "[pytorch]");
   replay->add_option_function<std::string>(
-      "--capacity", [call](const std::string& text) { call->capacity = capacity_option(text); },
+      "--capacity",
+      [call](const std::string& text) {
+        call->capacity = option_value("--capacity", [&] { return parse_capacity(text); });
+      },
       "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");
   replay->add_option("--fraction", call->fraction, "Fraction of it that may be used [all]")
       ->check(CLI::PositiveNumber);

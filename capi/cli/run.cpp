@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <map>
 
@@ -37,6 +38,15 @@ int64_t read_input(void* user_data, void* buffer, size_t capacity) {
     reading.failure = std::current_exception();
     return -1;
   }
+}
+
+// What is left of a text.
+int64_t read_text(void* user_data, void* buffer, size_t capacity) {
+  auto& rest = *static_cast<std::string_view*>(user_data);
+  const size_t count = std::min(capacity, rest.size());
+  std::memcpy(buffer, rest.data(), count);
+  rest.remove_prefix(count);
+  return static_cast<int64_t>(count);
 }
 
 int32_t release_of(const std::string& torch) {
@@ -111,6 +121,13 @@ TraceHandle read_trace(const std::string& file, double* seconds) {
   *seconds += seconds_since(begin) - reading.input.seconds();
   if (reading.failure) std::rethrow_exception(reading.failure);
   check(status, error);
+  return TraceHandle(trace);
+}
+
+TraceHandle parse_trace(std::string_view text) {
+  cachalot_trace* trace = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_trace_read(read_text, &text, &trace, &error), error);
   return TraceHandle(trace);
 }
 

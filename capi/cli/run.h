@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cachalot/cachalot.h"
@@ -60,6 +61,8 @@ struct Run {
 // These throw Failure.
 // seconds: has added what it took, unpacking left out.
 TraceHandle read_trace(const std::string& file, double* seconds);
+// text: a trace as a file has it.
+TraceHandle parse_trace(std::string_view text);
 ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call);
 Run replay_file(const std::string& file, const ReplayCall& call);
 // To standard output.

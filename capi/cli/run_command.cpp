@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -21,15 +20,6 @@ namespace cachalot::cli {
 namespace {
 
 using Environment = std::map<std::string, std::string>;
-
-cachalot_policy read_policy(const std::string& text) {
-  cachalot_policy policy{};
-  policy.struct_size = sizeof policy;
-  if (text.empty()) return policy;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  check(cachalot_policy_read(text.c_str(), &policy, &error), error);
-  return policy;
-}
 
 // What the program's processes are told (docs/any-program.md).
 Environment run_environment(const RunCall& call) {
@@ -139,20 +129,16 @@ void add_run_command(CLI::App* app, RunCall* call) {
 }
 
 int run_run_command(const RunCall& call) {
-  check_options(call.config.value_or(""), read_policy(call.policy));
+  check_options(call.config.value_or(""),
+                call.policy.empty() ? cachalot_policy{} : read_policy(call.policy));
   if (!call.env_folder.empty()) return print_environment(call);
-  const std::vector<std::string> program =
-      call.program.empty() ? call.command->remaining() : call.program;
-  if (program.empty()) throw Failure("which program? cachalot run [OPTIONS] -- PROGRAM");
+  const std::vector<std::string> program = program_of(call.program, *call.command);
   const LineFile list;
   Environment environment = proxy_environment(proxy_folder(), call.audit);
   environment.merge(run_environment(call));
   environment["CACHALOT_RUN_LIST"] = list.path();
   const Launched launched = launch(program, environment, [] {});
-  if (launched.error != 0)
-    tell_user(program.front() + " cannot be started: " + std::strerror(launched.error));
-  else if (!call.quiet)
-    print_ends(list.lines());
+  if (launched.error == 0 && !call.quiet) print_ends(list.lines());
   return launched.exit_code;
 }
 
