@@ -2,8 +2,6 @@
 // Programs over a driver of CUDA 11.3, which gives contexts no numbers and has no events of whole contexts.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "recorded_program.h"
 
 using namespace proxy_test;
@@ -54,13 +52,11 @@ TEST(ServingOverAnOldDriver, WaitsAtAFreeUnderEitherRule) {
           driver.use();
           const DeviceAddress address = allocate(driver, 5000);
           driver.fake_start_work();
-          std::thread finish([&driver] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-            driver.fake_finish_work();
-          });
-          CHECK(driver.cuMemFree_v2(address) == 0);
-          CHECK(driver.fake_finished() == 1);
-          finish.join();
+          {
+            const LaterFinish finish(driver);
+            CHECK(driver.cuMemFree_v2(address) == 0);
+            CHECK(driver.fake_finished() == 1);
+          }
           CHECK(allocate(driver, 5000) == address);
           CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
           CHECK(driver.fake_calls("cuCtxSynchronize") == 1);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -84,6 +85,12 @@ RecordedRun record(const std::function<void(const Driver&)>& program,
   EXPECT_EQ(run.output, "");
   return run;
 }
+
+LaterFinish::LaterFinish(const Driver& driver)
+    : thread_([&driver] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        driver.fake_finish_work();
+      }) {}
 
 DeviceAddress allocate(const Driver& driver, size_t size) {
   DeviceAddress address = 0;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "driver.h"
@@ -40,6 +41,18 @@ Lines lines_of(const cachalot::Trace& trace, const std::string& without = "");
       std::_Exit(1);                                                               \
     }                                                                              \
   } while (false)
+
+// While it lives, the work of the fake is finished, some time later.
+class LaterFinish {
+ public:
+  explicit LaterFinish(const Driver& driver);
+  ~LaterFinish() { thread_.join(); }
+  LaterFinish(const LaterFinish&) = delete;
+  LaterFinish& operator=(const LaterFinish&) = delete;
+
+ private:
+  std::thread thread_;
+};
 
 DeviceAddress allocate(const Driver& driver, size_t size);
 StreamHandle make_stream(const Driver& driver);

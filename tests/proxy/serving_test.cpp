@@ -37,20 +37,6 @@ void free_block(const Driver& driver, DeviceAddress address) {
   CHECK(driver.cuMemFree_v2(address) == 0);
 }
 
-// While it lives, work that is queued later finishes this much later.
-class LaterFinish {
- public:
-  explicit LaterFinish(const Driver& driver)
-      : thread_([&driver] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          driver.fake_finish_work();
-        }) {}
-  ~LaterFinish() { thread_.join(); }
-
- private:
-  std::thread thread_;
-};
-
 TEST(Serving, AsksTheDriverOnceForWhatTheProgramAsksForOften) {
   serve_in_silence([](const Driver& driver) {
     driver.use();
