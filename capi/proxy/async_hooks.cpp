@@ -4,7 +4,6 @@
 #include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
-#include "server.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -35,11 +34,15 @@ Result allocate(cuMemAllocAsync_form* call, DeviceAddress* out, size_t size, Str
                 DefaultStream default_stream) {
   const Request request = request_of('t', size, stream, default_stream);
   const Result result = obtain(request, out, [&] {
-    Server* const server = request.is_cacheable ? Server::get() : nullptr;
-    const auto served = server != nullptr
-                            ? server->allocate_on(size, driver_handle(stream, default_stream), out)
-                            : std::nullopt;
-    return served ? *served : pass_on(out, [&] { return call_real(call, out, size, stream); });
+    const auto ask_driver = [&] {
+      return pass_on(out, [&] { return call_real(call, out, size, stream); });
+    };
+    if (!request.is_cacheable) return ask_driver();
+    return serve_or(
+        [&](Server& server) {
+          return server.allocate_on(size, driver_handle(stream, default_stream), out);
+        },
+        ask_driver);
   });
   return look_at(nullptr, result);
 }
@@ -56,11 +59,11 @@ Result allocate_from_pool(cuMemAllocFromPoolAsync_form* call, DeviceAddress* out
 Result free(cuMemFreeAsync_form* call, DeviceAddress address, StreamHandle stream,
             DefaultStream default_stream) {
   return give_back(address, {.entry = 't', .stream = stream_name(stream, default_stream)}, [&] {
-    Server* const server = Server::get();
-    const auto served = server != nullptr
-                            ? server->free_on(address, driver_handle(stream, default_stream))
-                            : std::nullopt;
-    return served ? *served : call_real(call, address, stream);
+    return serve_or(
+        [&](Server& server) {
+          return server.free_on(address, driver_handle(stream, default_stream));
+        },
+        [&] { return call_real(call, address, stream); });
   });
 }
 

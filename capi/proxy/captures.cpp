@@ -7,7 +7,7 @@ namespace cachalot::proxy {
 
 Captures& Captures::get() {
   static OfProcess<Captures> captures;
-  return *captures.get([] { return new Captures; });
+  return *captures.get([](Captures*) { return new Captures; });
 }
 
 }  // namespace cachalot::proxy

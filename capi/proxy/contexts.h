@@ -41,7 +41,7 @@ class DriverContexts {
   // The contexts call it once for each context that is met, and once for each that has ended.
   class Observer {
    public:
-    virtual void context_met(const DriverContext* context) = 0;
+    virtual void context_met(const DriverContext*) {}
     virtual void context_ended(const DriverContext* context) = 0;
 
    protected:

@@ -3,16 +3,14 @@
 #include "hooks.h"
 #include "real_driver.h"
 #include "recorded_call.h"
-#include "server.h"
 
 using namespace cachalot::proxy;
 
 Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
   return obtain({.entry = 's', .size = size}, out, [&] {
-    Server* const server = Server::get();
-    const auto served = server != nullptr ? server->allocate(size, out) : std::nullopt;
-    return served ? *served
-                  : pass_on(out, [&] { return call_real(real().cuMemAlloc_v2, out, size); });
+    return serve_or(
+        [&](Server& server) { return server.allocate(size, out); },
+        [&] { return pass_on(out, [&] { return call_real(real().cuMemAlloc_v2, out, size); }); });
   });
 }
 
@@ -31,9 +29,8 @@ Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_
 
 Result cuMemFree_v2(DeviceAddress address) {
   return give_back(address, {.entry = 's', .stream = {}}, [&] {
-    Server* const server = Server::get();
-    const auto served = server != nullptr ? server->free(address) : std::nullopt;
-    return served ? *served : call_real(real().cuMemFree_v2, address);
+    return serve_or([&](Server& server) { return server.free(address); },
+                    [&] { return call_real(real().cuMemFree_v2, address); });
   });
 }
 

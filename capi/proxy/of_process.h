@@ -13,12 +13,18 @@ namespace cachalot::proxy {
 template <class T>
 class OfProcess {
  public:
-  // make: gives the object of this process, or null; what it throws leaves the call.
+  // make: is given the parent's object, or null, and gives that of this process, or null. What it throws leaves the
+  // call.
   template <class Make>
   T* get(Make make) {
     Held* held = held_.load(std::memory_order_acquire);
     if (held == nullptr || held->mark.is_in_child()) held = replace(held, make);
     return held->object;
+  }
+  // Null if this process has none yet.
+  T* if_made() const {
+    const Held* const held = held_.load(std::memory_order_acquire);
+    return held == nullptr || held->mark.is_in_child() ? nullptr : held->object;
   }
 
  private:
@@ -33,8 +39,7 @@ class OfProcess {
     const std::lock_guard guard(mutex);
     Held* const present = held_.load();
     if (present != old) return present;
-    T* const object = make();
-    auto* const held = new Held{object, {}};
+    auto* const held = new Held{make(old == nullptr ? nullptr : old->object), {}};
     held_.store(held, std::memory_order_release);
     return held;
   }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "pool_use.h"
 
-#include <array>
-#include <charconv>
 #include <mutex>
 
 #include "device/pool_attributes.h"
+#include "hexadecimal.h"
 #include "real_driver.h"
 #include "recording.h"
 
@@ -73,9 +72,8 @@ void PoolUse::write(const Key& key, const Bytes& bytes) {
   std::string line = "# pool";
   for (const uint64_t number :
        {static_cast<uint64_t>(key.first), key.second, bytes.reserved, bytes.used}) {
-    std::array<char, 16> text;
     line += ' ';
-    line.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number, 16).ptr);
+    append_hex(&line, number);
   }
   recording_->append_comment(line + "\n");
 }

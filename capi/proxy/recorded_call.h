@@ -2,6 +2,8 @@
 // Calls of the driver that the recorder sees before and after, and for which the server makes room.
 #pragma once
 
+#include <optional>
+
 #include "clock.h"
 #include "recorder.h"
 #include "server.h"
@@ -59,6 +61,14 @@ Result pass_on(const DeviceAddress* out, Call call) {
   Server* const server = Server::get();
   if (result == 0 && server != nullptr) server->passed_on(*out);
   return result;
+}
+
+// ask: the server, which gives nothing where the driver is to be asked. call: the driver's.
+template <class Ask, class Call>
+Result serve_or(Ask ask, Call call) {
+  Server* const server = Server::get();
+  const std::optional<Result> served = server != nullptr ? ask(*server) : std::nullopt;
+  return served ? *served : call();
 }
 
 // call: the driver's, which stores what it gives at `out`.

@@ -8,6 +8,7 @@
 #include "captures.h"
 #include "clock.h"
 #include "device_wait.h"
+#include "of_process.h"
 #include "real_driver.h"
 #include "run_options.h"
 #include "streams.h"
@@ -15,8 +16,7 @@
 namespace cachalot::proxy {
 namespace {
 
-// Never destroyed: a program's threads go on while it ends.
-std::atomic<Recorder*> this_process{nullptr};
+OfProcess<Recorder> recorder_of_process;
 
 // Memory that is given back with its context, or by a way that no hook sees.
 constexpr Return kUnseen{.entry = '\0', .stream = {}};
@@ -55,49 +55,35 @@ std::string device_line(DeviceOrdinal device) {
 
 }  // namespace
 
-std::optional<Recorder::Options> Recorder::options_of_environment() {
-  if (environment_text("CACHALOT_RECORD").empty() || is_disabled()) return std::nullopt;
-  return Options{.path = environment_text("CACHALOT_RECORD"),
-                 .list = environment_text("CACHALOT_RECORD_LIST"),
-                 .waits = environment_text("CACHALOT_RECORD_WAITS") != "0",
-                 .frames = number_of(environment_text("CACHALOT_RECORD_STACKS")),
-                 .keep = number_of(environment_text("CACHALOT_RECORD_KEEP"))};
+Recorder::Options Recorder::options_of_environment() {
+  return {.path = environment_text("CACHALOT_RECORD"),
+          .list = environment_text("CACHALOT_RECORD_LIST"),
+          .waits = environment_text("CACHALOT_RECORD_WAITS") != "0",
+          .frames = number_of(environment_text("CACHALOT_RECORD_STACKS")),
+          .keep = number_of(environment_text("CACHALOT_RECORD_KEEP"))};
 }
 
 Recorder* Recorder::get() noexcept {
-  static Recorder* const first = make_or_none(0);
-  if (first == nullptr) return nullptr;
-  Recorder* recorder = this_process.load(std::memory_order_acquire);
-  if (recorder->fork_mark_.is_in_child()) recorder = replace_parents(recorder);
-  return recorder->has_given_up_.load(std::memory_order_relaxed) ? nullptr : recorder;
-}
-
-Recorder* Recorder::make(int64_t parent) {
-  const auto options = options_of_environment();
-  if (!options) return nullptr;
-  auto* const recorder = new Recorder(*options, parent);
-  this_process.store(recorder, std::memory_order_release);
-  return recorder;
-}
-
-Recorder* Recorder::make_or_none(int64_t parent) noexcept {
+  static const bool is_asked_for = !environment_text("CACHALOT_RECORD").empty() && !is_disabled();
+  if (!is_asked_for) return nullptr;
   try {
-    return make(parent);
+    Recorder* const recorder = recorder_of_process.get(make_or_none);
+    const bool records =
+        recorder != nullptr && !recorder->has_given_up_.load(std::memory_order_relaxed);
+    return records ? recorder : nullptr;
   } catch (...) {
     return nullptr;
   }
 }
 
-// The parent's memory is not the child's, and its locks can be held by threads that the child does not have.
-Recorder* Recorder::replace_parents(Recorder* parents) noexcept {
-  static std::mutex mutex;
-  const std::lock_guard guard(mutex);
-  Recorder* const present = this_process.load();
-  if (present != parents) return present;
-  forget_thread_ids();
-  if (Recorder* const own = make_or_none(parents->recording_.pid())) return own;
-  parents->has_given_up_ = true;
-  return parents;
+Recorder* Recorder::make_or_none(Recorder* parents) noexcept {
+  try {
+    if (parents != nullptr) forget_thread_ids();
+    return new Recorder(options_of_environment(),
+                        parents != nullptr ? parents->recording_.pid() : 0);
+  } catch (...) {
+    return nullptr;
+  }
 }
 
 Recorder::Recorder(const Options& options, int64_t parent)
@@ -164,7 +150,7 @@ void Recorder::append_live() {
     const auto append_if = [&](Address address, const Memory& memory) {
       if (memory.is_cacheable != are_blocks) return;
       const Action action = are_blocks ? Action::kLiveAtBegin : Action::kOtherAlloc;
-      append(std::array{line_of_live(action, address, memory)});
+      append(std::array{line_with_cost(action, address, memory, -1, now_ns())});
     };
     live_.for_each(append_if);
     for (const Mapping& mapping : mappings) append_if(mapping.address, mapping.memory);
@@ -199,22 +185,19 @@ EventLine Recorder::line(Action action, Address address, const Memory& memory) c
   return line;
 }
 
-EventLine Recorder::line_of_live(Action action, Address address, const Memory& memory) const {
+EventLine Recorder::line_with_cost(Action action, Address address, const Memory& memory,
+                                   int64_t cost_ns, int64_t end_ns) const {
   EventLine line = this->line(action, address, memory);
   line.context = memory.stack;
-  line.time_us = recording_.time_us(now_ns());
-  line.detail.cost_ns = -1;
+  line.time_us = recording_.time_us(end_ns);
+  line.detail.cost_ns = cost_ns;
   return line;
 }
 
 void Recorder::append_obtained(Address address, const Memory& memory, int64_t cost_ns,
                                int64_t end_ns) {
-  EventLine line =
-      this->line(memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc, address, memory);
-  line.time_us = recording_.time_us(end_ns);
-  line.context = memory.stack;
-  line.detail.cost_ns = cost_ns;
-  append(std::array{line});
+  const Action action = memory.is_cacheable ? Action::kAlloc : Action::kOtherAlloc;
+  append(std::array{line_with_cost(action, address, memory, cost_ns, end_ns)});
 }
 
 // What the driver did not take back is there as before, and no call of its own has asked for it.
@@ -415,8 +398,8 @@ void Recorder::look_after_primary(DeviceOrdinal device) noexcept {
   record([&] { contexts_.look_after_primary(device); });
 }
 
-// Under the lock of the contexts. To ask what the device has free can take milliseconds, so it is done once, and only for
-// who follows the recording.
+// Under the lock of the contexts. To ask what the device has free can take milliseconds, so it is done once, and only
+// where a reader follows the recording.
 void Recorder::context_met(const DriverContext* context) {
   if (!recording_.is_bounded()) return;
   const auto [row, is_new] = device_lines_.try_emplace(context->device);
@@ -442,17 +425,16 @@ void Recorder::context_ended(const DriverContext* context) {
     append_returning(mapping.address, mapping.memory, kUnseen);
 }
 
-// A child that has recorded nothing still has its parent's.
 void Recorder::finish() noexcept {
-  if (!fork_mark_.is_in_child()) record([&] { recording_.finish(); });
+  record([&] { recording_.finish(); });
 }
 
 namespace {
 
-// The last of the process: behind the exit handlers of the program, before those of the driver.
+// The last of the process: behind the exit handlers of the program, before those of the driver. A child that has recorded
+// nothing has none.
 [[gnu::destructor]] void finish_recording() {
-  Recorder* const recorder = this_process.load();
-  if (recorder != nullptr) recorder->finish();
+  if (Recorder* const recorder = recorder_of_process.if_made()) recorder->finish();
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "contexts.h"
-#include "device/fork_mark.h"
 #include "live_memory.h"
 #include "pool_use.h"
 #include "recording.h"
@@ -108,10 +107,8 @@ class Recorder final : DriverContexts::Observer {
     uint64_t keep = 0;  // bytes; 0: all
   };
 
-  static std::optional<Options> options_of_environment();
-  static Recorder* make(int64_t parent);
-  static Recorder* make_or_none(int64_t parent) noexcept;
-  static Recorder* replace_parents(Recorder* parents) noexcept;
+  static Options options_of_environment();
+  static Recorder* make_or_none(Recorder* parents) noexcept;
 
   Recorder(const Options& options, int64_t parent);
 
@@ -134,7 +131,9 @@ class Recorder final : DriverContexts::Observer {
 
   EventLine line(Action action, Address address, const DriverContext* context) const;
   EventLine line(Action action, Address address, const Memory& memory) const;
-  EventLine line_of_live(Action action, Address address, const Memory& memory) const;
+  // The process has the memory. end_ns: since when, by now_ns().
+  EventLine line_with_cost(Action action, Address address, const Memory& memory, int64_t cost_ns,
+                           int64_t end_ns) const;
   template <size_t kCount>
   void append(const std::array<EventLine, kCount>& lines) {
     last_wait_.store(kNoWait, std::memory_order_relaxed);
@@ -147,10 +146,10 @@ class Recorder final : DriverContexts::Observer {
   std::vector<Mapping> take_mappings(Address address, uint64_t size);
 
   const bool waits_;
-  const ForkMark fork_mark_;
   std::atomic<bool> has_given_up_{false};
   std::atomic<Stream> last_wait_{kNoWait};  // the stream of it, or kContextWait
-  // Of a bounded recording: shared by who writes, exclusive while another file begins. Others need none.
+  // In a bounded recording the threads that write share the lock, and the thread that begins the next file has it alone.
+  // Other recordings need no lock.
   std::shared_mutex file_mutex_;
   Recording recording_;
   std::map<DeviceOrdinal, std::string> device_lines_;

@@ -10,17 +10,12 @@
 
 #include "cachalot/version.h"
 #include "clock.h"
+#include "process_files.h"
 #include "real_driver.h"
 #include "replay/trace_header.h"
 
 namespace cachalot::proxy {
 namespace {
-
-std::string replace_pid(const std::string& path, int64_t pid) {
-  const size_t at = path.find("%p");
-  return at == std::string::npos ? path
-                                 : path.substr(0, at) + std::to_string(pid) + path.substr(at + 2);
-}
 
 // The program and its arguments, with blanks between them. What is longer than a line may be is cut.
 std::string command_line() {
@@ -49,15 +44,6 @@ uint64_t device_total() {
 int32_t driver_version() {
   int version = 0;
   return call_real(real().cuDriverGetVersion, &version) == 0 ? version : 0;
-}
-
-// Other processes append to it as well, each one line at a time.
-void append_to_list(const std::string& list, const std::string& path) {
-  const int file = open(list.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file < 0) return;
-  const std::string line = path + "\n";
-  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
-  close(file);
 }
 
 // The last line of a file that another one goes on from.
@@ -90,8 +76,8 @@ TraceHeader Recording::header(int64_t start_us) const {
 
 void Recording::open() {
   try {
-    make_file(replace_pid(path_, pid_), start_us_);
-    if (!list_.empty()) append_to_list(list_, file_->path());
+    make_file(path_of_process(path_, pid_), start_us_);
+    append_line(list_, file_->path() + "\n");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cachalot: process %lld is not recorded: %s\n",
                  static_cast<long long>(pid_), error.what());

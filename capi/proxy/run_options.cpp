@@ -69,8 +69,12 @@ std::string environment_text(const char* name) {
 
 bool is_disabled() { return environment_text("CACHALOT_DISABLE") == "1"; }
 
+bool is_serving_asked_for() {
+  return !environment_text("CACHALOT_RUN_FREE").empty() && !is_disabled();
+}
+
 std::optional<RunOptions> run_options_of_environment() {
-  if (environment_text("CACHALOT_RUN_FREE").empty() || is_disabled()) return std::nullopt;
+  if (!is_serving_asked_for()) return std::nullopt;
   try {
     return read_options();
   } catch (const std::invalid_argument& error) {

@@ -25,7 +25,10 @@ struct RunOptions {
   std::string list;        // CACHALOT_RUN_LIST: a file that gets lines of what was served; "": none
 };
 
-// Nothing if the program is not to be served. What a variable says that cannot be is remarked on, and nothing is served.
+// Whether the environment asks for it, with whatever settings.
+bool is_serving_asked_for();
+
+// Nothing if the program is not to be served. A value that cannot be is remarked on, and nothing is served.
 std::optional<RunOptions> run_options_of_environment();
 
 // "" where the variable is not set. Both are for all variables of the proxy.

@@ -145,27 +145,23 @@ std::pair<Address, uint64_t> ServedDevice::segment_of(Address address) {
   return capi::core_of(allocator_).base_allocation(address);
 }
 
-// Gives whether it could: not while a stream is captured.
-bool ServedDevice::wait(Result* result) {
-  std::optional<Result> waited = wait_for_context(context_);
-  if (!waited && real().cuCtxRecordEvent == nullptr) waited = synchronize_context(*context_);
-  if (waited) *result = *waited;
-  if (waited && *waited == 0) this->waited();
-  return waited.has_value();
+std::optional<Result> ServedDevice::wait() {
+  std::optional<Result> result = wait_for_context(context_);
+  if (!result && real().cuCtxRecordEvent == nullptr) result = synchronize_context(*context_);
+  if (result && *result == 0) waited();
+  return result;
 }
 
 Result ServedDevice::free(const BlockInfo& block) {
-  Result result = 0;
-  // The host may rely on the wait; without it, another stream's memory needs the event in either case.
-  const bool has_waited = !options_.frees_by_event && wait(&result);
-  if (result != 0) return result;  // the program's error, and the block stays as it is
+  const std::optional<Result> result = options_.frees_by_event ? std::nullopt : wait();
+  if (result && *result != 0) return *result;  // the program's error, and the block stays as it is
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  if (has_waited) {
+  if (result) {
     cachalot_error error = CACHALOT_ERROR_INIT;
     return code_of(cachalot_free(allocator_, block.address, &error), error);
   }
   free_by_event(block, kAllStreams);
-  return is_beyond_leash() && wait(&result) ? result : 0;
+  return is_beyond_leash() ? wait().value_or(0) : 0;
 }
 
 Result ServedDevice::free_on(const BlockInfo& block, Stream stream) {

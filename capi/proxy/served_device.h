@@ -76,7 +76,8 @@ class ServedDevice {
 
  private:
   void keep_blocks_whole();
-  bool wait(Result* result);
+  // Nothing where that cannot be: a stream is captured.
+  std::optional<Result> wait();
   void free_by_event(const BlockInfo& block, Stream stream);
   bool is_beyond_leash() const;
   Result clear(Address address, uint64_t size);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "server.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "captures.h"
 #include "of_process.h"
+#include "process_files.h"
 #include "real_driver.h"
 #include "streams.h"
 
@@ -37,13 +38,6 @@ const char* reason(NotServed what) {
   return "";
 }
 
-std::string replace_process(const std::string& path, int64_t process) {
-  const size_t at = path.find("%p");
-  return at == std::string::npos
-             ? path
-             : path.substr(0, at) + std::to_string(process) + path.substr(at + 2);
-}
-
 std::string line_of_end(int64_t process, DeviceOrdinal device, const cachalot_stats& stats,
                         uint64_t served, uint64_t not_served) {
   return format("end %lld %d %llu %llu %lld %lld %lld %lld\n", static_cast<long long>(process),
@@ -55,15 +49,15 @@ std::string line_of_end(int64_t process, DeviceOrdinal device, const cachalot_st
                 static_cast<long long>(stats.num_device_free));
 }
 
-OfProcess<Server> this_process;
+OfProcess<Server> server_of_process;
 
 }  // namespace
 
 Server* Server::get() noexcept {
-  static const bool is_on = !environment_text("CACHALOT_RUN_FREE").empty() && !is_disabled();
-  if (!is_on) return nullptr;
+  static const bool is_asked_for = is_serving_asked_for();
+  if (!is_asked_for) return nullptr;
   try {
-    return this_process.get(make);
+    return server_of_process.get([](Server*) { return make(); });
   } catch (...) {
     return nullptr;
   }
@@ -138,18 +132,23 @@ ServedDevice* Server::make_device(DriverContext* context) {
   Captures::get().holding([&](size_t captures) {
     device = new ServedDevice(context, options_, captures);
     place.store(device, std::memory_order_release);
+    devices_end_.store(std::max(devices_end_.load(), static_cast<size_t>(context->device) + 1),
+                       std::memory_order_release);
   });
+
   for (const auto& [of, accessing] : peers_)
     if (of == context->handle) device->give_access_to(accessing);
-  append_to_list(format("begin %lld %d\n", static_cast<long long>(process_), context->device));
+  append_line(options_.list,
+              format("begin %lld %d\n", static_cast<long long>(process_), context->device));
   start_keeping_up();
   return device;
 }
 
 template <class Act>
 void Server::for_each_device(Act act) {
-  for (const auto& place : devices_)
-    if (ServedDevice* const device = place.load(std::memory_order_acquire)) act(*device);
+  const size_t end = devices_end_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < end; i++)
+    if (ServedDevice* const device = devices_[i].load(std::memory_order_acquire)) act(*device);
 }
 
 void Server::context_ended(const DriverContext* context) {
@@ -163,12 +162,12 @@ void Server::context_ended(const DriverContext* context) {
 }
 
 std::pair<ServedDevice*, BlockInfo> Server::find(DeviceAddress address) {
-  for (const auto& place : devices_) {
-    ServedDevice* const device = place.load(std::memory_order_acquire);
-    if (device == nullptr) continue;
-    if (const auto block = device->find(address)) return {device, *block};
-  }
-  return {nullptr, {}};
+  std::pair<ServedDevice*, BlockInfo> found{nullptr, {}};
+  for_each_device([&](ServedDevice& device) {
+    if (found.first != nullptr) return;
+    if (const auto block = device.find(address)) found = {&device, *block};
+  });
+  return found;
 }
 
 // ---- Blocks
@@ -383,7 +382,7 @@ std::string Server::metrics() {
 
 void Server::write_metrics() {
   if (options_.metrics.empty()) return;
-  const std::string path = replace_process(options_.metrics, process_);
+  const std::string path = path_of_process(options_.metrics, process_);
   const std::string fresh = path + "." + std::to_string(process_);
   std::FILE* const file = std::fopen(fresh.c_str(), "we");
   if (file == nullptr) return;
@@ -392,24 +391,14 @@ void Server::write_metrics() {
   rename(fresh.c_str(), path.c_str());
 }
 
-// Other processes append to it as well, each one line at a time.
-void Server::append_to_list(const std::string& line) const {
-  if (options_.list.empty()) return;
-  const int file = open(options_.list.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file < 0) return;
-  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
-  close(file);
-}
-
 // The CUDA runtime ends the contexts that it has made before the process ends.
 void Server::tell_end(ServedDevice& device) {
-  append_to_list(
-      line_of_end(process_, device.context()->device, device.stats(), served_, not_served_));
+  append_line(options_.list, line_of_end(process_, device.context()->device, device.stats(),
+                                         served_, not_served_));
   write_metrics();
 }
 
 void Server::finish() noexcept {
-  if (getpid() != process_) return;
   attempt([&] { for_each_device([&](ServedDevice& device) { tell_end(device); }); });
 }
 
@@ -417,7 +406,7 @@ namespace {
 
 // Behind the exit handlers of the program, before those of the driver.
 [[gnu::destructor]] void finish_serving() {
-  if (Server* const server = Server::get()) server->finish();
+  if (Server* const server = server_of_process.if_made()) server->finish();
 }
 
 }  // namespace

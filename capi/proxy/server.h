@@ -68,11 +68,7 @@ class Server final : DriverContexts::Observer {
 
   // Counts it, and says it once.
   void not_served(NotServed what) noexcept;
-  // Now and then, on a thread of its own.
-  void keep_up() noexcept;
   void finish() noexcept;
-
-  const RunOptions& options() const { return options_; }
 
  private:
   static constexpr size_t kMostDevices = 64;
@@ -91,24 +87,26 @@ class Server final : DriverContexts::Observer {
   ServedDevice* make_device(DriverContext* context);
   template <class Act>
   void for_each_device(Act act);
-  // What no live block begins at: the driver's, or an address within a segment, which the driver must not free.
+  // No live block begins at the address: the memory is the driver's, or a part of a segment, which the driver must not
+  // free.
   std::optional<Result> free_other(DeviceAddress address);
   // The device that has a live block there.
   std::pair<ServedDevice*, BlockInfo> find(DeviceAddress address);
 
-  void context_met(const DriverContext*) override {}
   void context_ended(const DriverContext* context) override;
 
   void start_keeping_up();
+  // Now and then, on a thread of its own.
+  void keep_up() noexcept;
   void tell_end(ServedDevice& device);
   std::string metrics();
   void write_metrics();
-  void append_to_list(const std::string& line) const;
 
   const RunOptions options_;
   const int64_t process_;
-  std::array<std::atomic<ServedDevice*>, kMostDevices> devices_{};
-  std::atomic<uint32_t> remarks_{0};  // a bit for each that was made
+  std::array<std::atomic<ServedDevice*>, kMostDevices> devices_{};  // by ordinal
+  std::atomic<size_t> devices_end_{0};  // behind the last that there has been
+  std::atomic<uint32_t> remarks_{0};    // a bit for each that was made
   std::atomic<uint64_t> served_{0};
   std::atomic<uint64_t> not_served_{0};
   std::mutex passed_on_mutex_;

@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
+#include "hexadecimal.h"
 #include "recording.h"
 #include "unwinder/unwinder.h"
 
@@ -47,11 +47,6 @@ ContextId number_of(const uint64_t* frames, size_t count) {
     hash ^= hash >> 29;
   }
   return hash == kNoContext ? 1 : hash;
-}
-
-void append_hex(std::string* out, uint64_t number) {
-  std::array<char, 16> text;
-  out->append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number, 16).ptr);
 }
 
 }  // namespace
