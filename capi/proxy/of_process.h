@@ -30,6 +30,8 @@ class OfProcess {
  private:
   struct Held {
     T* object;
+    // The parent's, which a leak checker would otherwise report in the child.
+    const Held* parent;
     ForkMark mark;
   };
 
@@ -39,7 +41,7 @@ class OfProcess {
     const std::lock_guard guard(mutex);
     Held* const present = held_.load();
     if (present != old) return present;
-    auto* const held = new Held{make(old == nullptr ? nullptr : old->object), {}};
+    auto* const held = new Held{make(old == nullptr ? nullptr : old->object), old, {}};
     held_.store(held, std::memory_order_release);
     return held;
   }
