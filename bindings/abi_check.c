@@ -94,6 +94,7 @@ VALUE(CACHALOT_CONTEXT_LEVEL_ALL, 3);
 VALUE(CACHALOT_POOL_USE_ON_OOM, 1u);
 VALUE(CACHALOT_POOL_NO_SPLIT, 2u);
 VALUE(CACHALOT_POOL_PINNED, 4u);
+VALUE(CACHALOT_POOL_WHOLE_BLOCKS, 8u);
 VALUE(CACHALOT_ROUTE_THIS_THREAD, 0);
 VALUE(CACHALOT_ROUTE_ALL, 1);
 VALUE(CACHALOT_ROUTE_NONE, 2);
@@ -775,6 +776,7 @@ IS(&cachalot_pool_empty_on_stream, cachalot_status (*)(cachalot_allocator*, int3
 IS(&cachalot_pool_set_use_on_oom, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, int32_t, cachalot_error*));
 IS(&cachalot_pool_set_no_split, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, cachalot_error*));
 IS(&cachalot_pool_set_pinned, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, int32_t, cachalot_error*));
+IS(&cachalot_pool_set_whole_blocks, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, cachalot_error*));
 IS(&cachalot_pool_use_count, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, int32_t*, cachalot_error*));
 IS(&cachalot_pool_has_live, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_pool_id, const cachalot_address*, size_t, int32_t*, cachalot_error*));
 IS(&cachalot_capture_begin, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_error*));

@@ -244,6 +244,25 @@ func TestAPinnedPoolKeepsItsMemoryOnceItWasReleased(t *testing.T) {
 	}
 }
 
+func TestAWholeBlockIsAnAllocationOfTheDriver(t *testing.T) {
+	a := simulated(t)
+	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{Flags: cachalot.PoolWholeBlocks}))
+	works(t, pool.Key().SetWholeBlocks())
+	end := need[func() error](t)(pool.Route(cachalot.RouteAll()))
+	for range 2 {
+		b := block(t, a, 5000, 0)
+		same(t, "base", need[cachalot.BaseAllocation](t)(a.BaseAllocation(b.Address())),
+			cachalot.BaseAllocation{Address: b.Address(), Size: 5120})
+	}
+	works(t, end())
+	usual := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{}))
+	end = need[func() error](t)(usual.Route(cachalot.RouteAll()))
+	works(t, block(t, a, mib, 0).Close(), end())
+	if err := usual.Key().SetWholeBlocks(); !errors.Is(err, cachalot.ErrInvalidState) {
+		t.Error(err)
+	}
+}
+
 func TestAReplayMakesTheDecisionsOfItsPolicy(t *testing.T) {
 	a := simulated(t)
 	works(t, a.RecordHistory(cachalot.HistoryOptions{Enabled: true, MaxEntries: 10}))

@@ -17,6 +17,8 @@ const (
 	PoolNoSplit  = PoolFlags(raw.POOL_NO_SPLIT)   // its blocks are never split
 	// PoolPinned: its memory stays where it is, also once it was released, for memory that others have registered.
 	PoolPinned = PoolFlags(raw.POOL_PINNED)
+	// PoolWholeBlocks: each of its blocks is an allocation of the driver; see PoolKey.SetWholeBlocks.
+	PoolWholeBlocks = PoolFlags(raw.POOL_WHOLE_BLOCKS)
 )
 
 // PoolSource is a pool's own source of segments. Its functions are called under a lock: calls of any allocator from

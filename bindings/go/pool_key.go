@@ -108,6 +108,14 @@ func (k PoolKey) SetPinned(pinned bool) error {
 	})
 }
 
+// SetWholeBlocks makes each block of the pool a whole allocation of the driver from now on, as handles for other
+// processes (CUDA IPC) need it. What is cached goes back to the driver, so that the pool reserves at most a quarter more
+// than was in use at its peak. A pool that a graph is captured into has to be pinned as well. ErrInvalidState for a pool
+// that does not exist, or that has memory of another kind.
+func (k PoolKey) SetWholeBlocks() error {
+	return k.do(raw.PoolSetWholeBlocks)
+}
+
 // UseCount is the use count. ErrInvalidState for a pool that does not exist.
 func (k PoolKey) UseCount() (count int, err error) {
 	err = k.do(func(r raw.Allocator, device int32, id raw.PoolId) error {

@@ -15,8 +15,8 @@
 namespace cachalot::capi {
 namespace {
 
-constexpr uint32_t kEveryPoolFlag =
-    CACHALOT_POOL_USE_ON_OOM | CACHALOT_POOL_NO_SPLIT | CACHALOT_POOL_PINNED;
+constexpr uint32_t kEveryPoolFlag = CACHALOT_POOL_USE_ON_OOM | CACHALOT_POOL_NO_SPLIT |
+                                    CACHALOT_POOL_PINNED | CACHALOT_POOL_WHOLE_BLOCKS;
 
 // A pool's source of segments that a caller gave as functions.
 class CallerSource final : public PoolSource {
@@ -53,6 +53,7 @@ PoolOptions read_pool_options(const cachalot_pool_options& in) {
   options.use_on_oom = (flags & CACHALOT_POOL_USE_ON_OOM) != 0;
   options.no_split = (flags & CACHALOT_POOL_NO_SPLIT) != 0;
   options.is_pinned = (flags & CACHALOT_POOL_PINNED) != 0;
+  options.whole_blocks = (flags & CACHALOT_POOL_WHOLE_BLOCKS) != 0;
   return options;
 }
 
@@ -202,6 +203,11 @@ cachalot_status cachalot_pool_set_pinned(cachalot_allocator* allocator, int32_t 
     const bool is_pinned = read_flag(pinned, "pinned");
     core_of(allocator).pool_set_pinned(device, read_pool_id(id), is_pinned);
   });
+}
+
+cachalot_status cachalot_pool_set_whole_blocks(cachalot_allocator* allocator, int32_t device,
+                                               cachalot_pool_id id, cachalot_error* error) {
+  return guard(error, [&] { core_of(allocator).pool_set_whole_blocks(device, read_pool_id(id)); });
 }
 
 cachalot_status cachalot_pool_use_count(cachalot_allocator* allocator, int32_t device,

@@ -354,6 +354,10 @@ void Allocator::pool_set_pinned(int index, PoolId id, bool pinned) {
   backend_->pool_set_pinned(index, id, pinned);
 }
 
+void Allocator::pool_set_whole_blocks(int index, PoolId id) {
+  backend_->pool_set_whole_blocks(index, id);
+}
+
 int Allocator::pool_use_count(int index, PoolId id) { return backend_->pool_use_count(index, id); }
 
 bool Allocator::pool_has_live(int index, PoolId id, const std::vector<Address>& addresses) {

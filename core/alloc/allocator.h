@@ -159,6 +159,8 @@ class Allocator {
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
   // Keeps the pool's memory where it is, also once it has been released.
   void pool_set_pinned(int device, PoolId id, bool pinned);
+  // See Note [Whole blocks] (pools/whole_blocks.h).
+  void pool_set_whole_blocks(int device, PoolId id);
   // Marks of a capture (R10).
   void capture_begin(int device);
   void capture_end(int device);

@@ -111,6 +111,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_pool_set_use_on_oom(NULL, 0, kPool, 1, error));
   REFUSES(cachalot_pool_set_no_split(NULL, 0, kPool, error));
   REFUSES(cachalot_pool_set_pinned(NULL, 0, kPool, 1, error));
+  REFUSES(cachalot_pool_set_whole_blocks(NULL, 0, kPool, error));
   REFUSES(cachalot_pool_use_count(NULL, 0, kPool, &count, error));
   REFUSES(cachalot_pool_has_live(NULL, 0, kPool, NULL, 0, &count, error));
   REFUSES(cachalot_capture_begin(NULL, 0, error));

@@ -309,9 +309,9 @@ static void what_is_not_a_pool_option_is_refused(void) {
                    CACHALOT_ERROR_INVALID_ARGUMENT, "source->free is NULL");
   CHECK_EQUAL(state.destroyed, 2);
   source.free = source_free;
-  options.flags = 8;
+  options.flags = 16;
   CHECK_FAILS_WITH(cachalot_pool_create(with.allocator, 0, kPool, &options, &last_error),
-                   CACHALOT_ERROR_INVALID_ARGUMENT, "flags is 0x8: only 0x7 is known");
+                   CACHALOT_ERROR_INVALID_ARGUMENT, "flags is 0x10: only 0xf is known");
   CHECK_EQUAL(state.destroyed, 3);
   options.flags = 0;
   CHECK_FAILS(cachalot_pool_create(with.allocator, 9, kPool, &options, &last_error),
@@ -337,6 +337,27 @@ static void flags_and_their_functions_are_taken(void) {
   CHECK_FAILS_WITH(cachalot_pool_set_use_on_oom(with.allocator, 0, kPool, 3, &last_error),
                    CACHALOT_ERROR_INVALID_ARGUMENT, "use_on_oom is 3: expected 0 to 1");
   CHECK_OK(cachalot_pool_set_no_split(with.allocator, 0, kPool, &last_error));
+  close_fixture(with);
+}
+
+static void whole_blocks_are_allocations_of_the_driver(void) {
+  fixture with = open_fixture();
+  cachalot_pool_options options = {.struct_size = sizeof(cachalot_pool_options)};
+  cachalot_address first, block, base;
+  uint64_t size;
+  CHECK_OK(cachalot_pool_create(with.allocator, 0, kPool, NULL, &last_error));
+  CHECK_OK(cachalot_pool_set_whole_blocks(with.allocator, 0, kPool, &last_error));
+  options.flags = CACHALOT_POOL_WHOLE_BLOCKS;
+  CHECK_OK(cachalot_pool_create(with.allocator, 0, kPool, &options, &last_error));
+  begin(with, NULL);
+  first = allocate_on(with, 5000, 0);
+  block = allocate_on(with, 5000, 0);
+  CHECK_OK(cachalot_base_allocation(with.allocator, block, &base, &size, &last_error));
+  CHECK_EQUAL(base, block);
+  CHECK_EQUAL(size, 5 * 1024);
+  CHECK_OK(cachalot_free(with.allocator, first, &last_error));
+  CHECK_OK(cachalot_free(with.allocator, block, &last_error));
+  end(with);
   close_fixture(with);
 }
 
@@ -439,6 +460,7 @@ int main(void) {
   RUN(a_block_says_whether_a_source_gave_its_memory);
   RUN(what_is_not_a_pool_option_is_refused);
   RUN(flags_and_their_functions_are_taken);
+  RUN(whole_blocks_are_allocations_of_the_driver);
   RUN(live_blocks_of_a_pool_are_compared);
   RUN(expandable_segments_are_listed);
   RUN(streams_have_reserve_classes);

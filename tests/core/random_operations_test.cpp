@@ -303,6 +303,7 @@ class RandomRun {
     PoolOptions options;
     options.use_on_oom = random_.one_in(2);
     options.no_split = random_.one_in(4);
+    options.whole_blocks = random_.one_in(3);
     if (random_.one_in(4)) options.source = std::make_shared<OddSource>(&sources_);
     pools_.push_back(pool);
     allocator_->pool_create(pool.device, pool.id, options);

@@ -47,6 +47,7 @@ void World::pool_create() {
   };
   auto options = sized<cachalot_pool_options>();
   options.flags = static_cast<uint32_t>(choices_.below(4));
+  if (choices_.one_in(3)) options.flags |= CACHALOT_POOL_WHOLE_BLOCKS;
   if (choices_.one_in(4)) options.source = &source;
   begin_call();
   if (worked(cachalot_pool_create(allocator_, pool.device, pool.id, &options, &error_)))

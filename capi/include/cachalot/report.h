@@ -63,7 +63,8 @@ typedef struct cachalot_report_options {
 #define CACHALOT_REASON_OTHER_STREAM 5
 #define CACHALOT_REASON_EXPANDABLE 6 /* of expandable segments, which the request may not use */
 #define CACHALOT_REASON_TOO_SMALL 7
-#define CACHALOT_REASON_NOT_SPLIT 8 /* max_split_size_mb forbids to split it for so little */
+#define CACHALOT_REASON_NOT_SPLIT \
+  8 /* max_split_size_mb, or that it is a whole block, forbids to split it for so little */
 /** @} */
 
 /** The numbers of a report. Bytes, where nothing else is said. */

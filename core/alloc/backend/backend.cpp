@@ -58,6 +58,8 @@ void Backend::pool_set_no_split(int, PoolId) { refuse("setNoSplit"); }
 
 void Backend::pool_set_pinned(int, PoolId, bool) { refuse("setPinned"); }
 
+void Backend::pool_set_whole_blocks(int, PoolId) { refuse("setWholeBlocks"); }
+
 void Backend::pin(Address, uint64_t) {
   throw_not_supported(
       "backend:cudaMallocAsync cannot pin: the driver's pool keeps its memory to itself");

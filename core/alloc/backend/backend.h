@@ -141,6 +141,7 @@ class Backend {
   virtual void pool_set_use_on_oom(int device, PoolId id, bool use);
   virtual void pool_set_no_split(int device, PoolId id);
   virtual void pool_set_pinned(int device, PoolId id, bool is_pinned);
+  virtual void pool_set_whole_blocks(int device, PoolId id);
   // A part of a live block keeps its place.
   virtual void pin(Address part, uint64_t size);
   virtual void unpin(Address part, uint64_t size);

@@ -27,7 +27,7 @@ enum class Reason : int32_t {
   kOtherStream,
   kExpandable,  // of expandable segments, which the request may not use [core 6.4 b]
   kTooSmall,
-  kNotSplit,  // max_split_size forbids to split it for so little [core 6.6]
+  kNotSplit,  // max_split_size, or that it is whole, forbids to split it for so little [core 6.6]
 };
 inline constexpr int kReasonCount = 9;
 

@@ -52,7 +52,8 @@ struct alignas(64) BlockDetail {
   ContextId segment_context;  // of the call that obtained the segment, as far as this block knows
                               // (P32)
   StreamUses* uses;           // with kRecorded only
-  uint32_t mark;              // the pool's search count when it became free last [core 13.3]
+  uint32_t mark;              // the pool's search count when it became free last [core 13.3]; of a
+                              // whole block the pool's count of frees
   uint32_t label;             // the labels of the thread that asked; 0: none
   uint32_t tenant;            // that has it while it is used; 0: the default tenant
   uint32_t preserved_for;     // the last copy that the row was preserved for, or 0
@@ -78,7 +79,8 @@ struct alignas(64) Block : FreeNode {
     kRecorded = 16,  // detail().uses is set
     kIdle = 32,      // see Note [Idle memory] (backend/trim.h)
     kForeign = 64,   // other streams than the segment's have or had it (serving/stream_order.h)
-    kAllFlags = 127,
+    kWhole = 128,    // of a pool with whole blocks: it is its segment (pools/whole_blocks.h)
+    kAllFlags = 255,
   };
 
   Address address;
@@ -135,7 +137,7 @@ inline BlockDetail& Block::detail() {
 
 // Owned by its heap. A plain one is one allocation of the driver or of a pool's source, which takes
 // it back as a whole.
-struct alignas(128) Segment {
+struct alignas(256) Segment {
   Address address = 0;
   uint64_t size = 0;   // expandable: of the reserved range
   int64_t number = 0;  // the order in which segments were obtained (R2)

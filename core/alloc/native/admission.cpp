@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "alloc/native/block_cache.h"
 #include "alloc/native/failed_request.h"
 #include "alloc/native/segment_limits.h"
 #include "alloc/tenants/tenant_pressure.h"
@@ -48,7 +49,7 @@ TenantBooking Admission::admit(const Request& request) {
 }
 
 void Admission::refuse(const TenantRefusal& refusal) {
-  params_.segment_size = device_.settings.segment_size_for(params_.size);
+  params_.segment_size = BlockCache(device_).segment_size_for(params_);
   device_.owners.tenants().count_refusal(params_.owner.tenant);
   FailedRequest(device_, params_, lock_)
       .throw_refused(device_.shared.tenants->refusal_text(params_.owner.tenant, device_.index,

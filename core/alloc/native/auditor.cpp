@@ -165,6 +165,33 @@ std::string Auditor::check_counters() {
   return "";
 }
 
+// Each whole block is its segment, and the account of its pool adds up.
+std::string Auditor::check_whole_blocks() {
+  struct Bytes {
+    uint64_t reserved, in_use;
+  };
+  std::map<const PrivatePool*, Bytes> expected;
+  for (const auto& [address, segment] : device_.heap.segments()) {
+    const Block* const b = segment->first();
+    const std::string at = "block " + hex_address(b->address);
+    if (b->is(Block::kWhole) != has_whole_blocks(*segment->pool))
+      return at + " is of another pool's kind";
+    if (!b->is(Block::kWhole)) continue;
+    if (b->is_split()) return at + " is a piece of a whole block";
+    Bytes& of_pool = expected[segment->pool->owner];
+    of_pool.reserved += b->size;
+    if (!b->is_free()) of_pool.in_use += driver_bytes(b->requested);
+  }
+  for (const auto& [id, pool] : device_.pools.all()) {
+    if (!pool->whole) continue;
+    const Bytes& of_pool = expected[pool.get()];
+    if (pool->whole->reserved() != of_pool.reserved || pool->whole->in_use() != of_pool.in_use ||
+        pool->whole->peak() < of_pool.in_use)
+      return "the account of a pool with whole blocks is not the sum of its blocks";
+  }
+  return "";
+}
+
 // A block waits exactly while an event or a deferral knows it, and counts its events.
 std::string Auditor::check_pending() {
   std::map<const Block*, uint32_t> events = device_.pending.queued_events();
@@ -188,8 +215,8 @@ std::string Auditor::check() {
   for (const auto& [address, segment] : device_.heap.segments()) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
-  for (const auto step :
-       {&Auditor::check_free_sets, &Auditor::check_counters, &Auditor::check_pending}) {
+  for (const auto step : {&Auditor::check_free_sets, &Auditor::check_counters,
+                          &Auditor::check_whole_blocks, &Auditor::check_pending}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
   if (device_.policy) {

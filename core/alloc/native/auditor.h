@@ -23,6 +23,7 @@ class Auditor : private DeviceOperation {
   std::string check_segment(const Segment& segment);
   std::string check_free_sets();
   std::string check_counters();
+  std::string check_whole_blocks();
   std::string check_pending();
 };
 

@@ -75,9 +75,15 @@ AllocParams BlockCache::make_params(StreamEntry* entry, const Request& request,
   params.current_stream = request.current_stream;
   params.entry = entry;
   params.pool = &pool_for(params.size, request.stream);
-  params.expandable = settings().expandable_segments && !has_source(*params.pool);
+  params.expandable = settings().expandable_segments && !has_source(*params.pool) &&
+                      !has_whole_blocks(*params.pool);
   params.context = context;
   return params;
+}
+
+uint64_t BlockCache::segment_size_for(const AllocParams& params) const {
+  return has_whole_blocks(*params.pool) ? WholeBlocks::class_of(params.size)
+                                        : device_.settings.segment_size_for(params.size);
 }
 
 // ---- The search
@@ -129,6 +135,8 @@ Block* BlockCache::get_free_block(AllocParams& params) {
 
 // U22: pages are split whatever the limit [core 7.2], so later requests grow past a block of pages that the limit keeps back.
 bool BlockCache::is_oversize_mismatch(const AllocParams& params, const Block* block) const {
+  if (block->is(Block::kWhole)) [[unlikely]]
+    return !WholeBlocks::fits(block->size, params.size);
   if (rules().mend_split_limit && block->is(Block::kExpandable)) return false;
   if (params.size < settings().max_split_size) return block->size >= settings().max_split_size;
   return block->size >= params.size + settings().max_non_split_rounding_size;
@@ -142,9 +150,11 @@ Block* BlockCache::free_block_around(const AllocParams& params, Address address)
   if (segment.pool != params.pool || segment.stream != params.stream) return nullptr;
   for (Block* b = segment.first(); b != &segment.ends; b = b->next) {
     if (address < b->address || address >= b->address + b->size) continue;
-    const bool fits = b->is_free() && !b->is(Block::kUnmapped) &&
-                      !(b->is(Block::kForeign) && device_.captures.may_be_under_way()) &&
-                      b->address + b->size - address >= params.size;
+    const bool fits =
+        b->is_free() && !b->is(Block::kUnmapped) &&
+        !(b->is(Block::kForeign) && device_.captures.may_be_under_way()) &&
+        b->address + b->size - address >= params.size &&
+        !(b->is(Block::kWhole) && (address != b->address || is_oversize_mismatch(params, b)));
     return fits ? b : nullptr;
   }
   return nullptr;
@@ -156,7 +166,8 @@ Block* BlockCache::free_block_around(const AllocParams& params, Address address)
 bool BlockCache::should_split(const AllocParams& params, const Block* block) const {
   const bool is_small = params.pool->is_small;
   const uint64_t remainder = block->size - params.size;
-  if (params.pool->no_split || remainder < least_remainder(is_small, params.expandable))
+  if (params.pool->no_split || block->is(Block::kWhole) ||
+      remainder < least_remainder(is_small, params.expandable))
     return false;
   return is_small || params.expandable || params.size < settings().max_split_size;
 }
@@ -182,6 +193,8 @@ Block* BlockCache::alloc_found_block(Block* block, const AllocParams& params, bo
   }
   block->set(Block::kUsed);
   block->requested = params.requested;
+  if (block->is(Block::kWhole)) [[unlikely]]
+    whole_blocks_of(block).handed_out(block->requested);
   if (has(kContexts)) block->detail().context = params.context;
   device_.shared.addresses.set(block->address, BlockArena::number_of(block));
   device_.trace(Action::kAlloc, block->address, params.requested, params.stream, *params.pool,
@@ -259,6 +272,9 @@ void BlockCache::complete_free(Block* block, ContextId context) {
   device_.trace(Action::kFreeCompleted, block->address, block->requested, device_.stream_of(block),
                 *list.pool, context ? context : block->detail().context);
   if (has(kContexts)) block->detail().context = kNoContext;
+  const bool is_whole = block->is(Block::kWhole);
+  if (is_whole) [[unlikely]]
+    whole_blocks_of(block).freed(block->requested);
   const Neighbours free = free_neighbours(block);
   device_.shards.count(*list.shard, list.is_small,
                        Counters::completing_free(change_of_any_free(block, free)));
@@ -268,6 +284,8 @@ void BlockCache::complete_free(Block* block, ContextId context) {
   }
   device_.heap.merge(block, free);
   device_.heap.insert_free(block);
+  if (is_whole) [[unlikely]]
+    whole_blocks_of(block).stamp(block);
 }
 
 }  // namespace cachalot

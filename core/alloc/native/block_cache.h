@@ -24,6 +24,9 @@ class BlockCache : private DeviceOperation {
   // entry: of the stream; null where only questions are asked, and there is none.
   AllocParams make_params(StreamEntry* entry, const Request& request, ContextId context) const;
 
+  // A: what the driver is asked for [core 5.2].
+  uint64_t segment_size_for(const AllocParams& params) const;
+
   // ---- The search
   // Null: there is none [core 6.3, 6.4].
   Block* best_fit(const AllocParams& params) const;

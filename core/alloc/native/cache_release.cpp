@@ -87,6 +87,52 @@ bool CacheRelease::release_available_cached_blocks(const AllocParams& params) {
   return released >= key;
 }
 
+// ---- Whole blocks: see Note [Whole blocks]
+
+void CacheRelease::keep_bound_of_whole_blocks(const AllocParams& params) {
+  const uint64_t most = params.pool->owner->whole->most_reserved(params.requested);
+  release_whole_blocks(params, most - std::min(most, params.segment_size));
+}
+
+// A graph that is being captured keeps the addresses of blocks that are free by now.
+bool CacheRelease::is_captured(std::optional<Stream> current_stream) const {
+  return has(kMarkedCapture) || (current_stream && device_.captures.is_capturing(*current_stream));
+}
+
+bool CacheRelease::release_whole_blocks(const AllocParams& params, uint64_t keep) {
+  PrivatePool& pool = *params.pool->owner;
+  const WholeBlocks& whole = *pool.whole;
+  if (whole.reserved() <= keep || pool.is_pinned || is_captured(params.current_stream))
+    return false;
+  std::vector<Block*> cached = releasable_blocks(pool);
+  const bool has_some = !cached.empty();
+  const auto is_worth_more = [&](const Block* a, const Block* b) {
+    return whole.burden_of(a) < whole.burden_of(b);
+  };
+  std::make_heap(cached.begin(), cached.end(), is_worth_more);
+  while (!cached.empty() && whole.reserved() > keep) {
+    std::pop_heap(cached.begin(), cached.end(), is_worth_more);
+    plain_.release(cached.back(), params.context);
+    cached.pop_back();
+  }
+  return has_some;
+}
+
+// Of all streams.
+std::vector<Block*> CacheRelease::releasable_blocks(PrivatePool& pool) const {
+  std::vector<Block*> found;
+  for (BlockPool* kind : {&pool.small, &pool.large}) {
+    for (auto& [stream, list] : kind->lists) {
+      for (Block* b = list.free.first(); b; b = list.free.next(b)) {
+        if (may_go(b)) found.push_back(b);
+      }
+    }
+  }
+  return found;
+}
+
+// ---- The cache as a whole [core 15.2]
+
 // Waits for events first: blocks that other streams are done with go back as well [core 12.6].
 void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> current_stream,
                                          ContextId context) {
@@ -95,7 +141,7 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
     if (!found || found->keeps_memory()) return;
     wait_for_work(found, current_stream, context);
-    return release_private_pool(pool, context);
+    return release_private_pool(pool, current_stream, context);
   }
   // Within a capture only private pools give memory back: waiting for events would break the capture.
   if (!device_.captures.is_capture_context(current_stream)) {
@@ -105,7 +151,8 @@ void CacheRelease::release_cached_blocks(PoolId pool, std::optional<Stream> curr
     if (device_.policy) device_.policy->cache_emptied();
   }
   // Released pools give their memory back within captures too.
-  for (const PoolId id : device_.pools.releasable()) release_private_pool(id, context);
+  for (const PoolId id : device_.pools.releasable())
+    release_private_pool(id, current_stream, context);
 }
 
 void CacheRelease::wait_for_work(PrivatePool* pool, std::optional<Stream> current_stream,
@@ -116,8 +163,10 @@ void CacheRelease::wait_for_work(PrivatePool* pool, std::optional<Stream> curren
 }
 
 // Small before large, unlike the default pools (P16).
-void CacheRelease::release_private_pool(PoolId id, ContextId context) {
+void CacheRelease::release_private_pool(PoolId id, std::optional<Stream> current_stream,
+                                        ContextId context) {
   PrivatePool& pool = *device_.pools.find(id);
+  if (pool.use_count != 0 && is_captured(current_stream)) return;
   release_blocks(pool.small, context);
   release_blocks(pool.large, context);
   device_.pools.destroy_if_empty(id);

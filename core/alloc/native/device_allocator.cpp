@@ -366,6 +366,11 @@ void DeviceAllocator::pool_set_pinned(PoolId id, bool is_pinned) {
   state_.pools.set_pinned(id, is_pinned);
 }
 
+void DeviceAllocator::pool_set_whole_blocks(PoolId id) {
+  const DeviceLock lock(state_.shards);
+  state_.pools.set_whole_blocks(id);
+}
+
 int DeviceAllocator::pool_use_count(PoolId id) {
   const std::lock_guard guard(state_.shards.lock());
   return state_.pools.use_count(id);

@@ -88,6 +88,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void pool_set_use_on_oom(PoolId id, bool use);
   void pool_set_no_split(PoolId id);
   void pool_set_pinned(PoolId id, bool is_pinned);
+  void pool_set_whole_blocks(PoolId id);
   int pool_use_count(PoolId id);
   bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
   void capture_begin() override;

@@ -146,7 +146,8 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   const auto step = [&] {
     was_live = block->is_live_at(address);
     if (!was_live) return Shards::Step::kDone;
-    if (block->is(Block::kRecorded | Block::kForeign) || cache_.has_foreign_neighbour(block))
+    if (block->is(Block::kRecorded | Block::kForeign | Block::kWhole) ||
+        cache_.has_foreign_neighbour(block))
       return Shards::Step::kNeedsDevice;
     return cache_.free_to_cache(shard, block) ? Shards::Step::kDone : Shards::Step::kRefused;
   };

@@ -45,12 +45,16 @@ Block* Miss::obtain() {
 // The steps in their order; the first that gives a block ends the ladder. Null: none does. The shard is
 // enough up to the first answer of the driver: most misses end there, and leave other shards alone.
 Block* Miss::climb_ladder() {
-  params_.segment_size = device_.settings.segment_size_for(params_.size);
+  params_.segment_size = cache_.segment_size_for(params_);
   if (Block* block = run_free_memory_callbacks()) return block;
   if (device_.policy && params_.expandable) return obtain_by_policy();
   device_.heap.reserve(params_.shard().supply, 2);
   // [core 8.7] Before the driver is asked for more, so that the limit of the collection is kept.
   if (has(kAging)) release_.garbage_collect_cached_blocks(params_.context);
+  if (has_whole_blocks(*params_.pool)) {
+    CACHALOT_ASSERT(1, lock_.is_whole());  // since requests are routed to the pool
+    release_.keep_bound_of_whole_blocks(params_);
+  }
   if (Block* block = alloc_block(Attempt::kFirst)) return block;
   if (Block* block = lock_whole_and_search()) return block;
   // A rejected first attempt ends the request, although the cache may have what it needs (R31, U16).
@@ -58,6 +62,9 @@ Block* Miss::climb_ladder() {
   if (may_release) {
     Block* block = nullptr;
     if (try_mempool_fallback(&block)) return block;
+    if (has_whole_blocks(*params_.pool) && release_.release_whole_blocks(params_, 0)) {
+      if ((block = alloc_block(Attempt::kFirst))) return block;
+    }
     // No search follows a release: what it frees serves later requests only [core 8.10].
     if (settings().max_split_size != kUnlimited &&
         release_.release_available_cached_blocks(params_)) {

@@ -280,6 +280,10 @@ void NativeBackend::pool_set_pinned(int device, PoolId id, bool is_pinned) {
   existing_device(device).pool_set_pinned(id, is_pinned);
 }
 
+void NativeBackend::pool_set_whole_blocks(int device, PoolId id) {
+  existing_device(device).pool_set_whole_blocks(id);
+}
+
 void NativeBackend::pin(Address part, uint64_t size) {
   for (const auto& d : devices_)
     if (d->pin(part, size)) return;

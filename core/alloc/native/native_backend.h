@@ -67,6 +67,7 @@ class NativeBackend final : public Backend {
   void pool_set_use_on_oom(int device, PoolId id, bool use) override;
   void pool_set_no_split(int device, PoolId id) override;
   void pool_set_pinned(int device, PoolId id, bool is_pinned) override;
+  void pool_set_whole_blocks(int device, PoolId id) override;
   void pin(Address part, uint64_t size) override;
   void unpin(Address part, uint64_t size) override;
   int pool_use_count(int device, PoolId id) override;

@@ -76,8 +76,8 @@ uint64_t OomHints::releasable_bytes_of_all() const {
 // What a plain segment would give back if it had been made of pages, at least: each run of blocks
 // in use would hold all pages that it can touch, wherever it lay. Less than 0: it would hold more.
 int64_t OomHints::gain_from_pages(const Segment& segment) const {
-  if (segment.is_expandable()) return 0;
   const BlockPool& pool = *segment.pool;
+  if (segment.is_expandable() || has_whole_blocks(pool)) return 0;
   const uint64_t page = device_.settings.page_size(pool.is_small);
   const bool may_free = !pool.owner || !pool.owner->keeps_memory();
   uint64_t held = 0;
@@ -119,7 +119,7 @@ std::string OomHints::without_limit() const {
 // [core 6.6]
 std::string OomHints::without_oversize_rule() const {
   const Block* block = cache_.best_fit(params_);
-  if (!block || !cache_.is_oversize_mismatch(params_, block)) return "";
+  if (!block || block->is(Block::kWhole) || !cache_.is_oversize_mismatch(params_, block)) return "";
   return "CACHALOT_ALLOC_CONF without max_split_size_mb would have used the free block of " +
          format_size(block->size);
 }
@@ -132,7 +132,7 @@ std::string OomHints::without_rounding() {
   const bool is_small = exact.size <= kSmallSize;
   exact.pool = params_.pool->owner ? &params_.pool->owner->of_kind(is_small)
                                    : &device_.heap.default_pool(is_small);
-  exact.segment_size = device_.settings.segment_size_for(exact.size);
+  exact.segment_size = cache_.segment_size_for(exact);
   const Block* block = cache_.best_fit(exact);
   const bool is_cached = block && !cache_.is_oversize_mismatch(exact, block);
   if (!is_cached && !(has_room(exact) && !is_reserve_too_small())) return "";

@@ -55,6 +55,10 @@ Block* PlainSegments::add(const AllocParams& params, Address address) {
   block->segment()->number = device_.shared.next_segment_number++;  // a failed call uses none (R2)
   if (has(kContexts)) block->detail().segment_context = params.context;
   if (pool.owner) pool.owner->driver_allocations++;
+  if (has_whole_blocks(pool)) {
+    block->set(Block::kWhole);
+    pool.owner->whole->obtained(block->size);
+  }
   device_.stats.segment_obtained(pool_id_of(pool), pool.is_small, params.segment_size,
                                  params.segment_size >= settings().max_split_size);
   if (MemoryWatch* watch = device_.watch_of(pool))
@@ -121,6 +125,7 @@ void PlainSegments::forget(Block* only_block) {
   BlockPool& pool = *only_block->segment()->pool;
   const uint64_t size = only_block->size;
   if (pool.owner) pool.owner->driver_allocations--;
+  if (only_block->is(Block::kWhole)) whole_blocks_of(only_block).given_back(only_block);
   device_.stats.segment_released(pool_id_of(pool), pool.is_small, size,
                                  size >= settings().max_split_size);
   device_.heap.remove_segment(only_block);

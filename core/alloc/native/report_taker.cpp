@@ -38,7 +38,7 @@ Report ReportTaker::take(const Request& request) {
 // would ask.
 void ReportTaker::set_request(const Request& request) {
   params_ = cache_.make_params(device_.shards.find(request.stream), request, kNoContext);
-  params_->segment_size = device_.settings.segment_size_for(params_->size);
+  params_->segment_size = cache_.segment_size_for(*params_);
   // The limit refuses first, as in a request (R31).
   params_->rejected = !limits_.is_over_limit(*params_) && limits_.is_rejected(*params_);
   report_.requested = params_->requested;

@@ -30,6 +30,7 @@ struct PoolOptions {
   bool no_split = false;
   std::shared_ptr<PoolSource> source;
   bool is_pinned = false;
+  bool whole_blocks = false;
 };
 
 }  // namespace cachalot

@@ -2,11 +2,14 @@
 // Private pools [core 17]: memory of graphs and users, set apart from the default pools.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "alloc/heap/block_pool.h"
 #include "alloc/pools/pool_route.h"
+#include "alloc/pools/whole_blocks.h"
 
 namespace cachalot {
 
@@ -24,18 +27,32 @@ struct PrivatePool {
   BlockPool small;
   BlockPool large;
   std::shared_ptr<PoolSource> source;  // null: the driver
+  std::optional<WholeBlocks> whole;    // each block is a segment
 
   void set_no_split(bool no_split) { small.no_split = large.no_split = no_split; }
   BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
-  // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3].
-  bool keeps_memory() const { return use_count != 0 || is_pinned; }
+  // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3]. Whole blocks are
+  // a cache of the driver's allocations, and go.
+  bool keeps_memory() const { return is_pinned || (use_count != 0 && !whole); }
   bool is_empty() const { return small.lists.empty() && large.lists.empty(); }
+  bool has_segments() const {
+    const auto has_some = [](const auto& item) { return item.second.segments != 0; };
+    return std::any_of(small.lists.begin(), small.lists.end(), has_some) ||
+           std::any_of(large.lists.begin(), large.lists.end(), has_some);
+  }
 };
 
 inline PoolId pool_id_of(const BlockPool& pool) { return pool.owner ? pool.owner->id : PoolId{}; }
 
 // Whether its segments come from a source of its own instead of the driver.
 inline bool has_source(const BlockPool& pool) { return pool.owner && pool.owner->source; }
+
+inline bool has_whole_blocks(const BlockPool& pool) { return pool.owner && pool.owner->whole; }
+
+// The account of a block with Block::kWhole.
+inline WholeBlocks& whole_blocks_of(const Block* block) {
+  return *block->segment()->pool->owner->whole;
+}
 
 // Requests that `takes` accepts go to the pool; the newest entry that does wins [core 17.3].
 struct PoolRoute {

@@ -45,11 +45,13 @@ void PrivatePools::create(PoolId id, PoolOptions options) {
   // A copy, which takes the old table's place once nothing can fail any more.
   if (options.use_on_oom) (use_on_oom = use_on_oom_).insert(id, id.hash());
   if (options.no_split) no_split.insert(id);
+  if (const PrivatePool* pool = find(id); pool && options.whole_blocks) require_no_memory(*pool);
   create_or_join(id, std::move(options.source));
   if (options.use_on_oom) use_on_oom_ = std::move(use_on_oom);
   no_split_.merge(no_split);
   if (options.no_split) find(id)->set_no_split(true);
   if (options.is_pinned) find(id)->is_pinned = true;
+  if (options.whole_blocks) set_whole_blocks(id);
 }
 
 void PrivatePools::release(PoolId id) {
@@ -74,15 +76,31 @@ int PrivatePools::use_count(PoolId id) {
 
 void PrivatePools::set_pinned(PoolId id, bool is_pinned) { existing(id).is_pinned = is_pinned; }
 
+// Blocks that are pieces of segments could not be told from whole ones. A request under way is about to
+// bring such a segment.
+void PrivatePools::require_no_memory(const PrivatePool& pool) {
+  if (pool.whole || (!pool.has_segments() && pool.requests_under_way == 0)) return;
+  throw_invalid_state("a pool that has memory already cannot be given whole blocks");
+}
+
+void PrivatePools::set_whole_blocks(PoolId id) {
+  PrivatePool& pool = existing(id);
+  require_no_memory(pool);
+  if (!pool.whole) pool.whole.emplace();
+}
+
 // The mark is kept for a pool that does not exist yet.
 void PrivatePools::set_no_split(PoolId id) {
   no_split_.insert(id);
   if (PrivatePool* pool = find(id)) pool->set_no_split(true);
 }
 
-// Only pools of count 0 that are not pinned: one that was released too often keeps its memory (docs/differences.md).
+// Not pools that are pinned; one that was released too often keeps its memory (docs/differences.md).
 std::vector<PoolId> PrivatePools::releasable() const {
   std::vector<PoolId> ids = releasable_.keys();
+  for (const auto& [id, pool] : pools_) {
+    if (pool->whole && pool->use_count > 0) ids.push_back(id);
+  }
   std::erase_if(ids, [&](PoolId id) { return find(id)->keeps_memory(); });
   return ids;
 }
@@ -91,7 +109,7 @@ std::vector<PoolId> PrivatePools::releasable() const {
 // expandable segments move that count differently (U4), so here a pool goes when it owns nothing.
 void PrivatePools::destroy_if_empty(PoolId id) {
   const PrivatePool& pool = *find(id);
-  CACHALOT_ASSERT(1, pool.use_count == 0);
+  if (pool.use_count != 0) return;
   const bool reference_destroys = pool.driver_allocations == 0;
   if (reference_destroys && !pool.is_empty()) {
     log_.differ("U4", "kept a pool whose blocks are still in use");

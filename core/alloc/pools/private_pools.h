@@ -36,9 +36,11 @@ class PrivatePools : private SlowPath {
   int use_count(PoolId id);
   void set_no_split(PoolId id);
   void set_pinned(PoolId id, bool is_pinned);  // throws where there is none
-  // Pools whose memory may be given back, in the reference's order.
+  // See Note [Whole blocks]. Throws where there is none, or it has memory.
+  void set_whole_blocks(PoolId id);
+  // Pools whose memory may be given back, in the reference's order; those in use with whole blocks come last.
   std::vector<PoolId> releasable() const;
-  // Destroys a pool that has no memory and no request under way. pre: its use count is 0.
+  // Destroys a pool of use count 0 that has no memory and no request under way.
   void destroy_if_empty(PoolId id);
   // Logs U4 for a pool that the reference still has: from now on the two differ.
   void remark_if_outlived(PoolId id);
@@ -61,6 +63,7 @@ class PrivatePools : private SlowPath {
 
  private:
   PrivatePool& existing(PoolId id) const;  // throws where there is none
+  static void require_no_memory(const PrivatePool& pool);
   void remember_outlived(PoolId id);
 
   const Rules& rules_;

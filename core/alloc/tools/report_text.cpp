@@ -33,7 +33,7 @@ constexpr ReasonWords kReasons[kReasonCount] = {
     {"other_stream", "another stream"},
     {"expandable", "of an expandable segment"},
     {"too_small", "too small"},
-    {"not_split", "max_split_size: not split for it"},
+    {"not_split", "too large, and not split for it"},
 };
 
 struct OutcomeWords {

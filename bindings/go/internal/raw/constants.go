@@ -451,6 +451,11 @@ const POOL_NO_SPLIT uint32 = 2
 // its memory stays where it is, also once it was released: for memory that others have registered
 const POOL_PINNED uint32 = 4
 
+// POOL_WHOLE_BLOCKS is CACHALOT_POOL_WHOLE_BLOCKS.
+//
+// each of its blocks is an allocation of the driver; see cachalot_pool_set_whole_blocks
+const POOL_WHOLE_BLOCKS uint32 = 8
+
 // ROUTE_THIS_THREAD is CACHALOT_ROUTE_THIS_THREAD.
 //
 // of the thread that began the routing
@@ -548,7 +553,7 @@ const REASON_TOO_SMALL int32 = 7
 
 // REASON_NOT_SPLIT is CACHALOT_REASON_NOT_SPLIT.
 //
-// max_split_size_mb forbids to split it for so little
+// max_split_size_mb, or that it is a whole block, forbids to split it for so little
 const REASON_NOT_SPLIT int32 = 8
 
 // SIM_CALL_ALLOCATE is CACHALOT_SIM_CALL_ALLOCATE.

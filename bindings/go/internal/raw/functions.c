@@ -1155,6 +1155,21 @@ cachalot_go_pool_set_pinned_result cachalot_go_pool_set_pinned(uintptr_t allocat
   return result;
 }
 
+cachalot_go_pool_set_whole_blocks_result cachalot_go_pool_set_whole_blocks(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
+  cachalot_go_pool_set_whole_blocks_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_set_whole_blocks((cachalot_allocator*)allocator, device, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_pool_use_count_result cachalot_go_pool_use_count(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
   cachalot_go_pool_use_count_result result = {0};
   cachalot_error error;

@@ -1142,6 +1142,30 @@ func PoolSetPinned(allocator Allocator, device int32, id PoolId, pinned int32) (
 	return
 }
 
+// PoolSetWholeBlocks is cachalot_pool_set_whole_blocks.
+//
+// Each block of this pool is a whole allocation of the driver from now on. A handle for other processes is
+// one of a whole allocation, so CUDA IPC, and NCCL where it uses that, need such blocks.
+//
+// A block has one of eight sizes for each doubling, above 1 MiB a multiple of 2 MiB. A request takes a cached
+// block that is at most a quarter larger than what the driver would take for the request. Before the driver is
+// asked for a block, cached ones go back to it, large ones that have been free for long first: the pool
+// reserves at most a quarter more than the driver would have had to give at the peak of what was in use.
+// Everything cached goes back when the cache is emptied and before a request fails, and idle blocks of 2 MiB
+// and more by a trim, also while the pool is in use. Nothing goes back while a capture is under way, nor under
+// CACHALOT_POOL_PINNED. Pin a pool that a graph is captured into, since the graph uses blocks that are free.
+// As without a cache, other processes are to close a block before it is freed.
+//
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, or that has memory
+// of another kind.
+func PoolSetWholeBlocks(allocator Allocator, device int32, id PoolId) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pool_set_whole_blocks(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	return
+}
+
 // PoolUseCount is cachalot_pool_use_count.
 //
 // The use count. CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.

@@ -580,6 +580,13 @@ cachalot_go_pool_set_pinned_result cachalot_go_pool_set_pinned(uintptr_t allocat
 
 typedef struct {
   int32_t status;
+  cachalot_error* error;
+} cachalot_go_pool_set_whole_blocks_result;
+
+cachalot_go_pool_set_whole_blocks_result cachalot_go_pool_set_whole_blocks(uintptr_t allocator, int32_t device, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
   int32_t count;
   cachalot_error* error;
 } cachalot_go_pool_use_count_result;

@@ -1504,6 +1504,8 @@ pub const CACHALOT_POOL_USE_ON_OOM: u32 = 1;
 pub const CACHALOT_POOL_NO_SPLIT: u32 = 2;
 /// its memory stays where it is, also once it was released: for memory that others have registered
 pub const CACHALOT_POOL_PINNED: u32 = 4;
+/// each of its blocks is an allocation of the driver; see cachalot_pool_set_whole_blocks
+pub const CACHALOT_POOL_WHOLE_BLOCKS: u32 = 8;
 /// of the thread that began the routing
 pub const CACHALOT_ROUTE_THIS_THREAD: i32 = 0;
 /// of every thread and stream
@@ -1537,7 +1539,7 @@ pub const CACHALOT_REASON_OTHER_STREAM: i32 = 5;
 /// of expandable segments, which the request may not use
 pub const CACHALOT_REASON_EXPANDABLE: i32 = 6;
 pub const CACHALOT_REASON_TOO_SMALL: i32 = 7;
-/// max_split_size_mb forbids to split it for so little
+/// max_split_size_mb, or that it is a whole block, forbids to split it for so little
 pub const CACHALOT_REASON_NOT_SPLIT: i32 = 8;
 pub const CACHALOT_SIM_CALL_ALLOCATE: u32 = 1;
 pub const CACHALOT_SIM_CALL_FREE: u32 = 2;
@@ -4285,6 +4287,26 @@ unsafe extern "C" {
         device: i32,
         id: cachalot_pool_id,
         pinned: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Each block of this pool is a whole allocation of the driver from now on. A handle for other processes is
+    /// one of a whole allocation, so CUDA IPC, and NCCL where it uses that, need such blocks.
+    ///
+    /// A block has one of eight sizes for each doubling, above 1 MiB a multiple of 2 MiB. A request takes a cached
+    /// block that is at most a quarter larger than what the driver would take for the request. Before the driver is
+    /// asked for a block, cached ones go back to it, large ones that have been free for long first: the pool
+    /// reserves at most a quarter more than the driver would have had to give at the peak of what was in use.
+    /// Everything cached goes back when the cache is emptied and before a request fails, and idle blocks of 2 MiB
+    /// and more by a trim, also while the pool is in use. Nothing goes back while a capture is under way, nor under
+    /// CACHALOT_POOL_PINNED. Pin a pool that a graph is captured into, since the graph uses blocks that are free.
+    /// As without a cache, other processes are to close a block before it is freed.
+    ///
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, or that has memory
+    /// of another kind.
+    pub fn cachalot_pool_set_whole_blocks(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// The use count. CACHALOT_ERROR_INVALID_STATE for a pool that does not exist.

@@ -23,6 +23,8 @@ flags! {
         /// Its memory stays where it is, also once it was released: for memory that others have
         /// registered.
         PINNED = CACHALOT_POOL_PINNED,
+        /// Each of its blocks is an allocation of the driver; see [`PoolKey::set_whole_blocks`].
+        WHOLE_BLOCKS = CACHALOT_POOL_WHOLE_BLOCKS,
     }
 }
 
@@ -306,6 +308,18 @@ impl PoolKey {
     /// `InvalidState` for a pool that does not exist; `NotSupported` under `backend:cudaMallocAsync`.
     pub fn set_pinned(&self, pinned: bool) -> Result<()> {
         call!(self, sys::cachalot_pool_set_pinned, pinned.into())
+    }
+
+    /// Makes each block of the pool a whole allocation of the driver from now on, as handles for other
+    /// processes (CUDA IPC) need it. What is cached goes back to the driver, so that the pool reserves
+    /// at most a quarter more than was in use at its peak. A pool that a graph is captured into has to
+    /// be pinned as well. Stands for `cachalot_pool_set_whole_blocks`.
+    ///
+    /// # Errors
+    /// `InvalidState` for a pool that does not exist, or that has memory of another kind;
+    /// `NotSupported` under `backend:cudaMallocAsync`.
+    pub fn set_whole_blocks(&self) -> Result<()> {
+        call!(self, sys::cachalot_pool_set_whole_blocks)
     }
 
     /// The use count. Stands for `cachalot_pool_use_count`.

@@ -279,6 +279,24 @@ fn a_pinned_pool_keeps_its_memory_once_it_was_released() {
 }
 
 #[test]
+fn a_whole_block_is_an_allocation_of_the_driver() {
+    let allocator = allocator(Policy::PYTORCH);
+    let pool = allocator.create_pool(0, PoolOptions::new().flags(PoolFlags::WHOLE_BLOCKS)).unwrap();
+    pool.set_whole_blocks().unwrap();
+    let scope = pool.route(Route::ThisThread).unwrap();
+    let blocks = [(); 2].map(|()| allocator.allocate(5000, 0, 0).unwrap());
+    for block in &blocks {
+        assert_eq!(allocator.base_allocation(block.address()).unwrap(), (block.address(), 5120));
+    }
+    drop(scope);
+    let usual = allocator.create_pool(0, PoolOptions::new()).unwrap();
+    let scope = usual.route(Route::ThisThread).unwrap();
+    drop(allocator.allocate(MIB, 0, 0).unwrap());
+    drop(scope);
+    assert!(matches!(usual.set_whole_blocks(), Err(Error::InvalidState(_))));
+}
+
+#[test]
 fn a_replay_makes_the_decisions_of_its_policy() {
     let recorded = allocator(Policy::PYTORCH);
     recorded.record_history(&HistoryOptions::recording(10)).unwrap();

@@ -647,6 +647,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSetPinned(
   return (jint)cachalot_pool_set_pinned((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (int32_t)pinned, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSetWholeBlocks(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_set_whole_blocks((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolUseCount(
     JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outCount, jlong error) {
   (void)env;

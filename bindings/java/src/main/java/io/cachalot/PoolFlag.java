@@ -11,7 +11,9 @@ public enum PoolFlag {
   /** Its blocks are never split. */
   NO_SPLIT(Constants.POOL_NO_SPLIT),
   /** Its memory stays where it is, also once it was released: for memory that others have registered. */
-  PINNED(Constants.POOL_PINNED);
+  PINNED(Constants.POOL_PINNED),
+  /** Each of its blocks is an allocation of the driver; see {@link PoolKey#setWholeBlocks}. */
+  WHOLE_BLOCKS(Constants.POOL_WHOLE_BLOCKS);
 
   private final int number;
 

@@ -278,6 +278,24 @@ final class PolicyTest {
     assertThrows(IllegalStateException.class, () -> key.setPinned(true));
   }
 
+  @Test
+  void aWholeBlockIsAnAllocationOfTheDriver() {
+    Allocator allocator = with(Policy.PYTORCH);
+    Pool pool = allocator.createPool(0, new PoolOptions().flags(PoolFlag.WHOLE_BLOCKS));
+    pool.key().setWholeBlocks();
+    try (PoolScope scope = pool.route(Route.all())) {
+      for (int i = 0; i < 2; i++) {
+        Block block = allocator.allocate(5000);
+        assertEquals(new BaseAllocation(block.address(), 5120), allocator.baseAllocation(block.address()));
+      }
+    }
+    Pool usual = allocator.createPool(0, new PoolOptions());
+    try (PoolScope scope = usual.route(Route.all())) {
+      allocator.allocate(MIB).close();
+    }
+    assertThrows(IllegalStateException.class, () -> usual.key().setWholeBlocks());
+  }
+
   private static long reserved(Trace trace, ReplayOptions options) {
     try (Replay replay = trace.replay(options.capacity(1 << 30))) {
       return replay.result().peakReserved();

@@ -514,6 +514,12 @@ public final class Constants {
   public static final int POOL_PINNED = 4;
 
   /**
+   * CACHALOT_POOL_WHOLE_BLOCKS.
+   * each of its blocks is an allocation of the driver; see cachalot_pool_set_whole_blocks
+   */
+  public static final int POOL_WHOLE_BLOCKS = 8;
+
+  /**
    * CACHALOT_ROUTE_THIS_THREAD.
    * of the thread that began the routing
    */
@@ -629,7 +635,7 @@ public final class Constants {
 
   /**
    * CACHALOT_REASON_NOT_SPLIT.
-   * max_split_size_mb forbids to split it for so little
+   * max_split_size_mb, or that it is a whole block, forbids to split it for so little
    */
   public static final int REASON_NOT_SPLIT = 8;
 
