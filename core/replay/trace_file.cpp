@@ -119,9 +119,14 @@ class TraceReader {
     return line_name(has_header_ ? trace_.line_of(trace_.events.size()) : 1);
   }
 
-  // A recorder that was killed leaves room behind the last line.
+  // A recorder leaves room behind the last line.
   bool ends_file(char first_of_line) const {
     return first_of_line == '\0' && trace_.header.format >= 2;
+  }
+
+  // A recorder was writing the line while the file was read.
+  bool is_unfinished(std::string_view line) const {
+    return line.find('\0') != std::string_view::npos && trace_.header.format >= 2;
   }
 
   // False: the file ends here. pre: whole lines.
@@ -129,33 +134,42 @@ class TraceReader {
     CACHALOT_ASSERT(1, text.empty() || text.back() == '\n');
     has_header_ = true;
     const char* const end = text.data() + text.size();
-    EventLine line;
+    EventLine event;
     for (const char* at = text.data(); at != end;) {
       if (*at == '#' && trace_.header.format >= 2) {
-        at = read_comment(at, end);
+        const std::string_view line = line_at(at, end);
+        if (is_unfinished(line)) return false;
+        read_comment(line);
+        at += line.size() + 1;
         continue;
       }
       if (ends_file(*at)) return false;
-      const char* const next = parse_event_line(at, trace_.header.format, &line);
-      if (next == nullptr) fail({at, static_cast<size_t>(end - at)}, "not an event");
-      add(line);
+      const char* const next = parse_event_line(at, trace_.header.format, &event);
+      if (next == nullptr) {
+        const std::string_view line = line_at(at, end);
+        if (is_unfinished(line)) return false;
+        refuse(line, "not an event");
+      }
+      add(event);
       at = next;
     }
     return true;
   }
 
-  const char* read_comment(const char* at, const char* end) {
-    const auto* const line_end =
-        static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
-    const std::string_view line(at, static_cast<size_t>(line_end - at));
-    if (!parse_trace_comment(line, &trace_)) fail(line, "neither an event nor a comment");
+  // Without its break.
+  static std::string_view line_at(const char* at, const char* end) {
+    const std::string_view text(at, static_cast<size_t>(end - at));
+    return text.substr(0, text.find('\n'));
+  }
+
+  void read_comment(std::string_view line) {
+    if (!parse_trace_comment(line, &trace_)) refuse(line, "neither an event nor a comment");
     trace_.comments.push_back(static_cast<uint32_t>(trace_.events.size()));
-    return line_end + 1;
   }
 
   void add(const EventLine& line) {
-    if (line.device >= kMaxTraceDevices) fail("", "no such device");
-    if (trace_.events.size() >= kMaxTraceEvents) fail("", "too many events");
+    if (line.device >= kMaxTraceDevices) fail("no such device");
+    if (trace_.events.size() >= kMaxTraceEvents) fail("too many events");
     const auto index = static_cast<uint32_t>(trace_.events.size());
     trace_.device_count = std::max(trace_.device_count, static_cast<int>(line.device) + 1);
     trace_.events.push_back({line.address, line.size, line.stream, line.time_us, line.context,
@@ -175,16 +189,18 @@ class TraceReader {
     const auto next = static_cast<uint16_t>(trace_.pools.size());
     const auto [found, is_new] = pool_indexes_.try_emplace(pool, next);
     if (is_new) {
-      if (trace_.pools.size() >= kMaxTracePools) fail("", "too many pools");
+      if (trace_.pools.size() >= kMaxTracePools) fail("too many pools");
       trace_.pools.push_back(pool);
     }
     return found->second;
   }
 
-  [[noreturn]] void fail(std::string_view rest, const char* what) const {
-    std::string message = current_line() + ": " + what;
-    if (!rest.empty()) message.append(" ").append(quote(rest.substr(0, rest.find('\n'))));
-    throw Error(Status::kIo, std::move(message));
+  [[noreturn]] void refuse(std::string_view line, const char* what) const {
+    fail(std::string(what).append(" ").append(quote(line)));
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(Status::kIo, current_line() + ": " + what);
   }
 
   WholeLines lines_;

@@ -268,6 +268,17 @@ TEST(TraceFormat2, EndsWhereARecorderThatWasKilledHasLeftRoom) {
   EXPECT_NE(event_error(lines + std::string(1, '\0')), "no error") << "in format 1";
 }
 
+TEST(TraceFormat2, EndsAtALineThatWasBeingWrittenWhileItWasRead) {
+  const std::string lines = "a,200,1,0\n# stack ff 1\n";
+  for (const char* begin : {"a,400", "# stack fe"}) {
+    const std::string unfinished = begin + std::string(3, '\0');
+    const Trace trace = read_events_of_format_2(lines + unfinished + "\na,600,1,0\n");
+    EXPECT_EQ(trace.events.size(), 1u) << begin;
+    EXPECT_EQ(trace.stacks.size(), 1u) << begin;
+  }
+  EXPECT_NE(event_error("a,400" + std::string(1, '\0') + "\n"), "no error") << "in format 1";
+}
+
 TEST(TraceFormat2, LeavesALineOutThatWasCutOff) {
   for (const char* cut : {"a,400,1,7f12", "a,400,", "# mod", "a"})
     EXPECT_EQ(read_events_of_format_2(std::string("a,200,1,0\n") + cut).events.size(), 1u) << cut;
