@@ -79,12 +79,11 @@ ServedDevice::ServedDevice(DriverContext* context, const RunOptions& options, si
   for (size_t i = 0; i < captures; i++) capture_begun();
 }
 
-// A pool that splits no block, and that takes every request.
+// By a pool that takes every request.
 void ServedDevice::keep_blocks_whole() {
   Allocator& core = capi::core_of(allocator_);
   const PoolId pool = core.new_pool_id(false);
-  core.pool_create(context_->device, pool, {});
-  core.pool_set_no_split(context_->device, pool);
+  core.pool_create(context_->device, pool, {.whole_blocks = true});
   core.pool_begin(context_->device, pool, [](Stream) { return true; });
 }
 
@@ -115,9 +114,13 @@ Result ServedDevice::allocate(uint64_t size, Stream stream, DeviceAddress* out) 
     });
   });
   if (status != CACHALOT_OK) return code_of(status, error);
+  if (const Result result = options_.clears ? clear(address, size) : 0; result != 0) {
+    cachalot_free(allocator_, address, nullptr);
+    return result;
+  }
   live_bytes_.fetch_add(size, std::memory_order_relaxed);
   *out = address;
-  return options_.clears ? clear(address, size) : 0;
+  return 0;
 }
 
 // On a stream of its own, which no capture sees.

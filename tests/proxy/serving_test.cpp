@@ -348,6 +348,20 @@ TEST(Serving, HandsOutZerosIfItIsToldTo) {
   serve_in_silence(program(false));
 }
 
+TEST(Serving, KeepsABlockThatItCannotClear) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        driver.fake_fail("cuMemsetD8Async", 700);
+        DeviceAddress none = 0;
+        CHECK(driver.cuMemAlloc_v2(&none, 5000) == 700 && none == 0);
+        const uint64_t blocks_of_a_segment = 2 * kMiB / 5120;
+        for (uint64_t i = 0; i < blocks_of_a_segment; i++) CHECK(allocate(driver, 5000) != 0);
+        CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+      },
+      {{"CACHALOT_RUN_CLEAR", "1"}});
+}
+
 // ---- Other processes
 
 TEST(Serving, RefusesAHandleByWhichAnotherProcessWouldFindOtherData) {
@@ -379,6 +393,31 @@ TEST(Serving, OfWholeBlocksGivesAHandleOfEach) {
           std::memcpy(&base, handle.reserved, sizeof base);
           CHECK(base == address);
         }
+      },
+      {{"CACHALOT_RUN_WHOLE", "1"}});
+}
+
+TEST(Serving, OfWholeBlocksReservesAQuarterMoreThanTheProgramHad) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const auto free_bytes = [] {
+          void* const real = dlopen("libcachalot_real_cuda.so", RTLD_NOW);
+          size_t available = 0;
+          size_t total = 0;
+          CHECK(reinterpret_cast<cuMemGetInfo_v2_form*>(dlsym(real, "cuMemGetInfo_v2"))(
+                    &available, &total) == 0);
+          return available;
+        };
+        const size_t before = free_bytes();
+        for (int round = 0; round < 10; round++) {
+          for (uint64_t size = kMiB; size <= 40 * kMiB; size += kMiB)
+            free_block(driver, allocate(driver, size));
+        }
+        CHECK(before - free_bytes() <= 50 * kMiB);
+        const uint64_t calls = driver.fake_calls("cuMemAlloc_v2");
+        for (int i = 0; i < 100; i++) free_block(driver, allocate(driver, 39 * kMiB + i));
+        CHECK(driver.fake_calls("cuMemAlloc_v2") <= calls + 1);
       },
       {{"CACHALOT_RUN_WHOLE", "1"}});
 }
