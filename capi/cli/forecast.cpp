@@ -13,11 +13,10 @@ namespace cachalot::cli {
 namespace {
 
 // The blocks that are served, as a trace of their own: with a free that is completed late where work is not known
-// to be done.
+// to be done. Each context has an allocator of its own, so it is a device there.
 class ServedTrace {
  public:
-  ServedTrace(const cachalot_trace_info& info, FreeRule rule)
-      : rule_(rule), devices_(static_cast<size_t>(info.device_count)) {
+  ServedTrace(const cachalot_trace_info& info, FreeRule rule) : rule_(rule) {
     add("# {\"format\": 2, \"device_total\": %" PRIu64 "}\n", info.device_total);
   }
 
@@ -28,21 +27,21 @@ class ServedTrace {
         if (is_served(event)) obtain(event);
         return;
       case CACHALOT_ACTION_FREE_REQUESTED:
+        // The context of a block that no call gave back has ended. Of a primary one that is an event.
+        if (event.entry == '\0' && event.driver_context != 0) return end(event);
         return give_back(event);
       case CACHALOT_ACTION_CONTEXT_WAIT:
-        if (event.driver_context == 0) complete_frees(event.device);
+        if (Context* const context = find(event)) complete_frees(context);
         return;
       case CACHALOT_ACTION_CONTEXT_END:
-        complete_frees(event.device);
-        device_of(event.device) = {.has_ended = true};
-        return;
+        return end(event);
       default:
         return;
     }
   }
 
   std::string take() {
-    for (size_t i = 0; i < devices_.size(); i++) complete_frees(static_cast<int>(i));
+    for (Context& context : contexts_) complete_frees(&context);
     return std::move(text_);
   }
 
@@ -50,17 +49,37 @@ class ServedTrace {
   struct Block {
     uint64_t address;
     uint64_t size;
-    int device;
+    size_t number;  // of its context
   };
-  struct Device {
+  struct Context {
+    int device = 0;
+    uint64_t name = 0;
     std::unordered_map<uint64_t, Block> live;
     std::vector<Block> waiting;  // for work
     uint64_t live_bytes = 0;
     uint64_t waiting_bytes = 0;
-    bool has_ended = false;  // the context, and nothing was obtained since
+    bool has_ended = false;  // and nothing was obtained since
   };
 
-  Device& device_of(int device) { return devices_[static_cast<size_t>(device)]; }
+  Context* find(const cachalot_trace_event& event) {
+    const auto found = std::find_if(contexts_.begin(), contexts_.end(), [&](const auto& context) {
+      return context.device == event.device && context.name == event.driver_context;
+    });
+    return found != contexts_.end() ? &*found : nullptr;
+  }
+
+  // Takes the place of one of the program's own that has ended. Null: there are more than the program's allocators can be.
+  Context* find_or_add(const cachalot_trace_event& event) {
+    if (Context* const found = find(event)) return found;
+    const auto ended = std::find_if(contexts_.begin(), contexts_.end(), [](const auto& context) {
+      return context.has_ended && context.name != 0;
+    });
+    if (ended == contexts_.end() && contexts_.size() == kMostContexts) return nullptr;
+    Context* const context = ended != contexts_.end() ? &*ended : &contexts_.emplace_back();
+    context->device = event.device;
+    context->name = event.driver_context;
+    return context;
+  }
 
   template <class... Values>
   void add(const char* pattern, Values... values) {
@@ -69,44 +88,57 @@ class ServedTrace {
     text_.append(line, static_cast<size_t>(length));
   }
   void add(char action, const Block& block) {
-    add("%c,%" PRIx64 ",%" PRIu64 ",0,%d\n", action, block.address, block.size, block.device);
+    add("%c,%" PRIx64 ",%" PRIu64 ",0,%zu\n", action, block.address, block.size, block.number);
   }
 
   // Under kEvent the address may still wait for work: to the replay it is another block.
   void obtain(const cachalot_trace_event& event) {
-    const Block block{next_address_ += 512, event.size, event.device};
-    Device& device = device_of(event.device);
-    // The memory goes with the context, without a call for each segment, so the last end is left out.
-    if (std::exchange(device.has_ended, false)) add("x,0,0,0,%d\n", event.device);
-    device.live.insert_or_assign(event.address, block);
-    device.live_bytes += block.size;
+    Context* const context = find_or_add(event);
+    if (context == nullptr) return;
+    const auto number = static_cast<size_t>(context - contexts_.data());
+    const Block block{next_address_ += 512, event.size, number};
+    // The memory of a primary one goes with it, without a call for each segment, so the last end is left out.
+    if (std::exchange(context->has_ended, false) && context->name == 0)
+      add("x,0,0,0,%zu\n", number);
+    context->live.insert_or_assign(event.address, block);
+    context->live_bytes += block.size;
     add('a', block);
   }
 
   void give_back(const cachalot_trace_event& event) {
-    Device& device = device_of(event.device);
-    const auto found = device.live.find(event.address);
-    if (found == device.live.end()) return;
+    Context* const context = find(event);
+    if (context == nullptr) return;
+    const auto found = context->live.find(event.address);
+    if (found == context->live.end()) return;
     const Block block = found->second;
-    device.live.erase(found);
-    device.live_bytes -= block.size;
+    context->live.erase(found);
+    context->live_bytes -= block.size;
     add('q', block);
     if (rule_ != FreeRule::kEvent) return add('c', block);
-    device.waiting.push_back(block);
-    device.waiting_bytes += block.size;
-    if (device.waiting_bytes > std::max(kLeastLeash, device.live_bytes / 4))
-      complete_frees(event.device);
+    context->waiting.push_back(block);
+    context->waiting_bytes += block.size;
+    if (context->waiting_bytes > std::max(kLeastLeash, context->live_bytes / 4))
+      complete_frees(context);
   }
 
-  void complete_frees(int number) {
-    Device& device = device_of(number);
-    for (const Block& block : device.waiting) add('c', block);
-    device.waiting.clear();
-    device.waiting_bytes = 0;
+  void end(const cachalot_trace_event& event) {
+    Context* const context = find(event);
+    if (context == nullptr || context->has_ended) return;
+    complete_frees(context);
+    if (context->name != 0) add("x,0,0,0,%zu\n", static_cast<size_t>(context - contexts_.data()));
+    *context = {.device = context->device, .name = context->name, .has_ended = true};
   }
+
+  void complete_frees(Context* context) {
+    for (const Block& block : context->waiting) add('c', block);
+    context->waiting.clear();
+    context->waiting_bytes = 0;
+  }
+
+  static constexpr size_t kMostContexts = 64;  // of a trace's devices
 
   const FreeRule rule_;
-  std::vector<Device> devices_;
+  std::vector<Context> contexts_;
   std::string text_;
   uint64_t next_address_ = uint64_t{1} << 40;
 };

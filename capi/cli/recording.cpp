@@ -33,7 +33,7 @@ std::vector<cachalot_trace_event> events_of(const cachalot_trace* trace) {
 }
 
 bool is_served(const cachalot_trace_event& event) {
-  return event.entry == 's' && event.driver_context == 0 &&
+  return event.entry == 's' &&
          (event.action == CACHALOT_ACTION_ALLOC || event.action == CACHALOT_ACTION_LIVE_AT_BEGIN);
 }
 

@@ -15,7 +15,7 @@ namespace cachalot::cli {
 
 std::vector<cachalot_trace_event> events_of(const cachalot_trace* trace);
 
-// Requests that `cachalot run` would serve: cuMemAlloc in the primary context of a device.
+// Requests that `cachalot run` would serve: cuMemAlloc.
 bool is_served(const cachalot_trace_event& event);
 
 // Calls of one kind.

@@ -62,19 +62,21 @@ void print_end(const std::string& line) {
   std::string kind;
   int64_t process = 0;
   int device = 0;
+  std::string context;
   uint64_t served = 0;
   uint64_t not_served = 0;
   uint64_t requested = 0;
   uint64_t reserved = 0;
   uint64_t obtained = 0;
   uint64_t released = 0;
-  words >> kind >> process >> device >> served >> not_served >> requested >> reserved >> obtained >>
-      released;
+  words >> kind >> process >> device >> context >> served >> not_served >> requested >> reserved >>
+      obtained >> released;
   if (kind != "end" || !words) return;
   std::string text = "process " + std::to_string(process) + ", device " + std::to_string(device) +
-                     ": " + grouped(served) + " requests served by " +
-                     grouped(obtained + released) + " calls of the driver, " + mebibytes(reserved) +
-                     " reserved at most for " + mebibytes(requested);
+                     (context == "0" ? "" : ", a context of its own") + ": " + grouped(served) +
+                     " requests served by " + grouped(obtained + released) +
+                     " calls of the driver, " + mebibytes(reserved) + " reserved at most for " +
+                     mebibytes(requested);
   if (not_served > 0) text += "; " + grouped(not_served) + " requests not served";
   tell_user(text);
 }

@@ -15,6 +15,12 @@ Result waited(Result result) {
   return tell_if_done(result, [](Recorder& recorder) { recorder.waited(Action::kContextWait, 0); });
 }
 
+Result created(Result result) {
+  Server* const server = Server::get();
+  if (result == 0 && server != nullptr) server->context_created();
+  return tell_if_done(result, [](Recorder& recorder) { recorder.context_created(); });
+}
+
 // Another thread may have the addresses again as soon as the driver returns.
 Result destroy(cuCtxDestroy_form* call, Context context) {
   if (Recorder* const recorder = Recorder::get()) recorder->destroying(context);
@@ -45,6 +51,21 @@ Result cuCtxSynchronize_v2(Context context) {
   Context current = nullptr;
   const bool is_current = call_real(real().cuCtxGetCurrent, &current) == 0 && current == context;
   return is_current ? waited(result) : result;
+}
+
+Result cuCtxCreate(Context* out, unsigned flags, DeviceOrdinal device) {
+  return created(call_real(real().cuCtxCreate, out, flags, device));
+}
+Result cuCtxCreate_v2(Context* out, unsigned flags, DeviceOrdinal device) {
+  return created(call_real(real().cuCtxCreate_v2, out, flags, device));
+}
+Result cuCtxCreate_v3(Context* out, ExecutionAffinity* affinities, int count, unsigned flags,
+                      DeviceOrdinal device) {
+  return created(call_real(real().cuCtxCreate_v3, out, affinities, count, flags, device));
+}
+Result cuCtxCreate_v4(Context* out, ContextParameters* parameters, unsigned flags,
+                      DeviceOrdinal device) {
+  return created(call_real(real().cuCtxCreate_v4, out, parameters, flags, device));
 }
 
 Result cuCtxDestroy(Context context) { return destroy(real().cuCtxDestroy, context); }

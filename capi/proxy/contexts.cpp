@@ -60,19 +60,29 @@ DriverContext* DriverContexts::find(Context handle, uint64_t id) {
   const std::lock_guard guard(mutex_);
   for (const auto& context : live_)
     if (context->handle == handle && context->id == id) return context.get();
-  return add(handle, id);
+  return add(handle, id, false);
 }
 
-DriverContext* DriverContexts::add(Context handle, uint64_t id) {
+void DriverContexts::created() {
+  Context handle = nullptr;
+  if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return;
+  const std::lock_guard guard(mutex_);
+  add(handle, id_of(handle), true);
+}
+
+DriverContext* DriverContexts::add(Context handle, uint64_t id, bool is_created) {
   auto context = std::make_unique<DriverContext>();
   context->handle = handle;
   context->id = id;
   if (real().cuCtxGetDevice(&context->device) != 0) return nullptr;
-  context->is_primary = is_primary(handle, context->device);
+  if (is_created)
+    context->kind = ContextKind::kCreated;
+  else if (is_primary(handle, context->device))
+    context->kind = ContextKind::kPrimary;
   // Whatever had its handle, or its place, is no more.
   end_where([&](const DriverContext& old) {
     return old.handle == handle ||
-           (old.is_primary && context->is_primary && old.device == context->device);
+           (old.is_primary() && context->is_primary() && old.device == context->device);
   });
   live_.push_back(std::move(context));
   observer_->context_met(live_.back().get());
@@ -82,12 +92,12 @@ DriverContext* DriverContexts::add(Context handle, uint64_t id) {
 void DriverContexts::look_after_primary(DeviceOrdinal device) {
   const std::lock_guard guard(mutex_);
   if (is_primary_active(device)) return;
-  end_where([&](const DriverContext& old) { return old.is_primary && old.device == device; });
+  end_where([&](const DriverContext& old) { return old.is_primary() && old.device == device; });
 }
 
 void DriverContexts::destroyed(Context handle) {
   const std::lock_guard guard(mutex_);
-  end_where([&](const DriverContext& old) { return old.handle == handle && !old.is_primary; });
+  end_where([&](const DriverContext& old) { return old.handle == handle && !old.is_primary(); });
 }
 
 template <class Matches>

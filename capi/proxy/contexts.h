@@ -20,20 +20,30 @@
 
 namespace cachalot::proxy {
 
+class ServedContext;
+
+enum class ContextKind : uint8_t {
+  kPrimary,
+  kCreated,  // by cuCtxCreate
+  kOther,  // of a green context, say: whose memory it has, and what a free waits for, is not known
+};
+
 // One life of a context. Never destroyed, so that what refers to it can stay.
 struct DriverContext {
   Context handle = nullptr;
   uint64_t id = 0;
   DeviceOrdinal device = 0;
-  bool is_primary = false;
+  ContextKind kind = ContextKind::kOther;
   std::atomic<bool> has_ended = false;
+  std::atomic<ServedContext*> served = nullptr;  // what serves it; null: nothing yet
 
   // Events that nobody uses.
   Mutex events_mutex{LockRank::kIdleEvents};
   std::vector<EventHandle> idle_events;
 
+  bool is_primary() const { return kind == ContextKind::kPrimary; }
   // 0 for a primary one (docs/trace-format.md).
-  uint64_t name() const { return is_primary ? 0 : reinterpret_cast<uint64_t>(handle); }
+  uint64_t name() const { return is_primary() ? 0 : reinterpret_cast<uint64_t>(handle); }
 };
 
 class DriverContexts {
@@ -57,12 +67,14 @@ class DriverContexts {
   DriverContext* current();
   // The program has called what ends the primary context of a device, perhaps.
   void look_after_primary(DeviceOrdinal device);
+  // The program has created the context that is current.
+  void created();
   // The program destroys a context of its own.
   void destroyed(Context handle);
 
  private:
   DriverContext* find(Context handle, uint64_t id);
-  DriverContext* add(Context handle, uint64_t id);
+  DriverContext* add(Context handle, uint64_t id, bool is_created);
   template <class Matches>
   void end_where(Matches matches);
 

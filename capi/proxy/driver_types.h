@@ -25,6 +25,8 @@ using cuda::StreamHandle;
 using Array = struct ArrayObject*;
 using MipmappedArray = struct MipmappedArrayObject*;
 using GreenContext = struct GreenContextObject*;
+using ExecutionAffinity = struct ExecutionAffinityObject;
+using ContextParameters = struct ContextParametersObject;
 using CigCaptureParameters = struct CigCaptureParametersObject*;
 using RecaptureCallback = Result (*)(void*, GraphNode, const struct NodeParameters*,
                                      const struct NodeParameters*, int);

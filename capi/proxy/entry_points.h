@@ -110,6 +110,12 @@
 #define CACHALOT_HOOKED_CONTEXTS(X)                                                        \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, Result())                                    \
   X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, Result(Context))                         \
+  X(cuCtxCreate, cuCtxCreate, 2000, Result(Context*, unsigned, DeviceOrdinal))             \
+  X(cuCtxCreate_v2, cuCtxCreate, 3020, Result(Context*, unsigned, DeviceOrdinal))          \
+  X(cuCtxCreate_v3, cuCtxCreate, 11040,                                                    \
+    Result(Context*, ExecutionAffinity*, int, unsigned, DeviceOrdinal))                    \
+  X(cuCtxCreate_v4, cuCtxCreate, 12050,                                                    \
+    Result(Context*, ContextParameters*, unsigned, DeviceOrdinal))                         \
   X(cuCtxDestroy, cuCtxDestroy, 2000, Result(Context))                                     \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, Result(Context))                                  \
   X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, Result(DeviceOrdinal))     \

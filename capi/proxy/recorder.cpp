@@ -35,8 +35,10 @@ uint64_t device_free() {
   return call_real(real().cuMemGetInfo_v2, &available, &total) == 0 ? available : 0;
 }
 
+// No cache can have what is of an unknown context.
 Memory memory_of(const Request& request, DriverContext* context, ContextId stack) {
-  return {context, request.size, request.stream, request.entry, request.is_cacheable, stack};
+  const bool is_cacheable = request.is_cacheable && context->kind != ContextKind::kOther;
+  return {context, request.size, request.stream, request.entry, is_cacheable, stack};
 }
 
 // "# device ORDINAL BUS USED" (docs/trace-format.md).
@@ -394,6 +396,10 @@ void Recorder::destroying(Context context) noexcept {
   record([&] { contexts_.destroyed(context); });
 }
 
+void Recorder::context_created() noexcept {
+  record([&] { contexts_.created(); });
+}
+
 void Recorder::look_after_primary(DeviceOrdinal device) noexcept {
   record([&] { contexts_.look_after_primary(device); });
 }
@@ -415,7 +421,7 @@ void Recorder::context_ended(const DriverContext* context) {
   const auto mappings = virtual_memory_.take_all_of(context);
   const bool has_others =
       live_.has_any_on(context->device) || virtual_memory_.has_any_on(context->device);
-  if (context->is_primary && !has_others) {
+  if (context->is_primary() && !has_others) {
     EventLine line = this->line(Action::kContextEnd, 0, context);
     line.time_us = recording_.time_us(now_ns());
     return append(std::array{line});

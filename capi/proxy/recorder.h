@@ -87,6 +87,7 @@ class Recorder final : DriverContexts::Observer {
   void exported(Address address, char entry) noexcept;
   void exported(AllocationHandle handle) noexcept;
 
+  void context_created() noexcept;
   void destroying(Context context) noexcept;
   // The program has called what ends the primary context of the device, perhaps.
   void look_after_primary(DeviceOrdinal device) noexcept;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <thread>
 
 #include "base/text.h"
@@ -23,13 +24,20 @@ namespace {
 const char* reason(NotServed what) {
   switch (what) {
     case NotServed::kOtherContext:
-      return "memory in contexts that the program makes itself (cuCtxCreate)";
+      return "memory in contexts that neither cuCtxCreate nor the CUDA runtime has made (green "
+             "contexts)";
+    case NotServed::kFurtherContext:
+      return "memory in further contexts of a device: a limit is kept in one (--limit), and 64 are "
+             "served";
     case NotServed::kVirtualMemory:
       return "memory that the program maps itself (cuMemCreate)";
     case NotServed::kPool:
       return "memory from pools that the program makes itself (cuMemAllocFromPoolAsync)";
     case NotServed::kAsync:
       return "cuMemAllocAsync, which the driver's pool serves (--async cachalot)";
+    case NotServed::kAsyncElsewhere:
+      return "cuMemAllocAsync in contexts that the program creates, since the driver's pool is of "
+             "the whole device";
     case NotServed::kExport:
       return "a handle for other processes (CUDA IPC) of a block within a segment, where they "
              "would find other data "
@@ -38,10 +46,11 @@ const char* reason(NotServed what) {
   return "";
 }
 
-std::string line_of_end(int64_t process, DeviceOrdinal device, const cachalot_stats& stats,
-                        uint64_t served, uint64_t not_served) {
-  return format("end %lld %d %llu %llu %lld %lld %lld %lld\n", static_cast<long long>(process),
-                device, static_cast<unsigned long long>(served),
+std::string line_of_end(int64_t process, const ServedContext& served, uint64_t not_served) {
+  const cachalot_stats stats = served.stats();
+  return format("end %lld %d %llx %llu %llu %lld %lld %lld %lld\n", static_cast<long long>(process),
+                served.context()->device, static_cast<unsigned long long>(served.context()->name()),
+                static_cast<unsigned long long>(served.requests()),
                 static_cast<unsigned long long>(not_served),
                 static_cast<long long>(stats.requested_bytes.all.peak),
                 static_cast<long long>(stats.reserved_bytes.all.peak),
@@ -96,76 +105,84 @@ void Server::not_served(NotServed what) noexcept {
                reason(what));
 }
 
-// ---- Devices
+// ---- Contexts
 
-ServedDevice* Server::current() {
-  DriverContext* const context = contexts_.current();
-  return context != nullptr ? device_of(context) : nullptr;
+ServedContext* Server::served_in(DriverContext* context) {
+  if (context->kind == ContextKind::kOther) return nullptr;
+  ServedContext* const served = context->served.load(std::memory_order_acquire);
+  return served != nullptr ? served : make_served(context);
 }
 
-ServedDevice* Server::current_for_request() {
-  DriverContext* const context = contexts_.current();
-  if (context == nullptr) return nullptr;
-  ServedDevice* const device = device_of(context);
-  if (device == nullptr)
-    not_served(NotServed::kOtherContext);
-  else
-    served_.fetch_add(1, std::memory_order_relaxed);
-  return device;
-}
-
-// The life of a context that has ended has left its place.
-ServedDevice* Server::device_of(DriverContext* context) {
-  if (!context->is_primary) return nullptr;
-  const auto index = static_cast<size_t>(context->device);
-  if (index >= kMostDevices) return nullptr;
-  ServedDevice* const device = devices_[index].load(std::memory_order_acquire);
-  return device != nullptr && device->context() == context ? device : make_device(context);
-}
-
-ServedDevice* Server::make_device(DriverContext* context) {
+ServedContext* Server::make_served(DriverContext* context) {
   const std::lock_guard guard(making_);
-  auto& place = devices_[static_cast<size_t>(context->device)];
-  ServedDevice* device = place.load(std::memory_order_acquire);
-  if (device != nullptr && device->context() == context) return device;
+  ServedContext* served = context->served.load(std::memory_order_acquire);
+  if (served != nullptr) return served;
+  std::atomic<ServedContext*>* const place = place_for(*context);
+  if (place == nullptr) return nullptr;
   // No capture begins or ends before it is in its place, where it is told of them.
   Captures::get().holding([&](size_t captures) {
-    device = new ServedDevice(context, options_, captures);
-    place.store(device, std::memory_order_release);
-    devices_end_.store(std::max(devices_end_.load(), static_cast<size_t>(context->device) + 1),
-                       std::memory_order_release);
+    served = new ServedContext(context, options_, captures);
+    place->store(served, std::memory_order_release);
+    context->served.store(served, std::memory_order_release);
   });
 
   for (const auto& [of, accessing] : peers_)
-    if (of == context->handle) device->give_access_to(accessing);
+    if (of == context->handle) served->give_access_to(accessing);
   append_line(options_.list,
               format("begin %lld %d\n", static_cast<long long>(process_), context->device));
   start_keeping_up();
-  return device;
+  return served;
+}
+
+// Each context has an allocator of its own, and so a limit.
+std::atomic<ServedContext*>* Server::place_for(const DriverContext& context) {
+  bool has_other = false;
+  for_each_on(context.device, [&](ServedContext&) { has_other = true; });
+  if (options_.limit != 0 && has_other) return nullptr;
+  const auto place = std::find(served_.begin(), served_.end(), nullptr);
+  if (place == served_.end()) return nullptr;
+  const auto end = static_cast<size_t>(place - served_.begin()) + 1;
+  served_end_.store(std::max(served_end_.load(), end), std::memory_order_release);
+  return &*place;
+}
+
+ServedContext* Server::current_for_request() {
+  DriverContext* const context = contexts_.current();
+  if (context == nullptr) return nullptr;
+  ServedContext* const served = served_in(context);
+  if (served == nullptr)
+    not_served(context->kind == ContextKind::kOther ? NotServed::kOtherContext
+                                                    : NotServed::kFurtherContext);
+  return served;
 }
 
 template <class Act>
-void Server::for_each_device(Act act) {
-  const size_t end = devices_end_.load(std::memory_order_acquire);
+void Server::for_each(Act act) {
+  const size_t end = served_end_.load(std::memory_order_acquire);
   for (size_t i = 0; i < end; i++)
-    if (ServedDevice* const device = devices_[i].load(std::memory_order_acquire)) act(*device);
+    if (ServedContext* const served = served_[i].load(std::memory_order_acquire)) act(*served);
+}
+
+template <class Act>
+void Server::for_each_on(DeviceOrdinal device, Act act) {
+  for_each([&](ServedContext& served) {
+    if (served.context()->device == device) act(served);
+  });
 }
 
 void Server::context_ended(const DriverContext* context) {
-  const auto index = static_cast<size_t>(context->device);
-  if (!context->is_primary || index >= kMostDevices) return;
-  ServedDevice* device = devices_[index].load(std::memory_order_acquire);
-  if (device == nullptr || device->context() != context) return;
-  tell_end(*device);
-  devices_[index].store(nullptr, std::memory_order_release);
+  ServedContext* const served = context->served.load(std::memory_order_acquire);
+  if (served == nullptr) return;
+  tell_end(*served);
+  *std::find(served_.begin(), served_.end(), served) = nullptr;
   Captures::get().end_all_of(context->handle, [&] { capture_ended(); });
 }
 
-std::pair<ServedDevice*, BlockInfo> Server::find(DeviceAddress address) {
-  std::pair<ServedDevice*, BlockInfo> found{nullptr, {}};
-  for_each_device([&](ServedDevice& device) {
+std::pair<ServedContext*, BlockInfo> Server::find(DeviceAddress address) {
+  std::pair<ServedContext*, BlockInfo> found{nullptr, {}};
+  for_each([&](ServedContext& served) {
     if (found.first != nullptr) return;
-    if (const auto block = device.find(address)) found = {&device, *block};
+    if (const auto block = served.find(address)) found = {&served, *block};
   });
   return found;
 }
@@ -175,9 +192,9 @@ std::pair<ServedDevice*, BlockInfo> Server::find(DeviceAddress address) {
 std::optional<Result> Server::allocate(uint64_t size, DeviceAddress* out) noexcept {
   return attempt([&]() -> std::optional<Result> {
     if (size == 0 || out == nullptr) return {};  // the driver's own error
-    ServedDevice* const device = current_for_request();
-    if (device == nullptr) return {};
-    return device->allocate(size, CACHALOT_STREAM_ALL, out);
+    ServedContext* const served = current_for_request();
+    if (served == nullptr) return {};
+    return served->allocate(size, CACHALOT_STREAM_ALL, out);
   });
 }
 
@@ -185,31 +202,36 @@ std::optional<Result> Server::allocate_on(uint64_t size, StreamHandle stream,
                                           DeviceAddress* out) noexcept {
   return attempt([&]() -> std::optional<Result> {
     if (size == 0 || out == nullptr) return {};
-    if (!options_.serves_async) {
-      not_served(NotServed::kAsync);
-      return {};
-    }
-    ServedDevice* const device = current_for_request();
-    if (device == nullptr) return {};
-    return device->allocate(size, reinterpret_cast<Stream>(stream), out);
+    if (!options_.serves_async) return leave(NotServed::kAsync);
+    DriverContext* const context = contexts_.current();
+    if (context != nullptr && !context->is_primary()) return leave(NotServed::kAsyncElsewhere);
+    ServedContext* const served = current_for_request();
+    if (served == nullptr) return {};
+    return served->allocate(size, reinterpret_cast<Stream>(stream), out);
   });
+}
+
+// To the driver.
+std::optional<Result> Server::leave(NotServed what) {
+  not_served(what);
+  return {};
 }
 
 std::optional<Result> Server::free(DeviceAddress address) noexcept {
   return attempt([&]() -> std::optional<Result> {
-    const auto [device, block] = find(address);
-    if (device == nullptr) return free_other(address);
-    return device->free(block);
+    const auto [served, block] = find(address);
+    if (served == nullptr) return free_other(address);
+    return served->free(block);
   });
 }
 
 std::optional<Result> Server::free_on(DeviceAddress address, StreamHandle stream) noexcept {
   return attempt([&]() -> std::optional<Result> {
-    const auto [device, block] = find(address);
-    if (device == nullptr) return free_other(address);
+    const auto [served, block] = find(address);
+    if (served == nullptr) return free_other(address);
     // What a graph does with the block later is no work that an event would tell of.
     const bool is_node = Captures::get().any() && is_captured(stream, DefaultStream::kLegacy);
-    return device->free_on(block, is_node ? kAllStreams : reinterpret_cast<Stream>(stream));
+    return served->free_on(block, is_node ? kAllStreams : reinterpret_cast<Stream>(stream));
   });
 }
 
@@ -232,15 +254,15 @@ std::optional<Result> Server::free_other(DeviceAddress address) {
   }
   bool is_ours = false;
   if (address != 0)
-    for_each_device([&](ServedDevice& device) { is_ours = is_ours || device.has_cached(address); });
+    for_each([&](ServedContext& served) { is_ours = is_ours || served.has_cached(address); });
   return is_ours ? std::optional<Result>(kInvalidValue) : std::nullopt;
 }
 
 std::optional<BlockInfo> Server::find_around(DeviceAddress address) noexcept {
   return attempt([&] {
     std::optional<BlockInfo> found;
-    for_each_device([&](ServedDevice& device) {
-      if (!found) found = device.find_around(address);
+    for_each([&](ServedContext& served) {
+      if (!found) found = served.find_around(address);
     });
     return found;
   });
@@ -248,9 +270,9 @@ std::optional<BlockInfo> Server::find_around(DeviceAddress address) noexcept {
 
 bool Server::can_be_exported(DeviceAddress address) noexcept {
   std::optional<bool> begins = attempt([&]() -> std::optional<bool> {
-    const auto [device, block] = find(address);
-    if (device == nullptr) return find_around(address) ? false : true;
-    return device->segment_of(address).first == address;
+    const auto [served, block] = find(address);
+    if (served == nullptr) return find_around(address) ? false : true;
+    return served->segment_of(address).first == address;
   });
   return begins.value_or(false);
 }
@@ -258,11 +280,14 @@ bool Server::can_be_exported(DeviceAddress address) noexcept {
 // The cache is as good as free memory.
 void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
   attempt([&] {
-    ServedDevice* const device = current();
-    if (device == nullptr || available == nullptr || total == nullptr) return;
-    *available = std::min(*total, *available + device->cached_bytes());
-    if (options_.limit == 0) return;
-    const cachalot_stats stats = device->stats();
+    DriverContext* const context = contexts_.current();
+    if (context == nullptr || available == nullptr || total == nullptr) return;
+    uint64_t cached = 0;
+    for_each_on(context->device, [&](ServedContext& served) { cached += served.cached_bytes(); });
+    *available = std::min(*total, *available + cached);
+    ServedContext* const served = options_.limit != 0 ? served_in(context) : nullptr;
+    if (served == nullptr) return;
+    const cachalot_stats stats = served->stats();
     const auto used = static_cast<uint64_t>(stats.allocated_bytes.all.current);
     const uint64_t left = options_.limit - std::min(options_.limit, used);
     *total = std::min<size_t>(*total, options_.limit);
@@ -270,15 +295,19 @@ void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
   });
 }
 
+// Another context of the device may be what has it.
 bool Server::make_room() noexcept {
   return attempt([&] {
     DriverContext* const context = contexts_.current();
-    if (context == nullptr || !context->is_primary) return false;
-    ServedDevice* const device = device_of(context);
-    const uint64_t before = device->cached_bytes();
-    if (before == 0) return false;
-    device->empty_cache();
-    return device->cached_bytes() < before;
+    if (context == nullptr) return false;
+    bool is_any = false;
+    for_each_on(context->device, [&](ServedContext& served) {
+      const uint64_t before = served.cached_bytes();
+      if (before == 0) return;
+      served.empty_cache();
+      is_any = is_any || served.cached_bytes() < before;
+    });
+    return is_any;
   });
 }
 
@@ -295,8 +324,8 @@ void Server::peer_enabled(Context of) noexcept {
     if (call_real(real().cuCtxGetDevice, &accessing) != 0) return;
     const std::lock_guard guard(making_);
     peers_.emplace_back(of, accessing);
-    for_each_device([&](ServedDevice& device) {
-      if (device.context()->handle == of) device.give_access_to(accessing);
+    for_each([&](ServedContext& served) {
+      if (served.context()->handle == of) served.give_access_to(accessing);
     });
   });
 }
@@ -305,29 +334,39 @@ void Server::waited() noexcept {
   if (!options_.frees_by_event) return;
   attempt([&] {
     DriverContext* const context = contexts_.current();
-    for_each_device([&](ServedDevice& device) {
-      if (device.context() == context) device.waited();
+    for_each([&](ServedContext& served) {
+      if (served.context() == context) served.waited();
     });
   });
 }
 
 void Server::capture_begun() noexcept {
-  attempt([&] { for_each_device([](ServedDevice& device) { device.capture_begun(); }); });
+  attempt([&] { for_each([](ServedContext& served) { served.capture_begun(); }); });
 }
 
 void Server::capture_ended() noexcept {
-  attempt([&] { for_each_device([](ServedDevice& device) { device.capture_ended(); }); });
+  attempt([&] { for_each([](ServedContext& served) { served.capture_ended(); }); });
 }
 
-void Server::destroying(Context context) noexcept {
-  attempt([&] { contexts_.destroyed(context); });
+void Server::context_created() noexcept {
+  attempt([&] { contexts_.created(); });
 }
 
 // Memory that is mapped outlives its context.
-void Server::resetting(DeviceOrdinal ordinal) noexcept {
+void Server::destroying(Context context) noexcept {
   attempt([&] {
-    for_each_device([&](ServedDevice& device) {
-      if (device.context()->device == ordinal) device.give_all_back();
+    for_each([&](ServedContext& served) {
+      const DriverContext& of = *served.context();
+      if (of.handle == context && !of.is_primary()) served.give_all_back();
+    });
+    contexts_.destroyed(context);
+  });
+}
+
+void Server::resetting(DeviceOrdinal device) noexcept {
+  attempt([&] {
+    for_each_on(device, [&](ServedContext& served) {
+      if (served.context()->is_primary()) served.give_all_back();
     });
   });
 }
@@ -361,21 +400,19 @@ void Server::start_keeping_up() {
 void Server::keep_up() noexcept {
   attempt([&] {
     if (options_.trim_idle_seconds != 0)
-      for_each_device([&](ServedDevice& device) { device.trim(options_.trim_idle_seconds); });
+      for_each([&](ServedContext& served) { served.trim(options_.trim_idle_seconds); });
     write_metrics();
   });
 }
 
-// Each device has an allocator of its own.
+// Each context has an allocator of its own.
 std::string Server::metrics() {
   Metrics all;
-  for_each_device([&](ServedDevice& device) {
-    Metrics one = device.metrics();
-    const auto index = static_cast<size_t>(device.context()->device);
-    auto devices = std::move(all.devices);
-    devices.push_back(one.devices.at(index));
+  for_each([&](ServedContext& served) {
+    Metrics one = served.metrics();
+    one.devices.insert(one.devices.begin(), std::make_move_iterator(all.devices.begin()),
+                       std::make_move_iterator(all.devices.end()));
     all = std::move(one);
-    all.devices = std::move(devices);
   });
   return all.devices.empty() ? "" : metrics_text(all);
 }
@@ -392,14 +429,13 @@ void Server::write_metrics() {
 }
 
 // The CUDA runtime ends the contexts that it has made before the process ends.
-void Server::tell_end(ServedDevice& device) {
-  append_line(options_.list, line_of_end(process_, device.context()->device, device.stats(),
-                                         served_, not_served_));
+void Server::tell_end(ServedContext& served) {
+  append_line(options_.list, line_of_end(process_, served, not_served_));
   write_metrics();
 }
 
 void Server::finish() noexcept {
-  attempt([&] { for_each_device([&](ServedDevice& device) { tell_end(device); }); });
+  attempt([&] { for_each([&](ServedContext& served) { tell_end(served); }); });
 }
 
 namespace {

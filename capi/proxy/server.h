@@ -16,16 +16,18 @@
 #include "base/mutex.h"
 #include "contexts.h"
 #include "run_options.h"
-#include "served_device.h"
+#include "served_context.h"
 
 namespace cachalot::proxy {
 
 // What is not served, each with its reason.
 enum class NotServed : uint8_t {
   kOtherContext,
+  kFurtherContext,
   kVirtualMemory,
   kPool,
   kAsync,
+  kAsyncElsewhere,
   kExport,
 };
 
@@ -62,6 +64,7 @@ class Server final : DriverContexts::Observer {
   // Under the lock of the captures.
   void capture_begun() noexcept;
   void capture_ended() noexcept;
+  void context_created() noexcept;
   void destroying(Context context) noexcept;
   void resetting(DeviceOrdinal device) noexcept;
   void look_after_primary(DeviceOrdinal device) noexcept;
@@ -71,7 +74,7 @@ class Server final : DriverContexts::Observer {
   void finish() noexcept;
 
  private:
-  static constexpr size_t kMostDevices = 64;
+  static constexpr size_t kMostContexts = 64;
   static constexpr unsigned kFailure = 31;  // a remark beside those of NotServed
 
   explicit Server(const RunOptions& options);
@@ -80,34 +83,39 @@ class Server final : DriverContexts::Observer {
   template <class Act>
   auto attempt(Act act) noexcept -> decltype(act());
   bool is_first(unsigned remark);
-  // Null where no context is current, and for one that is not served. The second counts what is served and what not.
-  ServedDevice* current();
-  ServedDevice* current_for_request();
-  ServedDevice* device_of(DriverContext* context);
-  ServedDevice* make_device(DriverContext* context);
+  // Null for a context that is not served.
+  ServedContext* served_in(DriverContext* context);
+  ServedContext* make_served(DriverContext* context);
+  // Where a further one can be; null: it cannot.
+  std::atomic<ServedContext*>* place_for(const DriverContext& context);
+  // Of the current context, for a request. Counts those that are not served.
+  ServedContext* current_for_request();
+  std::optional<Result> leave(NotServed what);
   template <class Act>
-  void for_each_device(Act act);
+  void for_each(Act act);
+  template <class Act>
+  void for_each_on(DeviceOrdinal device, Act act);
   // No live block begins at the address: the memory is the driver's, or a part of a segment, which the driver must not
   // free.
   std::optional<Result> free_other(DeviceAddress address);
-  // The device that has a live block there.
-  std::pair<ServedDevice*, BlockInfo> find(DeviceAddress address);
+  // What has a live block there.
+  std::pair<ServedContext*, BlockInfo> find(DeviceAddress address);
 
   void context_ended(const DriverContext* context) override;
 
   void start_keeping_up();
   // Now and then, on a thread of its own.
   void keep_up() noexcept;
-  void tell_end(ServedDevice& device);
+  void tell_end(ServedContext& served);
   std::string metrics();
   void write_metrics();
 
   const RunOptions options_;
   const int64_t process_;
-  std::array<std::atomic<ServedDevice*>, kMostDevices> devices_{};  // by ordinal
-  std::atomic<size_t> devices_end_{0};  // behind the last that there has been
-  std::atomic<uint32_t> remarks_{0};    // a bit for each that was made
-  std::atomic<uint64_t> served_{0};
+  std::array<std::atomic<ServedContext*>, kMostContexts>
+      served_{};                       // in places that are taken again
+  std::atomic<size_t> served_end_{0};  // behind the last that there has been
+  std::atomic<uint32_t> remarks_{0};   // a bit for each that was made
   std::atomic<uint64_t> not_served_{0};
   std::mutex passed_on_mutex_;
   std::unordered_multiset<DeviceAddress> passed_on_;

@@ -9,18 +9,40 @@
 
 namespace cachalot::capi {
 
-Metrics metrics_of(Allocator& core) {
+namespace {
+
+Metrics without_devices(Allocator& core) {
   Metrics metrics;
   metrics.version = cachalot_version();
   metrics.release = core.rules().release == Release::k2_11 ? "2.11" : "2.15";
   metrics.backend = core.backend_name();
   metrics.is_serving = core.serving().is_on;
-  for (int device = 0; device < core.device_count(); device++) {
-    metrics.devices.push_back({device, core.memory_limit(device), core.stats(device),
-                               core.policy_stats(device), core.stats_of_existing_pools(device),
-                               core.label_stats(device), core.tenants()->rows(device),
-                               core.device_use(device)});
-  }
+  return metrics;
+}
+
+DeviceMetrics of_device(Allocator& core, int device) {
+  return {device,
+          core.memory_limit(device),
+          core.stats(device),
+          core.policy_stats(device),
+          core.stats_of_existing_pools(device),
+          core.label_stats(device),
+          core.tenants()->rows(device),
+          core.device_use(device)};
+}
+
+}  // namespace
+
+Metrics metrics_of(Allocator& core) {
+  Metrics metrics = without_devices(core);
+  for (int device = 0; device < core.device_count(); device++)
+    metrics.devices.push_back(of_device(core, device));
+  return metrics;
+}
+
+Metrics metrics_of_device(Allocator& core, int device) {
+  Metrics metrics = without_devices(core);
+  metrics.devices.push_back(of_device(core, device));
   return metrics;
 }
 

@@ -8,5 +8,7 @@
 namespace cachalot::capi {
 
 Metrics metrics_of(Allocator& core);
+// With figures of one device only. Others are not asked: that could make a context there.
+Metrics metrics_of_device(Allocator& core, int device);
 
 }  // namespace cachalot::capi

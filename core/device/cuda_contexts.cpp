@@ -5,14 +5,16 @@
 
 namespace cachalot::cuda {
 
-Contexts::Contexts(const Library& library, int device_count, bool holds)
-    : library_(library), holds_(holds), primaries_(static_cast<size_t>(device_count)) {}
+Contexts::Contexts(const Library& library, int device_count, std::optional<GivenContext> given)
+    : library_(library), holds_(!given), contexts_(static_cast<size_t>(device_count)) {
+  if (given) contexts_.at(static_cast<size_t>(given->device)).context = given->context;
+}
 
 // A driver that is being torn down refuses; there is nothing left to give back then.
 Contexts::~Contexts() {
   if (is_in_forked_child() || !holds_) return;
-  for (const Primary& primary : primaries_) {
-    if (primary.context != nullptr) library_.cuDevicePrimaryCtxRelease(primary.ordinal);
+  for (const OfDevice& of : contexts_) {
+    if (of.context != nullptr) library_.cuDevicePrimaryCtxRelease(of.ordinal);
   }
 }
 
@@ -20,16 +22,15 @@ Result Contexts::get(int device, Context* context) {
   if (is_in_forked_child()) return kNotInitialized;
   CACHALOT_ASSERT(1, device >= 0 && device < device_count());
   const std::lock_guard guard(lock_);
-  Primary& primary = primaries_[static_cast<size_t>(device)];
-  if (primary.context == nullptr) {
-    if (const Result code = library_.cuDeviceGet(&primary.ordinal, device)) return code;
+  OfDevice& of = contexts_[static_cast<size_t>(device)];
+  if (of.context == nullptr) {
+    if (const Result code = library_.cuDeviceGet(&of.ordinal, device)) return code;
     Context retained = nullptr;
-    if (const Result code = library_.cuDevicePrimaryCtxRetain(&retained, primary.ordinal))
-      return code;
-    if (!holds_) library_.cuDevicePrimaryCtxRelease(primary.ordinal);
-    primary.context = retained;
+    if (const Result code = library_.cuDevicePrimaryCtxRetain(&retained, of.ordinal)) return code;
+    if (!holds_) library_.cuDevicePrimaryCtxRelease(of.ordinal);
+    of.context = retained;
   }
-  *context = primary.context;
+  *context = of.context;
   return 0;
 }
 

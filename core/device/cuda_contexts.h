@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The primary contexts of the devices: retained at their first use, given back at the end, and
-// current on a thread only while a call of ours needs them.
+// The contexts of the devices: current on a thread only while a call of ours needs them. They are the primary ones,
+// retained at their first use and given back at the end, unless the caller gives one.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/mutex.h"
@@ -11,22 +12,30 @@
 
 namespace cachalot::cuda {
 
+// Takes the place of its device's primary context. The caller holds it, and may end it.
+struct GivenContext {
+  int device = 0;
+  Context context = nullptr;
+};
+
 class Contexts {
  public:
-  // holds: else the caller's own reference to each context is all that there is.
-  Contexts(const Library& library, int device_count, bool holds = true);
+  // given: then no reference to another context is kept either.
+  Contexts(const Library& library, int device_count, std::optional<GivenContext> given = {});
   ~Contexts();
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 
-  int device_count() const { return static_cast<int>(primaries_.size()); }
+  int device_count() const { return static_cast<int>(contexts_.size()); }
   // CUDA does not work in a child that was forked after it was started.
   bool is_in_forked_child() const { return fork_mark_.is_in_child(); }
+  // Whether this has references to them.
+  bool are_held() const { return holds_; }
   // The context of a device.
   Result get(int device, Context* context);
 
  private:
-  struct Primary {
+  struct OfDevice {
     DeviceOrdinal ordinal = 0;
     Context context = nullptr;  // null: not retained yet
   };
@@ -35,7 +44,7 @@ class Contexts {
   const bool holds_;
   const ForkMark fork_mark_;
   Mutex lock_{LockRank::kCudaContexts};
-  std::vector<Primary> primaries_;  // of the devices
+  std::vector<OfDevice> contexts_;
 };
 
 // Makes a device's context current on the calling thread, and puts back what was current before.

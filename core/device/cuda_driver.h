@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ struct CudaOptions {
   uint64_t capacity = 0;  // bytes that a device is told to have; 0: what it has
   // The driver's library, where it is loaded under this name; null: where it is usually.
   const char* library = nullptr;
-  // False: somebody else holds the primary contexts that are used, and may end them.
-  bool holds_contexts = true;
+  // Where the caller has one that is to be used.
+  std::optional<cuda::GivenContext> context;
 };
 
 class CudaDriver final : public Driver {

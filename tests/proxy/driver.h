@@ -15,7 +15,7 @@ namespace proxy_test {
 using namespace cachalot::proxy;
 
 using cuInit_form = Result(unsigned);
-using cuCtxCreate_v2_form = Result(Context*, unsigned, DeviceOrdinal);
+using cuCtxFromGreenCtx_form = Result(Context*, GreenContext);
 using cuCtxSetCurrent_form = Result(Context);
 using cuMemAddressReserve_form = Result(DeviceAddress*, size_t, size_t, DeviceAddress, uint64_t);
 using cuEventDestroy_form = Result(EventHandle);
@@ -24,7 +24,7 @@ using fake_drop_form = void(DeviceAddress);
 
 #define PROXY_TEST_OTHERS(X)  \
   X(cuInit)                   \
-  X(cuCtxCreate_v2)           \
+  X(cuCtxFromGreenCtx)        \
   X(cuCtxSetCurrent)          \
   X(cuMemAddressReserve)      \
   X(fake_calls)               \

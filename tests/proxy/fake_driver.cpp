@@ -42,6 +42,13 @@ struct Allocation {
   bool is_waited_for;
 };
 
+// Memory that is mapped by its handle. It is there while the program has it or it is mapped.
+struct Physical {
+  uint64_t size = 0;
+  int references = 1;
+  int mappings = 0;
+};
+
 struct ContextObject_ {
   uint64_t id;
   int device;
@@ -59,7 +66,7 @@ uint64_t reserve_addresses() {
 struct State {
   std::map<uint64_t, Allocation> memory;  // by address: of the device and of the host, arrays
   std::map<uint64_t, std::vector<uint64_t>> freed;  // addresses by size, the last first
-  std::map<AllocationHandle, uint64_t> handles;
+  std::map<AllocationHandle, Physical> handles;
   std::map<uint64_t, std::pair<uint64_t, AllocationHandle>> mappings;
   std::map<uint64_t, ContextObject_> contexts;  // by handle
   std::map<uint64_t, bool> captures;            // by stream; whether it is broken
@@ -86,7 +93,8 @@ State& state() {
 }
 std::mutex mutex;
 std::condition_variable work_finished;
-thread_local std::vector<Context> stack;
+// Never destroyed: exit handlers call the driver.
+thread_local std::vector<Context>& stack = *new std::vector<Context>;
 
 uint64_t number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 uint64_t primary_handle(int device) { return 0xc000 + static_cast<uint64_t>(device); }
@@ -181,6 +189,18 @@ Result drop(uint64_t address) {
     madvise(reinterpret_cast<void*>(address), found->second.size, MADV_DONTNEED);
   state().memory.erase(found);
   return 0;
+}
+
+void drop_if_gone(AllocationHandle handle) {
+  const auto found = state().handles.find(handle);
+  if (found->second.references > 0 || found->second.mappings > 0) return;
+  state().used -= found->second.size;
+  state().handles.erase(found);
+}
+
+void unmap(const std::pair<uint64_t, AllocationHandle>& mapping) {
+  state().handles.at(mapping.second).mappings--;
+  drop_if_gone(mapping.second);
 }
 
 void drop_all_of(uint64_t context) {
@@ -384,11 +404,32 @@ DRIVER Result cuDevicePrimaryCtxGetState(DeviceOrdinal device, unsigned* flags, 
   return CALL_WITHOUT_CONTEXT(
       *flags = 0; *is_active = state().contexts.count(primary_handle(device)) != 0; return 0;);
 }
-DRIVER Result cuCtxCreate_v2(Context* out, unsigned, DeviceOrdinal device) {
-  return CALL_WITHOUT_CONTEXT(
-      const uint64_t handle = fresh(1); state().contexts[handle] = {state().next_id++, device};
-      *out = reinterpret_cast<Context>(handle); stack.push_back(*out); return 0;);
+Context new_context(DeviceOrdinal device) {
+  const uint64_t handle = fresh(1);
+  state().contexts[handle] = {state().next_id++, device};
+  return reinterpret_cast<Context>(handle);
 }
+DRIVER Result cuCtxCreate(Context* out, unsigned, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
+}
+DRIVER Result cuCtxCreate_v2(Context* out, unsigned, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
+}
+#if FAKE_VERSION >= 11040
+DRIVER Result cuCtxCreate_v3(Context* out, ExecutionAffinity*, int, unsigned,
+                             DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
+}
+#endif
+#if FAKE_VERSION >= 12050
+DRIVER Result cuCtxCreate_v4(Context* out, ContextParameters*, unsigned, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
+}
+// Of device 0.
+DRIVER Result cuCtxFromGreenCtx(Context* out, GreenContext) {
+  return CALL_WITHOUT_CONTEXT(*out = new_context(0); return 0;);
+}
+#endif
 DRIVER Result cuCtxDestroy(Context context) {
   return call(
       __func__,
@@ -597,26 +638,31 @@ DRIVER Result cuMemImportFromShareableHandle(AllocationHandle*, void*, int) {
 DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*,
                           uint64_t) {
   return CALL(if (size > kMemory - state().used) return kOutOfMemory; state().used += size;
-              *out = fresh(1); state().handles[*out] = size; return 0;);
+              *out = fresh(1); state().handles[*out] = {size}; return 0;);
 }
 DRIVER Result cuMemRelease(AllocationHandle handle) {
-  return CALL(return state().handles.count(handle) != 0 ? 0 : kInvalidValue;);
+  return CALL(
+      const auto found = state().handles.find(handle);
+      if (found == state().handles.end() || found->second.references == 0) return kInvalidValue;
+      found->second.references--; drop_if_gone(handle); return 0;);
 }
 DRIVER Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
   return CALL(const auto found = state().mappings.find(number(address));
               if (found == state().mappings.end()) return kInvalidValue;
-              *out = found->second.second; return 0;);
+              *out = found->second.second; state().handles.at(*out).references++; return 0;);
 }
+// Of a handle that is not known: memory of another process.
 DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle,
                        uint64_t) {
-  return CALL(state().mappings[address] = {size, handle}; return 0;);
+  return CALL(state().handles.try_emplace(handle).first->second.mappings++;
+              state().mappings[address] = {size, handle}; return 0;);
 }
 DRIVER Result cuMemUnmap(DeviceAddress address, size_t size) {
   return CALL(const auto begin = state().mappings.lower_bound(address);
               if (begin == state().mappings.end() || begin->first != address) return kInvalidValue;
-              note("cuMemUnmap");
-              state().mappings.erase(begin, state().mappings.lower_bound(address + size));
-              return 0;);
+              note("cuMemUnmap"); const auto end = state().mappings.lower_bound(address + size);
+              for (auto at = begin; at != end; ++at) unmap(at->second);
+              state().mappings.erase(begin, end); return 0;);
 }
 DRIVER Result cuMemSetAccess(DeviceAddress, size_t, const AccessDescriptor*, size_t) {
   return CALL(return 0;);

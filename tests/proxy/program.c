@@ -3,7 +3,8 @@
  *   HOW    linked, open, open_so, open_deep, open_namespace, or a path to open
  *   TIMES  requests, each freed [3]
  *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more),
- *          hold:BYTES (has a block of so many, and waits), ask:BYTES (the driver refuses it, and the program is killed)
+ *          hold:BYTES (has a block of so many, and waits), ask:BYTES (the driver refuses it, and the program is killed),
+ *          contexts:COUNT (creates and destroys so many contexts, with a request in each that is not freed)
  * It ends with 9 if the driver does not behave. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,6 +24,11 @@ typedef int (*set_form)(void*);
 typedef int (*alloc_form)(unsigned long long*, size_t);
 typedef int (*free_form)(unsigned long long);
 typedef int (*unknown_form)(void);
+typedef int (*create_form)(void**, unsigned, int);
+typedef int (*destroy_form)(void*);
+
+static void*
+    driver; /* null where the program is linked with it, which is what dlsym takes for all that is loaded */
 
 #ifdef LINKED
 int cuInit(unsigned);
@@ -61,6 +67,20 @@ static void spawn(const char* program) {
   require(waitpid(child, &status, 0) == child && status == 0, "the child failed");
 }
 
+static void use_contexts(int count, alloc_form allocate) {
+  create_form create;
+  destroy_form destroy;
+  *(void**)&create = symbol(driver, "cuCtxCreate_v2");
+  *(void**)&destroy = symbol(driver, "cuCtxDestroy_v2");
+  for (int i = 0; i < count; i++) {
+    void* context = NULL;
+    unsigned long long address = 0;
+    require(create(&context, 0, 0) == 0, "no context of its own");
+    require(allocate(&address, 5 << 20) == 0 && allocate(&address, 512) == 0, "no memory");
+    require(destroy(context) == 0, "the context stays");
+  }
+}
+
 static void wait_for_ever(void) {
   printf("waiting\n");
   fflush(stdout);
@@ -80,6 +100,7 @@ static int end(const char* how, alloc_form allocate) {
   if (strncmp(how, "exit:", 5) == 0) return atoi(how + 5);
   if (strncmp(how, "kill:", 5) == 0) kill(getpid(), atoi(how + 5));
   if (strncmp(how, "spawn:", 6) == 0) spawn(how + 6);
+  if (strncmp(how, "contexts:", 9) == 0) use_contexts(atoi(how + 9), allocate);
   if (strcmp(how, "wait") == 0) wait_for_ever();
   return 0;
 }
@@ -104,14 +125,14 @@ int main(int argc, char** argv) {
   give_back = cuMemFree_v2;
   unknown = cuFromANewerDriver;
 #else
-  void* const library = open_driver(how);
-  require(library != NULL, "no driver");
-  *(void**)&init = symbol(library, "cuInit");
-  *(void**)&retain = symbol(library, "cuDevicePrimaryCtxRetain");
-  *(void**)&set_current = symbol(library, "cuCtxSetCurrent");
-  *(void**)&allocate = symbol(library, "cuMemAlloc_v2");
-  *(void**)&give_back = symbol(library, "cuMemFree_v2");
-  *(void**)&unknown = symbol(library, "cuFromANewerDriver");
+  driver = open_driver(how);
+  require(driver != NULL, "no driver");
+  *(void**)&init = symbol(driver, "cuInit");
+  *(void**)&retain = symbol(driver, "cuDevicePrimaryCtxRetain");
+  *(void**)&set_current = symbol(driver, "cuCtxSetCurrent");
+  *(void**)&allocate = symbol(driver, "cuMemAlloc_v2");
+  *(void**)&give_back = symbol(driver, "cuMemFree_v2");
+  *(void**)&unknown = symbol(driver, "cuFromANewerDriver");
 #endif
   void* context = NULL;
   require(init(0) == 0 && retain(&context, 0) == 0 && set_current(context) == 0, "no context");

@@ -17,7 +17,7 @@
 // The allocators of a program that is served live as long as its threads, and the blocks' objects lie in memory that the
 // leak sanitizer does not look into.
 extern "C" const char* __lsan_default_suppressions() {
-  return "leak:cachalot::proxy::Server\nleak:cachalot::proxy::ServedDevice\n";
+  return "leak:cachalot::proxy::Server\nleak:cachalot::proxy::ServedContext\n";
 }
 extern "C" const char* __lsan_default_options() { return "print_suppressions=0"; }
 #endif

@@ -385,6 +385,16 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
   EXPECT_NE(trace.details[1].driver_context, 0u);
 }
 
+TEST(Recording, CountsMemoryOfAGreenContextAsNoBlock) {
+  const RecordedRun run = record([](const Driver& driver) {
+    Context context = nullptr;
+    CHECK(driver.cuCtxFromGreenCtx(&context, nullptr) == 0);
+    CHECK(driver.cuCtxSetCurrent(context) == 0);
+    CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
+  });
+  EXPECT_EQ(lines_of(run.trace(), "k"), Lines({"A s 512", "R s 512", "z - 0"}));
+}
+
 TEST(Recording, EndsTheMappingsOfAContextWithIt) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();

@@ -104,6 +104,18 @@ class Run(Record):
         forecast = re.search(r"defaults +wait +(\S+ MiB) +(\d+) ", shown)
         self.assertIn(f"served by {forecast[2]} calls of the driver, {forecast[1]} reserved", err)
 
+    def test_contexts_of_the_programs_own_are_served_as_forecast(self):
+        self.environment["CACHALOT_RECORD"] = self.path("run.trace")
+        _, err = self.record("--", program(), "open", "50", "contexts:3")
+        ends = re.findall(r"device 0(, a context of its own)?: (\d+) requests served by (\d+) calls of the driver, "
+                          r"(\S+) MiB", err)
+        self.assertEqual([(own != "", count) for own, count, _, _ in ends], [(True, "2")] * 3 + [(False, "50")])
+        shown = subprocess.run([record_test.CACHALOT, "inspect", self.path("run.trace")], capture_output=True, text=True,
+                               check=True).stdout
+        forecast = re.search(r"defaults +wait +(\S+) MiB +(\d+) ", shown)
+        self.assertEqual(int(forecast[2]), sum(int(calls) for _, _, calls, _ in ends))
+        self.assertEqual(float(forecast[1]), float(ends[0][3]) + float(ends[3][3]))
+
 
 if __name__ == "__main__":
     record_test.CACHALOT, record_test.FOLDER = sys.argv[1:3]

@@ -2,9 +2,13 @@
 // Programs whose requests are served (`cachalot run`), call by call.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "recorded_program.h"
@@ -455,11 +459,123 @@ TEST(Serving, HoldsNoContextThatTheProgramHasReleased) {
   });
 }
 
-TEST(Serving, LeavesContextsOfTheProgramsOwnToTheDriverAndSaysSoOnce) {
+// ---- Contexts of the program's own
+
+Context create_context(const Driver& driver) {
+  Context context = nullptr;
+  CHECK(driver.cuCtxCreate_v2(&context, 0, 0) == 0);
+  return context;
+}
+
+TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
+  for (const char* config : {"", "expandable_segments:True"}) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          size_t before = 0;
+          size_t total = 0;
+          driver.use();
+          CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+          for (int i = 0; i < 3; i++) {
+            const Context context = create_context(driver);
+            for (int j = 0; j < 100; j++) free_block(driver, allocate(driver, 5000));
+            const DeviceAddress kept = allocate(driver, 30 * kMiB);
+            CHECK(driver.cuCtxDestroy_v2(context) == 0);
+            driver.use();
+            CHECK(driver.cuMemFree_v2(kept) != 0);
+            CHECK(driver.fake_calls("cuMemAlloc_v2") <= 2 * (static_cast<uint64_t>(i) + 1));
+            size_t after = 0;
+            CHECK(driver.cuMemGetInfo_v2(&after, &total) == 0 && after == before);
+          }
+        },
+        {{"CACHALOT_ALLOC_CONF", config}});
+  }
+}
+
+TEST(Serving, KeepsTheBlocksOfEachContextToIt) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress first = allocate(driver, 5000);
+    const Context own = create_context(driver);
+    const DeviceAddress second = allocate(driver, 5000);
+    free_block(driver, first);
+    driver.use();
+    free_block(driver, second);
+    CHECK(allocate(driver, 5000) == first);
+    CHECK(driver.cuCtxSetCurrent(own) == 0);
+    CHECK(allocate(driver, 5000) == second);
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 2);
+  });
+}
+
+TEST(Serving, GivesOneContextWhatIsCachedInAnother) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    size_t before = 0;
+    size_t free_bytes = 0;
+    size_t total = 0;
+    CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+    free_block(driver, allocate(driver, uint64_t{12} << 30));
+    create_context(driver);
+    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before);
+    free_block(driver, allocate(driver, uint64_t{8} << 30));
+  });
+}
+
+TEST(Serving, KeepsALimitInOneContextOfADevice) {
+  const std::string said = serve(
+      [](const Driver& driver) {
+        create_context(driver);
+        for (int i = 0; i < 10; i++) free_block(driver, allocate(driver, 5000));
+        CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+        create_context(driver);
+        for (int i = 0; i < 10; i++) free_block(driver, allocate(driver, 5000));
+        CHECK(driver.fake_calls("cuMemAlloc_v2") == 11);
+      },
+      {{"CACHALOT_RUN_LIMIT", "1073741824"}});
+  EXPECT_NE(said.find("not served: memory in further contexts of a device"), std::string::npos)
+      << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(Serving, LeavesTheOrderOfStreamsInAContextOfTheProgramsToTheDriver) {
+  const std::string said = serve(
+      [](const Driver& driver) {
+        create_context(driver);
+        DeviceAddress address = 0;
+        CHECK(driver.cuMemAllocAsync(&address, 5000, make_stream(driver)) == 0);
+        free_block(driver, address);
+        CHECK(driver.fake_calls("cuMemAllocAsync") == 1);
+      },
+      {{"CACHALOT_RUN_ASYNC", "cachalot"}});
+  EXPECT_NE(said.find("not served: cuMemAllocAsync in contexts that the program creates"),
+            std::string::npos)
+      << said;
+}
+
+TEST(Serving, TellsTheContextsOfADeviceApartInTheMetrics) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("cachalot-" + std::to_string(getpid()) + ".prom");
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        allocate(driver, 5000);
+        create_context(driver);
+        allocate(driver, 30 * kMiB);
+      },
+      {{"CACHALOT_RUN_METRICS", file.string()}});
+  std::ifstream in(file);
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(file);
+  EXPECT_NE(page.find("_allocated_bytes{device=\"0\",pool=\"small\"} 5120\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("_allocated_bytes{device=\"0\",context=\""), std::string::npos) << page;
+}
+
+TEST(Serving, LeavesGreenContextsToTheDriverAndSaysSoOnce) {
   const std::string said = serve([](const Driver& driver) {
     driver.use();
     Context context = nullptr;
-    CHECK(driver.cuCtxCreate_v2(&context, 0, 0) == 0);
+    CHECK(driver.cuCtxFromGreenCtx(&context, nullptr) == 0);
+    CHECK(driver.cuCtxSetCurrent(context) == 0);
     size_t free_bytes = 0;
     size_t total = 0;
     CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
@@ -467,7 +583,7 @@ TEST(Serving, LeavesContextsOfTheProgramsOwnToTheDriverAndSaysSoOnce) {
     free_block(driver, allocate(driver, 5000));
     CHECK(driver.fake_calls("cuMemAlloc_v2") == 2);
   });
-  EXPECT_NE(said.find("not served: memory in contexts that the program makes itself"),
+  EXPECT_NE(said.find("not served: memory in contexts that neither cuCtxCreate nor"),
             std::string::npos)
       << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;

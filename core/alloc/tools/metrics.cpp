@@ -215,7 +215,8 @@ std::string label_value(const std::string& text) {
 
 // Each series of a device begins with it.
 std::string device_label(const DeviceMetrics& device) {
-  return format("device=\"%d\"", device.device);
+  if (device.context == 0) return format("device=\"%d\"", device.device);
+  return format("device=\"%d\",context=\"%" PRIx64 "\"", device.device, device.context);
 }
 
 // The id too, since two tenants may have the same name, and a series must not come twice.

@@ -30,6 +30,7 @@ struct DeviceMetrics {
   std::vector<LabelStats> labels;
   std::vector<TenantRow> tenants;
   DeviceUse use;
+  uint64_t context = 0;  // where a device has figures for each context: which; 0: the primary one
 };
 
 // The whole content of the page, so that the text is a function of its argument.

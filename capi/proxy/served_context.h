@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The allocator that serves a program in the primary context of one device.
+// The allocator that serves a program in one context: the primary one of a device, or one that the program has created.
 //
 // Note [When a freed block may be used again]
 // Rationale: cuMemFree waits until all work of the block's context is done, on whichever stream. So whoever has the
@@ -30,14 +30,14 @@ struct Tenant;
 
 namespace cachalot::proxy {
 
-class ServedDevice {
+class ServedContext {
  public:
   // Throws std::exception. captures: that are under way.
-  ServedDevice(DriverContext* context, const RunOptions& options, size_t captures);
+  ServedContext(DriverContext* context, const RunOptions& options, size_t captures);
   // Never destroyed: its memory ends with its context, and other threads may be within a call.
-  ~ServedDevice() = delete;
-  ServedDevice(const ServedDevice&) = delete;
-  ServedDevice& operator=(const ServedDevice&) = delete;
+  ~ServedContext() = delete;
+  ServedContext(const ServedContext&) = delete;
+  ServedContext& operator=(const ServedContext&) = delete;
 
   DriverContext* context() const { return context_; }
 
@@ -71,6 +71,8 @@ class ServedDevice {
   // Live blocks too: the program is about to end the context.
   void give_all_back();
 
+  // That there have been.
+  uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
   Metrics metrics() const;
   cachalot_stats stats() const;
 
@@ -90,6 +92,7 @@ class ServedDevice {
   cachalot_allocator* allocator_ = nullptr;
   std::shared_ptr<Tenant> tenant_;
   Stream clearing_stream_ = 0;
+  std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> live_bytes_{0};
   std::atomic<uint64_t> waiting_bytes_{0};  // freed since the program or this has waited last
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "served_device.h"
+#include "served_context.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -26,10 +26,11 @@ void log(void*, int32_t level, const char* message) {
   if (level != CACHALOT_LOG_DIFFERENCE) std::fprintf(stderr, "cachalot: %s\n", message);
 }
 
-// The program holds the context, and its last release is to end it.
-std::shared_ptr<Driver> make_driver() {
+// The program holds the context, and ends it.
+std::shared_ptr<Driver> make_driver(const DriverContext& context) {
   const PlainLookup plain;
-  return std::make_shared<CudaDriver>(CudaOptions{.library = kRealDriver, .holds_contexts = false});
+  const cuda::GivenContext given{context.device, context.handle};
+  return std::make_shared<CudaDriver>(CudaOptions{.library = kRealDriver, .context = given});
 }
 
 cachalot_allocator* make_allocator(const std::shared_ptr<Driver>& driver) {
@@ -63,10 +64,10 @@ void require_ok(cachalot_status status, const cachalot_error& error) {
 
 }  // namespace
 
-ServedDevice::ServedDevice(DriverContext* context, const RunOptions& options, size_t captures)
+ServedContext::ServedContext(DriverContext* context, const RunOptions& options, size_t captures)
     : context_(context),
       options_(options),
-      driver_(make_driver()),
+      driver_(make_driver(*context)),
       allocator_(make_allocator(driver_)) {
   Allocator& core = capi::core_of(allocator_);
   if (std::string(core.backend_name()) != "native")
@@ -80,7 +81,7 @@ ServedDevice::ServedDevice(DriverContext* context, const RunOptions& options, si
 }
 
 // By a pool that takes every request.
-void ServedDevice::keep_blocks_whole() {
+void ServedContext::keep_blocks_whole() {
   Allocator& core = capi::core_of(allocator_);
   const PoolId pool = core.new_pool_id(false);
   core.pool_create(context_->device, pool, {.whole_blocks = true});
@@ -89,13 +90,14 @@ void ServedDevice::keep_blocks_whole() {
 
 // Without captures and events the allocator records none.
 template <class Act>
-auto ServedDevice::holding_off_captures(Act act) {
+auto ServedContext::holding_off_captures(Act act) {
   Captures& captures = Captures::get();
   if (!options_.frees_by_event && !options_.serves_async && !captures.any_so_far()) return act(0);
   return captures.holding(act);
 }
 
-Result ServedDevice::allocate(uint64_t size, Stream stream, DeviceAddress* out) {
+Result ServedContext::allocate(uint64_t size, Stream stream, DeviceAddress* out) {
+  requests_.fetch_add(1, std::memory_order_relaxed);
   cachalot_address address = 0;
   cachalot_error error = CACHALOT_ERROR_INIT;
   const cachalot_status status = holding_off_captures([&](size_t captures) {
@@ -124,38 +126,38 @@ Result ServedDevice::allocate(uint64_t size, Stream stream, DeviceAddress* out) 
 }
 
 // On a stream of its own, which no capture sees.
-Result ServedDevice::clear(Address address, uint64_t size) {
+Result ServedContext::clear(Address address, uint64_t size) {
   const DriverCode code = driver_->fill(context_->device, address, size, 0, clearing_stream_);
   return code != kSuccess ? code : driver_->stream_synchronize(context_->device, clearing_stream_);
 }
 
-std::optional<BlockInfo> ServedDevice::find(Address address) {
+std::optional<BlockInfo> ServedContext::find(Address address) {
   return capi::core_of(allocator_).find_block(address);
 }
 
-std::optional<BlockInfo> ServedDevice::find_around(Address address) {
+std::optional<BlockInfo> ServedContext::find_around(Address address) {
   return capi::core_of(allocator_).find_block_around(address);
 }
 
-bool ServedDevice::has_cached(Address address) {
+bool ServedContext::has_cached(Address address) {
   const Snapshot snapshot = capi::core_of(allocator_).snapshot({}, false);
   return std::any_of(snapshot.segments.begin(), snapshot.segments.end(), [&](const auto& segment) {
     return segment.address <= address && address - segment.address < segment.total_size;
   });
 }
 
-std::pair<Address, uint64_t> ServedDevice::segment_of(Address address) {
+std::pair<Address, uint64_t> ServedContext::segment_of(Address address) {
   return capi::core_of(allocator_).base_allocation(address);
 }
 
-std::optional<Result> ServedDevice::wait() {
+std::optional<Result> ServedContext::wait() {
   std::optional<Result> result = wait_for_context(context_);
   if (!result && real().cuCtxRecordEvent == nullptr) result = synchronize_context(*context_);
   if (result && *result == 0) waited();
   return result;
 }
 
-Result ServedDevice::free(const BlockInfo& block) {
+Result ServedContext::free(const BlockInfo& block) {
   const std::optional<Result> result = options_.frees_by_event ? std::nullopt : wait();
   if (result && *result != 0) return *result;  // the program's error, and the block stays as it is
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
@@ -167,14 +169,14 @@ Result ServedDevice::free(const BlockInfo& block) {
   return is_beyond_leash() ? wait().value_or(0) : 0;
 }
 
-Result ServedDevice::free_on(const BlockInfo& block, Stream stream) {
+Result ServedContext::free_on(const BlockInfo& block, Stream stream) {
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
   free_by_event(block, stream);
   return 0;
 }
 
 // A use by the block's own stream needs no event, and the allocator knows that.
-void ServedDevice::free_by_event(const BlockInfo& block, Stream stream) {
+void ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
   if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
   cachalot_error error = CACHALOT_ERROR_INIT;
   holding_off_captures([&](size_t captures) {
@@ -185,46 +187,50 @@ void ServedDevice::free_by_event(const BlockInfo& block, Stream stream) {
   });
 }
 
-bool ServedDevice::is_beyond_leash() const {
+bool ServedContext::is_beyond_leash() const {
   const uint64_t waiting = waiting_bytes_.load(std::memory_order_relaxed);
   const uint64_t usual = std::max(kLeastLeash, live_bytes_.load(std::memory_order_relaxed) / 4);
   const uint64_t leash = options_.leash.value_or(usual);
   return waiting > leash;
 }
 
-uint64_t ServedDevice::cached_bytes() const {
+uint64_t ServedContext::cached_bytes() const {
   return cachalot_memory_reserved(allocator_, context_->device) -
          cachalot_memory_allocated(allocator_, context_->device);
 }
 
-void ServedDevice::empty_cache() {
+void ServedContext::empty_cache() {
   Captures::get().unless_any([&] { capi::core_of(allocator_).empty_cache(context_->device); });
 }
 
-void ServedDevice::trim(uint64_t idle_seconds) {
+void ServedContext::trim(uint64_t idle_seconds) {
   Captures::get().unless_any([&] {
     cachalot_trim(allocator_, context_->device, 0, idle_seconds * 1'000'000'000, nullptr, nullptr);
   });
 }
 
-void ServedDevice::give_access_to(DeviceOrdinal device) {
+void ServedContext::give_access_to(DeviceOrdinal device) {
   cachalot_enable_peer_access(allocator_, device, context_->device, nullptr);
 }
 
-void ServedDevice::capture_begun() {
+void ServedContext::capture_begun() {
   cachalot_capture_begin(allocator_, context_->device, nullptr);
 }
 
-void ServedDevice::capture_ended() { cachalot_capture_end(allocator_, context_->device, nullptr); }
+void ServedContext::capture_ended() { cachalot_capture_end(allocator_, context_->device, nullptr); }
 
-void ServedDevice::give_all_back() {
+void ServedContext::give_all_back() {
   capi::core_of(allocator_).free_all();
   empty_cache();
 }
 
-Metrics ServedDevice::metrics() const { return capi::metrics_of(capi::core_of(allocator_)); }
+Metrics ServedContext::metrics() const {
+  Metrics metrics = capi::metrics_of_device(capi::core_of(allocator_), context_->device);
+  metrics.devices.front().context = context_->name();
+  return metrics;
+}
 
-cachalot_stats ServedDevice::stats() const {
+cachalot_stats ServedContext::stats() const {
   cachalot_stats stats{};
   stats.struct_size = sizeof stats;
   cachalot_get_stats(allocator_, context_->device, &stats, nullptr);
