@@ -28,6 +28,7 @@ Environment run_environment(const RunCall& call) {
     if (!value.empty()) environment[name] = value;
   };
   set("CACHALOT_RUN_ASYNC", call.async == "driver" ? "" : call.async);
+  set("CACHALOT_RUN_VIRTUAL", call.virtual_memory == "driver" ? "" : call.virtual_memory);
   if (call.leash) set("CACHALOT_RUN_LEASH", std::to_string(*call.leash));
   if (call.limit != 0) set("CACHALOT_RUN_LIMIT", std::to_string(call.limit));
   if (call.trim_idle != 0) set("CACHALOT_RUN_TRIM_IDLE", std::to_string(call.trim_idle));
@@ -57,9 +58,7 @@ int print_environment(const RunCall& call) {
 }
 
 // What a process says when it ends (capi/proxy/server.cpp).
-void print_end(const std::string& line) {
-  std::istringstream words(line);
-  std::string kind;
+void print_context(std::istream* words) {
   int64_t process = 0;
   int device = 0;
   std::string context;
@@ -69,9 +68,9 @@ void print_end(const std::string& line) {
   uint64_t reserved = 0;
   uint64_t obtained = 0;
   uint64_t released = 0;
-  words >> kind >> process >> device >> context >> served >> not_served >> requested >> reserved >>
+  *words >> process >> device >> context >> served >> not_served >> requested >> reserved >>
       obtained >> released;
-  if (kind != "end" || !words) return;
+  if (!*words) return;
   std::string text = "process " + std::to_string(process) + ", device " + std::to_string(device) +
                      (context == "0" ? "" : ", a context of its own") + ": " + grouped(served) +
                      " requests served by " + grouped(obtained + released) +
@@ -79,6 +78,26 @@ void print_end(const std::string& line) {
                      mebibytes(requested);
   if (not_served > 0) text += "; " + grouped(not_served) + " requests not served";
   tell_user(text);
+}
+
+void print_mappings(std::istream* words) {
+  int64_t process = 0;
+  uint64_t requests = 0;
+  uint64_t created = 0;
+  uint64_t peak = 0;
+  *words >> process >> requests >> created >> peak;
+  if (!*words || requests == 0) return;
+  tell_user("process " + std::to_string(process) + ": " + grouped(requests) +
+            " requests for memory to be mapped, " + grouped(created) + " of them by the driver, " +
+            mebibytes(peak) + " at a time");
+}
+
+void print_end(const std::string& line) {
+  std::istringstream words(line);
+  std::string kind;
+  words >> kind;
+  if (kind == "end") print_context(&words);
+  if (kind == "virtual") print_mappings(&words);
 }
 
 void print_ends(const std::vector<std::string>& lines) {
@@ -108,6 +127,11 @@ void add_run_command(CLI::App* app, RunCall* call) {
   run->add_option("--async", call->async,
                   "Who serves cuMemAllocAsync: driver or cachalot [driver; cachalot with --limit]")
       ->check(CLI::IsMember({"driver", "cachalot"}));
+  run->add_option(
+         "--virtual", call->virtual_memory,
+         "Who serves memory that the program maps itself (cuMemCreate): driver or cachalot "
+         "[driver]")
+      ->check(CLI::IsMember({"driver", "cachalot"}));
   run->add_option("--config", call->config, "Option string, as PYTORCH_CUDA_ALLOC_CONF has it");
   run->add_option("--policy", call->policy, "pytorch, or serving and its options [pytorch]");
   run->add_option("--limit", call->limit, "Bytes of each device that a process may have, like 8GiB")
@@ -131,6 +155,10 @@ void add_run_command(CLI::App* app, RunCall* call) {
 }
 
 int run_run_command(const RunCall& call) {
+  if (call.virtual_memory == "cachalot" && (call.limit != 0 || call.clear))
+    throw Failure(
+        "--virtual cachalot cannot be with --limit or --clear: memory that the program maps itself "
+        "is neither counted nor cleared");
   check_options(call.config.value_or(""),
                 call.policy.empty() ? cachalot_policy{} : read_policy(call.policy));
   if (!call.env_folder.empty()) return print_environment(call);

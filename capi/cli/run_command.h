@@ -15,6 +15,7 @@ struct RunCall {
   CLI::App* command = nullptr;       // knows them where they did not
   std::string free = "wait";
   std::string async = "driver";
+  std::string virtual_memory = "driver";
   std::optional<std::string> config;
   std::string policy;
   std::string tenant;

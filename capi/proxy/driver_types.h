@@ -19,18 +19,21 @@ using cuda::EventHandle;
 using cuda::Graph;
 using cuda::GraphEdge;
 using cuda::GraphNode;
+using cuda::MemoryLocation;
 using cuda::MemoryPool;
 using cuda::Result;
 using cuda::StreamHandle;
 using Array = struct ArrayObject*;
 using MipmappedArray = struct MipmappedArrayObject*;
 using GreenContext = struct GreenContextObject*;
+using ArrayMapping = struct ArrayMappingObject;
 using ExecutionAffinity = struct ExecutionAffinityObject;
 using ContextParameters = struct ContextParametersObject;
 using CigCaptureParameters = struct CigCaptureParametersObject*;
 using RecaptureCallback = Result (*)(void*, GraphNode, const struct NodeParameters*,
                                      const struct NodeParameters*, int);
 
+inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kFunctionNotFound = 500;
 
 struct ArrayDescriptor {

@@ -47,7 +47,23 @@
   X(cuMemSetAccess, cuMemSetAccess, 10020,                                                        \
     Result(DeviceAddress, size_t, const AccessDescriptor*, size_t))                               \
   X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020,                            \
-    Result(void*, AllocationHandle, int, uint64_t))
+    Result(void*, AllocationHandle, int, uint64_t))                                               \
+  X(cuMemAddressReserve, cuMemAddressReserve, 10020,                                              \
+    Result(DeviceAddress*, size_t, size_t, DeviceAddress, uint64_t))                              \
+  X(cuMemAddressFree, cuMemAddressFree, 10020, Result(DeviceAddress, size_t))                     \
+  X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070,                          \
+    Result(void*, DeviceAddress, size_t, int, uint64_t))                                          \
+  X(cuMemMapArrayAsync, cuMemMapArrayAsync, 11010, Result(ArrayMapping*, unsigned, StreamHandle)) \
+  X(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync, 11010,                                           \
+    Result(ArrayMapping*, unsigned, StreamHandle))                                                \
+  X(cuMulticastBindMem, cuMulticastBindMem, 12010,                                                \
+    Result(AllocationHandle, size_t, AllocationHandle, size_t, size_t, uint64_t))                 \
+  X(cuMulticastBindMem_v2, cuMulticastBindMem, 13010,                                             \
+    Result(AllocationHandle, DeviceOrdinal, size_t, AllocationHandle, size_t, size_t, uint64_t))  \
+  X(cuMulticastBindAddr, cuMulticastBindAddr, 12010,                                              \
+    Result(AllocationHandle, size_t, DeviceAddress, size_t, uint64_t))                            \
+  X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010,                                           \
+    Result(AllocationHandle, DeviceOrdinal, size_t, DeviceAddress, size_t, uint64_t))
 
 #define CACHALOT_HOOKED_HOST(X)                                                     \
   X(cuMemAllocHost, cuMemAllocHost, 2000, Result(void**, unsigned))                 \

@@ -57,6 +57,11 @@ RunOptions read_options() {
   options.clears = is_on("CACHALOT_RUN_CLEAR");
   options.are_whole = is_on("CACHALOT_RUN_WHOLE");
   options.list = environment_text("CACHALOT_RUN_LIST");
+  options.serves_virtual =
+      is_second("CACHALOT_RUN_VIRTUAL", "driver", "cachalot", "driver or cachalot");
+  if (options.serves_virtual && (options.limit != 0 || options.clears))
+    refuse("CACHALOT_RUN_VIRTUAL", "cachalot",
+           "no limit and no clearing, which memory that the program maps would escape");
   return options;
 }
 

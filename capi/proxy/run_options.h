@@ -16,6 +16,7 @@ struct RunOptions {
   std::optional<uint64_t> leash;
   // CACHALOT_RUN_ASYNC: "driver" or "cachalot". A limit implies the latter.
   bool serves_async = false;
+  bool serves_virtual = false;     // CACHALOT_RUN_VIRTUAL: "driver" or "cachalot"
   uint64_t limit = 0;              // CACHALOT_RUN_LIMIT: bytes of each device; 0: none
   std::string tenant;              // CACHALOT_RUN_TENANT: a name; "": none
   uint64_t trim_idle_seconds = 0;  // CACHALOT_RUN_TRIM_IDLE; 0: never

@@ -30,7 +30,9 @@ const char* reason(NotServed what) {
       return "memory in further contexts of a device: a limit is kept in one (--limit), and 64 are "
              "served";
     case NotServed::kVirtualMemory:
-      return "memory that the program maps itself (cuMemCreate)";
+      return "memory that the program maps itself (cuMemCreate), which the driver serves "
+             "(--virtual "
+             "cachalot)";
     case NotServed::kPool:
       return "memory from pools that the program makes itself (cuMemAllocFromPoolAsync)";
     case NotServed::kAsync:
@@ -58,6 +60,13 @@ std::string line_of_end(int64_t process, const ServedContext& served, uint64_t n
                 static_cast<long long>(stats.num_device_free));
 }
 
+std::string line_of_mappings(int64_t process, const MappingCache::Counts& counts) {
+  return format("virtual %lld %llu %llu %llu\n", static_cast<long long>(process),
+                static_cast<unsigned long long>(counts.requests),
+                static_cast<unsigned long long>(counts.created),
+                static_cast<unsigned long long>(counts.peak));
+}
+
 OfProcess<Server> server_of_process;
 
 }  // namespace
@@ -77,7 +86,9 @@ Server* Server::make() {
   return options ? new Server(*options) : nullptr;
 }
 
-Server::Server(const RunOptions& options) : options_(options), process_(getpid()) {}
+Server::Server(const RunOptions& options) : options_(options), process_(getpid()) {
+  if (options.serves_virtual) mappings_.emplace();
+}
 
 // A hook is a function of C. Where something fails, the driver is asked.
 template <class Act>
@@ -171,6 +182,7 @@ void Server::for_each_on(DeviceOrdinal device, Act act) {
 }
 
 void Server::context_ended(const DriverContext* context) {
+  if (mappings_) mappings_->leave_device(context->device);
   ServedContext* const served = context->served.load(std::memory_order_acquire);
   if (served == nullptr) return;
   tell_end(*served);
@@ -209,6 +221,15 @@ std::optional<Result> Server::allocate_on(uint64_t size, StreamHandle stream,
     if (served == nullptr) return {};
     return served->allocate(size, reinterpret_cast<Stream>(stream), out);
   });
+}
+
+// A context that has ended unseen takes its memory with it.
+MappingCache* Server::mappings_for_request() noexcept {
+  if (!mappings_)
+    not_served(NotServed::kVirtualMemory);
+  else
+    attempt([&] { contexts_.current(); });
+  return mappings();
 }
 
 // To the driver.
@@ -284,6 +305,7 @@ void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
     if (context == nullptr || available == nullptr || total == nullptr) return;
     uint64_t cached = 0;
     for_each_on(context->device, [&](ServedContext& served) { cached += served.cached_bytes(); });
+    if (mappings_) cached += mappings_->cached_bytes(context->device);
     *available = std::min(*total, *available + cached);
     ServedContext* const served = options_.limit != 0 ? served_in(context) : nullptr;
     if (served == nullptr) return;
@@ -300,7 +322,7 @@ bool Server::make_room() noexcept {
   return attempt([&] {
     DriverContext* const context = contexts_.current();
     if (context == nullptr) return false;
-    bool is_any = false;
+    bool is_any = mappings_ && mappings_->empty(context->device);
     for_each_on(context->device, [&](ServedContext& served) {
       const uint64_t before = served.cached_bytes();
       if (before == 0) return;
@@ -368,6 +390,7 @@ void Server::resetting(DeviceOrdinal device) noexcept {
     for_each_on(device, [&](ServedContext& served) {
       if (served.context()->is_primary()) served.give_all_back();
     });
+    if (mappings_) mappings_->leave_device(device);
   });
 }
 
@@ -399,8 +422,10 @@ void Server::start_keeping_up() {
 
 void Server::keep_up() noexcept {
   attempt([&] {
-    if (options_.trim_idle_seconds != 0)
+    if (options_.trim_idle_seconds != 0) {
       for_each([&](ServedContext& served) { served.trim(options_.trim_idle_seconds); });
+      if (mappings_) mappings_->trim(std::chrono::seconds(options_.trim_idle_seconds));
+    }
     write_metrics();
   });
 }
@@ -435,7 +460,10 @@ void Server::tell_end(ServedContext& served) {
 }
 
 void Server::finish() noexcept {
-  attempt([&] { for_each([&](ServedContext& served) { tell_end(served); }); });
+  attempt([&] {
+    for_each([&](ServedContext& served) { tell_end(served); });
+    if (mappings_) append_line(options_.list, line_of_mappings(process_, mappings_->counts()));
+  });
 }
 
 namespace {

@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "contexts.h"
+#include "mapping_cache.h"
 #include "run_options.h"
 #include "served_context.h"
 
@@ -42,6 +43,10 @@ class Server final : DriverContexts::Observer {
                                     DeviceAddress* out) noexcept;
   std::optional<Result> free(DeviceAddress address) noexcept;
   std::optional<Result> free_on(DeviceAddress address, StreamHandle stream) noexcept;
+
+  // For memory that the program maps itself. Null: the driver is to be asked, which the second says.
+  MappingCache* mappings() noexcept { return mappings_ ? &*mappings_ : nullptr; }
+  MappingCache* mappings_for_request() noexcept;
 
   // The driver has given the memory, and takes it back by cuMemFree or cuMemFreeAsync.
   void passed_on(DeviceAddress address) noexcept;
@@ -112,6 +117,7 @@ class Server final : DriverContexts::Observer {
 
   const RunOptions options_;
   const int64_t process_;
+  std::optional<MappingCache> mappings_;
   std::array<std::atomic<ServedContext*>, kMostContexts>
       served_{};                       // in places that are taken again
   std::atomic<size_t> served_end_{0};  // behind the last that there has been

@@ -17,16 +17,16 @@ using namespace cachalot::proxy;
 using cuInit_form = Result(unsigned);
 using cuCtxFromGreenCtx_form = Result(Context*, GreenContext);
 using cuCtxSetCurrent_form = Result(Context);
-using cuMemAddressReserve_form = Result(DeviceAddress*, size_t, size_t, DeviceAddress, uint64_t);
 using cuEventDestroy_form = Result(EventHandle);
 using fake_reset_form = void(int);
+using fake_used_form = uint64_t();
+using fake_mapping_form = AllocationHandle(DeviceAddress);
 using fake_drop_form = void(DeviceAddress);
 
 #define PROXY_TEST_OTHERS(X)  \
   X(cuInit)                   \
   X(cuCtxFromGreenCtx)        \
   X(cuCtxSetCurrent)          \
-  X(cuMemAddressReserve)      \
   X(fake_calls)               \
   X(fake_fail)                \
   X(fake_before)              \
@@ -40,6 +40,8 @@ using fake_drop_form = void(DeviceAddress);
   X(fake_set_pool)            \
   X(cuEventDestroy)           \
   X(fake_reset)               \
+  X(fake_used)                \
+  X(fake_mapping)             \
   X(fake_drop)
 
 // Those that it does not have are null.

@@ -27,7 +27,6 @@ using namespace cachalot::proxy;
 
 namespace {
 
-constexpr Result kInvalidValue = 1;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kInvalidContext = 201;
 constexpr Result kCaptureUnsupported = 900;
@@ -68,6 +67,7 @@ struct State {
   std::map<uint64_t, std::vector<uint64_t>> freed;  // addresses by size, the last first
   std::map<AllocationHandle, Physical> handles;
   std::map<uint64_t, std::pair<uint64_t, AllocationHandle>> mappings;
+  std::map<uint64_t, uint64_t> ranges;          // that are reserved, and their sizes
   std::map<uint64_t, ContextObject_> contexts;  // by handle
   std::map<uint64_t, bool> captures;            // by stream; whether it is broken
   std::map<std::string, uint64_t> calls;
@@ -626,9 +626,43 @@ DRIVER Result cuMemPoolExportPointer(PoolPointerData*, DeviceAddress) { return C
 
 DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress,
                                   uint64_t) {
-  return CALL(*out = fresh(size); return 0;);
+  return CALL(*out = fresh(size); state().ranges[*out] = size; return 0;);
 }
-DRIVER Result cuMemAddressFree(DeviceAddress, size_t) { return CALL(return 0;); }
+DRIVER Result cuMemAddressFree(DeviceAddress address, size_t size) {
+  return CALL(const auto found = state().ranges.find(address);
+              if (found == state().ranges.end() || found->second != size) return kInvalidValue;
+              const auto mapping = state().mappings.lower_bound(address);
+              if (mapping != state().mappings.end() &&
+                  mapping->first < address + size) return kInvalidValue;
+              state().ranges.erase(found); state().freed[size].push_back(address); return 0;);
+}
+DRIVER Result cuMemGetHandleForAddressRange(void*, DeviceAddress, size_t, int, uint64_t) {
+  return CALL(return 0;);
+}
+DRIVER Result cuMemMapArrayAsync(ArrayMapping*, unsigned, StreamHandle) { return CALL(return 0;); }
+DRIVER Result cuMemMapArrayAsync_ptsz(ArrayMapping*, unsigned, StreamHandle) {
+  return CALL(return 0;);
+}
+#if FAKE_VERSION >= 12010
+DRIVER Result cuMulticastBindMem(AllocationHandle, size_t, AllocationHandle, size_t, size_t,
+                                 uint64_t) {
+  return CALL(return 0;);
+}
+DRIVER Result cuMulticastBindAddr(AllocationHandle, size_t, DeviceAddress, size_t, uint64_t) {
+  return CALL(return 0;);
+}
+#endif
+// What is mapped at the address; 0: nothing.
+DRIVER AllocationHandle fake_mapping(DeviceAddress address) {
+  const std::lock_guard guard(mutex);
+  const auto found = state().mappings.find(address);
+  return found != state().mappings.end() ? found->second.second : 0;
+}
+// Bytes of the device, and ranges that are reserved.
+DRIVER uint64_t fake_used() {
+  const std::lock_guard guard(mutex);
+  return state().used + state().ranges.size();
+}
 DRIVER Result cuMemGetAllocationGranularity(size_t* out, const AllocationProperties*, int) {
   return CALL_WITHOUT_CONTEXT(*out = 2 << 20; return 0;);
 }

@@ -4,7 +4,8 @@
  *   TIMES  requests, each freed [3]
  *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more),
  *          hold:BYTES (has a block of so many, and waits), ask:BYTES (the driver refuses it, and the program is killed),
- *          contexts:COUNT (creates and destroys so many contexts, with a request in each that is not freed)
+ *          contexts:COUNT (creates and destroys so many contexts, with a request in each that is not freed),
+ *          mappings:COUNT (maps and unmaps so many blocks of 2 MiB)
  * It ends with 9 if the driver does not behave. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,6 +27,11 @@ typedef int (*free_form)(unsigned long long);
 typedef int (*unknown_form)(void);
 typedef int (*create_form)(void**, unsigned, int);
 typedef int (*destroy_form)(void*);
+typedef int (*reserve_form)(unsigned long long*, size_t, size_t, unsigned long long,
+                            unsigned long long);
+typedef int (*range_form)(unsigned long long, size_t);
+typedef int (*handle_form)(unsigned long long*, size_t, const void*, unsigned long long);
+typedef int (*map_form)(unsigned long long, size_t, size_t, unsigned long long, unsigned long long);
 
 static void*
     driver; /* null where the program is linked with it, which is what dlsym takes for all that is loaded */
@@ -81,6 +87,31 @@ static void use_contexts(int count, alloc_form allocate) {
   }
 }
 
+static void use_mappings(int count) {
+  const size_t size = 2 << 20;
+  const int properties[8] = {1, 0, 1}; /* of device 0 */
+  reserve_form reserve;
+  handle_form create;
+  map_form map;
+  range_form unmap;
+  range_form free_range;
+  free_form release;
+  *(void**)&reserve = symbol(driver, "cuMemAddressReserve");
+  *(void**)&create = symbol(driver, "cuMemCreate");
+  *(void**)&map = symbol(driver, "cuMemMap");
+  *(void**)&unmap = symbol(driver, "cuMemUnmap");
+  *(void**)&free_range = symbol(driver, "cuMemAddressFree");
+  *(void**)&release = symbol(driver, "cuMemRelease");
+  for (int i = 0; i < count; i++) {
+    unsigned long long address = 0;
+    unsigned long long handle = 0;
+    require(reserve(&address, size, 0, 0, 0) == 0 && create(&handle, size, properties, 0) == 0,
+            "no memory to map");
+    require(map(address, size, 0, handle, 0) == 0 && unmap(address, size) == 0, "no mapping");
+    require(release(handle) == 0 && free_range(address, size) == 0, "what was mapped stays");
+  }
+}
+
 static void wait_for_ever(void) {
   printf("waiting\n");
   fflush(stdout);
@@ -101,6 +132,7 @@ static int end(const char* how, alloc_form allocate) {
   if (strncmp(how, "kill:", 5) == 0) kill(getpid(), atoi(how + 5));
   if (strncmp(how, "spawn:", 6) == 0) spawn(how + 6);
   if (strncmp(how, "contexts:", 9) == 0) use_contexts(atoi(how + 9), allocate);
+  if (strncmp(how, "mappings:", 9) == 0) use_mappings(atoi(how + 9));
   if (strcmp(how, "wait") == 0) wait_for_ever();
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include "replay/event_line.h"
 #include "replay/trace_file.h"
@@ -84,6 +85,26 @@ RecordedRun record(const std::function<void(const Driver&)>& program,
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, "");
   return run;
+}
+
+std::string serve(const std::function<void(const Driver&)>& program, Settings settings) {
+  settings.emplace("CACHALOT_RUN_FREE", "wait");
+  settings["CACHALOT_RECORD"] = "";
+  const RecordedRun run = run_recorded(program, settings);
+  EXPECT_EQ(run.status, 0) << run.output;
+  return run.output;
+}
+
+void serve_in_silence(const std::function<void(const Driver&)>& program, const Settings& settings) {
+  EXPECT_EQ(serve(program, settings), "");
+}
+
+unsigned seed_of_this_run() {
+  const char* const given = std::getenv("CACHALOT_TEST_SEED");
+  const unsigned seed =
+      given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
+  std::printf("CACHALOT_TEST_SEED=%u\n", seed);
+  return seed;
 }
 
 LaterFinish::LaterFinish(const Driver& driver)

@@ -30,6 +30,13 @@ RecordedRun run_recorded(const std::function<void(const Driver&)>& program,
 RecordedRun record(const std::function<void(const Driver&)>& program,
                    const std::map<std::string, std::string>& environment = {});
 
+// Served, by `wait` where the settings do not say otherwise, and not recorded. Gives what it says on standard error.
+using Settings = std::map<std::string, std::string>;
+std::string serve(const std::function<void(const Driver&)>& program, Settings settings = {});
+// Likewise, and it says nothing.
+void serve_in_silence(const std::function<void(const Driver&)>& program,
+                      const Settings& settings = {});
+
 // Of 512 bytes on stream 16: "a t 512 on 16". Action, entry, size and stream of each event but those of `without`.
 using Lines = std::vector<std::string>;
 Lines lines_of(const cachalot::Trace& trace, const std::string& without = "");
@@ -53,6 +60,9 @@ class LaterFinish {
  private:
   std::thread thread_;
 };
+
+// CACHALOT_TEST_SEED, or a fresh one. It is printed.
+unsigned seed_of_this_run();
 
 DeviceAddress allocate(const Driver& driver, size_t size);
 StreamHandle make_stream(const Driver& driver);

@@ -58,6 +58,17 @@ class Run(Record):
         _, err = self.record("--config", "backend:cudaMallocAsync", "--", program(), "open", "9")
         self.assertIn("is not served, or not as a whole: ", err)
 
+    def test_memory_that_the_program_maps_is_served_if_asked_for(self):
+        _, err = self.record("--virtual", "cachalot", "--", program(), "open", "0", "mappings:50")
+        self.assertRegex(err, r"^cachalot: process \d+: 50 requests for memory to be mapped, 1 of them by the driver, "
+                              r"2.0 MiB at a time\n$")
+        _, err = self.record("--", program(), "open", "0", "mappings:50")
+        self.assertIn("not served: memory that the program maps itself (cuMemCreate)", err)
+        for beside in (["--limit", "1GiB"], ["--clear"]):
+            out, err = self.record("--virtual", "cachalot", *beside, "--", "echo", "started", code=125)
+            self.assertEqual(out, "")
+            self.assertIn("--virtual cachalot cannot be with --limit or --clear", err)
+
     def test_metrics_are_written_to_a_file_of_each_process(self):
         self.record("--metrics", self.path("%p.prom"), "--tenant", "chat", "--", program(), "open", "9")
         (name,) = [name for name in os.listdir(self.folder) if name.endswith(".prom")]

@@ -147,15 +147,9 @@ int run_random(const std::string& rule, unsigned seed, bool has_fault) {
   return WIFEXITED(run.status) ? WEXITSTATUS(run.status) : -1;
 }
 
-unsigned seed_of_this_run() {
-  const char* const given = std::getenv("CACHALOT_TEST_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
-}
-
 TEST(ServingOfThreads, HandsOutNoBlockThatWorkStillUses) {
   const unsigned seed = seed_of_this_run();
   SCOPED_TRACE("CACHALOT_TEST_SEED=" + std::to_string(seed));
-  std::printf("seed %u\n", seed);
   for (const char* rule : {"wait", "event"}) EXPECT_EQ(run_random(rule, seed, false), 0) << rule;
 }
 

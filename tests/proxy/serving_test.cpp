@@ -21,22 +21,6 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNotSupported = 801;
 
-using Settings = std::map<std::string, std::string>;
-
-// Gives what the program says on standard error.
-std::string serve(const std::function<void(const Driver&)>& program, Settings settings = {}) {
-  settings.emplace("CACHALOT_RUN_FREE", "wait");
-  settings["CACHALOT_RECORD"] = "";
-  const RecordedRun run = run_recorded(program, settings);
-  EXPECT_EQ(run.status, 0) << run.output;
-  return run.output;
-}
-
-void serve_in_silence(const std::function<void(const Driver&)>& program,
-                      const Settings& settings = {}) {
-  EXPECT_EQ(serve(program, settings), "");
-}
-
 void free_block(const Driver& driver, DeviceAddress address) {
   CHECK(driver.cuMemFree_v2(address) == 0);
 }
@@ -566,7 +550,8 @@ TEST(Serving, TellsTheContextsOfADeviceApartInTheMetrics) {
   std::ifstream in(file);
   const std::string page{std::istreambuf_iterator<char>(in), {}};
   std::filesystem::remove(file);
-  EXPECT_NE(page.find("_allocated_bytes{device=\"0\",pool=\"small\"} 5120\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("_allocated_bytes{device=\"0\",pool=\"small\"} 5120\n"), std::string::npos)
+      << page;
   EXPECT_NE(page.find("_allocated_bytes{device=\"0\",context=\""), std::string::npos) << page;
 }
 

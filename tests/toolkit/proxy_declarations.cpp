@@ -16,6 +16,7 @@ namespace cachalot_test {
 ARE_ONE(std::remove_pointer_t<proxy::Array>, CUarray_st);
 ARE_ONE(std::remove_pointer_t<proxy::MipmappedArray>, CUmipmappedArray_st);
 ARE_ONE(std::remove_pointer_t<proxy::GreenContext>, CUgreenCtx_st);
+ARE_ONE(proxy::ArrayMapping, CUarrayMapInfo_st);
 ARE_ONE(proxy::ExecutionAffinity, CUexecAffinityParam_st);
 ARE_ONE(proxy::ContextParameters, CUctxCreateParams_st);
 ARE_ONE(std::remove_pointer_t<proxy::CigCaptureParameters>, CUstreamCigCaptureParams);
