@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs that know nothing of cachalot, plain, under `cachalot record` and `cachalot run`, in turns on one GPU.
 
-Usage: any_program.py CACHALOT [--rounds N] [--out FOLDER] [--forms LIST] [--shim LIBRARY] [PROGRAM...]
-PROGRAM: of any_programs.py [all]. Fails where a program gives another result than the plain one, where a recording is
+Usage: any_program.py CACHALOT [--rounds N] [--out FOLDER] [--forms LIST] [--shim LIBRARY] [--folder FOLDER]
+                      [--csv FILE] [PROGRAM...]
+PROGRAM: of any_programs.py [all], or a file of the folder, which prints its time and result likewise. Fails where a program gives another result than the plain one, where a recording is
 not whole, or where it holds what cannot have happened. Shows the time of each form, and the most memory that the device
-had in use; of those that are served also what the allocator had reserved, and what the recording forecasts.
+had in use; how long it takes beside the plain one of the same turn; of those that are served also what the allocator
+had reserved, and what the recording forecasts.
 """
 import argparse
+import csv
 import ctypes
 import importlib.util
 import os
@@ -22,13 +25,23 @@ import threading
 import any_programs
 
 HERE = pathlib.Path(__file__).resolve().parent
-FORMS = ("plain", "recorded", "without waits", "with stacks", "wait", "event", "shim", "own cache", "own cache, recorded",
-         "own cache, wait")
+FORMS = ("plain", "recorded", "without waits", "with stacks", "wait", "event", "async", "virtual", "whole", "serving", "pages",
+         "shim", "own cache", "own cache, recorded", "own cache, wait")
 USUAL = ("plain", "recorded", "wait", "event", "shim", "own cache", "own cache, wait")
 RECORD = {"recorded": [], "without waits": ["--no-waits"], "with stacks": ["--stacks", "32"], "own cache, recorded": []}
-RUN = {"wait": ["--free", "wait"], "event": ["--free", "event"], "own cache, wait": ["--free", "wait"]}
+RUN = {
+    "wait": ["--free", "wait"],
+    "event": ["--free", "event"],
+    "async": ["--async", "cachalot"],
+    "virtual": ["--virtual", "cachalot"],
+    "whole": ["--whole"],
+    "serving": ["--free", "event", "--policy", "serving"],
+    "pages": ["--config", "expandable_segments:True"],
+    "own cache, wait": ["--free", "wait"],
+}
 
 SHIM = None
+FOLDER = pathlib.Path()
 
 
 class Wrong(Exception):
@@ -37,11 +50,16 @@ class Wrong(Exception):
 
 def is_installed(program):
     framework = program.split("_", maxsplit=1)[0]
+    if framework == "onnxruntime" and "CACHALOT_ONNX_MODEL" not in os.environ:
+        return False
     return importlib.util.find_spec(framework) is not None
 
 
 def command_of(program, form, cachalot, recording):
-    command = [sys.executable, str(HERE / "any_programs.py"), program]
+    if program in any_programs.PROGRAMS_OF_ALL:
+        command = [sys.executable, str(HERE / "any_programs.py"), program]
+    else:
+        command = [str(FOLDER / program)]
     if form.startswith("own"):
         command.append("own")
     if form in ("plain", "own cache"):
@@ -145,8 +163,11 @@ def rows(program, times, peaks, served, tables):
     for form, values in times.items():
         middle = statistics.median(values)
         scale, unit = (1e6, "us") if middle < 1e-3 else (1e3, "ms")
+        besides = [value / plain for value, plain in zip(values, times.get("plain", []))]
         text = (f"  {form:20} {middle * scale:9.2f} {unit} ({min(values) * scale:.1f} to {max(values) * scale:.1f}), "
                 f"device {statistics.median(peaks[form]):,.0f} MiB ({min(peaks[form]):,.0f} to {max(peaks[form]):,.0f})")
+        if besides and form != "plain":
+            text += f", {statistics.median(besides):.2f} times plain ({min(besides):.2f} to {max(besides):.2f})"
         numbers = [row for row in served[form] if row]
         if numbers:
             requests, calls, reserved = ([float(value) for value in column] for column in zip(*numbers))
@@ -159,6 +180,13 @@ def rows(program, times, peaks, served, tables):
             yield f"  forecast of {rule}: {forecast[1]}, {forecast[2]} calls"
 
 
+def write_csv(file, program, times, peaks):
+    """A row a run: what plot_programs.py draws."""
+    for form, values in times.items():
+        for turn, (seconds, peak) in enumerate(zip(values, peaks[form])):
+            csv.writer(file).writerow([program, form, turn, f"{seconds:.6g}", f"{peak:.0f}"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cachalot")
@@ -167,18 +195,21 @@ def main():
     parser.add_argument("--forms", type=lambda text: text.split("/"), default=list(USUAL),
                         help=f"of {'/'.join(FORMS)}, with slashes between")
     parser.add_argument("--shim", type=os.path.abspath, help="async_shim.c, built; without it that form is left out")
+    parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)
+    parser.add_argument("--csv", type=argparse.FileType("a"))
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     arguments = parser.parse_intermixed_args()
     arguments.cachalot = os.path.abspath(arguments.cachalot)
-    global SHIM
+    global SHIM, FOLDER
     SHIM = arguments.shim
+    FOLDER = arguments.folder.resolve()
     if SHIM is None:
         arguments.forms = [form for form in arguments.forms if form != "shim"]
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.out or pathlib.Path(temporary)
         for program in arguments.programs or any_programs.PROGRAMS:
-            if not is_installed(program):
+            if program in any_programs.PROGRAMS_OF_ALL and not is_installed(program):
                 print(f"{program}: skipped, its framework is not installed", flush=True)
                 continue
             try:
@@ -189,6 +220,8 @@ def main():
                 continue
             print("\n".join(rows(program, *measured)), flush=True)
             (folder / f"{program}.txt").write_text(measured[-1])
+            if arguments.csv:
+                write_csv(arguments.csv, program, *measured[:2])
     return 1 if failed else 0
 
 

@@ -209,11 +209,112 @@ def triton_kernel(own):
     report(time.perf_counter() - begin, f"{total:.1f}")
 
 
+def onnxruntime_detection(_):
+    """A model on the CUDA provider, whose arena grows as its requests do."""
+    import torch  # has loaded the libraries that the provider needs
+    import numpy
+    import onnxruntime
+
+    providers = [("CUDAExecutionProvider", {"arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "DEFAULT"})]
+    session = onnxruntime.InferenceSession(os.environ["CACHALOT_ONNX_MODEL"], providers=providers)
+    if session.get_providers()[0] != "CUDAExecutionProvider":
+        raise SystemExit("the CUDA provider does not start")
+    name = session.get_inputs()[0].name
+    random = numpy.random.default_rng(7)
+    total = 0.0
+    begin = time.perf_counter()
+    for i in range(60):
+        side = 320 + 64 * (i % 6)
+        image = random.random((1, 3, side, side), dtype=numpy.float32)
+        total += float(session.run(None, {name: image})[0].sum())
+    report(time.perf_counter() - begin, f"{total:.3e} {torch.cuda.is_available()}")
+
+
+def tinygrad_steps(own):
+    """Operations in a context of tinygrad's own."""
+    if not own:
+        os.environ["LRU"] = "0"
+    os.environ.setdefault("CUDA", "1")
+    import numpy
+    from tinygrad import Tensor
+
+    random = numpy.random.default_rng(7)
+    weights = Tensor(random.random((512, 512), dtype=numpy.float32) / 512).realize()
+    values = Tensor(random.random((512, 512), dtype=numpy.float32)).realize()
+    for _ in range(5):
+        ((values @ weights).relu() + values).realize()
+    begin = time.perf_counter()
+    total = 0.0
+    for i in range(200):
+        result = ((values @ weights).relu() * (1 + i % 3) + values).realize()
+        if i % 20 == 0:
+            total += float(result.sum().numpy())
+    report(time.perf_counter() - begin, f"{total:.5e}")
+
+
+def torch_peers(own):
+    """Two GPUs that read each other's memory."""
+    if not own:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        raise SystemExit("there is one GPU")
+    total = 0.0
+    begin = time.perf_counter()
+    for i in range(300):
+        here = torch.full((1 << 18,), float(i), device="cuda:0")
+        there = here.to("cuda:1", non_blocking=True) * 2
+        back = there.to("cuda:0") + here
+        if i % 20 == 0:
+            total += back.sum().item()
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+    report(time.perf_counter() - begin, f"{total:.1f}")
+
+
+def sum_of_ranks(rank, port, seconds):
+    import torch
+    from torch import distributed
+
+    torch.cuda.set_device(rank)
+    distributed.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    total = 0.0
+    for i in range(200):
+        if i == 20:
+            begin = time.perf_counter()
+        values = torch.full((1 << (10 + i % 12),), float(rank + i), device="cuda")
+        distributed.all_reduce(values)
+        parts = [torch.empty_like(values) for _ in range(2)]
+        distributed.all_gather(parts, values + rank)
+        total += parts[1][0].item()
+    torch.cuda.synchronize()
+    seconds[rank] = time.perf_counter() - begin
+    seconds[2 + rank] = total
+    distributed.destroy_process_group()
+
+
+def torch_nccl(own):
+    """Two processes that sum over NCCL."""
+    if not own:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+    from torch import multiprocessing
+
+    if torch.cuda.device_count() < 2:
+        raise SystemExit("there is one GPU")
+    seconds = torch.zeros(4, dtype=torch.float64).share_memory_()
+    multiprocessing.spawn(sum_of_ranks, (29500 + os.getpid() % 1000, seconds), nprocs=2)
+    report(seconds[:2].max().item(), f"{seconds[2]:.1f} {seconds[3]:.1f}")
+
+
 PROGRAMS = {
     program.__name__: program
     for program in (torch_train, torch_graph, cupy_temporaries, cupy_pairs, numba_transfers, jax_operations,
-                    triton_kernel)
+                    triton_kernel, onnxruntime_detection, tinygrad_steps)
 }
+OF_TWO_GPUS = {program.__name__: program for program in (torch_peers, torch_nccl)}
+PROGRAMS_OF_ALL = {**PROGRAMS, **OF_TWO_GPUS}
 
 if __name__ == "__main__":
-    PROGRAMS[sys.argv[1]](sys.argv[2:] == ["own"])
+    PROGRAMS_OF_ALL[sys.argv[1]](sys.argv[2:] == ["own"])

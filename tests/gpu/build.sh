@@ -67,7 +67,7 @@ build_torch_plugin() {
 }
 
 compile_all pattern_kernels.cu overrun.cu cub_contender.cu \
-  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp \
+  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp static_runtime.cpp \
   bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp \
   ../../examples/cuda/two_streams.cu
 program patterns patterns.cpp function_driver.cpp pattern_kernels.cu
@@ -78,6 +78,7 @@ program devices devices.cpp pattern_kernels.cu
 program totals totals.cpp
 program two_streams two_streams.cu
 program driver_costs driver_costs.cpp
+program static_runtime static_runtime.cpp
 program bench bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp cub_contender.cu
 rm -f "$build/libtorch_plugin.so"
 if [ -n "${TORCH:-}" ]; then
