@@ -27,8 +27,6 @@ class ServedTrace {
         if (is_served(event)) obtain(event);
         return;
       case CACHALOT_ACTION_FREE_REQUESTED:
-        // The context of a block that no call gave back has ended. Of a primary one that is an event.
-        if (event.entry == '\0' && event.driver_context != 0) return end(event);
         return give_back(event);
       case CACHALOT_ACTION_CONTEXT_WAIT:
         if (Context* const context = find(event)) complete_frees(context);

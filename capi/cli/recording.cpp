@@ -109,7 +109,7 @@ void RecordingReader::see(const cachalot_trace_event& event) {
     case CACHALOT_ACTION_CALL_END:
       return call_ended(event);
     case CACHALOT_ACTION_CONTEXT_END:
-      return context_ended(event.device);
+      return event.address == 0 ? context_ended(event.device) : void();
     case CACHALOT_ACTION_EXPORT:
       summary_.exported++;
       return;

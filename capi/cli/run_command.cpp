@@ -84,12 +84,10 @@ void print_mappings(std::istream* words) {
   int64_t process = 0;
   uint64_t requests = 0;
   uint64_t created = 0;
-  uint64_t peak = 0;
-  *words >> process >> requests >> created >> peak;
-  if (!*words || requests == 0) return;
+  *words >> process >> requests >> created;
+  if (!*words) return;
   tell_user("process " + std::to_string(process) + ": " + grouped(requests) +
-            " requests for memory to be mapped, " + grouped(created) + " of them by the driver, " +
-            mebibytes(peak) + " at a time");
+            " requests for memory to be mapped, " + grouped(created) + " of them by the driver");
 }
 
 void print_end(const std::string& line) {

@@ -35,7 +35,7 @@ std::unordered_map<uint64_t, const cachalot_trace_event*> live_behind(
       live.insert_or_assign(event.address, &event);
     else if (event.action == CACHALOT_ACTION_FREE_REQUESTED)
       live.erase(event.address);
-    else if (event.action == CACHALOT_ACTION_CONTEXT_END)
+    else if (event.action == CACHALOT_ACTION_CONTEXT_END && event.address == 0)
       std::erase_if(live, [&](const auto& row) { return row.second->device == event.device; });
   }
   return live;

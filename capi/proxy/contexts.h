@@ -36,6 +36,7 @@ struct DriverContext {
   ContextKind kind = ContextKind::kOther;
   std::atomic<bool> has_ended = false;
   std::atomic<ServedContext*> served = nullptr;  // what serves it; null: nothing yet
+  std::atomic<bool> cannot_be_served = false;    // what would serve it could not be made
 
   // Events that nobody uses.
   Mutex events_mutex{LockRank::kIdleEvents};

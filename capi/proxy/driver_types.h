@@ -35,6 +35,7 @@ using RecaptureCallback = Result (*)(void*, GraphNode, const struct NodeParamete
 
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kFunctionNotFound = 500;
+inline constexpr Result kUnknownError = 999;
 
 struct ArrayDescriptor {
   size_t width;

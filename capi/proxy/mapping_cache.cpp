@@ -2,8 +2,10 @@
 #include "mapping_cache.h"
 
 #include <algorithm>
+#include <new>
 
 #include "alloc/pools/whole_blocks.h"
+#include "captures.h"
 #include "real_driver.h"
 
 namespace cachalot::proxy {
@@ -34,18 +36,28 @@ bool is_allowed(const std::vector<AccessDescriptor>& told, const AccessDescripto
   });
 }
 
+// Gives whether there was memory for it.
+template <class Note>
+bool note(Note act) noexcept {
+  try {
+    act();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 // ---- Ranges
 
 Result MappingCache::reserve(DeviceAddress* out, uint64_t size, uint64_t alignment,
-                             DeviceAddress hint, uint64_t flags) {
+                             DeviceAddress hint, uint64_t flags) noexcept {
   const std::lock_guard guard(mutex_);
-  const auto fits = [&](DeviceAddress address, const Entry&) {
-    return alignment == 0 || address % alignment == 0;
-  };
   if (out != nullptr && hint == 0 && flags == 0) {
-    const auto entry = find_for(size, &Entry::has_handle, fits);
+    const auto entry = find_for(size, &Entry::has_handle, [&](DeviceAddress address, const Entry&) {
+      return alignment == 0 || address % alignment == 0;
+    });
     if (entry != entries_.end()) {
       take(entry, &Entry::has_range);
       *out = entry->first;
@@ -53,18 +65,19 @@ Result MappingCache::reserve(DeviceAddress* out, uint64_t size, uint64_t alignme
     }
   }
   const Result result = call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags);
-  if (result == 0 && !is_stopped_) ranges_[*out] = size;
+  if (result == 0 && !is_stopped_) note([&] { ranges_[*out] = size; });
   return result;
 }
 
-Result MappingCache::free_range(DeviceAddress address, uint64_t size) {
+Result MappingCache::free_range(DeviceAddress address, uint64_t size) noexcept {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find(address);
   if (entry != entries_.end() && !entry->second.is_mapped && entry->second.memory.size == size) {
     if (!entry->second.has_range) return kInvalidValue;
-    give(entry, &Entry::has_range);
+    give_back(entry, &Entry::has_range);
     return 0;
   }
+  settle_around(address, size);
   forget_range_around(address);
   return call_real(real().cuMemAddressFree, address, size);
 }
@@ -72,35 +85,36 @@ Result MappingCache::free_range(DeviceAddress address, uint64_t size) {
 // ---- Handles
 
 Result MappingCache::create(AllocationHandle* out, uint64_t size,
-                            const AllocationProperties* properties, uint64_t flags) {
+                            const AllocationProperties* properties, uint64_t flags) noexcept {
   const std::lock_guard guard(mutex_);
   const bool is_ours = out != nullptr && !is_stopped_ && is_cacheable(properties, flags);
   if (is_ours) {
-    requests_++;
-    const auto entry = find_for(size, &Entry::has_range, [&](DeviceAddress, const Entry& of) {
+    auto entry = find_for(size, &Entry::has_range, [&](DeviceAddress, const Entry& of) {
       return are_equal(of.memory.properties, *properties);
     });
+    if (entry == entries_.end()) entry = find_spare(size, *properties);
     if (entry != entries_.end()) {
       take(entry, &Entry::has_handle);
       *out = entry->second.handle;
+      requests_++;
       return 0;
     }
-    make_room_for(size);
+    keep_bound(size);
   }
   const Result result = call_real(real().cuMemCreate, out, size, properties, flags);
   if (result != 0 || !is_ours) return result;
+  requests_++;
   created_++;
-  handles_.insert_or_assign(*out, Memory{size, *properties});
-  has_more(size);
+  if (note([&] { handles_.insert_or_assign(*out, Memory{size, *properties}); })) count_had(size);
   return result;
 }
 
-Result MappingCache::release(AllocationHandle handle) {
+Result MappingCache::release(AllocationHandle handle) noexcept {
   const std::lock_guard guard(mutex_);
   const auto entry = find(handle);
   if (entry != entries_.end()) {
     if (!entry->second.has_handle) return kInvalidValue;
-    give(entry, &Entry::has_handle);
+    give_back(entry, &Entry::has_handle);
     return 0;
   }
   forget_handle(handle);
@@ -110,15 +124,15 @@ Result MappingCache::release(AllocationHandle handle) {
 // ---- Mappings
 
 Result MappingCache::map(DeviceAddress address, uint64_t size, uint64_t offset,
-                         AllocationHandle handle, uint64_t flags) {
+                         AllocationHandle handle, uint64_t flags) noexcept {
   const std::lock_guard guard(mutex_);
   const bool is_plain = offset == 0 && flags == 0;
-  auto entry = find(handle);
+  const auto entry = find(handle);
   if (entry != entries_.end() && is_plain && entry->first == address &&
       entry->second.memory.size == size && entry->second.has_range && entry->second.has_handle &&
       !entry->second.is_mapped) {
     entry->second.is_mapped = true;
-    halves_.remove(address);
+    end_start(&entry->second);
     return 0;
   }
   if (entry != entries_.end()) settle(entry);
@@ -127,21 +141,20 @@ Result MappingCache::map(DeviceAddress address, uint64_t size, uint64_t offset,
   if (result != 0) return result;
   const auto range = ranges_.find(address);
   const auto memory = handles_.find(handle);
-  if (is_plain && range != ranges_.end() && range->second == size && memory != handles_.end() &&
-      memory->second.size == size) {
-    entries_.insert_or_assign(address, Entry{.memory = memory->second, .handle = handle});
-    places_[handle] = address;
+  const bool is_whole = is_plain && range != ranges_.end() && range->second == size &&
+                        memory != handles_.end() && memory->second.size == size;
+  if (is_whole && note([&] { add(address, handle, memory->second); })) {
     ranges_.erase(range);
     handles_.erase(memory);
-    return 0;
+  } else {
+    forget_range_around(address);
+    forget_handle(handle);
   }
-  forget_range_around(address);
-  forget_handle(handle);
   return 0;
 }
 
 Result MappingCache::set_access(DeviceAddress address, uint64_t size,
-                                const AccessDescriptor* access, size_t count) {
+                                const AccessDescriptor* access, size_t count) noexcept {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find(address);
   const bool is_whole = entry != entries_.end() && entry->second.is_mapped &&
@@ -157,19 +170,23 @@ Result MappingCache::set_access(DeviceAddress address, uint64_t size,
     return 0;
   const Result result = call_real(real().cuMemSetAccess, address, size, access, count);
   if (result != 0) return result;
-  for (const AccessDescriptor* asked = access; asked != access + count; asked++) {
-    std::erase_if(told, [&](const auto& old) { return are_equal(old.location, asked->location); });
-    told.push_back(*asked);
-  }
+  const bool is_noted = note([&] {
+    for (const AccessDescriptor* asked = access; asked != access + count; asked++) {
+      std::erase_if(told,
+                    [&](const auto& old) { return are_equal(old.location, asked->location); });
+      told.push_back(*asked);
+    }
+  });
+  if (!is_noted) told.clear();  // so that the driver is asked again
   return result;
 }
 
-Result MappingCache::unmap(DeviceAddress address, uint64_t size) {
+Result MappingCache::unmap(DeviceAddress address, uint64_t size) noexcept {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find(address);
   if (entry != entries_.end() && entry->second.memory.size == size) {
     if (!entry->second.is_mapped) return kInvalidValue;
-    give(entry, &Entry::is_mapped);
+    give_back(entry, &Entry::is_mapped);
     return 0;
   }
   settle_around(address, size);
@@ -178,27 +195,32 @@ Result MappingCache::unmap(DeviceAddress address, uint64_t size) {
 
 // ---- What is left to the driver
 
-void MappingCache::leave(AllocationHandle handle) {
+void MappingCache::leave(AllocationHandle handle) noexcept {
   const std::lock_guard guard(mutex_);
   const auto entry = find(handle);
   if (entry != entries_.end()) settle(entry);
   forget_handle(handle);
 }
 
-void MappingCache::leave_range(DeviceAddress address, uint64_t size) {
+void MappingCache::leave_range(DeviceAddress address, uint64_t size) noexcept {
   const std::lock_guard guard(mutex_);
   settle_around(address, size);
 }
 
-void MappingCache::leave_device(DeviceOrdinal device) {
+// Also what other devices have and this one could reach.
+void MappingCache::leave_device(DeviceOrdinal device) noexcept {
   const std::lock_guard guard(mutex_);
   for (auto at = entries_.begin(); at != entries_.end();) {
     const auto entry = at++;
-    if (entry->second.memory.properties.location.id == device) settle(entry);
+    const auto& access = entry->second.access;
+    const bool is_reached = std::any_of(access.begin(), access.end(), [&](const auto& told) {
+      return told.location.type == cuda::kLocationTypeDevice && told.location.id == device;
+    });
+    if (entry->second.is_on(device) || is_reached) settle(entry);
   }
 }
 
-void MappingCache::stop() {
+void MappingCache::stop() noexcept {
   const std::lock_guard guard(mutex_);
   while (!entries_.empty()) settle(entries_.begin());
   ranges_.clear();
@@ -206,30 +228,28 @@ void MappingCache::stop() {
   is_stopped_ = true;
 }
 
-uint64_t MappingCache::cached_bytes(DeviceOrdinal device) {
+uint64_t MappingCache::cached_bytes(DeviceOrdinal device) noexcept {
   const std::lock_guard guard(mutex_);
   uint64_t bytes = 0;
   for (const auto& [address, entry] : entries_)
-    if (!entry.has_memory() && entry.memory.properties.location.id == device)
-      bytes += entry.memory.size;
+    if (entry.is_spare() && entry.is_on(device)) bytes += entry.memory.size;
   return bytes;
 }
 
-bool MappingCache::empty(DeviceOrdinal device) {
+bool MappingCache::empty(DeviceOrdinal device) noexcept {
   const std::lock_guard guard(mutex_);
-  return settle_cached(
-      [&](const Entry& entry) { return entry.memory.properties.location.id == device; });
+  return settle_spare([&](const Entry& entry) { return entry.is_on(device); });
 }
 
-void MappingCache::trim(std::chrono::seconds idle) {
+void MappingCache::trim(std::chrono::seconds idle) noexcept {
   const std::lock_guard guard(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  settle_cached([&](const Entry& entry) { return now - entry.time >= idle; });
+  settle_spare([&](const Entry& entry) { return now - entry.time >= idle; });
 }
 
-MappingCache::Counts MappingCache::counts() {
+MappingCache::Counts MappingCache::counts() noexcept {
   const std::lock_guard guard(mutex_);
-  return {requests_, created_, peak_};
+  return {requests_, created_};
 }
 
 // ---- Entries
@@ -239,20 +259,21 @@ MappingCache::Entries::iterator MappingCache::find(AllocationHandle handle) {
   return place != places_.end() ? entries_.find(place->second) : entries_.end();
 }
 
-// half: what the thread has to have already, of an entry that it has taken half of.
+// The entry that the thread has taken the other part of comes first: range and handle are to be one entry's.
 template <class Fits>
-MappingCache::Entries::iterator MappingCache::find_for(uint64_t size, bool Entry::*half,
+MappingCache::Entries::iterator MappingCache::find_for(uint64_t size, bool Entry::*other,
                                                        Fits fits) {
   const auto is_one = [&](Entries::iterator entry) {
     return entry->second.memory.size == size && fits(entry->first, entry->second);
   };
-  for (const DeviceAddress address : halves_) {
+  for (const DeviceAddress address : started_) {
     const auto entry = entries_.find(address);
-    const bool is_of_thread = entry->second.taker == std::this_thread::get_id();
     const bool is_half = entry->second.has_handle != entry->second.has_range;
-    if (is_of_thread && is_half && entry->second.*half && is_one(entry)) return entry;
+    if (entry->second.starter == std::this_thread::get_id() && is_half && entry->second.*other &&
+        is_one(entry))
+      return entry;
   }
-  const auto [begin, end] = cached_.equal_range(size);
+  const auto [begin, end] = free_.equal_range(size);
   for (auto at = end; at != begin;) {
     const auto entry = entries_.find((--at)->second);
     if (is_one(entry)) return entry;
@@ -260,59 +281,88 @@ MappingCache::Entries::iterator MappingCache::find_for(uint64_t size, bool Entry
   return entries_.end();
 }
 
-void MappingCache::take(Entries::iterator entry, bool Entry::*part) {
-  Entry& taken = entry->second;
-  if (taken.is_cached()) {
-    const auto [begin, end] = cached_.equal_range(taken.memory.size);
-    cached_.erase(
-        std::find_if(begin, end, [&](const auto& row) { return row.second == entry->first; }));
-    halves_.push_back(entry->first);
-    taken.taker = std::this_thread::get_id();
-  }
-  const bool had = taken.has_memory();
-  taken.*part = true;
-  if (had || !taken.has_memory()) return;
-  cached_bytes_ -= taken.memory.size;
-  has_more(taken.memory.size);
+// Where the program has kept the range, and has perhaps forgotten it: vLLM's sleeping models do.
+MappingCache::Entries::iterator MappingCache::find_spare(uint64_t size,
+                                                         const AllocationProperties& properties) {
+  return std::find_if(entries_.begin(), entries_.end(), [&](const auto& row) {
+    const Entry& entry = row.second;
+    return entry.is_spare() && entry.started_node.size() == 1 && entry.memory.size == size &&
+           are_equal(entry.memory.properties, properties);
+  });
 }
 
-void MappingCache::give(Entries::iterator entry, bool Entry::*part) {
-  Entry& given = entry->second;
-  const bool had = given.has_memory();
-  given.*part = false;
-  halves_.remove(entry->first);
-  if (had && !given.has_memory()) {
-    had_ -= given.memory.size;
-    cached_bytes_ += given.memory.size;
+void MappingCache::take(Entries::iterator entry, bool Entry::*part) {
+  Entry& taken = entry->second;
+  if (taken.is_free()) {
+    taken.free_node = free_.extract(taken.free_at);
+    start(entry);
   }
-  if (!given.is_cached()) return;
-  given.clock = ++clock_;
-  given.time = std::chrono::steady_clock::now();
-  cached_.emplace(given.memory.size, entry->first);
+  const bool was_spare = taken.is_spare();
+  taken.*part = true;
+  if (!was_spare || taken.is_spare()) return;
+  spare_bytes_ -= taken.memory.size;
+  count_had(taken.memory.size);
+}
+
+void MappingCache::give_back(Entries::iterator entry, bool Entry::*part) {
+  Entry& given = entry->second;
+  const bool was_spare = given.is_spare();
+  given.*part = false;
+  end_start(&given);
+  if (!was_spare && given.is_spare()) {
+    had_ -= given.memory.size;
+    spare_bytes_ += given.memory.size;
+    given.clock = ++clock_;
+    given.time = std::chrono::steady_clock::now();
+  }
+  if (given.is_free()) given.free_at = free_.insert(std::move(given.free_node));
+}
+
+void MappingCache::start(Entries::iterator entry) {
+  entry->second.started_at = entry->second.started_node.begin();
+  started_.splice(started_.end(), entry->second.started_node);
+  entry->second.starter = std::this_thread::get_id();
+}
+
+void MappingCache::end_start(Entry* entry) {
+  if (entry->started_node.empty())
+    entry->started_node.splice(entry->started_node.begin(), started_, entry->started_at);
+}
+
+void MappingCache::add(DeviceAddress address, AllocationHandle handle, const Memory& memory) {
+  BySize row;
+  row.emplace(memory.size, address);
+  Entries fresh;
+  Entry& entry = fresh.emplace(address, Entry{.memory = memory, .handle = handle}).first->second;
+  entry.started_node.push_back(address);
+  entry.free_node = row.extract(row.begin());
+  places_[handle] = address;
+  entries_.insert(fresh.extract(fresh.begin()));
 }
 
 // A call that the driver refuses is one that the program made too late to be told of.
 void MappingCache::settle(Entries::iterator at) {
   const DeviceAddress address = at->first;
+  end_start(&at->second);
+  if (at->second.is_free()) at->second.free_node = free_.extract(at->second.free_at);
   const Entry entry = std::move(at->second);
-  if (entry.is_cached()) {
-    const auto [begin, end] = cached_.equal_range(entry.memory.size);
-    cached_.erase(std::find_if(begin, end, [&](const auto& row) { return row.second == address; }));
-  }
-  halves_.remove(address);
+  const uint64_t size = entry.memory.size;
   places_.erase(entry.handle);
   entries_.erase(at);
 
-  if (!entry.has_memory()) cached_bytes_ -= entry.memory.size;
-  if (entry.is_mapped)
-    had_ -= entry.memory.size;
-  else if (entry.has_handle)
-    handles_.insert_or_assign(entry.handle, entry.memory);
-  if (!entry.is_mapped && entry.has_range) ranges_[address] = entry.memory.size;
+  const bool has_range_alone = entry.has_range && !entry.is_mapped;
+  const bool has_handle_alone = entry.has_handle && !entry.is_mapped;
+  if (has_range_alone) note([&] { ranges_[address] = size; });
+  const bool is_noted =
+      has_handle_alone && note([&] { handles_.insert_or_assign(entry.handle, entry.memory); });
+  if (entry.is_spare())
+    spare_bytes_ -= size;
+  else if (!is_noted)
+    had_ -= size;
 
-  if (!entry.is_mapped) call_real(real().cuMemUnmap, address, entry.memory.size);
+  if (!entry.is_mapped) call_real(real().cuMemUnmap, address, size);
   if (!entry.has_handle) call_real(real().cuMemRelease, entry.handle);
-  if (!entry.has_range) call_real(real().cuMemAddressFree, address, entry.memory.size);
+  if (!entry.has_range) call_real(real().cuMemAddressFree, address, size);
 }
 
 void MappingCache::settle_around(DeviceAddress address, uint64_t size) {
@@ -325,30 +375,32 @@ void MappingCache::settle_around(DeviceAddress address, uint64_t size) {
 }
 
 template <class Matches>
-bool MappingCache::settle_cached(Matches matches) {
+bool MappingCache::settle_spare(Matches matches) {
   bool is_any = false;
-  for (auto at = cached_.begin(); at != cached_.end();) {
-    const auto entry = entries_.find((at++)->second);
-    if (!matches(entry->second)) continue;
-    settle(entry);
-    is_any = true;
-  }
+  Captures::get().unless_any([&] {
+    for (auto at = entries_.begin(); at != entries_.end();) {
+      const auto entry = at++;
+      if (!entry->second.is_spare() || !matches(entry->second)) continue;
+      settle(entry);
+      is_any = true;
+    }
+  });
   return is_any;
 }
 
 // The least worth keeping has the largest product of size and age.
-void MappingCache::make_room_for(uint64_t size) {
+void MappingCache::keep_bound(uint64_t size) {
   const uint64_t most = WholeBlocks::with_quarter(std::max(peak_, had_ + size));
-  while (!cached_.empty() && had_ + cached_bytes_ + size > most) {
-    const auto burden = [&](DeviceAddress address) {
-      const Entry& entry = entries_.at(address);
-      return static_cast<double>(entry.memory.size) * static_cast<double>(clock_ - entry.clock + 1);
-    };
-    const auto worst = std::max_element(
-        cached_.begin(), cached_.end(),
-        [&](const auto& a, const auto& b) { return burden(a.second) < burden(b.second); });
-    settle(entries_.find(worst->second));
-  }
+  const auto burden = [&](const Entry& entry) {
+    if (!entry.is_spare()) return 0.0;
+    return static_cast<double>(entry.memory.size) * static_cast<double>(clock_ - entry.clock + 1);
+  };
+  Captures::get().unless_any([&] {
+    while (spare_bytes_ > 0 && had_ + spare_bytes_ + size > most)
+      settle(std::max_element(entries_.begin(), entries_.end(), [&](const auto& a, const auto& b) {
+        return burden(a.second) < burden(b.second);
+      }));
+  });
 }
 
 void MappingCache::forget_range_around(DeviceAddress address) {
@@ -365,7 +417,7 @@ void MappingCache::forget_handle(AllocationHandle handle) {
   handles_.erase(found);
 }
 
-void MappingCache::has_more(uint64_t size) {
+void MappingCache::count_had(uint64_t size) {
   had_ += size;
   peak_ = std::max(peak_, had_);
 }

@@ -45,13 +45,14 @@ Result tell_if_done(Result result, Tell tell) {
   return result;
 }
 
-// call: the driver's, which obtains memory. What is cached makes room for it.
+// call: the driver's, which obtains memory of the device; nothing: of that of the current context. What is cached makes
+// room for it.
 template <class Call>
-Result with_room(Call call) {
+Result with_room(Call call, std::optional<DeviceOrdinal> device = {}) {
   const Result result = call();
   if (result != kDriverOutOfMemory) return result;
   Server* const server = Server::get();
-  return server != nullptr && server->make_room() ? call() : result;
+  return server != nullptr && server->make_room(device) ? call() : result;
 }
 
 // call: the driver's, for memory that cuMemFree or cuMemFreeAsync gives back.

@@ -11,6 +11,7 @@
 #include "of_process.h"
 #include "real_driver.h"
 #include "run_options.h"
+#include "server.h"
 #include "streams.h"
 
 namespace cachalot::proxy {
@@ -416,19 +417,21 @@ void Recorder::context_met(const DriverContext* context) {
 
 // One line tells of a primary one, unless other contexts have memory on its device: theirs lives on.
 void Recorder::context_ended(const DriverContext* context) {
-  Captures::get().end_all_of(context->handle, [] {});
+  Server::end_captures_of(context->handle);
   const auto memories = live_.take_all_of(context);
   const auto mappings = virtual_memory_.take_all_of(context);
   const bool has_others =
       live_.has_any_on(context->device) || virtual_memory_.has_any_on(context->device);
-  if (context->is_primary() && !has_others) {
-    EventLine line = this->line(Action::kContextEnd, 0, context);
-    line.time_us = recording_.time_us(now_ns());
-    return append(std::array{line});
+  const bool is_told_alone = context->is_primary() && !has_others;
+  if (!is_told_alone) {
+    for (const auto& [address, memory] : memories) append_returning(address, memory, kUnseen);
+    for (const Mapping& mapping : mappings)
+      append_returning(mapping.address, mapping.memory, kUnseen);
   }
-  for (const auto& [address, memory] : memories) append_returning(address, memory, kUnseen);
-  for (const Mapping& mapping : mappings)
-    append_returning(mapping.address, mapping.memory, kUnseen);
+  if (context->is_primary() && !is_told_alone) return;
+  EventLine line = this->line(Action::kContextEnd, context->name(), context);
+  line.time_us = recording_.time_us(now_ns());
+  append(std::array{line});
 }
 
 void Recorder::finish() noexcept {

@@ -33,7 +33,7 @@ std::shared_ptr<Driver> make_driver(const DriverContext& context) {
   return std::make_shared<CudaDriver>(CudaOptions{.library = kRealDriver, .context = given});
 }
 
-cachalot_allocator* make_allocator(const std::shared_ptr<Driver>& driver) {
+OwnedAllocator make_allocator(const std::shared_ptr<Driver>& driver) {
   cachalot_driver* const handle = capi::give_to_caller(capi::new_driver(driver));
   cachalot_allocator_options options{};
   options.struct_size = sizeof options;
@@ -49,8 +49,13 @@ cachalot_allocator* make_allocator(const std::shared_ptr<Driver>& driver) {
   const cachalot_status status = cachalot_allocator_create(&options, &allocator, &error);
   cachalot_driver_destroy(handle);
   if (status != CACHALOT_OK) throw std::runtime_error(error.message);
-  return allocator;
+  return OwnedAllocator(allocator);
 }
+
+// Without a text until a call fails: to clear that would take longer than the call.
+struct CallError : cachalot_error {
+  CallError() { struct_size = sizeof(cachalot_error); }
+};
 
 Result code_of(cachalot_status status, const cachalot_error& error) {
   if (status == CACHALOT_OK) return 0;
@@ -69,7 +74,7 @@ ServedContext::ServedContext(DriverContext* context, const RunOptions& options, 
       options_(options),
       driver_(make_driver(*context)),
       allocator_(make_allocator(driver_)) {
-  Allocator& core = capi::core_of(allocator_);
+  Allocator& core = capi::core_of(allocator_.get());
   if (std::string(core.backend_name()) != "native")
     throw std::runtime_error("backend:cudaMallocAsync cannot serve a program");
   if (options.limit != 0) core.set_memory_limit(context->device, options.limit);
@@ -82,7 +87,7 @@ ServedContext::ServedContext(DriverContext* context, const RunOptions& options, 
 
 // By a pool that takes every request.
 void ServedContext::keep_blocks_whole() {
-  Allocator& core = capi::core_of(allocator_);
+  Allocator& core = capi::core_of(allocator_.get());
   const PoolId pool = core.new_pool_id(false);
   core.pool_create(context_->device, pool, {.whole_blocks = true});
   core.pool_begin(context_->device, pool, [](Stream) { return true; });
@@ -99,15 +104,15 @@ auto ServedContext::holding_off_captures(Act act) {
 Result ServedContext::allocate(uint64_t size, Stream stream, DeviceAddress* out) {
   requests_.fetch_add(1, std::memory_order_relaxed);
   cachalot_address address = 0;
-  cachalot_error error = CACHALOT_ERROR_INIT;
+  CallError error;
   const cachalot_status status = holding_off_captures([&](size_t captures) {
     if (!tenant_ && captures == 0)
-      return cachalot_allocate(allocator_, size, context_->device, stream, &address, &error);
+      return cachalot_allocate(allocator_.get(), size, context_->device, stream, &address, &error);
     // During captures nothing may be done about blocks that wait.
     const Stream current = captures == 0 ? stream : kAllStreams;
     const uint32_t tenant = tenant_ ? tenant_->slot : 0;
     return capi::guard(&error, [&] {
-      address = capi::core_of(allocator_)
+      address = capi::core_of(allocator_.get())
                     .allocate({.size = size,
                                .device = context_->device,
                                .stream = stream,
@@ -117,7 +122,7 @@ Result ServedContext::allocate(uint64_t size, Stream stream, DeviceAddress* out)
   });
   if (status != CACHALOT_OK) return code_of(status, error);
   if (const Result result = options_.clears ? clear(address, size) : 0; result != 0) {
-    cachalot_free(allocator_, address, nullptr);
+    cachalot_free(allocator_.get(), address, nullptr);
     return result;
   }
   live_bytes_.fetch_add(size, std::memory_order_relaxed);
@@ -132,22 +137,22 @@ Result ServedContext::clear(Address address, uint64_t size) {
 }
 
 std::optional<BlockInfo> ServedContext::find(Address address) {
-  return capi::core_of(allocator_).find_block(address);
+  return capi::core_of(allocator_.get()).find_block(address);
 }
 
 std::optional<BlockInfo> ServedContext::find_around(Address address) {
-  return capi::core_of(allocator_).find_block_around(address);
+  return capi::core_of(allocator_.get()).find_block_around(address);
 }
 
 bool ServedContext::has_cached(Address address) {
-  const Snapshot snapshot = capi::core_of(allocator_).snapshot({}, false);
+  const Snapshot snapshot = capi::core_of(allocator_.get()).snapshot({}, false);
   return std::any_of(snapshot.segments.begin(), snapshot.segments.end(), [&](const auto& segment) {
     return segment.address <= address && address - segment.address < segment.total_size;
   });
 }
 
 std::pair<Address, uint64_t> ServedContext::segment_of(Address address) {
-  return capi::core_of(allocator_).base_allocation(address);
+  return capi::core_of(allocator_.get()).base_allocation(address);
 }
 
 std::optional<Result> ServedContext::wait() {
@@ -162,8 +167,8 @@ Result ServedContext::free(const BlockInfo& block) {
   if (result && *result != 0) return *result;  // the program's error, and the block stays as it is
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
   if (result) {
-    cachalot_error error = CACHALOT_ERROR_INIT;
-    return code_of(cachalot_free(allocator_, block.address, &error), error);
+    CallError error;
+    return code_of(cachalot_free(allocator_.get(), block.address, &error), error);
   }
   free_by_event(block, kAllStreams);
   return is_beyond_leash() ? wait().value_or(0) : 0;
@@ -178,12 +183,13 @@ Result ServedContext::free_on(const BlockInfo& block, Stream stream) {
 // A use by the block's own stream needs no event, and the allocator knows that.
 void ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
   if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
-  cachalot_error error = CACHALOT_ERROR_INIT;
+  CallError error;
   holding_off_captures([&](size_t captures) {
     const Stream current = captures == 0 ? block.stream : kAllStreams;
-    require_ok(cachalot_record_stream_on_stream(allocator_, block.address, stream, current, &error),
-               error);
-    require_ok(cachalot_free_on_stream(allocator_, block.address, current, &error), error);
+    require_ok(
+        cachalot_record_stream_on_stream(allocator_.get(), block.address, stream, current, &error),
+        error);
+    require_ok(cachalot_free_on_stream(allocator_.get(), block.address, current, &error), error);
   });
 }
 
@@ -195,37 +201,41 @@ bool ServedContext::is_beyond_leash() const {
 }
 
 uint64_t ServedContext::cached_bytes() const {
-  return cachalot_memory_reserved(allocator_, context_->device) -
-         cachalot_memory_allocated(allocator_, context_->device);
+  return cachalot_memory_reserved(allocator_.get(), context_->device) -
+         cachalot_memory_allocated(allocator_.get(), context_->device);
 }
 
 void ServedContext::empty_cache() {
-  Captures::get().unless_any([&] { capi::core_of(allocator_).empty_cache(context_->device); });
+  Captures::get().unless_any(
+      [&] { capi::core_of(allocator_.get()).empty_cache(context_->device); });
 }
 
 void ServedContext::trim(uint64_t idle_seconds) {
   Captures::get().unless_any([&] {
-    cachalot_trim(allocator_, context_->device, 0, idle_seconds * 1'000'000'000, nullptr, nullptr);
+    cachalot_trim(allocator_.get(), context_->device, 0, idle_seconds * 1'000'000'000, nullptr,
+                  nullptr);
   });
 }
 
 void ServedContext::give_access_to(DeviceOrdinal device) {
-  cachalot_enable_peer_access(allocator_, device, context_->device, nullptr);
+  cachalot_enable_peer_access(allocator_.get(), device, context_->device, nullptr);
 }
 
 void ServedContext::capture_begun() {
-  cachalot_capture_begin(allocator_, context_->device, nullptr);
+  cachalot_capture_begin(allocator_.get(), context_->device, nullptr);
 }
 
-void ServedContext::capture_ended() { cachalot_capture_end(allocator_, context_->device, nullptr); }
+void ServedContext::capture_ended() {
+  cachalot_capture_end(allocator_.get(), context_->device, nullptr);
+}
 
 void ServedContext::give_all_back() {
-  capi::core_of(allocator_).free_all();
+  capi::core_of(allocator_.get()).free_all();
   empty_cache();
 }
 
 Metrics ServedContext::metrics() const {
-  Metrics metrics = capi::metrics_of_device(capi::core_of(allocator_), context_->device);
+  Metrics metrics = capi::metrics_of_device(capi::core_of(allocator_.get()), context_->device);
   metrics.devices.front().context = context_->name();
   return metrics;
 }
@@ -233,7 +243,7 @@ Metrics ServedContext::metrics() const {
 cachalot_stats ServedContext::stats() const {
   cachalot_stats stats{};
   stats.struct_size = sizeof stats;
-  cachalot_get_stats(allocator_, context_->device, &stats, nullptr);
+  cachalot_get_stats(allocator_.get(), context_->device, &stats, nullptr);
   return stats;
 }
 

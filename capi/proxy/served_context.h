@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "alloc/heap/request.h"
@@ -29,6 +30,13 @@ struct Tenant;
 }  // namespace cachalot
 
 namespace cachalot::proxy {
+
+struct DestroyAllocator {
+  void operator()(cachalot_allocator* allocator) const {
+    cachalot_allocator_destroy(allocator, nullptr);
+  }
+};
+using OwnedAllocator = std::unique_ptr<cachalot_allocator, DestroyAllocator>;
 
 class ServedContext {
  public:
@@ -89,7 +97,7 @@ class ServedContext {
   DriverContext* const context_;
   const RunOptions& options_;
   std::shared_ptr<Driver> driver_;
-  cachalot_allocator* allocator_ = nullptr;
+  OwnedAllocator allocator_;
   std::shared_ptr<Tenant> tenant_;
   Stream clearing_stream_ = 0;
   std::atomic<uint64_t> requests_{0};

@@ -48,6 +48,7 @@ const char* reason(NotServed what) {
   return "";
 }
 
+// not_served: since the last line.
 std::string line_of_end(int64_t process, const ServedContext& served, uint64_t not_served) {
   const cachalot_stats stats = served.stats();
   return format("end %lld %d %llx %llu %llu %lld %lld %lld %lld\n", static_cast<long long>(process),
@@ -61,10 +62,9 @@ std::string line_of_end(int64_t process, const ServedContext& served, uint64_t n
 }
 
 std::string line_of_mappings(int64_t process, const MappingCache::Counts& counts) {
-  return format("virtual %lld %llu %llu %llu\n", static_cast<long long>(process),
+  return format("virtual %lld %llu %llu\n", static_cast<long long>(process),
                 static_cast<unsigned long long>(counts.requests),
-                static_cast<unsigned long long>(counts.created),
-                static_cast<unsigned long long>(counts.peak));
+                static_cast<unsigned long long>(counts.created));
 }
 
 OfProcess<Server> server_of_process;
@@ -118,8 +118,14 @@ void Server::not_served(NotServed what) noexcept {
 
 // ---- Contexts
 
+DriverContext* Server::current_context() {
+  DriverContext* const context = contexts_.current();
+  catch_up();
+  return context;
+}
+
 ServedContext* Server::served_in(DriverContext* context) {
-  if (context->kind == ContextKind::kOther) return nullptr;
+  if (context->kind == ContextKind::kOther || context->cannot_be_served) return nullptr;
   ServedContext* const served = context->served.load(std::memory_order_acquire);
   return served != nullptr ? served : make_served(context);
 }
@@ -127,15 +133,17 @@ ServedContext* Server::served_in(DriverContext* context) {
 ServedContext* Server::make_served(DriverContext* context) {
   const std::lock_guard guard(making_);
   ServedContext* served = context->served.load(std::memory_order_acquire);
-  if (served != nullptr) return served;
+  if (served != nullptr || context->has_ended) return served;
   std::atomic<ServedContext*>* const place = place_for(*context);
   if (place == nullptr) return nullptr;
+  context->cannot_be_served = true;  // unless nothing is thrown
   // No capture begins or ends before it is in its place, where it is told of them.
   Captures::get().holding([&](size_t captures) {
-    served = new ServedContext(context, options_, captures);
+    served = new ServedContext(context, options_, captures + ended_captures_);
     place->store(served, std::memory_order_release);
     context->served.store(served, std::memory_order_release);
   });
+  context->cannot_be_served = false;
 
   for (const auto& [of, accessing] : peers_)
     if (of == context->handle) served->give_access_to(accessing);
@@ -158,13 +166,16 @@ std::atomic<ServedContext*>* Server::place_for(const DriverContext& context) {
 }
 
 ServedContext* Server::current_for_request() {
-  DriverContext* const context = contexts_.current();
+  DriverContext* const context = current_context();
   if (context == nullptr) return nullptr;
   ServedContext* const served = served_in(context);
-  if (served == nullptr)
+  if (served != nullptr) return served;
+  if (context->cannot_be_served)
+    not_served_.fetch_add(1, std::memory_order_relaxed);  // why was said
+  else
     not_served(context->kind == ContextKind::kOther ? NotServed::kOtherContext
                                                     : NotServed::kFurtherContext);
-  return served;
+  return nullptr;
 }
 
 template <class Act>
@@ -182,12 +193,43 @@ void Server::for_each_on(DeviceOrdinal device, Act act) {
 }
 
 void Server::context_ended(const DriverContext* context) {
+  end_captures_of(context->handle);
   if (mappings_) mappings_->leave_device(context->device);
+  {
+    const std::lock_guard guard(passed_on_mutex_);
+    std::erase_if(passed_on_, [&](const auto& row) { return row.second == context->handle; });
+  }
+  const std::lock_guard guard(making_);
+  std::erase_if(peers_, [&](const auto& row) { return row.first == context->handle; });
   ServedContext* const served = context->served.load(std::memory_order_acquire);
   if (served == nullptr) return;
-  tell_end(*served);
+  ended_.push_back(served);
   *std::find(served_.begin(), served_.end(), served) = nullptr;
-  Captures::get().end_all_of(context->handle, [&] { capture_ended(); });
+  has_ended_ = true;
+}
+
+void Server::end_captures_of(Context context) noexcept {
+  Server* const server = server_of_process.if_made();
+  Captures::get().end_all_of(context, [&] {
+    if (server != nullptr) server->ended_captures_++;
+  });
+}
+
+void Server::catch_up() {
+  if (ended_captures_.load(std::memory_order_relaxed) == 0 &&
+      !has_ended_.load(std::memory_order_relaxed))
+    return;
+  std::vector<ServedContext*> ended;
+  {
+    const std::lock_guard guard(making_);
+    Captures::get().holding([&](size_t) {
+      for (size_t left = ended_captures_.exchange(0); left > 0; left--) capture_ended();
+    });
+    std::swap(ended, ended_);
+    has_ended_ = false;
+  }
+  for (ServedContext* const served : ended) tell_end(*served);
+  if (!ended.empty()) write_metrics(ended);
 }
 
 std::pair<ServedContext*, BlockInfo> Server::find(DeviceAddress address) {
@@ -215,7 +257,7 @@ std::optional<Result> Server::allocate_on(uint64_t size, StreamHandle stream,
   return attempt([&]() -> std::optional<Result> {
     if (size == 0 || out == nullptr) return {};
     if (!options_.serves_async) return leave(NotServed::kAsync);
-    DriverContext* const context = contexts_.current();
+    DriverContext* const context = current_context();
     if (context != nullptr && !context->is_primary()) return leave(NotServed::kAsyncElsewhere);
     ServedContext* const served = current_for_request();
     if (served == nullptr) return {};
@@ -223,13 +265,18 @@ std::optional<Result> Server::allocate_on(uint64_t size, StreamHandle stream,
   });
 }
 
-// A context that has ended unseen takes its memory with it.
+// What was mapped in a context that has ended unseen can be unmapped, and not be used.
 MappingCache* Server::mappings_for_request() noexcept {
-  if (!mappings_)
+  if (!mappings_) {
     not_served(NotServed::kVirtualMemory);
-  else
-    attempt([&] { contexts_.current(); });
-  return mappings();
+    return nullptr;
+  }
+  attempt([&] {
+    current_context();
+    const std::lock_guard guard(making_);
+    start_keeping_up();
+  });
+  return &*mappings_;
 }
 
 // To the driver.
@@ -239,27 +286,34 @@ std::optional<Result> Server::leave(NotServed what) {
 }
 
 std::optional<Result> Server::free(DeviceAddress address) noexcept {
-  return attempt([&]() -> std::optional<Result> {
-    const auto [served, block] = find(address);
-    if (served == nullptr) return free_other(address);
-    return served->free(block);
-  });
+  return free_block(
+      address, [](ServedContext& served, const BlockInfo& block) { return served.free(block); });
 }
 
 std::optional<Result> Server::free_on(DeviceAddress address, StreamHandle stream) noexcept {
-  return attempt([&]() -> std::optional<Result> {
-    const auto [served, block] = find(address);
-    if (served == nullptr) return free_other(address);
+  return free_block(address, [&](ServedContext& served, const BlockInfo& block) {
     // What a graph does with the block later is no work that an event would tell of.
     const bool is_node = Captures::get().any() && is_captured(stream, DefaultStream::kLegacy);
-    return served->free_on(block, is_node ? kAllStreams : reinterpret_cast<Stream>(stream));
+    return served.free_on(block, is_node ? kAllStreams : reinterpret_cast<Stream>(stream));
   });
+}
+
+// Whatever fails, the driver is not asked to free a block of ours: it would free the segment.
+template <class Free>
+std::optional<Result> Server::free_block(DeviceAddress address, Free free) {
+  const auto found = attempt([&] { return find(address); });
+  if (found.first == nullptr) return attempt([&] { return free_other(address); });
+  const auto result =
+      attempt([&] { return std::optional<Result>(free(*found.first, found.second)); });
+  return result.value_or(kUnknownError);
 }
 
 void Server::passed_on(DeviceAddress address) noexcept {
   attempt([&] {
+    Context context = nullptr;
+    call_real(real().cuCtxGetCurrent, &context);
     const std::lock_guard guard(passed_on_mutex_);
-    passed_on_.insert(address);
+    passed_on_.emplace(address, context);
   });
 }
 
@@ -301,29 +355,37 @@ bool Server::can_be_exported(DeviceAddress address) noexcept {
 // The cache is as good as free memory.
 void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
   attempt([&] {
-    DriverContext* const context = contexts_.current();
+    DriverContext* const context = current_context();
     if (context == nullptr || available == nullptr || total == nullptr) return;
-    uint64_t cached = 0;
+    uint64_t cached = mappings_ ? mappings_->cached_bytes(context->device) : 0;
     for_each_on(context->device, [&](ServedContext& served) { cached += served.cached_bytes(); });
-    if (mappings_) cached += mappings_->cached_bytes(context->device);
     *available = std::min(*total, *available + cached);
-    ServedContext* const served = options_.limit != 0 ? served_in(context) : nullptr;
-    if (served == nullptr) return;
-    const cachalot_stats stats = served->stats();
-    const auto used = static_cast<uint64_t>(stats.allocated_bytes.all.current);
-    const uint64_t left = options_.limit - std::min(options_.limit, used);
+    if (!has_limit(*context)) return;
+    const ServedContext* const served = context->served;
+    const uint64_t used =
+        served != nullptr ? static_cast<uint64_t>(served->stats().allocated_bytes.all.current) : 0;
     *total = std::min<size_t>(*total, options_.limit);
-    *available = std::min<size_t>(*available, left);
+    *available = std::min<size_t>(*available, options_.limit - std::min(options_.limit, used));
   });
 }
 
+// Also of one that has not asked for memory yet.
+bool Server::has_limit(const DriverContext& context) {
+  if (options_.limit == 0 || context.kind == ContextKind::kOther) return false;
+  bool has_other = false;
+  for_each_on(context.device,
+              [&](ServedContext& served) { has_other = served.context() != &context; });
+  return !has_other;
+}
+
 // Another context of the device may be what has it.
-bool Server::make_room() noexcept {
+bool Server::make_room(std::optional<DeviceOrdinal> device) noexcept {
   return attempt([&] {
-    DriverContext* const context = contexts_.current();
-    if (context == nullptr) return false;
-    bool is_any = mappings_ && mappings_->empty(context->device);
-    for_each_on(context->device, [&](ServedContext& served) {
+    DriverContext* const context = current_context();
+    if (!device && context == nullptr) return false;
+    const DeviceOrdinal of = device ? *device : context->device;
+    bool is_any = mappings_ && mappings_->empty(of);
+    for_each_on(of, [&](ServedContext& served) {
       const uint64_t before = served.cached_bytes();
       if (before == 0) return;
       served.empty_cache();
@@ -355,7 +417,7 @@ void Server::peer_enabled(Context of) noexcept {
 void Server::waited() noexcept {
   if (!options_.frees_by_event) return;
   attempt([&] {
-    DriverContext* const context = contexts_.current();
+    DriverContext* const context = current_context();
     for_each([&](ServedContext& served) {
       if (served.context() == context) served.waited();
     });
@@ -371,7 +433,10 @@ void Server::capture_ended() noexcept {
 }
 
 void Server::context_created() noexcept {
-  attempt([&] { contexts_.created(); });
+  attempt([&] {
+    contexts_.created();
+    catch_up();
+  });
 }
 
 // Memory that is mapped outlives its context.
@@ -382,6 +447,7 @@ void Server::destroying(Context context) noexcept {
       if (of.handle == context && !of.is_primary()) served.give_all_back();
     });
     contexts_.destroyed(context);
+    catch_up();
   });
 }
 
@@ -395,7 +461,10 @@ void Server::resetting(DeviceOrdinal device) noexcept {
 }
 
 void Server::look_after_primary(DeviceOrdinal device) noexcept {
-  attempt([&] { contexts_.look_after_primary(device); });
+  attempt([&] {
+    contexts_.look_after_primary(device);
+    catch_up();
+  });
 }
 
 // ---- Upkeep
@@ -431,38 +500,45 @@ void Server::keep_up() noexcept {
 }
 
 // Each context has an allocator of its own.
-std::string Server::metrics() {
+std::string Server::metrics(const std::vector<ServedContext*>& ended) {
   Metrics all;
-  for_each([&](ServedContext& served) {
+  const auto add = [&](ServedContext& served) {
     Metrics one = served.metrics();
     one.devices.insert(one.devices.begin(), std::make_move_iterator(all.devices.begin()),
                        std::make_move_iterator(all.devices.end()));
     all = std::move(one);
-  });
+  };
+  for (ServedContext* const served : ended) add(*served);
+  for_each(add);
   return all.devices.empty() ? "" : metrics_text(all);
 }
 
-void Server::write_metrics() {
+// The page stays as it is where there is nothing to tell: the CUDA runtime ends its contexts before the process ends.
+void Server::write_metrics(const std::vector<ServedContext*>& ended) {
   if (options_.metrics.empty()) return;
+  const std::lock_guard guard(metrics_mutex_);
+  const std::string text = metrics(ended);
+  if (text.empty()) return;
   const std::string path = path_of_process(options_.metrics, process_);
   const std::string fresh = path + "." + std::to_string(process_);
   std::FILE* const file = std::fopen(fresh.c_str(), "we");
   if (file == nullptr) return;
-  std::fputs(metrics().c_str(), file);
+  std::fputs(text.c_str(), file);
   std::fclose(file);
   rename(fresh.c_str(), path.c_str());
 }
 
-// The CUDA runtime ends the contexts that it has made before the process ends.
 void Server::tell_end(ServedContext& served) {
-  append_line(options_.list, line_of_end(process_, served, not_served_));
-  write_metrics();
+  append_line(options_.list, line_of_end(process_, served, not_served_.exchange(0)));
 }
 
 void Server::finish() noexcept {
   attempt([&] {
+    catch_up();
     for_each([&](ServedContext& served) { tell_end(served); });
-    if (mappings_) append_line(options_.list, line_of_mappings(process_, mappings_->counts()));
+    write_metrics();
+    const MappingCache::Counts counts = mappings_ ? mappings_->counts() : MappingCache::Counts{};
+    if (counts.requests != 0) append_line(options_.list, line_of_mappings(process_, counts));
   });
 }
 

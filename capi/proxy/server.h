@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,8 +44,9 @@ class Server final : DriverContexts::Observer {
   std::optional<Result> free(DeviceAddress address) noexcept;
   std::optional<Result> free_on(DeviceAddress address, StreamHandle stream) noexcept;
 
-  // For memory that the program maps itself. Null: the driver is to be asked, which the second says.
+  // For memory that the program maps itself; null: the driver is to be asked.
   MappingCache* mappings() noexcept { return mappings_ ? &*mappings_ : nullptr; }
+  // The same, for a request; where it is null, that is said.
   MappingCache* mappings_for_request() noexcept;
 
   // The driver has given the memory, and takes it back by cuMemFree or cuMemFreeAsync.
@@ -57,8 +58,9 @@ class Server final : DriverContexts::Observer {
   bool can_be_exported(DeviceAddress address) noexcept;
   // Makes what the driver says of the current device's memory what the program may have.
   void adjust_memory_info(size_t* available, size_t* total) noexcept;
-  // For a request of the driver's that it has refused: gives back what is cached. Gives whether that was anything.
-  bool make_room() noexcept;
+  // For a request of the driver's that it has refused: gives back what is cached of the device; nothing: of that of the
+  // current context. Gives whether that was anything.
+  bool make_room(std::optional<DeviceOrdinal> device) noexcept;
 
   // The stream is about to be destroyed, and its handle may be another one's soon.
   void stream_ends(StreamHandle stream) noexcept;
@@ -69,6 +71,8 @@ class Server final : DriverContexts::Observer {
   // Under the lock of the captures.
   void capture_begun() noexcept;
   void capture_ended() noexcept;
+  // Its captures end with a context. Under the locks of the contexts of whoever sees the end first.
+  static void end_captures_of(Context context) noexcept;
   void context_created() noexcept;
   void destroying(Context context) noexcept;
   void resetting(DeviceOrdinal device) noexcept;
@@ -88,6 +92,8 @@ class Server final : DriverContexts::Observer {
   template <class Act>
   auto attempt(Act act) noexcept -> decltype(act());
   bool is_first(unsigned remark);
+  // Null where no context is current.
+  DriverContext* current_context();
   // Null for a context that is not served.
   ServedContext* served_in(DriverContext* context);
   ServedContext* make_served(DriverContext* context);
@@ -96,6 +102,9 @@ class Server final : DriverContexts::Observer {
   // Of the current context, for a request. Counts those that are not served.
   ServedContext* current_for_request();
   std::optional<Result> leave(NotServed what);
+  // free: of a block of ours.
+  template <class Free>
+  std::optional<Result> free_block(DeviceAddress address, Free free);
   template <class Act>
   void for_each(Act act);
   template <class Act>
@@ -106,14 +115,19 @@ class Server final : DriverContexts::Observer {
   // What has a live block there.
   std::pair<ServedContext*, BlockInfo> find(DeviceAddress address);
 
+  // Under the lock of the contexts. What takes other locks is left to catch_up().
   void context_ended(const DriverContext* context) override;
+  // After the locks of the contexts are free again.
+  void catch_up();
+  bool has_limit(const DriverContext& context);
 
   void start_keeping_up();
   // Now and then, on a thread of its own.
   void keep_up() noexcept;
   void tell_end(ServedContext& served);
-  std::string metrics();
-  void write_metrics();
+  // ended: contexts that are to be in it once more.
+  std::string metrics(const std::vector<ServedContext*>& ended);
+  void write_metrics(const std::vector<ServedContext*>& ended = {});
 
   const RunOptions options_;
   const int64_t process_;
@@ -124,10 +138,15 @@ class Server final : DriverContexts::Observer {
   std::atomic<uint32_t> remarks_{0};   // a bit for each that was made
   std::atomic<uint64_t> not_served_{0};
   std::mutex passed_on_mutex_;
-  std::unordered_multiset<DeviceAddress> passed_on_;
+  std::unordered_multimap<DeviceAddress, Context> passed_on_;
+  std::mutex metrics_mutex_;
+  // Before the lock of the captures, behind that of the contexts.
   std::mutex making_;
   std::vector<std::pair<Context, DeviceOrdinal>> peers_;  // and who has access to the memory there
+  std::vector<ServedContext*> ended_;                     // that nobody has told of yet
   bool keeps_up_ = false;
+  std::atomic<size_t> ended_captures_{0};  // that the allocators were not told of yet
+  std::atomic<bool> has_ended_{false};
   DriverContexts contexts_{this, DriverContexts::Owner::kServer};
 };
 

@@ -43,7 +43,8 @@ Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationPropertie
     return present != nullptr ? present->create(out, size, properties, flags)
                               : call_real(real().cuMemCreate, out, size, properties, flags);
   };
-  return observe([&] { return with_room(create); },
+  const auto device = properties != nullptr ? std::optional(properties->location.id) : std::nullopt;
+  return observe([&] { return with_room(create, device); },
                  [&](Recorder& recorder, Result result, const CallTime& time) {
                    if (result == 0)
                      recorder.created(*out, properties, time.cost_ns());

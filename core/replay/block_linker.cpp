@@ -28,7 +28,7 @@ void BlockLinker::link(TraceEvent* event, uint32_t index) {
     request_free(event, index);
   else if (action == Action::kFreeCompleted)
     complete_free(event, index);
-  else if (action == Action::kContextEnd)
+  else if (action == Action::kContextEnd && event->address == 0)
     end_context(event->device);
 }
 

@@ -92,7 +92,7 @@ class Program {
       target_.obtained(event);
     else if (action == Action::kOom)
       target_.fail_to_allocate(event);
-    else if (action == Action::kContextEnd)
+    else if (action == Action::kContextEnd && event.address == 0)
       end_context(event.device);
     if (!waited_for_.empty() && (action == Action::kAlloc || action == Action::kOom))
       finish_what_was_waited_for(event.device);

@@ -256,6 +256,13 @@ TEST(ReplayOfFormat2, FreesAllBlocksOfADeviceWhoseContextEnds) {
   EXPECT_EQ(replayed.allocator->stats(1).allocated_bytes.all.current, 512);
 }
 
+TEST(ReplayOfFormat2, KeepsTheCacheWhereAContextOfTheProgramsOwnEnds) {
+  const Replayed replayed(trace_of_format_2("a,200,512,0\na,400,512,0\nq,400,512,0\nx,7f00,0,0\n"),
+                          {});
+  EXPECT_EQ(replayed.allocator->stats(0).allocated_bytes.all.current, 512);
+  EXPECT_EQ(replayed.allocator->stats(0).num_device_free, 0);
+}
+
 TEST(ReplayOfFormat2, RecordsTheStreamThatFreesABlockOfAnother) {
   const auto events_of = [](const char* freed_on) {
     const Replayed replayed(trace_of_format_2(std::string("a,200,512,a0\nq,200,512,a0,,,,,,,,") +

@@ -300,6 +300,11 @@ TEST(TraceFormat2, EndsTheBlocksOfADeviceWithItsContext) {
             "line 5: 0x200 is handed out while it is in use");
 }
 
+TEST(TraceFormat2, KeepsTheOtherBlocksWhereAContextOfTheProgramsOwnEnds) {
+  EXPECT_EQ(read_events_of_format_2("a,200,1,0\nx,7f00,0,0\na,200,1,0\n").flaw,
+            "line 4: 0x200 is handed out while it is in use");
+}
+
 TEST(TraceFile, NeedsNoLastLineBreak) { EXPECT_EQ(read_events("a,200,1,0").events.size(), 1u); }
 
 TEST(TraceFile, MayHaveNoEvents) { EXPECT_EQ(read_events("").events.size(), 0u); }

@@ -38,19 +38,21 @@ constexpr Result kNotReady = 600;
 struct Allocation {
   uint64_t size;
   uint64_t context;  // its number
+  int device;
   bool is_waited_for;
 };
 
 // Memory that is mapped by its handle. It is there while the program has it or it is mapped.
 struct Physical {
   uint64_t size = 0;
+  int device = 0;
   int references = 1;
   int mappings = 0;
 };
 
 struct ContextObject_ {
-  uint64_t id;
-  int device;
+  uint64_t id = 0;
+  int device = 0;
 };
 
 // Blocks can be read and written. A page that is not touched takes nothing.
@@ -76,7 +78,7 @@ struct State {
   std::string order;
   uint64_t next = reserve_addresses();
   uint64_t next_id = 1;
-  uint64_t used = 0;
+  std::map<int, uint64_t> used;  // bytes by device
   uint64_t pool_reserved = 0;
   uint64_t pool_used = 0;
   int primary_references[2] = {};
@@ -146,10 +148,12 @@ void wait_for_work(std::unique_lock<std::mutex>& lock, const char* name) {
   wait_until(lock, state().queued);
 }
 
-uint64_t current_id() {
+ContextObject_ current_context() {
   const auto found = state().contexts.find(number(stack.back()));
-  return found == state().contexts.end() ? 0 : found->second.id;
+  return found == state().contexts.end() ? ContextObject_{} : found->second;
 }
+
+bool has_room(int device, uint64_t size) { return size <= kMemory - state().used[device]; }
 
 uint64_t fresh(uint64_t size) {
   auto& freed = state().freed[size];
@@ -168,10 +172,11 @@ uint64_t fresh(uint64_t size) {
 template <class Out>
 Result take(Out* out, uint64_t size, bool is_waited_for = false) {
   if (size == 0 || out == nullptr) return kInvalidValue;
-  if (size > kMemory - state().used) return kOutOfMemory;
-  state().used += size;
+  const ContextObject_ context = current_context();
+  if (!has_room(context.device, size)) return kOutOfMemory;
+  state().used[context.device] += size;
   const uint64_t address = fresh(size);
-  state().memory[address] = {size, current_id(), is_waited_for};
+  state().memory[address] = {size, context.id, context.device, is_waited_for};
   if constexpr (std::is_pointer_v<Out>)
     *out = reinterpret_cast<Out>(address);
   else
@@ -182,7 +187,7 @@ Result take(Out* out, uint64_t size, bool is_waited_for = false) {
 Result drop(uint64_t address) {
   const auto found = state().memory.find(address);
   if (found == state().memory.end()) return address == 0 ? 0 : kInvalidValue;
-  state().used -= found->second.size;
+  state().used[found->second.device] -= found->second.size;
   state().freed[found->second.size].push_back(address);
   // What is handed out is zero.
   if (found->second.size > 1)
@@ -194,8 +199,14 @@ Result drop(uint64_t address) {
 void drop_if_gone(AllocationHandle handle) {
   const auto found = state().handles.find(handle);
   if (found->second.references > 0 || found->second.mappings > 0) return;
-  state().used -= found->second.size;
+  state().used[found->second.device] -= found->second.size;
   state().handles.erase(found);
+}
+
+bool has_mapping(uint64_t address, uint64_t size) {
+  auto at = state().mappings.lower_bound(address);
+  if (at != state().mappings.end() && at->first < address + size) return true;
+  return at != state().mappings.begin() && (--at)->first + at->second.first > address;
 }
 
 void unmap(const std::pair<uint64_t, AllocationHandle>& mapping) {
@@ -438,6 +449,7 @@ DRIVER Result cuCtxDestroy(Context context) {
         if (found == state().contexts.end()) return kInvalidContext;
         drop_all_of(found->second.id);
         state().contexts.erase(found);
+        state().captures.clear();
         if (!stack.empty() && stack.back() == context) stack.pop_back();
         return 0;
       },
@@ -494,7 +506,8 @@ DRIVER Result cuCtxSynchronize_v2(Context) {
 // ---- Memory
 
 DRIVER Result cuMemGetInfo_v2(size_t* available, size_t* total) {
-  return CALL(*available = kMemory - state().used; *total = kMemory; return 0;);
+  return CALL(*available = kMemory - state().used[current_context().device]; *total = kMemory;
+              return 0;);
 }
 DRIVER Result cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size, DeviceAddress address) {
   return CALL(auto found = state().memory.upper_bound(address);
@@ -626,15 +639,14 @@ DRIVER Result cuMemPoolExportPointer(PoolPointerData*, DeviceAddress) { return C
 
 DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress,
                                   uint64_t) {
-  return CALL(*out = fresh(size); state().ranges[*out] = size; return 0;);
+  return CALL_WITHOUT_CONTEXT(*out = fresh(size); state().ranges[*out] = size; return 0;);
 }
 DRIVER Result cuMemAddressFree(DeviceAddress address, size_t size) {
-  return CALL(const auto found = state().ranges.find(address);
-              if (found == state().ranges.end() || found->second != size) return kInvalidValue;
-              const auto mapping = state().mappings.lower_bound(address);
-              if (mapping != state().mappings.end() &&
-                  mapping->first < address + size) return kInvalidValue;
-              state().ranges.erase(found); state().freed[size].push_back(address); return 0;);
+  return CALL_WITHOUT_CONTEXT(const auto found = state().ranges.find(address);
+                              if (found == state().ranges.end() || found->second != size ||
+                                  has_mapping(address, size)) return kInvalidValue;
+                              state().ranges.erase(found); state().freed[size].push_back(address);
+                              return 0;);
 }
 DRIVER Result cuMemGetHandleForAddressRange(void*, DeviceAddress, size_t, int, uint64_t) {
   return CALL(return 0;);
@@ -661,7 +673,9 @@ DRIVER AllocationHandle fake_mapping(DeviceAddress address) {
 // Bytes of the device, and ranges that are reserved.
 DRIVER uint64_t fake_used() {
   const std::lock_guard guard(mutex);
-  return state().used + state().ranges.size();
+  uint64_t used = state().ranges.size();
+  for (const auto& [device, bytes] : state().used) used += bytes;
+  return used;
 }
 DRIVER Result cuMemGetAllocationGranularity(size_t* out, const AllocationProperties*, int) {
   return CALL_WITHOUT_CONTEXT(*out = 2 << 20; return 0;);
@@ -669,34 +683,41 @@ DRIVER Result cuMemGetAllocationGranularity(size_t* out, const AllocationPropert
 DRIVER Result cuMemImportFromShareableHandle(AllocationHandle*, void*, int) {
   return CALL(return kInvalidValue;);
 }
-DRIVER Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties*,
-                          uint64_t) {
-  return CALL(if (size > kMemory - state().used) return kOutOfMemory; state().used += size;
-              *out = fresh(1); state().handles[*out] = {size}; return 0;);
+DRIVER Result cuMemCreate(AllocationHandle* out, size_t size,
+                          const AllocationProperties* properties, uint64_t) {
+  return CALL_WITHOUT_CONTEXT(
+      const int device = properties != nullptr ? properties->location.id : 0;
+      if (!has_room(device, size)) return kOutOfMemory; state().used[device] += size;
+      *out = fresh(1); state().handles[*out] = {size, device}; return 0;);
 }
 DRIVER Result cuMemRelease(AllocationHandle handle) {
-  return CALL(
+  return CALL_WITHOUT_CONTEXT(
       const auto found = state().handles.find(handle);
       if (found == state().handles.end() || found->second.references == 0) return kInvalidValue;
       found->second.references--; drop_if_gone(handle); return 0;);
 }
 DRIVER Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
-  return CALL(const auto found = state().mappings.find(number(address));
-              if (found == state().mappings.end()) return kInvalidValue;
-              *out = found->second.second; state().handles.at(*out).references++; return 0;);
+  return CALL_WITHOUT_CONTEXT(const auto found = state().mappings.find(number(address));
+                              if (found == state().mappings.end()) return kInvalidValue;
+                              *out = found->second.second; state().handles.at(*out).references++;
+                              return 0;);
 }
 // Of a handle that is not known: memory of another process.
-DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t, AllocationHandle handle,
+DRIVER Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHandle handle,
                        uint64_t) {
-  return CALL(state().handles.try_emplace(handle).first->second.mappings++;
-              state().mappings[address] = {size, handle}; return 0;);
+  return CALL_WITHOUT_CONTEXT(
+      if (has_mapping(address, size)) return kInvalidValue;
+      const auto [row, is_foreign] = state().handles.try_emplace(handle);
+      if (!is_foreign && offset + size > row->second.size) return kInvalidValue;
+      row->second.mappings++; state().mappings[address] = {size, handle}; return 0;);
 }
 DRIVER Result cuMemUnmap(DeviceAddress address, size_t size) {
-  return CALL(const auto begin = state().mappings.lower_bound(address);
-              if (begin == state().mappings.end() || begin->first != address) return kInvalidValue;
-              note("cuMemUnmap"); const auto end = state().mappings.lower_bound(address + size);
-              for (auto at = begin; at != end; ++at) unmap(at->second);
-              state().mappings.erase(begin, end); return 0;);
+  return CALL_WITHOUT_CONTEXT(
+      const auto begin = state().mappings.lower_bound(address);
+      if (begin == state().mappings.end() || begin->first != address) return kInvalidValue;
+      note("cuMemUnmap"); const auto end = state().mappings.lower_bound(address + size);
+      for (auto at = begin; at != end; ++at) unmap(at->second); state().mappings.erase(begin, end);
+      return 0;);
 }
 DRIVER Result cuMemSetAccess(DeviceAddress, size_t, const AccessDescriptor*, size_t) {
   return CALL(return 0;);

@@ -255,6 +255,107 @@ TEST(MappingCache, GivesItsMemoryForOtherRequestsAndCountsItAsFree) {
       kVirtual);
 }
 
+TEST(MappingCache, GivesMemoryBackWhoseRangeTheProgramKeeps) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const MappedBlock block = map_block(driver, 12 * kGiB);
+        CHECK(driver.cuMemUnmap(block.address, block.size) == 0);
+        CHECK(driver.cuMemRelease(block.handle) == 0);
+        unmap_block(driver, map_block(driver, 7 * kGiB));
+        CHECK(allocate(driver, 10 * kGiB) != 0);
+        MappedBlock other{.address = block.address, .size = block.size};
+        const AllocationProperties properties = of_device(1);
+        CHECK(driver.cuMemCreate(&other.handle, other.size, &properties, 0) == 0);
+        CHECK(driver.cuMemMap(other.address, other.size, 0, other.handle, 0) == 0);
+        CHECK(driver.fake_mapping(other.address) == other.handle);
+        unmap_block(driver, other);
+      },
+      kVirtual);
+}
+
+// As vLLM lets its models sleep.
+TEST(MappingCache, ServesARangeThatTheProgramHasKeptByItsFormerMemory) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        MappedBlock block = map_block(driver, kPage);
+        const AllocationProperties properties = of_device(0);
+        for (int i = 0; i < 10; i++) {
+          CHECK(driver.cuMemUnmap(block.address, block.size) == 0);
+          CHECK(driver.cuMemRelease(block.handle) == 0);
+          CHECK(driver.cuMemCreate(&block.handle, block.size, &properties, 0) == 0);
+          CHECK(driver.cuMemMap(block.address, block.size, 0, block.handle, 0) == 0);
+        }
+        CHECK(calls_of_mapping(driver) == 4);
+      },
+      kVirtual);
+}
+
+TEST(MappingCache, MakesRoomOnTheDeviceThatIsAskedFor) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use(0);
+        const MappedBlock there = map_block(driver, 12 * kGiB, 1);
+        unmap_block(driver, map_block(driver, 12 * kGiB, 0));
+        unmap_block(driver, there);
+        unmap_block(driver, map_block(driver, 5 * kGiB, 1));
+        CHECK(driver.fake_calls("cuMemCreate") == 4);  // one of them was refused
+        unmap_block(driver, map_block(driver, 12 * kGiB, 0));
+        CHECK(driver.fake_calls("cuMemCreate") == 4);
+      },
+      kVirtual);
+}
+
+TEST(MappingCache, GivesNothingBackWhileAStreamIsCaptured) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        unmap_block(driver, map_block(driver, 12 * kGiB));
+        const StreamHandle stream = make_stream(driver);
+        Graph graph = nullptr;
+        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        DeviceAddress refused = 0;
+        CHECK(driver.cuMemAllocManaged(&refused, 8 * kGiB, 1) != 0);
+        CHECK(driver.fake_calls("cuMemUnmap") == 0);
+        CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
+        CHECK(driver.cuMemAllocManaged(&refused, 8 * kGiB, 1) == 0);
+      },
+      kVirtual);
+}
+
+TEST(MappingCache, TrimsWhatIsIdle) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const uint64_t before = driver.fake_used();
+        unmap_block(driver, map_block(driver, kPage));
+        for (int i = 0; i < 500 && driver.fake_used() != before; i++)
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        CHECK(driver.fake_used() == before);
+      },
+      {{"CACHALOT_RUN_VIRTUAL", "cachalot"}, {"CACHALOT_RUN_TRIM_IDLE", "1"}});
+}
+
+TEST(MappingCache, AsksAgainForAccessOfADeviceThatWasReset) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use(1);
+        allocate(driver, 512);
+        driver.use(0);
+        const std::array<AccessDescriptor, 2> both{{{{1, 0}, 3}, {{1, 1}, 3}}};
+        const MappedBlock block = map_block(driver, kPage);
+        CHECK(driver.cuMemSetAccess(block.address, kPage, both.data(), both.size()) == 0);
+        unmap_block(driver, block);
+        CHECK(driver.cuDevicePrimaryCtxReset_v2(1) == 0);
+        const MappedBlock again = map_block(driver, kPage);
+        const uint64_t calls = driver.fake_calls("cuMemSetAccess");
+        CHECK(driver.cuMemSetAccess(again.address, kPage, both.data(), both.size()) == 0);
+        CHECK(driver.fake_calls("cuMemSetAccess") == calls + 1);
+      },
+      kVirtual);
+}
+
 TEST(MappingCache, ReservesAQuarterMoreThanTheProgramHad) {
   serve_in_silence(
       [](const Driver& driver) {

@@ -379,8 +379,8 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
     CHECK(driver.cuMemFree_v2(outside) == 0);
   });
   const Trace& trace = run.trace();
-  EXPECT_EQ(lines_of(trace, "k"),
-            Lines({"a s 512", "a s 1024", "q - 1024", "c - 1024", "q s 512", "c - 512", "z - 0"}));
+  EXPECT_EQ(lines_of(trace, "k"), Lines({"a s 512", "a s 1024", "q - 1024", "c - 1024", "x - 0",
+                                         "q s 512", "c - 512", "z - 0"}));
   EXPECT_EQ(trace.details[0].driver_context, 0u);
   EXPECT_NE(trace.details[1].driver_context, 0u);
 }
@@ -409,6 +409,7 @@ TEST(Recording, EndsTheMappingsOfAContextWithIt) {
     map(0x10000000);
     CHECK(driver.cuCtxDestroy_v2(own) == 0);
     driver.use();
+    CHECK(driver.cuMemUnmap(0x10000000, 4096) == 0);
     map(0x10000000);
     CHECK(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
     map(0x20000000);
@@ -419,7 +420,7 @@ TEST(Recording, EndsTheMappingsOfAContextWithIt) {
   });
   EXPECT_EQ(run.trace().flaw, "");
   EXPECT_EQ(lines_of(run.trace(), "k"),
-            Lines({"a v 4096", "q - 4096", "c - 4096", "a v 4096", "a v 4096", "q - 4096",
+            Lines({"a v 4096", "q - 4096", "c - 4096", "x - 0", "a v 4096", "a v 4096", "q - 4096",
                    "c - 4096", "a s 512", "q s 512", "c - 512", "q v 4096", "c - 4096", "z - 0"}));
 }
 

@@ -466,7 +466,9 @@ TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
             CHECK(driver.cuCtxDestroy_v2(context) == 0);
             driver.use();
             CHECK(driver.cuMemFree_v2(kept) != 0);
-            CHECK(driver.fake_calls("cuMemAlloc_v2") <= 2 * (static_cast<uint64_t>(i) + 1));
+            const uint64_t calls =
+                driver.fake_calls("cuMemAlloc_v2") + driver.fake_calls("cuMemCreate");
+            CHECK(calls % (static_cast<uint64_t>(i) + 1) == 0 && calls / (i + 1) <= 3);
             size_t after = 0;
             CHECK(driver.cuMemGetInfo_v2(&after, &total) == 0 && after == before);
           }
@@ -534,6 +536,94 @@ TEST(Serving, LeavesTheOrderOfStreamsInAContextOfTheProgramsToTheDriver) {
   EXPECT_NE(said.find("not served: cuMemAllocAsync in contexts that the program creates"),
             std::string::npos)
       << said;
+}
+
+TEST(Serving, EndsTheCapturesOfAContextWithIt) {
+  const auto program = [](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 5000);
+    const Context own = create_context(driver);
+    CHECK(driver.cuStreamBeginCapture_v2(make_stream(driver), 0) == 0);
+    CHECK(driver.cuCtxDestroy_v2(own) == 0);
+    driver.use();
+    free_block(driver, address);
+    CHECK(allocate(driver, 5000) == address);
+  };
+  serve_in_silence(program);
+  const RecordedRun recorded = run_recorded(program, {{"CACHALOT_RUN_FREE", "wait"}});
+  EXPECT_EQ(recorded.status, 0) << recorded.output;
+}
+
+TEST(Serving, OfMoreContextsThanThereArePlacesLeavesTheRestToTheDriver) {
+  const std::string said = serve([](const Driver& driver) {
+    for (int i = 0; i < 200; i++) {
+      const Context own = create_context(driver);
+      allocate(driver, 5000);
+      CHECK(driver.cuCtxDestroy_v2(own) == 0);
+    }
+    const uint64_t before = driver.fake_calls("cuMemAlloc_v2");
+    CHECK(before == 200);
+    std::vector<Context> contexts;
+    for (int i = 0; i < 70; i++) {
+      contexts.push_back(create_context(driver));
+      for (int j = 0; j < 10; j++) free_block(driver, allocate(driver, 5000));
+    }
+    CHECK(driver.fake_calls("cuMemAlloc_v2") - before == 64 + 60);
+  });
+  EXPECT_NE(said.find("not served: memory in further contexts"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(ServingOfThreads, CreateAndDestroyContexts) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const uint64_t before = driver.fake_used();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; i++) {
+      threads.emplace_back([&driver] {
+        for (int round = 0; round < 30; round++) {
+          const Context own = create_context(driver);
+          const DeviceAddress kept = allocate(driver, 5000);
+          for (int j = 0; j < 20; j++) free_block(driver, allocate(driver, 3 * kMiB));
+          CHECK(kept != 0 && driver.cuCtxDestroy_v2(own) == 0);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    driver.use();
+    CHECK(driver.fake_used() == before);
+  });
+}
+
+TEST(Serving, KeepsTheMetricsOfTheLastContextThatHasEnded) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("cachalot-" + std::to_string(getpid()) + ".prom");
+  serve_in_silence(
+      [](const Driver& driver) {
+        const Context own = create_context(driver);
+        allocate(driver, 5000);
+        CHECK(driver.cuCtxDestroy_v2(own) == 0);
+      },
+      {{"CACHALOT_RUN_METRICS", file.string()}});
+  std::ifstream in(file);
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(file);
+  EXPECT_NE(page.find("cachalot_requested_peak_bytes{device=\"0\",context=\""), std::string::npos)
+      << page;
+}
+
+TEST(Serving, ShowsTheLimitBeforeTheFirstRequest) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        size_t free_bytes = 0;
+        size_t total = 0;
+        driver.use();
+        CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && total == 1 << 30);
+        create_context(driver);
+        for (int i = 0; i < 10; i++) free_block(driver, allocate(driver, 5000));
+        CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+      },
+      {{"CACHALOT_RUN_LIMIT", "1073741824"}});
 }
 
 TEST(Serving, TellsTheContextsOfADeviceApartInTheMetrics) {
