@@ -136,14 +136,17 @@ ServedContext* Server::make_served(DriverContext* context) {
   if (served != nullptr || context->has_ended) return served;
   std::atomic<ServedContext*>* const place = place_for(*context);
   if (place == nullptr) return nullptr;
-  context->cannot_be_served = true;  // unless nothing is thrown
   // No capture begins or ends before it is in its place, where it is told of them.
   Captures::get().holding([&](size_t captures) {
-    served = new ServedContext(context, options_, captures + ended_captures_);
+    try {
+      served = new ServedContext(context, options_, captures + ended_captures_);
+    } catch (...) {
+      context->cannot_be_served = true;
+      throw;
+    }
     place->store(served, std::memory_order_release);
     context->served.store(served, std::memory_order_release);
   });
-  context->cannot_be_served = false;
 
   for (const auto& [of, accessing] : peers_)
     if (of == context->handle) served->give_access_to(accessing);

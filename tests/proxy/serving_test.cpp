@@ -574,6 +574,20 @@ TEST(Serving, OfMoreContextsThanThereArePlacesLeavesTheRestToTheDriver) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
+TEST(ServingOfThreads, AreServedFromTheirFirstRequestOn) {
+  serve_in_silence([](const Driver& driver) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; i++) {
+      threads.emplace_back([&driver] {
+        driver.use();
+        for (int j = 0; j < 50; j++) CHECK(allocate(driver, 512) != 0);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(driver.fake_calls("cuMemAlloc_v2") == 1);
+  });
+}
+
 TEST(ServingOfThreads, CreateAndDestroyContexts) {
   serve_in_silence([](const Driver& driver) {
     driver.use();
