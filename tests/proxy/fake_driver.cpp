@@ -55,13 +55,16 @@ struct ContextObject_ {
   int device = 0;
 };
 
-// Blocks can be read and written. A page that is not touched takes nothing.
+// Blocks can be read and written. A page that is not touched takes nothing. Valgrind has less room.
 uint64_t reserve_addresses() {
-  void* const memory = mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) std::abort();
-  constexpr uint64_t kAligned = uint64_t{1} << 30;
-  return (reinterpret_cast<uint64_t>(memory) + kAligned - 1) / kAligned * kAligned;
+  for (const uint64_t size : {kAddresses, kAddresses >> 4}) {
+    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    constexpr uint64_t kAligned = uint64_t{1} << 30;
+    if (memory != MAP_FAILED)
+      return (reinterpret_cast<uint64_t>(memory) + kAligned - 1) / kAligned * kAligned;
+  }
+  std::abort();
 }
 
 struct State {
