@@ -56,7 +56,8 @@ class ServedTrace {
     std::vector<Block> waiting;  // for work
     uint64_t live_bytes = 0;
     uint64_t waiting_bytes = 0;
-    bool has_ended = false;  // and nothing was obtained since
+    bool has_ended = false;    // and nothing was obtained since
+    bool is_end_left = false;  // to be written
   };
 
   Context* find(const cachalot_trace_event& event) {
@@ -95,9 +96,8 @@ class ServedTrace {
     if (context == nullptr) return;
     const auto number = static_cast<size_t>(context - contexts_.data());
     const Block block{next_address_ += 512, event.size, number};
-    // The memory of a primary one goes with it, without a call for each segment, so the last end is left out.
-    if (std::exchange(context->has_ended, false) && context->name == 0)
-      add("x,0,0,0,%zu\n", number);
+    context->has_ended = false;
+    if (std::exchange(context->is_end_left, false)) add("x,0,0,0,%zu\n", number);
     context->live.insert_or_assign(event.address, block);
     context->live_bytes += block.size;
     add('a', block);
@@ -123,8 +123,14 @@ class ServedTrace {
     Context* const context = find(event);
     if (context == nullptr || context->has_ended) return;
     complete_frees(context);
-    if (context->name != 0) add("x,0,0,0,%zu\n", static_cast<size_t>(context - contexts_.data()));
-    *context = {.device = context->device, .name = context->name, .has_ended = true};
+    // Before an end that the program asks for, memory is given back, by a call for each segment. Else it goes with the
+    // context: an end that nothing follows is left out.
+    const bool is_asked_for = event.size != 0;
+    if (is_asked_for) add("x,0,0,0,%zu\n", static_cast<size_t>(context - contexts_.data()));
+    *context = {.device = context->device,
+                .name = context->name,
+                .has_ended = true,
+                .is_end_left = !is_asked_for};
   }
 
   void complete_frees(Context* context) {

@@ -7,7 +7,8 @@
 // Approach: the proxy records such an event only while no capture is under way, and a capture begins and ends only
 // while no such event is being recorded: the former share one lock, the latter take it alone. The wait for the event,
 // which can be long, needs no lock, since a capture bears it.
-// Limitations: a capture that begins meanwhile waits for the record of an event, some microseconds.
+// Limitations: a capture that begins meanwhile waits for the record of an event, some microseconds; and for the device
+// with drivers before CUDA 12.5, which have no such event, and where a request finds too little memory under `event`.
 #pragma once
 
 #include <atomic>

@@ -28,18 +28,22 @@ Result destroy(cuCtxDestroy_form* call, Context context) {
   return call_real(call, context);
 }
 
-template <class Call>
-Result end_primary(Call* call, DeviceOrdinal device) {
-  const Result result = call_real(call, device);
-  if (Recorder* const recorder = Recorder::get()) recorder->look_after_primary(device);
-  if (Server* const server = Server::get()) server->look_after_primary(device);
+Result look_after_primary(Result result, DeviceOrdinal device, bool is_reset) {
+  if (Recorder* const recorder = Recorder::get()) recorder->look_after_primary(device, is_reset);
+  if (Server* const server = Server::get()) server->look_after_primary(device, is_reset);
   return result;
+}
+
+template <class Call>
+Result release_primary(Call* call, DeviceOrdinal device) {
+  return look_after_primary(call_real(call, device), device, false);
 }
 
 template <class Call>
 Result reset_primary(Call* call, DeviceOrdinal device) {
   if (Server* const server = Server::get()) server->resetting(device);
-  return end_primary(call, device);
+  const Result result = call_real(call, device);
+  return look_after_primary(result, device, result == 0);
 }
 
 }  // namespace
@@ -72,10 +76,10 @@ Result cuCtxDestroy(Context context) { return destroy(real().cuCtxDestroy, conte
 Result cuCtxDestroy_v2(Context context) { return destroy(real().cuCtxDestroy_v2, context); }
 
 Result cuDevicePrimaryCtxRelease(DeviceOrdinal device) {
-  return end_primary(real().cuDevicePrimaryCtxRelease, device);
+  return release_primary(real().cuDevicePrimaryCtxRelease, device);
 }
 Result cuDevicePrimaryCtxRelease_v2(DeviceOrdinal device) {
-  return end_primary(real().cuDevicePrimaryCtxRelease_v2, device);
+  return release_primary(real().cuDevicePrimaryCtxRelease_v2, device);
 }
 Result cuDevicePrimaryCtxReset(DeviceOrdinal device) {
   return reset_primary(real().cuDevicePrimaryCtxReset, device);

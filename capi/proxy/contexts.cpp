@@ -89,9 +89,9 @@ DriverContext* DriverContexts::add(Context handle, uint64_t id, bool is_created)
   return live_.back().get();
 }
 
-void DriverContexts::look_after_primary(DeviceOrdinal device) {
+void DriverContexts::look_after_primary(DeviceOrdinal device, bool is_reset) {
   const std::lock_guard guard(mutex_);
-  if (is_primary_active(device)) return;
+  if (!is_reset && is_primary_active(device)) return;
   end_where([&](const DriverContext& old) { return old.is_primary() && old.device == device; });
 }
 

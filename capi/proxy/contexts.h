@@ -66,8 +66,8 @@ class DriverContexts {
 
   // The one that is current on this thread; null if none is.
   DriverContext* current();
-  // The program has called what ends the primary context of a device, perhaps.
-  void look_after_primary(DeviceOrdinal device);
+  // The program has called what ends the primary context of a device: a reset, or a release, which perhaps does.
+  void look_after_primary(DeviceOrdinal device, bool is_reset);
   // The program has created the context that is current.
   void created();
   // The program destroys a context of its own.

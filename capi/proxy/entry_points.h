@@ -178,6 +178,7 @@
   X(cuEventCreate, cuEventCreate, 2000, Result(EventHandle*, unsigned))                        \
   X(cuEventSynchronize, cuEventSynchronize, 2000, Result(EventHandle))                         \
   X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, Result(StreamHandle, int*))               \
+  X(cuStreamGetCtx, cuStreamGetCtx, 9020, Result(StreamHandle, Context*))                      \
   X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, Result(char*, int, DeviceOrdinal))         \
   X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, Result(MemoryPool*, DeviceOrdinal))         \
   X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, Result(MemoryPool, int, void*))       \

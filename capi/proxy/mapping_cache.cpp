@@ -53,17 +53,23 @@ bool note(Note act) noexcept {
 
 Result MappingCache::reserve(DeviceAddress* out, uint64_t size, uint64_t alignment,
                              DeviceAddress hint, uint64_t flags) noexcept {
+  DeviceOrdinal device = 0;
+  const bool has_device = call_real(real().cuCtxGetDevice, &device) == 0;
   const std::lock_guard guard(mutex_);
-  if (out != nullptr && hint == 0 && flags == 0) {
-    const auto entry = find_for(size, &Entry::has_handle, [&](DeviceAddress address, const Entry&) {
-      return alignment == 0 || address % alignment == 0;
-    });
+  if (out != nullptr && flags == 0) {
+    // The handle that is asked for next is most likely of the current device.
+    const auto entry =
+        find_for(size, &Entry::has_handle, [&](DeviceAddress address, const Entry& of) {
+          return (alignment == 0 || address % alignment == 0) && (hint == 0 || address == hint) &&
+                 (!has_device || of.is_on(device));
+        });
     if (entry != entries_.end()) {
       take(entry, &Entry::has_range);
       *out = entry->first;
       return 0;
     }
   }
+  if (hint != 0) settle_free_around(hint, size);
   const Result result = call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags);
   if (result == 0 && !is_stopped_) note([&] { ranges_[*out] = size; });
   return result;
@@ -340,7 +346,7 @@ void MappingCache::add(DeviceAddress address, AllocationHandle handle, const Mem
   entries_.insert(fresh.extract(fresh.begin()));
 }
 
-// A call that the driver refuses is one that the program made too late to be told of.
+// The program has heard already that these calls went well, so a refusal is told to nobody.
 void MappingCache::settle(Entries::iterator at) {
   const DeviceAddress address = at->first;
   end_start(&at->second);
@@ -365,13 +371,25 @@ void MappingCache::settle(Entries::iterator at) {
   if (!entry.has_range) call_real(real().cuMemAddressFree, address, size);
 }
 
+MappingCache::Entries::iterator MappingCache::first_around(DeviceAddress address) {
+  const auto after = entries_.upper_bound(address);
+  if (after == entries_.begin()) return after;
+  const auto before = std::prev(after);
+  return address - before->first < before->second.memory.size ? before : after;
+}
+
 void MappingCache::settle_around(DeviceAddress address, uint64_t size) {
-  auto at = entries_.upper_bound(address);
-  if (at != entries_.begin()) {
-    const auto before = std::prev(at);
-    if (address - before->first < before->second.memory.size) at = before;
-  }
+  auto at = first_around(address);
   while (at != entries_.end() && (at->first < address || at->first - address < size)) settle(at++);
+}
+
+// The program has given the addresses back, and wants them again.
+void MappingCache::settle_free_around(DeviceAddress address, uint64_t size) {
+  auto at = first_around(address);
+  while (at != entries_.end() && (at->first < address || at->first - address < size)) {
+    const auto entry = at++;
+    if (entry->second.is_free()) settle(entry);
+  }
 }
 
 template <class Matches>

@@ -99,6 +99,8 @@ class MappingCache {
   using Entries = std::map<DeviceAddress, Entry>;
 
   Entries::iterator find(AllocationHandle handle);
+  // The entry that holds the address, or else the first behind it.
+  Entries::iterator first_around(DeviceAddress address);
   // For one part of an entry. other: the part that the thread may have taken already.
   template <class Fits>
   Entries::iterator find_for(uint64_t size, bool Entry::*other, Fits fits);
@@ -111,7 +113,9 @@ class MappingCache {
   void add(DeviceAddress address, AllocationHandle handle, const Memory& memory);
   // The driver is told what the program has said.
   void settle(Entries::iterator entry);
+  // Those that reach into the range.
   void settle_around(DeviceAddress address, uint64_t size);
+  void settle_free_around(DeviceAddress address, uint64_t size);
   template <class Matches>
   bool settle_spare(Matches matches);
   void keep_bound(uint64_t size);

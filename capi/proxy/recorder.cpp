@@ -19,6 +19,9 @@ namespace {
 
 OfProcess<Recorder> recorder_of_process;
 
+// Whether this thread's program asks for the end of a context that is told of.
+thread_local bool is_asked_to_end = false;
+
 // Memory that is given back with its context, or by a way that no hook sees.
 constexpr Return kUnseen{.entry = '\0', .stream = {}};
 
@@ -394,15 +397,19 @@ void Recorder::exported(AllocationHandle handle) noexcept {
 }
 
 void Recorder::destroying(Context context) noexcept {
+  is_asked_to_end = true;
   record([&] { contexts_.destroyed(context); });
+  is_asked_to_end = false;
 }
 
 void Recorder::context_created() noexcept {
   record([&] { contexts_.created(); });
 }
 
-void Recorder::look_after_primary(DeviceOrdinal device) noexcept {
-  record([&] { contexts_.look_after_primary(device); });
+void Recorder::look_after_primary(DeviceOrdinal device, bool is_reset) noexcept {
+  is_asked_to_end = is_reset;
+  record([&] { contexts_.look_after_primary(device, is_reset); });
+  is_asked_to_end = false;
 }
 
 // Under the lock of the contexts. To ask what the device has free can take milliseconds, so it is done once, and only
@@ -428,9 +435,10 @@ void Recorder::context_ended(const DriverContext* context) {
     for (const Mapping& mapping : mappings)
       append_returning(mapping.address, mapping.memory, kUnseen);
   }
-  if (context->is_primary() && !is_told_alone) return;
-  EventLine line = this->line(Action::kContextEnd, context->name(), context);
+  const auto handle = reinterpret_cast<Address>(context->handle);
+  EventLine line = this->line(Action::kContextEnd, is_told_alone ? 0 : handle, context);
   line.time_us = recording_.time_us(now_ns());
+  line.size = is_asked_to_end;
   append(std::array{line});
 }
 

@@ -90,7 +90,7 @@ class Recorder final : DriverContexts::Observer {
   void context_created() noexcept;
   void destroying(Context context) noexcept;
   // The program has called what ends the primary context of the device, perhaps.
-  void look_after_primary(DeviceOrdinal device) noexcept;
+  void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;
 
   // The process ends.
   void finish() noexcept;

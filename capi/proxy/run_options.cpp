@@ -27,8 +27,9 @@ uint64_t seconds_of(const char* name) {
   const std::string text = environment_text(name);
   uint64_t seconds = 0;
   const char* const end = text.data() + text.size();
-  if (!text.empty() && std::from_chars(text.data(), end, seconds).ptr != end)
-    refuse(name, text, "whole seconds");
+  if (text.empty()) return 0;
+  const auto [read_to, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc() || read_to != end) refuse(name, text, "whole seconds");
   return seconds;
 }
 

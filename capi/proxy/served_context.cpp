@@ -63,10 +63,6 @@ Result code_of(cachalot_status status, const cachalot_error& error) {
   return kDriverOutOfMemory;
 }
 
-void require_ok(cachalot_status status, const cachalot_error& error) {
-  if (status != CACHALOT_OK) throw std::runtime_error(error.message);
-}
-
 }  // namespace
 
 ServedContext::ServedContext(DriverContext* context, const RunOptions& options, size_t captures)
@@ -165,32 +161,35 @@ std::optional<Result> ServedContext::wait() {
 Result ServedContext::free(const BlockInfo& block) {
   const std::optional<Result> result = options_.frees_by_event ? std::nullopt : wait();
   if (result && *result != 0) return *result;  // the program's error, and the block stays as it is
-  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  if (result) {
-    CallError error;
-    return code_of(cachalot_free(allocator_.get(), block.address, &error), error);
+  if (!result) {
+    const Result freed = free_by_event(block, kAllStreams);
+    return freed == 0 && is_beyond_leash() ? wait().value_or(0) : freed;
   }
-  free_by_event(block, kAllStreams);
-  return is_beyond_leash() ? wait().value_or(0) : 0;
+  CallError error;
+  const Result freed = code_of(cachalot_free(allocator_.get(), block.address, &error), error);
+  if (freed == 0) live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  return freed;
 }
 
 Result ServedContext::free_on(const BlockInfo& block, Stream stream) {
-  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  free_by_event(block, stream);
-  return 0;
+  return free_by_event(block, stream);
 }
 
 // A use by the block's own stream needs no event, and the allocator knows that.
-void ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
-  if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
+Result ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
   CallError error;
-  holding_off_captures([&](size_t captures) {
+  const cachalot_status status = holding_off_captures([&](size_t captures) {
     const Stream current = captures == 0 ? block.stream : kAllStreams;
-    require_ok(
-        cachalot_record_stream_on_stream(allocator_.get(), block.address, stream, current, &error),
-        error);
-    require_ok(cachalot_free_on_stream(allocator_.get(), block.address, current, &error), error);
+    const cachalot_status recorded =
+        cachalot_record_stream_on_stream(allocator_.get(), block.address, stream, current, &error);
+    return recorded != CACHALOT_OK
+               ? recorded
+               : cachalot_free_on_stream(allocator_.get(), block.address, current, &error);
   });
+  if (status != CACHALOT_OK) return code_of(status, error);
+  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
+  return 0;
 }
 
 bool ServedContext::is_beyond_leash() const {
@@ -205,15 +204,31 @@ uint64_t ServedContext::cached_bytes() const {
          cachalot_memory_allocated(allocator_.get(), context_->device);
 }
 
+// Threads that the program did not ask for anything in the context cannot know that it ends meanwhile.
+template <class Act>
+void ServedContext::unless_ended(Act act) {
+  const std::lock_guard guard(end_mutex_);
+  if (!has_ended_) act();
+}
+
+void ServedContext::end() {
+  const std::lock_guard guard(end_mutex_);
+  has_ended_ = true;
+}
+
 void ServedContext::empty_cache() {
-  Captures::get().unless_any(
-      [&] { capi::core_of(allocator_.get()).empty_cache(context_->device); });
+  unless_ended([&] {
+    Captures::get().unless_any(
+        [&] { capi::core_of(allocator_.get()).empty_cache(context_->device); });
+  });
 }
 
 void ServedContext::trim(uint64_t idle_seconds) {
-  Captures::get().unless_any([&] {
-    cachalot_trim(allocator_.get(), context_->device, 0, idle_seconds * 1'000'000'000, nullptr,
-                  nullptr);
+  unless_ended([&] {
+    Captures::get().unless_any([&] {
+      cachalot_trim(allocator_.get(), context_->device, 0, idle_seconds * 1'000'000'000, nullptr,
+                    nullptr);
+    });
   });
 }
 
@@ -234,8 +249,10 @@ void ServedContext::give_all_back() {
   empty_cache();
 }
 
-Metrics ServedContext::metrics() const {
-  Metrics metrics = capi::metrics_of_device(capi::core_of(allocator_.get()), context_->device);
+Metrics ServedContext::metrics() {
+  Allocator& core = capi::core_of(allocator_.get());
+  Metrics metrics = capi::metrics_of_device(core, context_->device);
+  unless_ended([&] { metrics.devices.front().use = core.device_use(context_->device); });
   metrics.devices.front().context = context_->name();
   return metrics;
 }

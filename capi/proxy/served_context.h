@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "alloc/heap/request.h"
@@ -67,9 +68,8 @@ class ServedContext {
 
   // What is cached and could be given back to the driver, in bytes.
   uint64_t cached_bytes() const;
-  // Gives back all that is cached.
+  // Gives back all that is cached; what has not been used for so long. Nothing once the context has ended.
   void empty_cache();
-  // Gives back what has not been used for so long.
   void trim(uint64_t idle_seconds);
   void give_access_to(DeviceOrdinal device);
   // Under the lock of the captures.
@@ -78,21 +78,26 @@ class ServedContext {
 
   // Live blocks too: the program is about to end the context.
   void give_all_back();
+  // The context has ended, or is about to: whoever was not asked by the program leaves it alone from now on.
+  void end();
 
   // That there have been.
   uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
-  Metrics metrics() const;
+  // Without what the driver says of the device once the context has ended.
+  Metrics metrics();
   cachalot_stats stats() const;
 
  private:
   void keep_blocks_whole();
   // Nothing where that cannot be: a stream is captured.
   std::optional<Result> wait();
-  void free_by_event(const BlockInfo& block, Stream stream);
+  Result free_by_event(const BlockInfo& block, Stream stream);
   bool is_beyond_leash() const;
   Result clear(Address address, uint64_t size);
   template <class Act>
   auto holding_off_captures(Act act);
+  template <class Act>
+  void unless_ended(Act act);
 
   DriverContext* const context_;
   const RunOptions& options_;
@@ -100,6 +105,8 @@ class ServedContext {
   OwnedAllocator allocator_;
   std::shared_ptr<Tenant> tenant_;
   Stream clearing_stream_ = 0;
+  std::mutex end_mutex_;
+  bool has_ended_ = false;
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> live_bytes_{0};
   std::atomic<uint64_t> waiting_bytes_{0};  // freed since the program or this has waited last

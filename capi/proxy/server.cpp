@@ -120,7 +120,7 @@ void Server::not_served(NotServed what) noexcept {
 
 DriverContext* Server::current_context() {
   DriverContext* const context = contexts_.current();
-  catch_up();
+  finish_ends();
   return context;
 }
 
@@ -152,7 +152,7 @@ ServedContext* Server::make_served(DriverContext* context) {
     if (of == context->handle) served->give_access_to(accessing);
   append_line(options_.list,
               format("begin %lld %d\n", static_cast<long long>(process_), context->device));
-  start_keeping_up();
+  start_upkeep();
   return served;
 }
 
@@ -173,8 +173,8 @@ ServedContext* Server::current_for_request() {
   if (context == nullptr) return nullptr;
   ServedContext* const served = served_in(context);
   if (served != nullptr) return served;
-  if (context->cannot_be_served)
-    not_served_.fetch_add(1, std::memory_order_relaxed);  // why was said
+  if (context->cannot_be_served || context->has_ended)
+    not_served_.fetch_add(1, std::memory_order_relaxed);  // why was said, or is plain
   else
     not_served(context->kind == ContextKind::kOther ? NotServed::kOtherContext
                                                     : NotServed::kFurtherContext);
@@ -197,7 +197,13 @@ void Server::for_each_on(DeviceOrdinal device, Act act) {
 
 void Server::context_ended(const DriverContext* context) {
   end_captures_of(context->handle);
-  if (mappings_) mappings_->leave_device(context->device);
+  if (mappings_) {
+    // What is mapped is of the device, and lasts as long as its primary context.
+    if (context->is_primary())
+      mappings_->leave_device(context->device);
+    else
+      mappings_->empty(context->device);
+  }
   {
     const std::lock_guard guard(passed_on_mutex_);
     std::erase_if(passed_on_, [&](const auto& row) { return row.second == context->handle; });
@@ -206,6 +212,7 @@ void Server::context_ended(const DriverContext* context) {
   std::erase_if(peers_, [&](const auto& row) { return row.first == context->handle; });
   ServedContext* const served = context->served.load(std::memory_order_acquire);
   if (served == nullptr) return;
+  served->end();
   ended_.push_back(served);
   *std::find(served_.begin(), served_.end(), served) = nullptr;
   has_ended_ = true;
@@ -218,7 +225,7 @@ void Server::end_captures_of(Context context) noexcept {
   });
 }
 
-void Server::catch_up() {
+void Server::finish_ends() {
   if (ended_captures_.load(std::memory_order_relaxed) == 0 &&
       !has_ended_.load(std::memory_order_relaxed))
     return;
@@ -277,7 +284,7 @@ MappingCache* Server::mappings_for_request() noexcept {
   attempt([&] {
     current_context();
     const std::lock_guard guard(making_);
-    start_keeping_up();
+    start_upkeep();
   });
   return &*mappings_;
 }
@@ -438,61 +445,78 @@ void Server::capture_ended() noexcept {
 void Server::context_created() noexcept {
   attempt([&] {
     contexts_.created();
-    catch_up();
+    finish_ends();
   });
 }
 
 // Memory that is mapped outlives its context.
 void Server::destroying(Context context) noexcept {
   attempt([&] {
-    for_each([&](ServedContext& served) {
-      const DriverContext& of = *served.context();
-      if (of.handle == context && !of.is_primary()) served.give_all_back();
-    });
+    give_all_back_of(
+        [&](const DriverContext& of) { return of.handle == context && !of.is_primary(); });
     contexts_.destroyed(context);
-    catch_up();
+    finish_ends();
+  });
+}
+
+template <class Matches>
+void Server::give_all_back_of(Matches matches) {
+  for_each([&](ServedContext& served) {
+    if (!matches(*served.context())) return;
+    end_captures_of(served.context()->handle);
+    served.give_all_back();
   });
 }
 
 void Server::resetting(DeviceOrdinal device) noexcept {
   attempt([&] {
-    for_each_on(device, [&](ServedContext& served) {
-      if (served.context()->is_primary()) served.give_all_back();
-    });
+    give_all_back_of(
+        [&](const DriverContext& of) { return of.device == device && of.is_primary(); });
     if (mappings_) mappings_->leave_device(device);
   });
 }
 
-void Server::look_after_primary(DeviceOrdinal device) noexcept {
+void Server::look_after_primary(DeviceOrdinal device, bool is_reset) noexcept {
   attempt([&] {
-    contexts_.look_after_primary(device);
-    catch_up();
+    contexts_.look_after_primary(device, is_reset);
+    finish_ends();
   });
 }
 
 // ---- Upkeep
 
-// A thread that the program does not know takes none of its signals.
-void Server::start_keeping_up() {
-  if (keeps_up_ || (options_.trim_idle_seconds == 0 && options_.metrics.empty())) return;
-  keeps_up_ = true;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+// A thread that is started meanwhile takes no signals.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+void Server::start_upkeep() {
+  if (has_upkeep_ || (options_.trim_idle_seconds == 0 && options_.metrics.empty())) return;
+  const BlockedSignals blocked;
   std::thread([this] {
     const uint64_t idle = options_.trim_idle_seconds;
     const auto turn =
         std::chrono::seconds(idle != 0 && idle < 20 ? std::max<uint64_t>(idle / 2, 1) : 10);
     for (;;) {
       std::this_thread::sleep_for(turn);
-      keep_up();
+      do_upkeep();
     }
   }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  has_upkeep_ = true;
 }
 
-void Server::keep_up() noexcept {
+void Server::do_upkeep() noexcept {
   attempt([&] {
     if (options_.trim_idle_seconds != 0) {
       for_each([&](ServedContext& served) { served.trim(options_.trim_idle_seconds); });
@@ -537,7 +561,7 @@ void Server::tell_end(ServedContext& served) {
 
 void Server::finish() noexcept {
   attempt([&] {
-    catch_up();
+    finish_ends();
     for_each([&](ServedContext& served) { tell_end(served); });
     write_metrics();
     const MappingCache::Counts counts = mappings_ ? mappings_->counts() : MappingCache::Counts{};

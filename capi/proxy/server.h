@@ -76,7 +76,7 @@ class Server final : DriverContexts::Observer {
   void context_created() noexcept;
   void destroying(Context context) noexcept;
   void resetting(DeviceOrdinal device) noexcept;
-  void look_after_primary(DeviceOrdinal device) noexcept;
+  void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;
 
   // Counts it, and says it once.
   void not_served(NotServed what) noexcept;
@@ -115,15 +115,18 @@ class Server final : DriverContexts::Observer {
   // What has a live block there.
   std::pair<ServedContext*, BlockInfo> find(DeviceAddress address);
 
-  // Under the lock of the contexts. What takes other locks is left to catch_up().
+  // Under the lock of the contexts. What takes other locks is left to finish_ends().
   void context_ended(const DriverContext* context) override;
-  // After the locks of the contexts are free again.
-  void catch_up();
+  // What is left to do about contexts and captures that have ended, after the locks of the contexts are free again.
+  void finish_ends();
+  // Before the contexts end, whose mapped memory would outlive them.
+  template <class Matches>
+  void give_all_back_of(Matches matches);
   bool has_limit(const DriverContext& context);
 
-  void start_keeping_up();
+  void start_upkeep();
   // Now and then, on a thread of its own.
-  void keep_up() noexcept;
+  void do_upkeep() noexcept;
   void tell_end(ServedContext& served);
   // ended: contexts that are to be in it once more.
   std::string metrics(const std::vector<ServedContext*>& ended);
@@ -144,7 +147,7 @@ class Server final : DriverContexts::Observer {
   std::mutex making_;
   std::vector<std::pair<Context, DeviceOrdinal>> peers_;  // and who has access to the memory there
   std::vector<ServedContext*> ended_;                     // that nobody has told of yet
-  bool keeps_up_ = false;
+  bool has_upkeep_ = false;
   std::atomic<size_t> ended_captures_{0};  // that the allocators were not told of yet
   std::atomic<bool> has_ended_{false};
   DriverContexts contexts_{this, DriverContexts::Owner::kServer};

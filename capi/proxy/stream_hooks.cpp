@@ -57,7 +57,8 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
   if (recorder == nullptr && server == nullptr) return call();
   const Stream name = stream_name(stream, default_stream);
   Context context = nullptr;
-  call_real(real().cuCtxGetCurrent, &context);
+  if (call_real(real().cuStreamGetCtx, stream, &context) != 0)
+    call_real(real().cuCtxGetCurrent, &context);
   const Result result = Captures::get().begin(name, context, call, [&] {
     if (server != nullptr) server->capture_begun();
   });

@@ -25,9 +25,12 @@ void leave(void (MappingCache::*what)(Arguments...), Arguments... arguments) {
 
 Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t alignment, DeviceAddress hint,
                            uint64_t flags) {
-  if (MappingCache* const present = cache())
-    return present->reserve(out, size, alignment, hint, flags);
-  return call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags);
+  return with_room([&] {
+    MappingCache* const present = cache();
+    return present != nullptr
+               ? present->reserve(out, size, alignment, hint, flags)
+               : call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags);
+  });
 }
 
 Result cuMemAddressFree(DeviceAddress address, size_t size) {
@@ -43,7 +46,9 @@ Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationPropertie
     return present != nullptr ? present->create(out, size, properties, flags)
                               : call_real(real().cuMemCreate, out, size, properties, flags);
   };
-  const auto device = properties != nullptr ? std::optional(properties->location.id) : std::nullopt;
+  std::optional<DeviceOrdinal> device;
+  if (properties != nullptr && properties->location.type == cachalot::cuda::kLocationTypeDevice)
+    device = properties->location.id;
   return observe([&] { return with_room(create, device); },
                  [&](Recorder& recorder, Result result, const CallTime& time) {
                    if (result == 0)
@@ -82,9 +87,10 @@ Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHan
     return present != nullptr ? present->map(address, size, offset, handle, flags)
                               : call_real(real().cuMemMap, address, size, offset, handle, flags);
   };
-  return observe(call, [&](Recorder& recorder, Result result, const CallTime& time) {
-    if (result == 0) recorder.mapped(address, size, handle, time);
-  });
+  return observe([&] { return with_room(call); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0) recorder.mapped(address, size, handle, time);
+                 });
 }
 
 Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor* access,
@@ -94,9 +100,10 @@ Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor
     return present != nullptr ? present->set_access(address, size, access, count)
                               : call_real(real().cuMemSetAccess, address, size, access, count);
   };
-  return observe(call, [&](Recorder& recorder, Result result, const CallTime& time) {
-    if (result == 0) recorder.made_accessible(address, size, time);
-  });
+  return observe([&] { return with_room(call); },
+                 [&](Recorder& recorder, Result result, const CallTime& time) {
+                   if (result == 0) recorder.made_accessible(address, size, time);
+                 });
 }
 
 Result cuMemUnmap(DeviceAddress address, size_t size) {

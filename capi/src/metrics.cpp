@@ -28,15 +28,17 @@ DeviceMetrics of_device(Allocator& core, int device) {
           core.stats_of_existing_pools(device),
           core.label_stats(device),
           core.tenants()->rows(device),
-          core.device_use(device)};
+          {}};
 }
 
 }  // namespace
 
 Metrics metrics_of(Allocator& core) {
   Metrics metrics = without_devices(core);
-  for (int device = 0; device < core.device_count(); device++)
+  for (int device = 0; device < core.device_count(); device++) {
     metrics.devices.push_back(of_device(core, device));
+    metrics.devices.back().use = core.device_use(device);
+  }
   return metrics;
 }
 

@@ -8,7 +8,7 @@
 namespace cachalot::capi {
 
 Metrics metrics_of(Allocator& core);
-// With figures of one device only. Others are not asked: that could make a context there.
+// With figures of one device only, and without what the driver would have to be asked: that could make a context.
 Metrics metrics_of_device(Allocator& core, int device);
 
 }  // namespace cachalot::capi

@@ -50,7 +50,6 @@ namespace cachalot {
   RANK(kNvml, "NVML")                                                                              \
   RANK(kPoolUse, "pool use")               /* of a recorded program */                             \
   RANK(kDriverContexts, "driver contexts") /* of a recorded program */                             \
-  RANK(kCaptures, "captures")              /* of a recorded program (capi/proxy/captures.h) */     \
   RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \
   RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
   RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \

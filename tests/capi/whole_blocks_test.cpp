@@ -41,6 +41,12 @@ TEST(WholeBlock, IsAnAllocationOfItsClass) {
   }
 }
 
+TEST(WholeBlock, HasTheSizeOfItsClassWhateverRoundupSays) {
+  WholeBlocks with(SimSetup{.config = "roundup_power2_divisions:1"});
+  for (const uint64_t size : {5 * MiB, 70 * MiB, 700 * KiB}) with.allocate(size);
+  EXPECT_EQ(with.take_calls(), "malloc 6M 0; malloc 72M 6M; malloc 704K 78M");
+}
+
 TEST(WholeBlock, IsTheWholeOfItsBaseAllocation) {
   WholeBlocks with;
   for (int i = 0; i < 3; i++) {

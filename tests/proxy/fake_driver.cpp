@@ -72,9 +72,11 @@ struct State {
   std::map<uint64_t, std::vector<uint64_t>> freed;  // addresses by size, the last first
   std::map<AllocationHandle, Physical> handles;
   std::map<uint64_t, std::pair<uint64_t, AllocationHandle>> mappings;
-  std::map<uint64_t, uint64_t> ranges;          // that are reserved, and their sizes
-  std::map<uint64_t, ContextObject_> contexts;  // by handle
-  std::map<uint64_t, bool> captures;            // by stream; whether it is broken
+  std::map<uint64_t, uint64_t> ranges;                     // that are reserved, and their sizes
+  std::map<uint64_t, std::vector<uint64_t>> freed_ranges;  // addresses by size, the last first
+  std::map<uint64_t, ContextObject_> contexts;             // by handle
+  std::map<uint64_t, bool> captures;                       // by stream; whether it is broken
+  std::map<StreamHandle, Context> streams;                 // and their contexts
   std::map<std::string, uint64_t> calls;
   std::map<std::string, Result> failing;
   std::map<std::string, void (*)()> before;
@@ -172,6 +174,20 @@ uint64_t fresh(uint64_t size) {
   return address;
 }
 
+// Aligned as the driver's.
+uint64_t fresh_range(uint64_t size) {
+  auto& freed = state().freed_ranges[size];
+  if (!freed.empty()) {
+    const uint64_t address = freed.back();
+    freed.pop_back();
+    return address;
+  }
+  constexpr uint64_t kGranularity = uint64_t{2} << 20;
+  const uint64_t address = (state().next + kGranularity - 1) / kGranularity * kGranularity;
+  state().next = address + size;
+  return address;
+}
+
 template <class Out>
 Result take(Out* out, uint64_t size, bool is_waited_for = false) {
   if (size == 0 || out == nullptr) return kInvalidValue;
@@ -256,7 +272,11 @@ void record(EventHandle event) {
   state().events[event] = state().events_are_early ? 0 : state().queued;
 }
 
-StreamHandle new_stream() { return reinterpret_cast<StreamHandle>(fresh(1)); }
+StreamHandle new_stream() {
+  auto* const stream = reinterpret_cast<StreamHandle>(fresh(1));
+  state().streams[stream] = stack.back();
+  return stream;
+}
 
 Result end_primary(int device) {
   const auto found = state().contexts.find(primary_handle(device));
@@ -452,7 +472,10 @@ DRIVER Result cuCtxDestroy(Context context) {
         if (found == state().contexts.end()) return kInvalidContext;
         drop_all_of(found->second.id);
         state().contexts.erase(found);
-        state().captures.clear();
+        std::erase_if(state().captures, [&](const auto& row) {
+          const auto of = state().streams.find(reinterpret_cast<StreamHandle>(row.first));
+          return of != state().streams.end() && of->second == context;
+        });
         if (!stack.empty() && stack.back() == context) stack.pop_back();
         return 0;
       },
@@ -642,7 +665,7 @@ DRIVER Result cuMemPoolExportPointer(PoolPointerData*, DeviceAddress) { return C
 
 DRIVER Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t, DeviceAddress,
                                   uint64_t) {
-  return CALL_WITHOUT_CONTEXT(*out = fresh(size); state().ranges[*out] = size; return 0;);
+  return CALL_WITHOUT_CONTEXT(*out = fresh_range(size); state().ranges[*out] = size; return 0;);
 }
 DRIVER Result cuMemAddressFree(DeviceAddress address, size_t size) {
   return CALL_WITHOUT_CONTEXT(const auto found = state().ranges.find(address);
@@ -731,6 +754,10 @@ DRIVER Result cuMemExportToShareableHandle(void*, AllocationHandle, int, uint64_
 
 // ---- Streams
 
+DRIVER Result cuStreamGetCtx(StreamHandle stream, Context* out) {
+  return CALL(const auto found = state().streams.find(stream);
+              *out = found != state().streams.end() ? found->second : stack.back(); return 0;);
+}
 DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
   return CALL(*out = reinterpret_cast<EventHandle>(fresh(1)); return 0;);
 }

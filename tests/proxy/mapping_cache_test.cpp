@@ -292,6 +292,61 @@ TEST(MappingCache, ServesARangeThatTheProgramHasKeptByItsFormerMemory) {
       kVirtual);
 }
 
+TEST(MappingCache, GivesAddressesToWhomAsksForThem) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const uint64_t before = driver.fake_used();
+        const MappedBlock first = map_block(driver, kPage);
+        const MappedBlock second = map_block(driver, kPage);
+        unmap_block(driver, first);
+        unmap_block(driver, second);
+        DeviceAddress address = 0;
+        CHECK(driver.cuMemAddressReserve(&address, kPage, 0, first.address, 0) == 0);
+        CHECK(address == first.address && driver.fake_calls("cuMemAddressReserve") == 2);
+        CHECK(driver.cuMemAddressFree(address, kPage) == 0);
+        CHECK(driver.fake_used() == before + 2 * (kPage + 1));
+        // The driver is free to give them.
+        CHECK(driver.cuMemAddressReserve(&address, 2 * kPage, 0, first.address, 0) == 0);
+        CHECK(driver.fake_used() == before + (kPage + 1) + 1);
+      },
+      kVirtual);
+}
+
+TEST(MappingCache, ReservesForTheCurrentDevice) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use(0);
+        const MappedBlock there = map_block(driver, kPage, 1);
+        unmap_block(driver, map_block(driver, kPage, 0));
+        unmap_block(driver, there);
+        for (int i = 0; i < 10; i++) {
+          driver.use(i % 2);
+          unmap_block(driver, map_block(driver, kPage, i % 2));
+        }
+        CHECK(calls_of_mapping(driver) == 8);
+      },
+      kVirtual);
+}
+
+TEST(MappingCache, KeepsLiveMappingsWhereAContextOfTheProgramsEnds) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const MappedBlock block = map_block(driver, kPage);
+        Context own = nullptr;
+        CHECK(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
+        unmap_block(driver, map_block(driver, 2 * kPage));
+        CHECK(driver.cuCtxDestroy_v2(own) == 0);
+        driver.use();
+        unmap_block(driver, block);
+        const uint64_t calls = calls_of_mapping(driver);
+        unmap_block(driver, map_block(driver, kPage));
+        CHECK(calls_of_mapping(driver) == calls);
+      },
+      kVirtual);
+}
+
 TEST(MappingCache, MakesRoomOnTheDeviceThatIsAskedFor) {
   serve_in_silence(
       [](const Driver& driver) {

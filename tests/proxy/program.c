@@ -5,7 +5,7 @@
  *   END    exit:CODE, kill:SIGNAL, wait (for ever), spawn:PROGRAM (a child of its own, with one request more),
  *          hold:BYTES (has a block of so many, and waits), ask:BYTES (the driver refuses it, and the program is killed),
  *          contexts:COUNT (creates and destroys so many contexts, with a request in each that is not freed),
- *          mappings:COUNT (maps and unmaps so many blocks of 2 MiB)
+ *          mappings:COUNT (maps and unmaps so many blocks of 2 MiB), reset (of the device)
  * It ends with 9 if the driver does not behave. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -132,6 +132,11 @@ static int end(const char* how, alloc_form allocate) {
   if (strncmp(how, "kill:", 5) == 0) kill(getpid(), atoi(how + 5));
   if (strncmp(how, "spawn:", 6) == 0) spawn(how + 6);
   if (strncmp(how, "contexts:", 9) == 0) use_contexts(atoi(how + 9), allocate);
+  if (strcmp(how, "reset") == 0) {
+    int (*reset)(int);
+    *(void**)&reset = symbol(driver, "cuDevicePrimaryCtxReset_v2");
+    require(reset(0) == 0, "no reset");
+  }
   if (strncmp(how, "mappings:", 9) == 0) use_mappings(atoi(how + 9));
   if (strcmp(how, "wait") == 0) wait_for_ever();
   return 0;

@@ -342,17 +342,17 @@ TEST(Recording, HasTheEndOfAPrimaryContextHoweverItComes) {
       CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
     });
   };
-  void (*const ends[])(const Driver&) = {
-      [](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxReset_v2(0) == 0); },
-      [](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxReset(0) == 0); },
-      [](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxRelease_v2(0) == 0); },
-      [](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxRelease(0) == 0); },
-      [](const Driver& driver) { driver.fake_reset(0); },
+  const std::vector<std::pair<void (*)(const Driver&), const char*>> ends = {
+      {[](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxReset_v2(0) == 0); }, "x - 1"},
+      {[](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxReset(0) == 0); }, "x - 1"},
+      {[](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxRelease_v2(0) == 0); }, "x - 0"},
+      {[](const Driver& driver) { CHECK(driver.cuDevicePrimaryCtxRelease(0) == 0); }, "x - 0"},
+      {[](const Driver& driver) { driver.fake_reset(0); }, "x - 0"},
   };
-  for (const auto end : ends) {
+  for (const auto& [end, line] : ends) {
     const RecordedRun run = program(end);
     EXPECT_EQ(lines_of(run.trace()),
-              Lines({"a s 512", "x - 0", "a s 512", "q s 512", "c - 512", "k s 0", "z - 0"}));
+              Lines({"a s 512", line, "a s 512", "q s 512", "c - 512", "k s 0", "z - 0"}));
     EXPECT_EQ(run.trace().flaw, "");
   }
 }
@@ -379,7 +379,7 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
     CHECK(driver.cuMemFree_v2(outside) == 0);
   });
   const Trace& trace = run.trace();
-  EXPECT_EQ(lines_of(trace, "k"), Lines({"a s 512", "a s 1024", "q - 1024", "c - 1024", "x - 0",
+  EXPECT_EQ(lines_of(trace, "k"), Lines({"a s 512", "a s 1024", "q - 1024", "c - 1024", "x - 1",
                                          "q s 512", "c - 512", "z - 0"}));
   EXPECT_EQ(trace.details[0].driver_context, 0u);
   EXPECT_NE(trace.details[1].driver_context, 0u);
@@ -420,8 +420,9 @@ TEST(Recording, EndsTheMappingsOfAContextWithIt) {
   });
   EXPECT_EQ(run.trace().flaw, "");
   EXPECT_EQ(lines_of(run.trace(), "k"),
-            Lines({"a v 4096", "q - 4096", "c - 4096", "x - 0", "a v 4096", "a v 4096", "q - 4096",
-                   "c - 4096", "a s 512", "q s 512", "c - 512", "q v 4096", "c - 4096", "z - 0"}));
+            Lines({"a v 4096", "q - 4096", "c - 4096", "x - 1", "a v 4096", "a v 4096", "q - 4096",
+                   "c - 4096", "x - 0", "a s 512", "q s 512", "c - 512", "q v 4096", "c - 4096",
+                   "z - 0"}));
 }
 
 TEST(Recording, CountsMemoryOfTheHostThatIsMappedAsNoBlock) {

@@ -107,12 +107,15 @@ class Run(Record):
         self.assertFalse(os.path.exists(self.path("run.prom")))
 
     def test_what_is_served_is_what_the_recording_forecasts(self):
-        self.environment["CACHALOT_RECORD"] = self.path("run.trace")
-        _, err = self.record("--", program(), "open", "50")
-        shown = subprocess.run([record_test.CACHALOT, "inspect", self.path("run.trace")], capture_output=True, text=True,
-                               check=True).stdout
-        forecast = re.search(r"defaults +wait +(\S+ MiB) +(\d+) ", shown)
-        self.assertIn(f"served by {forecast[2]} calls of the driver, {forecast[1]} reserved", err)
+        for end, calls in (("exit:0", 1), ("reset", 2)):
+            with self.subTest(end):
+                self.environment["CACHALOT_RECORD"] = self.path(end)
+                _, err = self.record("--", program(), "open", "50", end)
+                shown = subprocess.run([record_test.CACHALOT, "inspect", self.path(end)], capture_output=True, text=True,
+                                       check=True).stdout
+                forecast = re.search(r"defaults +wait +(\S+ MiB) +(\d+) ", shown)
+                self.assertEqual(int(forecast[2]), calls)
+                self.assertIn(f"served by {calls} calls of the driver, {forecast[1]} reserved", err)
 
     def test_contexts_of_the_programs_own_are_served_as_forecast(self):
         self.environment["CACHALOT_RECORD"] = self.path("run.trace")

@@ -554,6 +554,21 @@ TEST(Serving, EndsTheCapturesOfAContextWithIt) {
   EXPECT_EQ(recorded.status, 0) << recorded.output;
 }
 
+TEST(Serving, NotesACaptureWithTheContextOfItsStream) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    const DeviceAddress address = allocate(driver, 5000);
+    const StreamHandle stream = make_stream(driver);
+    const Context own = create_context(driver);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuCtxDestroy_v2(own) == 0);
+    driver.use();
+    // It is under way, so that no free may wait.
+    free_block(driver, address);
+    CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
+  });
+}
+
 TEST(Serving, OfMoreContextsThanThereArePlacesLeavesTheRestToTheDriver) {
   const std::string said = serve([](const Driver& driver) {
     for (int i = 0; i < 200; i++) {

@@ -183,7 +183,8 @@ CACHALOT_API cachalot_status cachalot_pool_set_pinned(cachalot_allocator* alloca
  * Each block of this pool is a whole allocation of the driver from now on. A handle for other processes is
  * one of a whole allocation, so CUDA IPC, and NCCL where it uses that, need such blocks.
  *
- * A block has one of eight sizes for each doubling, above 1 MiB a multiple of 2 MiB. A request takes a cached
+ * A block has one of eight sizes for each doubling, above 1 MiB a multiple of 2 MiB, whatever
+ * roundup_power2_divisions says. A request takes a cached
  * block that is at most a quarter larger than what the driver would take for the request. Before the driver is
  * asked for a block, cached ones go back to it, large ones that have been free for long first: the pool
  * reserves at most a quarter more than the driver would have had to give at the peak of what was in use.

@@ -75,6 +75,11 @@ AllocParams BlockCache::make_params(StreamEntry* entry, const Request& request,
   params.current_stream = request.current_stream;
   params.entry = entry;
   params.pool = &pool_for(params.size, request.stream);
+  if (has_whole_blocks(*params.pool)) [[unlikely]] {
+    // They have classes of their own.
+    params.size = round_up(std::max<uint64_t>(params.requested, 1), kMinBlockSize);
+    params.pool = &params.pool->owner->of_kind(params.size <= kSmallSize);
+  }
   params.expandable = settings().expandable_segments && !has_source(*params.pool) &&
                       !has_whole_blocks(*params.pool);
   params.context = context;

@@ -6,7 +6,8 @@
 // exported are neither split nor merged, so what is cached of one size is lost to all others.
 // Approach: three rules, chosen by replays (docs/benchmarks.md).
 //   Class  a new block has the size of its request's class. There are eight classes a doubling, but the
-//          driver's own steps are no finer than 512 bytes, and 2 MiB above 1 MiB.
+//          driver's own steps are no finer than 512 bytes, and 2 MiB above 1 MiB. They stand in the place of
+//          roundup_power2_divisions.
 //   Fit    a request takes the smallest free block of its stream, unless that is more than a quarter larger
 //          than what the driver would take for the request.
 //   Bound  before the driver is asked for a block, cached blocks go back to it until the pool has no more
