@@ -100,8 +100,26 @@ State& state() {
 }
 std::mutex mutex;
 std::condition_variable work_finished;
-// Never destroyed: exit handlers call the driver.
-thread_local std::vector<Context>& stack = *new std::vector<Context>;
+// Has no destructor: exit handlers call the driver.
+class ContextStack {
+ public:
+  bool empty() const { return size_ == 0; }
+  Context back() const { return contexts_[size_ - 1]; }
+  void push_back(Context context) {
+    if (size_ == std::size(contexts_)) std::abort();
+    contexts_[size_++] = context;
+  }
+  void pop_back() { size_--; }
+  void assign(size_t count, Context context) {
+    size_ = 0;
+    for (size_t i = 0; i < count; i++) push_back(context);
+  }
+
+ private:
+  Context contexts_[256];
+  size_t size_;
+};
+thread_local ContextStack stack;  // zero at the begin of a thread
 
 uint64_t number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 uint64_t primary_handle(int device) { return 0xc000 + static_cast<uint64_t>(device); }
