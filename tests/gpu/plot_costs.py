@@ -17,6 +17,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from picture import draw_file  # noqa: E402
+
 PANELS = {
     "Plain and stream-ordered memory": [
         "cuMemAlloc", "cuMemFree", "cudaMallocAsync, miss", "cudaMallocAsync, hit", "cudaFreeAsync"],
@@ -37,6 +39,8 @@ def read_costs(path):
             if int(row["size"]) > 0:
                 point = (int(row["size"]), float(row["median_us"]), float(row["p99_us"]))
                 points[row["call"]].append(point)
+    if not points:
+        raise ValueError("no call with a size in it")
     return {call: sorted(rows) for call, rows in points.items()}
 
 
@@ -77,21 +81,5 @@ def draw(costs, path):
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
-def main(arguments):
-    if len(arguments) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        costs = read_costs(arguments[0])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"{arguments[0]}: {error}", file=sys.stderr)
-        return 2
-    if not costs:
-        print(f"{arguments[0]}: no call with a size in it", file=sys.stderr)
-        return 2
-    draw(costs, arguments[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(draw_file(sys.argv[1:], __doc__, read_costs, draw))

@@ -17,6 +17,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from picture import draw_file  # noqa: E402
+
 PROGRAMS = {
     "torch_train": "PyTorch without its cache,\na training step",
     "cupy_temporaries": "CuPy without its pool,\n1,500 rounds of temporaries",
@@ -40,6 +42,8 @@ def read(path):
     with open(path, newline="", encoding="utf-8") as file:
         for program, form, _, seconds, mebibytes in csv.reader(file):
             runs[program][form].append((float(seconds), float(mebibytes)))
+    if not any(program in runs for program in PROGRAMS):
+        raise ValueError("no program of the picture in it")
     return runs
 
 
@@ -72,21 +76,5 @@ def draw(runs, path):
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
-def main(arguments):
-    if len(arguments) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        runs = read(arguments[0])
-    except (OSError, ValueError) as error:
-        print(f"{arguments[0]}: {error}", file=sys.stderr)
-        return 2
-    if not any(program in runs for program in PROGRAMS):
-        print(f"{arguments[0]}: no program of the picture in it", file=sys.stderr)
-        return 2
-    draw(runs, arguments[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(draw_file(sys.argv[1:], __doc__, read, draw))

@@ -4,14 +4,10 @@
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{VarBuilder, VarMap};
 use candle_transformers::models::llama::{Cache, Config, Llama};
-use std::io::BufRead;
 use std::time::Instant;
 
-fn phase(name: &str) {
-    println!("phase {name}");
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).unwrap();
-}
+#[path = "../../tell.rs"]
+mod tell;
 
 fn config() -> Config {
     Config {
@@ -53,7 +49,7 @@ fn answer(model: &Llama, device: &Device, prompt: u32, times: &mut Vec<f64>) -> 
 
 fn main() -> Result<()> {
     let device = Device::new_cuda(0)?;
-    phase("begun");
+    tell::phase("begun");
     let mut times = Vec::new();
     let mut sum: u64 = 0;
     for _ in 0..2 {
@@ -68,19 +64,12 @@ fn main() -> Result<()> {
             let tokens = answer(&model, &device, prompt, &mut times)?;
             sum += tokens.iter().map(|token| u64::from(*token)).sum::<u64>();
         }
-        phase("loaded");
+        tell::phase("loaded");
         drop(model);
         drop(weights);
         device.synchronize()?;
-        phase("unloaded");
+        tell::phase("unloaded");
     }
-    times.sort_by(f64::total_cmp);
-    let percentile = |part: f64| times[((times.len() - 1) as f64 * part) as usize] * 1e3;
-    println!(
-        "tokens {} p50 {:.3} p99 {:.3} result {sum}",
-        times.len(),
-        percentile(0.5),
-        percentile(0.99)
-    );
+    tell::result(times, sum);
     Ok(())
 }

@@ -9,15 +9,11 @@ use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
-use std::io::BufRead;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
-fn phase(name: &str) {
-    println!("phase {name}");
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).unwrap();
-}
+#[path = "../../tell.rs"]
+mod tell;
 
 /// Greedy, in a context of its own. Gives the sum of the tokens, and adds the time of each.
 fn answer(backend: &LlamaBackend, model: &LlamaModel, prompt: i32, times: &mut Vec<f64>) -> u64 {
@@ -53,7 +49,7 @@ fn main() {
     let file = std::env::args().nth(1).expect("which model?");
     let mut backend = LlamaBackend::init().unwrap();
     backend.void_logs();
-    phase("begun");
+    tell::phase("begun");
     let mut times = Vec::new();
     let mut sum = 0;
     for _ in 0..2 {
@@ -63,16 +59,9 @@ fn main() {
         for prompt in 1..9 {
             sum += answer(&backend, &model, prompt, &mut times);
         }
-        phase("loaded");
+        tell::phase("loaded");
         drop(model);
-        phase("unloaded");
+        tell::phase("unloaded");
     }
-    times.sort_by(f64::total_cmp);
-    let percentile = |part: f64| times[((times.len() - 1) as f64 * part) as usize] * 1e3;
-    println!(
-        "tokens {} p50 {:.3} p99 {:.3} result {sum}",
-        times.len(),
-        percentile(0.5),
-        percentile(0.99)
-    );
+    tell::result(times, sum);
 }
