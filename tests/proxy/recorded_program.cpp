@@ -119,6 +119,13 @@ DeviceAddress allocate(const Driver& driver, size_t size) {
   return address;
 }
 
+size_t free_memory(const Driver& driver) {
+  size_t available = 0;
+  size_t total = 0;
+  CHECK(driver.cuMemGetInfo_v2(&available, &total) == 0);
+  return available;
+}
+
 StreamHandle make_stream(const Driver& driver) {
   StreamHandle stream = nullptr;
   CHECK(driver.cuStreamCreate(&stream, 1) == 0);

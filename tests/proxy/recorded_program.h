@@ -65,6 +65,8 @@ class LaterFinish {
 unsigned seed_of_this_run();
 
 DeviceAddress allocate(const Driver& driver, size_t size);
+// Of the current device, as the driver tells the program.
+size_t free_memory(const Driver& driver);
 StreamHandle make_stream(const Driver& driver);
 
 }  // namespace proxy_test

@@ -280,14 +280,11 @@ TEST(Serving, TellsOfABlockAsIfItWereAnAllocationOfItsOwn) {
 TEST(Serving, CountsWhatIsCachedAsFree) {
   serve_in_silence([](const Driver& driver) {
     driver.use();
-    size_t before = 0;
-    size_t free_bytes = 0;
-    size_t total = 0;
-    CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+    const size_t before = free_memory(driver);
     const DeviceAddress address = allocate(driver, 30 * kMiB);
-    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before - 30 * kMiB);
+    CHECK(free_memory(driver) == before - 30 * kMiB);
     free_block(driver, address);
-    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before);
+    CHECK(free_memory(driver) == before);
   });
 }
 
@@ -455,10 +452,8 @@ TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
   for (const char* config : {"", "expandable_segments:True"}) {
     serve_in_silence(
         [](const Driver& driver) {
-          size_t before = 0;
-          size_t total = 0;
           driver.use();
-          CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+          const size_t before = free_memory(driver);
           for (int i = 0; i < 3; i++) {
             const Context context = create_context(driver);
             for (int j = 0; j < 100; j++) free_block(driver, allocate(driver, 5000));
@@ -469,8 +464,7 @@ TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
             const uint64_t calls =
                 driver.fake_calls("cuMemAlloc_v2") + driver.fake_calls("cuMemCreate");
             CHECK(calls % (static_cast<uint64_t>(i) + 1) == 0 && calls / (i + 1) <= 3);
-            size_t after = 0;
-            CHECK(driver.cuMemGetInfo_v2(&after, &total) == 0 && after == before);
+            CHECK(free_memory(driver) == before);
           }
         },
         {{"CACHALOT_ALLOC_CONF", config}});
@@ -496,13 +490,10 @@ TEST(Serving, KeepsTheBlocksOfEachContextToIt) {
 TEST(Serving, GivesOneContextWhatIsCachedInAnother) {
   serve_in_silence([](const Driver& driver) {
     driver.use();
-    size_t before = 0;
-    size_t free_bytes = 0;
-    size_t total = 0;
-    CHECK(driver.cuMemGetInfo_v2(&before, &total) == 0);
+    const size_t before = free_memory(driver);
     free_block(driver, allocate(driver, uint64_t{12} << 30));
     create_context(driver);
-    CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0 && free_bytes == before);
+    CHECK(free_memory(driver) == before);
     free_block(driver, allocate(driver, uint64_t{8} << 30));
   });
 }
