@@ -124,7 +124,7 @@ class TraceReader {
     return first_of_line == '\0' && trace_.header.format >= 2;
   }
 
-  // A recorder was writing the line while the file was read.
+  // The room behind the last line, or a line that a recorder was writing while the file was read.
   bool is_unfinished(std::string_view line) const {
     return line.find('\0') != std::string_view::npos && trace_.header.format >= 2;
   }
@@ -143,7 +143,6 @@ class TraceReader {
         at += line.size() + 1;
         continue;
       }
-      if (ends_file(*at)) return false;
       const char* const next = parse_event_line(at, trace_.header.format, &event);
       if (next == nullptr) {
         const std::string_view line = line_at(at, end);
