@@ -90,14 +90,19 @@ class ServedTrace {
     add("%c,%" PRIx64 ",%" PRIu64 ",0,%zu\n", action, block.address, block.size, block.number);
   }
 
+  void add_end(const Context* context) { add("x,0,0,0,%zu\n", number_of(context)); }
+
+  size_t number_of(const Context* context) const {
+    return static_cast<size_t>(context - contexts_.data());
+  }
+
   // Under kEvent the address may still wait for work: to the replay it is another block.
   void obtain(const cachalot_trace_event& event) {
     Context* const context = find_or_add(event);
     if (context == nullptr) return;
-    const auto number = static_cast<size_t>(context - contexts_.data());
-    const Block block{next_address_ += 512, event.size, number};
+    const Block block{next_address_ += 512, event.size, number_of(context)};
     context->has_ended = false;
-    if (std::exchange(context->is_end_left, false)) add("x,0,0,0,%zu\n", number);
+    if (std::exchange(context->is_end_left, false)) add_end(context);
     context->live.insert_or_assign(event.address, block);
     context->live_bytes += block.size;
     add('a', block);
@@ -126,7 +131,7 @@ class ServedTrace {
     // Before an end that the program asks for, memory is given back, by a call for each segment. Else it goes with the
     // context: an end that nothing follows is left out.
     const bool is_asked_for = event.size != 0;
-    if (is_asked_for) add("x,0,0,0,%zu\n", static_cast<size_t>(context - contexts_.data()));
+    if (is_asked_for) add_end(context);
     *context = {.device = context->device,
                 .name = context->name,
                 .has_ended = true,

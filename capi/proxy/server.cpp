@@ -156,11 +156,16 @@ ServedContext* Server::make_served(DriverContext* context) {
   return served;
 }
 
+bool Server::is_another_served(const DriverContext& context) {
+  bool is_any = false;
+  for_each_on(context.device,
+              [&](ServedContext& served) { is_any = is_any || served.context() != &context; });
+  return is_any;
+}
+
 // Each context has an allocator of its own, and so a limit.
 std::atomic<ServedContext*>* Server::place_for(const DriverContext& context) {
-  bool has_other = false;
-  for_each_on(context.device, [&](ServedContext&) { has_other = true; });
-  if (options_.limit != 0 && has_other) return nullptr;
+  if (options_.limit != 0 && is_another_served(context)) return nullptr;
   const auto place = std::find(served_.begin(), served_.end(), nullptr);
   if (place == served_.end()) return nullptr;
   const auto end = static_cast<size_t>(place - served_.begin()) + 1;
@@ -382,10 +387,7 @@ void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
 // Also of one that has not asked for memory yet.
 bool Server::has_limit(const DriverContext& context) {
   if (options_.limit == 0 || context.kind == ContextKind::kOther) return false;
-  bool has_other = false;
-  for_each_on(context.device,
-              [&](ServedContext& served) { has_other = served.context() != &context; });
-  return !has_other;
+  return !is_another_served(context);
 }
 
 // Another context of the device may be what has it.

@@ -122,6 +122,8 @@ class Server final : DriverContexts::Observer {
   // Before the contexts end, whose mapped memory would outlive them.
   template <class Matches>
   void give_all_back_of(Matches matches);
+  // On the context's device.
+  bool is_another_served(const DriverContext& context);
   bool has_limit(const DriverContext& context);
 
   void start_upkeep();

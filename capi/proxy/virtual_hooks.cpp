@@ -15,6 +15,13 @@ MappingCache* cache() {
   return server != nullptr ? server->mappings() : nullptr;
 }
 
+// cached: a call of the cache. call: the driver's.
+template <class Cached, class Call>
+Result cached_or(Cached cached, Call call) {
+  MappingCache* const present = cache();
+  return present != nullptr ? cached(*present) : call();
+}
+
 // The program makes a use of its memory that no cache can see the end of.
 template <class... Arguments>
 void leave(void (MappingCache::*what)(Arguments...), Arguments... arguments) {
@@ -26,16 +33,15 @@ void leave(void (MappingCache::*what)(Arguments...), Arguments... arguments) {
 Result cuMemAddressReserve(DeviceAddress* out, size_t size, size_t alignment, DeviceAddress hint,
                            uint64_t flags) {
   return with_room([&] {
-    MappingCache* const present = cache();
-    return present != nullptr
-               ? present->reserve(out, size, alignment, hint, flags)
-               : call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags);
+    return cached_or(
+        [&](MappingCache& present) { return present.reserve(out, size, alignment, hint, flags); },
+        [&] { return call_real(real().cuMemAddressReserve, out, size, alignment, hint, flags); });
   });
 }
 
 Result cuMemAddressFree(DeviceAddress address, size_t size) {
-  if (MappingCache* const present = cache()) return present->free_range(address, size);
-  return call_real(real().cuMemAddressFree, address, size);
+  return cached_or([&](MappingCache& present) { return present.free_range(address, size); },
+                   [&] { return call_real(real().cuMemAddressFree, address, size); });
 }
 
 Result cuMemCreate(AllocationHandle* out, size_t size, const AllocationProperties* properties,
@@ -67,8 +73,8 @@ Result cuMemRetainAllocationHandle(AllocationHandle* out, void* address) {
 // Another thread can have the handle's number again as soon as the driver has returned.
 Result cuMemRelease(AllocationHandle handle) {
   const auto call = [&] {
-    MappingCache* const present = cache();
-    return present != nullptr ? present->release(handle) : call_real(real().cuMemRelease, handle);
+    return cached_or([&](MappingCache& present) { return present.release(handle); },
+                     [&] { return call_real(real().cuMemRelease, handle); });
   };
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
@@ -83,9 +89,9 @@ Result cuMemRelease(AllocationHandle handle) {
 Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHandle handle,
                 uint64_t flags) {
   const auto call = [&] {
-    MappingCache* const present = cache();
-    return present != nullptr ? present->map(address, size, offset, handle, flags)
-                              : call_real(real().cuMemMap, address, size, offset, handle, flags);
+    return cached_or(
+        [&](MappingCache& present) { return present.map(address, size, offset, handle, flags); },
+        [&] { return call_real(real().cuMemMap, address, size, offset, handle, flags); });
   };
   return observe([&] { return with_room(call); },
                  [&](Recorder& recorder, Result result, const CallTime& time) {
@@ -96,9 +102,9 @@ Result cuMemMap(DeviceAddress address, size_t size, size_t offset, AllocationHan
 Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor* access,
                       size_t count) {
   const auto call = [&] {
-    MappingCache* const present = cache();
-    return present != nullptr ? present->set_access(address, size, access, count)
-                              : call_real(real().cuMemSetAccess, address, size, access, count);
+    return cached_or(
+        [&](MappingCache& present) { return present.set_access(address, size, access, count); },
+        [&] { return call_real(real().cuMemSetAccess, address, size, access, count); });
   };
   return observe([&] { return with_room(call); },
                  [&](Recorder& recorder, Result result, const CallTime& time) {
@@ -108,9 +114,8 @@ Result cuMemSetAccess(DeviceAddress address, size_t size, const AccessDescriptor
 
 Result cuMemUnmap(DeviceAddress address, size_t size) {
   const auto call = [&] {
-    MappingCache* const present = cache();
-    return present != nullptr ? present->unmap(address, size)
-                              : call_real(real().cuMemUnmap, address, size);
+    return cached_or([&](MappingCache& present) { return present.unmap(address, size); },
+                     [&] { return call_real(real().cuMemUnmap, address, size); });
   };
   Recorder* const recorder = Recorder::get();
   if (recorder == nullptr) return call();
