@@ -109,7 +109,7 @@ func (k PoolKey) SetPinned(pinned bool) error {
 }
 
 // SetWholeBlocks makes each block of the pool a whole allocation of the driver from now on, as handles for other
-// processes (CUDA IPC) need it. What is cached goes back to the driver, so that the pool reserves at most a quarter more
+// processes (CUDA IPC) need it. Cached blocks go back to the driver: the pool reserves at most a quarter more
 // than was in use at its peak. A pool that a graph is captured into has to be pinned as well. ErrInvalidState for a pool
 // that does not exist, or that has memory of another kind.
 func (k PoolKey) SetWholeBlocks() error {

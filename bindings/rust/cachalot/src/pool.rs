@@ -311,7 +311,7 @@ impl PoolKey {
     }
 
     /// Makes each block of the pool a whole allocation of the driver from now on, as handles for other
-    /// processes (CUDA IPC) need it. What is cached goes back to the driver, so that the pool reserves
+    /// processes (CUDA IPC) need it. Cached blocks go back to the driver: the pool reserves
     /// at most a quarter more than was in use at its peak. A pool that a graph is captured into has to
     /// be pinned as well. Stands for `cachalot_pool_set_whole_blocks`.
     ///

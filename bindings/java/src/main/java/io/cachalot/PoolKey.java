@@ -171,7 +171,7 @@ public final class PoolKey {
 
   /**
    * Makes each block of the pool a whole allocation of the driver from now on, as handles for other processes (CUDA
-   * IPC) need it. What is cached goes back to the driver, so that the pool reserves at most a quarter more than was in
+   * IPC) need it. Cached blocks go back to the driver: the pool reserves at most a quarter more than was in
    * use at its peak. A pool that a graph is captured into has to be pinned as well.
    *
    * @throws IllegalStateException for a pool that does not exist, or that has memory of another kind
