@@ -4,10 +4,11 @@
 
 Usage: any_program.py CACHALOT [--rounds N] [--out FOLDER] [--forms LIST] [--shim LIBRARY] [--folder FOLDER]
                       [--csv FILE] [PROGRAM...]
-PROGRAM: of any_programs.py [all], or a file of the folder, which prints its time and result likewise. Fails where a program gives another result than the plain one, where a recording is
-not whole, or where it holds what cannot have happened. Shows the time of each form, and the most memory that the device
-had in use; how long it takes beside the plain one of the same turn; of those that are served also what the allocator
-had reserved, and what the recording forecasts.
+PROGRAM: of any_programs.py [all], or a file of the folder, which prints its time and result likewise. Fails where a
+program gives another result than the plain one, where a recording is not whole, or where it holds what cannot have
+happened. Shows the time of each form, and the most memory that the device had in use; how long it takes beside the
+plain one of the same turn; of those that are served also what the allocator had reserved, and what the recording
+forecasts.
 """
 import argparse
 import csv
@@ -25,9 +26,9 @@ import threading
 import any_programs
 
 HERE = pathlib.Path(__file__).resolve().parent
-FORMS = ("plain", "recorded", "without waits", "with stacks", "wait", "event", "async", "virtual", "whole", "serving", "pages",
-         "shim", "own cache", "own cache, recorded", "own cache, wait")
-USUAL = ("plain", "recorded", "wait", "event", "shim", "own cache", "own cache, wait")
+FORMS = ("plain", "recorded", "without waits", "with stacks", "wait", "event", "async", "virtual", "whole", "serving",
+         "pages", "shim", "shim without waits", "own cache", "own cache, recorded", "own cache, wait")
+USUAL = ("plain", "recorded", "wait", "event", "shim", "shim without waits", "own cache", "own cache, wait")
 RECORD = {"recorded": [], "without waits": ["--no-waits"], "with stacks": ["--stacks", "32"], "own cache, recorded": []}
 RUN = {
     "wait": ["--free", "wait"],
@@ -66,8 +67,9 @@ def command_of(program, form, cachalot, recording):
         return command
     if form in RUN:
         return [cachalot, "run", *RUN[form], "--", *command]
-    if form == "shim":
-        return ["env", *shim_environment(cachalot), *command]
+    if form.startswith("shim"):
+        waits = ["SHIM_NO_WAIT=1"] if form == "shim without waits" else []
+        return ["env", *waits, *shim_environment(cachalot), *command]
     return [cachalot, "record", "-q", "-o", str(recording), *RECORD[form], "--", *command]
 
 
@@ -112,12 +114,14 @@ class Peak:
         self.thread.join()
 
 
-def run(command):
+def run(form, command):
     with Peak() as peak:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^time (\S+) result (.*)$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or not found:
         raise Wrong(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-500:]}{done.stderr[-1500:]}")
+    if form.startswith("shim") and "async_shim: " not in done.stderr:
+        raise Wrong(f"{' '.join(command)}: it asked the shim for nothing")
     served = re.search(r"([\d,]+) requests served by ([\d,]+) calls of the driver, ([\d,.]+) MiB reserved", done.stderr)
     return float(found[1]), found[2], peak.most / 2**20, served and [text.replace(",", "") for text in served.groups()]
 
@@ -144,7 +148,7 @@ def measure(program, arguments, folder):
     for _ in range(arguments.rounds):
         for form in arguments.forms:
             recording = folder / f"{program}-{form.replace(' ', '-').replace(',', '')}.trace"
-            seconds, result, peak, numbers = run(command_of(program, form, arguments.cachalot, recording))
+            seconds, result, peak, numbers = run(form, command_of(program, form, arguments.cachalot, recording))
             times[form].append(seconds)
             peaks[form].append(peak)
             served.setdefault(form, []).append(numbers)
@@ -188,6 +192,7 @@ def write_csv(file, program, times, peaks):
 
 
 def main():
+    global SHIM, FOLDER
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cachalot")
     parser.add_argument("--rounds", type=int, default=5)
@@ -200,11 +205,10 @@ def main():
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     arguments = parser.parse_intermixed_args()
     arguments.cachalot = os.path.abspath(arguments.cachalot)
-    global SHIM, FOLDER
     SHIM = arguments.shim
     FOLDER = arguments.folder.resolve()
     if SHIM is None:
-        arguments.forms = [form for form in arguments.forms if form != "shim"]
+        arguments.forms = [form for form in arguments.forms if not form.startswith("shim")]
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.out or pathlib.Path(temporary)

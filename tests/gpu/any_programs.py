@@ -234,7 +234,7 @@ def tinygrad_steps(own):
     """Operations in a context of tinygrad's own."""
     if not own:
         os.environ["LRU"] = "0"
-    os.environ.setdefault("CUDA", "1")
+    os.environ.setdefault("DEV", "CUDA")
     import numpy
     from tinygrad import Tensor
 

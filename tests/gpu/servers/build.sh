@@ -5,7 +5,7 @@
 #
 #   tests/gpu/servers/build.sh OUT
 #
-# OUT then has candle-server, cudarc_copies, llama-server and llama.cpp's libraries. Takes an hour on two cores, and
+# OUT then has candle-server, cudarc_copies, llama-server and llama.cpp's libraries. Takes half an hour on two cores, and
 # half a gigabyte of packages of PyPI (CUDA Toolkit 13.0, cuBLAS). Needs Rust and libclang.
 set -eu
 [ $# -eq 1 ] || { echo "usage: tests/gpu/servers/build.sh OUT" >&2; exit 2; }
@@ -14,7 +14,7 @@ out=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../../.."
 . tests/need.sh
-need python3 python3-pip unzip cmake g++ libclang-14-dev
+need python3 python3-pip unzip cmake g++ libclang-14-dev patchelf
 
 work=$PWD/build/servers
 toolkit=$work/nvidia/cu13
@@ -49,3 +49,8 @@ cp "$CARGO_TARGET_DIR"/release/candle-server "$CARGO_TARGET_DIR"/release/cudarc_
   "$CARGO_TARGET_DIR"/release/llama-server "$out"
 find "$CARGO_TARGET_DIR/release/build" -name 'lib*.so*' -path '*llama-cpp-sys*/out/lib*' -exec cp -P {} "$out" \;
 strip "$out"/*.so* "$out"/*-server "$out"/cudarc_copies
+# The linker leaves a library without content out of what a program needs.
+patchelf --add-needed libcuda.so.1 "$(readlink -f "$out/libggml-cuda.so")"
+for program in candle-server cudarc_copies; do
+  patchelf --add-needed libcuda.so.1 --add-needed libnvrtc.so.13 --add-needed libcurand.so.10 "$out/$program"
+done

@@ -24,6 +24,7 @@ FORMS = {
     "recorded": ["record", "-q", "-o", "RECORDING"],
     "wait": ["run"],
     "event": ["run", "--free", "event"],
+    "serving": ["run", "--free", "event", "--policy", "serving"],
     "all": ["run", "--free", "event", "--async", "cachalot", "--virtual", "cachalot"],
     "all, trimmed": ["run", "--free", "event", "--async", "cachalot", "--virtual", "cachalot", "--trim-idle", "1"],
 }
