@@ -10,8 +10,6 @@ using cachalot::Action;
 namespace {
 
 Result waited(Result result) {
-  Server* const server = Server::get();
-  if (result == 0 && server != nullptr) server->waited();
   return tell_if_done(result, [](Recorder& recorder) { recorder.waited(Action::kContextWait, 0); });
 }
 

@@ -39,24 +39,44 @@ EventHandle take_event(DriverContext* context) {
   return make_event(*context);
 }
 
-void give_event(DriverContext* context, EventHandle event) {
-  const std::lock_guard guard(context->events_mutex);
-  context->idle_events.push_back(event);
-}
-
-}  // namespace
-
-std::optional<Result> wait_for_context(DriverContext* context) {
+// Nothing where that cannot be. The event is given back by whoever has it.
+struct Recorded {
+  EventHandle event;
+  Result result;
+};
+std::optional<Recorded> try_record(DriverContext* context) {
   Captures& captures = Captures::get();
   if (real().cuCtxRecordEvent == nullptr || context->has_ended || captures.any()) return {};
   EventHandle const event = take_event(context);
   if (event == nullptr) return {};
   Result result = 0;
-  const bool is_recorded =
-      captures.unless_any([&] { result = real().cuCtxRecordEvent(context->handle, event); });
-  if (is_recorded && result == 0) result = real().cuEventSynchronize(event);
+  if (captures.unless_any([&] { result = real().cuCtxRecordEvent(context->handle, event); }))
+    return Recorded{event, result};
   give_event(context, event);
-  return is_recorded ? std::optional(result) : std::nullopt;
+  return {};
+}
+
+}  // namespace
+
+void give_event(DriverContext* context, EventHandle event) {
+  const std::lock_guard guard(context->events_mutex);
+  context->idle_events.push_back(event);
+}
+
+EventHandle record_for_context(DriverContext* context) {
+  const std::optional<Recorded> recorded = try_record(context);
+  if (!recorded || recorded->result == 0) return recorded ? recorded->event : nullptr;
+  give_event(context, recorded->event);
+  return nullptr;
+}
+
+std::optional<Result> wait_for_context(DriverContext* context) {
+  const std::optional<Recorded> recorded = try_record(context);
+  if (!recorded) return {};
+  const Result result =
+      recorded->result != 0 ? recorded->result : real().cuEventSynchronize(recorded->event);
+  give_event(context, recorded->event);
+  return result;
 }
 
 std::optional<Result> synchronize_context(const DriverContext& context) {

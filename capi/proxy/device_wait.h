@@ -16,6 +16,12 @@
 
 namespace cachalot::proxy {
 
+// An event that is recorded for all work of the context, of those that nobody uses; null where that cannot be: a stream
+// is captured, the driver has no such event, or it gives an error.
+EventHandle record_for_context(DriverContext* context);
+// Nobody uses the event any longer.
+void give_event(DriverContext* context, EventHandle event);
+
 // By an event. Nothing where that cannot be: a stream is captured, or the driver has no such event.
 std::optional<Result> wait_for_context(DriverContext* context);
 

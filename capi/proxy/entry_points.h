@@ -176,6 +176,7 @@
   X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000, Result(Context*))                               \
   X(cuCtxRecordEvent, cuCtxRecordEvent, 12050, Result(Context, EventHandle))                   \
   X(cuEventCreate, cuEventCreate, 2000, Result(EventHandle*, unsigned))                        \
+  X(cuEventQuery, cuEventQuery, 2000, Result(EventHandle))                                     \
   X(cuEventSynchronize, cuEventSynchronize, 2000, Result(EventHandle))                         \
   X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, Result(StreamHandle, int*))               \
   X(cuStreamGetCtx, cuStreamGetCtx, 9020, Result(StreamHandle, Context*))                      \

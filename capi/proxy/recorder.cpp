@@ -93,7 +93,7 @@ Recorder* Recorder::make_or_none(Recorder* parents) noexcept {
 }
 
 Recorder::Recorder(const Options& options, int64_t parent)
-    : waits_(options.waits),
+    : waits_(options.waits && environment_text("CACHALOT_RUN_FREE") != "event"),
       recording_(options.path, options.list, parent, options.keep),
       stacks_(options.frames, &recording_) {}
 

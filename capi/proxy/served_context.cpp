@@ -8,6 +8,7 @@
 #include "../src/core_of.h"
 #include "../src/metrics_of.h"
 #include "alloc/allocator.h"
+#include "alloc/native/hot_path.h"
 #include "alloc/tenants/tenants.h"
 #include "base/error.h"
 #include "captures.h"
@@ -69,7 +70,9 @@ ServedContext::ServedContext(DriverContext* context, const RunOptions& options, 
     : context_(context),
       options_(options),
       driver_(make_driver(*context)),
-      allocator_(make_allocator(driver_)) {
+      allocator_(make_allocator(driver_)),
+      freed_(context,
+             [this](Address address) { cachalot_free(allocator_.get(), address, nullptr); }) {
   Allocator& core = capi::core_of(allocator_.get());
   if (std::string(core.backend_name()) != "native")
     throw std::runtime_error("backend:cudaMallocAsync cannot serve a program");
@@ -89,34 +92,21 @@ void ServedContext::keep_blocks_whole() {
   core.pool_begin(context_->device, pool, [](Stream) { return true; });
 }
 
-// Without captures and events the allocator records none.
+// Without captures, and where no stream orders blocks, the allocator records no event.
 template <class Act>
 auto ServedContext::holding_off_captures(Act act) {
   Captures& captures = Captures::get();
-  if (!options_.frees_by_event && !options_.serves_async && !captures.any_so_far()) return act(0);
+  if (!options_.serves_async && !captures.any_so_far()) return act(0);
   return captures.holding(act);
 }
 
 Result ServedContext::allocate(uint64_t size, Stream stream, DeviceAddress* out) {
   requests_.fetch_add(1, std::memory_order_relaxed);
-  cachalot_address address = 0;
-  CallError error;
-  const cachalot_status status = holding_off_captures([&](size_t captures) {
-    if (!tenant_ && captures == 0)
-      return cachalot_allocate(allocator_.get(), size, context_->device, stream, &address, &error);
-    // During captures nothing may be done about blocks that wait.
-    const Stream current = captures == 0 ? stream : kAllStreams;
-    const uint32_t tenant = tenant_ ? tenant_->slot : 0;
-    return capi::guard(&error, [&] {
-      address = capi::core_of(allocator_.get())
-                    .allocate({.size = size,
-                               .device = context_->device,
-                               .stream = stream,
-                               .current_stream = current,
-                               .tenant = tenant});
-    });
-  });
-  if (status != CACHALOT_OK) return code_of(status, error);
+  if (const Result result = freed_.free_done(); result != 0) return result;
+  const HitPath& hits = capi::core_of(allocator_.get()).hits();
+  Address address = tenant_ ? 0 : hits.try_allocate(size, context_->device, stream);
+  if (address == 0)
+    if (const Result result = allocate_or_miss(size, stream, &address); result != 0) return result;
   if (const Result result = options_.clears ? clear(address, size) : 0; result != 0) {
     cachalot_free(allocator_.get(), address, nullptr);
     return result;
@@ -126,6 +116,35 @@ Result ServedContext::allocate(uint64_t size, Stream stream, DeviceAddress* out)
   return 0;
 }
 
+Result ServedContext::allocate_or_miss(uint64_t size, Stream stream, Address* out) {
+  if (freed_.has_any())
+    if (const Result result = freed_.free_all_done(); result != 0) return result;
+  const Result result = allocate_in_general(size, stream, out);
+  if (result != kDriverOutOfMemory || !freed_.has_any()) return result;
+  if (const Result waited = freed_.wait(0); waited != 0) return waited;
+  return allocate_in_general(size, stream, out);
+}
+
+Result ServedContext::allocate_in_general(uint64_t size, Stream stream, Address* out) {
+  CallError error;
+  const cachalot_status status = holding_off_captures([&](size_t captures) {
+    if (!tenant_ && captures == 0)
+      return cachalot_allocate(allocator_.get(), size, context_->device, stream, out, &error);
+    // During captures nothing may be done about blocks that wait.
+    const Stream current = captures == 0 ? stream : kAllStreams;
+    const uint32_t tenant = tenant_ ? tenant_->slot : 0;
+    return capi::guard(&error, [&] {
+      *out = capi::core_of(allocator_.get())
+                 .allocate({.size = size,
+                            .device = context_->device,
+                            .stream = stream,
+                            .current_stream = current,
+                            .tenant = tenant});
+    });
+  });
+  return code_of(status, error);
+}
+
 // On a stream of its own, which no capture sees.
 Result ServedContext::clear(Address address, uint64_t size) {
   const DriverCode code = driver_->fill(context_->device, address, size, 0, clearing_stream_);
@@ -133,11 +152,15 @@ Result ServedContext::clear(Address address, uint64_t size) {
 }
 
 std::optional<BlockInfo> ServedContext::find(Address address) {
-  return capi::core_of(allocator_.get()).find_block(address);
+  return unless_freed(capi::core_of(allocator_.get()).find_block(address));
 }
 
 std::optional<BlockInfo> ServedContext::find_around(Address address) {
-  return capi::core_of(allocator_.get()).find_block_around(address);
+  return unless_freed(capi::core_of(allocator_.get()).find_block_around(address));
+}
+
+std::optional<BlockInfo> ServedContext::unless_freed(std::optional<BlockInfo> block) {
+  return block && freed_.holds(block->address) ? std::nullopt : block;
 }
 
 bool ServedContext::has_cached(Address address) {
@@ -152,31 +175,31 @@ std::pair<Address, uint64_t> ServedContext::segment_of(Address address) {
 }
 
 std::optional<Result> ServedContext::wait() {
-  std::optional<Result> result = wait_for_context(context_);
-  if (!result && real().cuCtxRecordEvent == nullptr) result = synchronize_context(*context_);
-  if (result && *result == 0) waited();
-  return result;
+  const std::optional<Result> result = wait_for_context(context_);
+  return result || real().cuCtxRecordEvent != nullptr ? result : synchronize_context(*context_);
 }
 
 Result ServedContext::free(const BlockInfo& block) {
-  const std::optional<Result> result = options_.frees_by_event ? std::nullopt : wait();
-  if (result && *result != 0) return *result;  // the program's error, and the block stays as it is
-  if (!result) {
-    const Result freed = free_by_event(block, kAllStreams);
-    return freed == 0 && is_beyond_leash() ? wait().value_or(0) : freed;
-  }
+  if (options_.frees_by_event && real().cuCtxRecordEvent != nullptr) return free_when_done(block);
+  const std::optional<Result> result = wait();
+  if (!result) return free_when_done(block);
+  if (*result != 0) return *result;  // the program's error, and the block stays as it is
   CallError error;
   const Result freed = code_of(cachalot_free(allocator_.get(), block.address, &error), error);
   if (freed == 0) live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
   return freed;
 }
 
-Result ServedContext::free_on(const BlockInfo& block, Stream stream) {
-  return free_by_event(block, stream);
+Result ServedContext::free_when_done(const BlockInfo& block) {
+  const uint64_t most = leash();
+  if (!freed_.add(block, most)) return kInvalidValue;
+  live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  return freed_.bytes() > most ? freed_.wait(most) : 0;
 }
 
 // A use by the block's own stream needs no event, and the allocator knows that.
-Result ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
+Result ServedContext::free_on(const BlockInfo& block, Stream stream) {
+  if (stream == kAllStreams) return free_when_done(block);
   CallError error;
   const cachalot_status status = holding_off_captures([&](size_t captures) {
     const Stream current = captures == 0 ? block.stream : kAllStreams;
@@ -188,20 +211,21 @@ Result ServedContext::free_by_event(const BlockInfo& block, Stream stream) {
   });
   if (status != CACHALOT_OK) return code_of(status, error);
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  if (stream == kAllStreams) waiting_bytes_.fetch_add(block.requested, std::memory_order_relaxed);
   return 0;
 }
 
-bool ServedContext::is_beyond_leash() const {
-  const uint64_t waiting = waiting_bytes_.load(std::memory_order_relaxed);
+uint64_t ServedContext::leash() const {
   const uint64_t usual = std::max(kLeastLeash, live_bytes_.load(std::memory_order_relaxed) / 4);
-  const uint64_t leash = options_.leash.value_or(usual);
-  return waiting > leash;
+  return options_.leash.value_or(usual);
+}
+
+uint64_t ServedContext::allocated_bytes() const {
+  const uint64_t allocated = cachalot_memory_allocated(allocator_.get(), context_->device);
+  return allocated - std::min(allocated, freed_.bytes());
 }
 
 uint64_t ServedContext::cached_bytes() const {
-  return cachalot_memory_reserved(allocator_.get(), context_->device) -
-         cachalot_memory_allocated(allocator_.get(), context_->device);
+  return cachalot_memory_reserved(allocator_.get(), context_->device) - allocated_bytes();
 }
 
 // Threads that the program did not ask for anything in the context cannot know that it ends meanwhile.
@@ -218,6 +242,7 @@ void ServedContext::end() {
 
 void ServedContext::empty_cache() {
   unless_ended([&] {
+    freed_.wait(0);
     Captures::get().unless_any(
         [&] { capi::core_of(allocator_.get()).empty_cache(context_->device); });
   });
@@ -225,6 +250,7 @@ void ServedContext::empty_cache() {
 
 void ServedContext::trim(uint64_t idle_seconds) {
   unless_ended([&] {
+    freed_.free_all_done();
     Captures::get().unless_any([&] {
       cachalot_trim(allocator_.get(), context_->device, 0, idle_seconds * 1'000'000'000, nullptr,
                     nullptr);
@@ -245,6 +271,7 @@ void ServedContext::capture_ended() {
 }
 
 void ServedContext::give_all_back() {
+  freed_.clear();
   capi::core_of(allocator_.get()).free_all();
   empty_cache();
 }

@@ -6,10 +6,9 @@
 // memory next can use it on any stream, and the host can rely on the wait.
 // Approach: blocks of cuMemAlloc are of the stream that stands for all streams (CACHALOT_STREAM_ALL).
 //   wait   the free waits as the driver does, and the block is free at once;
-//   event  the free records one event for the context, and the block is free when that is done. The host does not
-//          wait, unless more bytes are on their way than the leash allows.
-// While a stream is captured neither may be done (captures.h): the allocator then holds blocks back until no capture is
-// under way.
+//   event  the block is free when an event of the context is done that is recorded behind the free (freed_blocks.h). The
+//          host does not wait, unless more bytes are on their way than the leash allows.
+// While a stream is captured neither may be done (captures.h): blocks then wait until no capture is under way.
 // Invariants: whoever may make the allocator record an event holds off captures (Captures::holding).
 #pragma once
 
@@ -23,6 +22,7 @@
 #include "cachalot/cachalot.h"
 #include "contexts.h"
 #include "device/device.h"
+#include "freed_blocks.h"
 #include "run_options.h"
 
 namespace cachalot {
@@ -63,9 +63,9 @@ class ServedContext {
   // As cuMemFree and cuMemFreeAsync promise. block: of find().
   Result free(const BlockInfo& block);
   Result free_on(const BlockInfo& block, Stream stream);
-  // The program has waited for all work of the context.
-  void waited() { waiting_bytes_.store(0, std::memory_order_relaxed); }
 
+  // Of live blocks, as rounded.
+  uint64_t allocated_bytes() const;
   // What is cached and could be given back to the driver, in bytes.
   uint64_t cached_bytes() const;
   // Gives back all that is cached; what has not been used for so long. Nothing once the context has ended.
@@ -91,8 +91,12 @@ class ServedContext {
   void keep_blocks_whole();
   // Nothing where that cannot be: a stream is captured.
   std::optional<Result> wait();
-  Result free_by_event(const BlockInfo& block, Stream stream);
-  bool is_beyond_leash() const;
+  Result free_when_done(const BlockInfo& block);
+  // How many freed bytes may wait for the device.
+  uint64_t leash() const;
+  Result allocate_or_miss(uint64_t size, Stream stream, Address* out);
+  Result allocate_in_general(uint64_t size, Stream stream, Address* out);
+  std::optional<BlockInfo> unless_freed(std::optional<BlockInfo> block);
   Result clear(Address address, uint64_t size);
   template <class Act>
   auto holding_off_captures(Act act);
@@ -109,7 +113,7 @@ class ServedContext {
   bool has_ended_ = false;
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> live_bytes_{0};
-  std::atomic<uint64_t> waiting_bytes_{0};  // freed since the program or this has waited last
+  FreedBlocks freed_;
 };
 
 }  // namespace cachalot::proxy

@@ -377,8 +377,7 @@ void Server::adjust_memory_info(size_t* available, size_t* total) noexcept {
     *available = std::min(*total, *available + cached);
     if (!has_limit(*context)) return;
     const ServedContext* const served = context->served;
-    const uint64_t used =
-        served != nullptr ? static_cast<uint64_t>(served->stats().allocated_bytes.all.current) : 0;
+    const uint64_t used = served != nullptr ? served->allocated_bytes() : 0;
     *total = std::min<size_t>(*total, options_.limit);
     *available = std::min<size_t>(*available, options_.limit - std::min(options_.limit, used));
   });
@@ -422,16 +421,6 @@ void Server::peer_enabled(Context of) noexcept {
     peers_.emplace_back(of, accessing);
     for_each([&](ServedContext& served) {
       if (served.context()->handle == of) served.give_access_to(accessing);
-    });
-  });
-}
-
-void Server::waited() noexcept {
-  if (!options_.frees_by_event) return;
-  attempt([&] {
-    DriverContext* const context = current_context();
-    for_each([&](ServedContext& served) {
-      if (served.context() == context) served.waited();
     });
   });
 }

@@ -66,8 +66,6 @@ class Server final : DriverContexts::Observer {
   void stream_ends(StreamHandle stream) noexcept;
   // The current context gets access to the memory of another one.
   void peer_enabled(Context of) noexcept;
-  // The program has waited for the current context.
-  void waited() noexcept;
   // Under the lock of the captures.
   void capture_begun() noexcept;
   void capture_ended() noexcept;

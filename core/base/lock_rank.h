@@ -24,6 +24,7 @@ namespace cachalot {
 
 // RANK(name, text), the first to be taken on top.
 #define CACHALOT_LOCK_RANKS(RANK)                                                                  \
+  RANK(kFreedBlocks, "freed blocks")       /* of a served program */                               \
   RANK(kSettings, "settings")              /* of an allocator: options that are changed */         \
   RANK(kObservers, "observers")            /* of an allocator: what callers have attached */       \
   RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \

@@ -3,7 +3,8 @@
  * order of the legacy stream, and the pool keeps what it has. With SHIM_NO_WAIT=1 a free does not wait for the context,
  * which a program whose other streams do not wait for the legacy one cannot rely on. It is loaded as libcuda.so.1 and
  * depends on the driver under another name, as the proxy does (any_program.py):
- *   gcc -shared -fPIC -O2 async_shim.c -o async_shim.so -Wl,--no-as-needed -L build/release -lcachalot_real_cuda */
+ *   gcc -shared -fPIC -O2 async_shim.c -o async_shim.so -Wl,-soname,libcuda.so.1,--no-as-needed -L build/release \
+ *     -lcachalot_real_cuda */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

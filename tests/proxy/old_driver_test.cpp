@@ -72,13 +72,13 @@ TEST(ServingOverAnOldDriver, HoldsBlocksBackWhileAStreamIsCaptured) {
       [](const Driver& driver) {
         driver.use();
         const StreamHandle stream = make_stream(driver);
-        const DeviceAddress first = allocate(driver, 5000);
+        const DeviceAddress first = allocate(driver, 30 << 20);
         CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
         CHECK(driver.cuMemFree_v2(first) == 0);
-        CHECK(allocate(driver, 5000) != first);
+        CHECK(allocate(driver, 30 << 20) != first);
         Graph graph = nullptr;
         CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
-        allocate(driver, 5000);
+        CHECK(allocate(driver, 30 << 20) == first);
         CHECK(driver.fake_calls("cuCtxSynchronize") == 1);
       },
       {{"CACHALOT_RUN_FREE", "wait"}, {"CACHALOT_RECORD", ""}});

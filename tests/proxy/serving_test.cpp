@@ -75,16 +75,67 @@ TEST(Serving, ByEventsDoesNotWaitAndHandsOutABlockWhenTheWorkIsDone) {
   serve_in_silence(
       [](const Driver& driver) {
         driver.use();
-        const DeviceAddress first = allocate(driver, 5000);
+        const DeviceAddress first = allocate(driver, 30 * kMiB);
         driver.fake_start_work();
         free_block(driver, first);
         CHECK(driver.fake_finished() == 0);
-        const DeviceAddress second = allocate(driver, 5000);
+        const DeviceAddress second = allocate(driver, 30 * kMiB);
         CHECK(second != first);
         driver.fake_finish_work();
-        CHECK(allocate(driver, 5000) == first);
+        CHECK(allocate(driver, 30 * kMiB) == first);
       },
       {{"CACHALOT_RUN_FREE", "event"}});
+}
+
+TEST(Serving, ByEventsRecordsOneForSixteenBlocksOrAnEighthOfTheLeash) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        std::vector<DeviceAddress> blocks;
+        for (int i = 0; i < 47; i++) blocks.push_back(allocate(driver, 5000));
+        driver.fake_start_work();
+        for (const DeviceAddress block : blocks) free_block(driver, block);
+        CHECK(driver.fake_calls("cuCtxRecordEvent") == 2);
+        const DeviceAddress small = allocate(driver, 5000);
+        const DeviceAddress large = allocate(driver, 9 * kMiB);
+        free_block(driver, large);
+        CHECK(driver.fake_calls("cuCtxRecordEvent") ==
+              4);  // the miss of the large one closes the third
+        driver.fake_finish_work();
+        free_block(driver, small);
+      },
+      {{"CACHALOT_RUN_FREE", "event"}});
+}
+
+TEST(Serving, ByEventsRefusesASecondFreeOfABlockThatWaits) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        const DeviceAddress block = allocate(driver, 5000);
+        free_block(driver, block);
+        CHECK(driver.cuMemFree_v2(block) == 1);
+        CHECK(driver.fake_calls("cuMemFree_v2") == 0);
+      },
+      {{"CACHALOT_RUN_FREE", "event"}});
+}
+
+// The blocks that wait are all that there is.
+TEST(Serving, ByEventsWaitsBeforeARequestFailsForLackOfMemory) {
+  serve_in_silence(
+      [](const Driver& driver) {
+        driver.use();
+        size_t free_bytes = 0;
+        size_t total = 0;
+        CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
+        const uint64_t most = free_bytes / 4 * 3;
+        const DeviceAddress first = allocate(driver, most);
+        driver.fake_start_work();
+        free_block(driver, first);
+        const LaterFinish finish(driver);
+        CHECK(allocate(driver, most) == first);
+        CHECK(driver.fake_finished() == 1);
+      },
+      {{"CACHALOT_RUN_FREE", "event"}, {"CACHALOT_RUN_LEASH", "1TiB"}});
 }
 
 TEST(Serving, ByEventsWaitsWhereMoreBytesAreOnTheirWayThanTheLeash) {
@@ -110,19 +161,19 @@ TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
         [](const Driver& driver) {
           driver.use();
           const StreamHandle stream = make_stream(driver);
-          const DeviceAddress first = allocate(driver, 5000);
+          const DeviceAddress first = allocate(driver, 30 * kMiB);
           CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
           driver.fake_start_work();
           free_block(driver, first);
-          const DeviceAddress during = allocate(driver, 5000);
+          const DeviceAddress during = allocate(driver, 30 * kMiB);
           CHECK(during != first);
           free_block(driver, during);
           Graph graph = nullptr;
           CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
           // The work is not done yet.
-          CHECK(allocate(driver, 5000) != first);
+          CHECK(allocate(driver, 30 * kMiB) != first);
           driver.fake_finish_work();
-          const DeviceAddress again = allocate(driver, 5000);
+          const DeviceAddress again = allocate(driver, 30 * kMiB);
           CHECK(again == first || again == during);
         },
         {{"CACHALOT_RUN_FREE", rule}});
@@ -152,7 +203,7 @@ TEST(Serving, DoesNotBreakACaptureThatBeginsWhileAFreeWaits) {
           Graph graph = nullptr;
           CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
         },
-        {{"CACHALOT_RUN_FREE", rule}});
+        {{"CACHALOT_RUN_FREE", rule}, {"CACHALOT_RUN_LEASH", "16KiB"}});
   }
 }
 

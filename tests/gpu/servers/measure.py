@@ -68,8 +68,9 @@ def main():
                 phases, times, errors = run(arguments.cachalot, form, arguments.server, recording)
                 runs[form].append((phases, times))
                 results.add(times[3])
+                print(f"{form}: p50 {times[1]} p99 {times[2]} {phases}", flush=True)
                 if len(runs[form]) == 1:
-                    print(f"{form}: {errors.strip()}", flush=True)
+                    print(errors.strip(), flush=True)
         if recording.exists():
             subprocess.run([arguments.cachalot, "inspect", recording], check=True)
     for form, turns in runs.items():

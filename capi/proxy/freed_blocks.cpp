@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "freed_blocks.h"
+
+#include <mutex>
+
+#include "captures.h"
+#include "device_wait.h"
+#include "real_driver.h"
+
+namespace cachalot::proxy {
+
+bool FreedBlocks::holds(Address address) {
+  if (!has_any()) return false;
+  const std::lock_guard guard(mutex_);
+  return addresses_.count(address) != 0;
+}
+
+bool FreedBlocks::add(const BlockInfo& block, uint64_t most_bytes) {
+  const std::lock_guard guard(mutex_);
+  if (!addresses_.insert(block.address).second) return false;
+  open_.blocks.push_back({block.address, block.size});
+  open_bytes_ += block.size;
+  count_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(block.size, std::memory_order_relaxed);
+  if (open_.blocks.size() >= kBlocksOfABatch || open_bytes_ > most_bytes / 8) close();
+  return true;
+}
+
+void FreedBlocks::close() {
+  if (open_.blocks.empty()) return;
+  open_.event = record_for_context(context_);
+  // A driver without such events waits at once.
+  const bool is_done = real().cuCtxRecordEvent == nullptr && synchronize_context(*context_) == 0;
+  if (open_.event == nullptr && !is_done) return;  // a later look tries again
+  closed_.push_back(std::move(open_));
+  open_ = {};
+  open_bytes_ = 0;
+  if (!spare_.empty()) {
+    open_.blocks = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  is_to_look_.store(true, std::memory_order_relaxed);
+}
+
+Result FreedBlocks::free_done() {
+  if (!is_to_look_.load(std::memory_order_relaxed)) return 0;
+  const std::lock_guard guard(mutex_);
+  return look_at_events();
+}
+
+Result FreedBlocks::free_all_done() {
+  const std::lock_guard guard(mutex_);
+  close();
+  return look_at_events();
+}
+
+Result FreedBlocks::look_at_events() {
+  Result result = 0;
+  if (closed_.empty()) return 0;
+  Captures::get().unless_any([&] {
+    while (!closed_.empty() && !context_->has_ended) {
+      EventHandle const event = closed_.front().event;
+      result = event != nullptr ? real().cuEventQuery(event) : 0;
+      if (result != 0) break;
+      free_oldest();
+    }
+    is_to_look_.store(false, std::memory_order_relaxed);
+  });
+  return result == kNotReady ? 0 : result;
+}
+
+void FreedBlocks::free_oldest() {
+  Batch& batch = closed_.front();
+  for (const Block& block : batch.blocks) {
+    addresses_.erase(block.address);
+    bytes_.fetch_sub(block.size, std::memory_order_relaxed);
+    free_(block.address);
+  }
+  count_.fetch_sub(batch.blocks.size(), std::memory_order_relaxed);
+  if (batch.event != nullptr) give_event(context_, batch.event);
+  batch.blocks.clear();
+  spare_.push_back(std::move(batch.blocks));
+  closed_.pop_front();
+}
+
+// The event may be done, and stand for other blocks, when another thread has looked meanwhile: the wait is longer then.
+Result FreedBlocks::wait(uint64_t most_bytes) {
+  for (;;) {
+    EventHandle event = nullptr;
+    {
+      const std::lock_guard guard(mutex_);
+      if (const Result result = look_at_events(); result != 0) return result;
+      if (bytes() <= most_bytes) return 0;
+      if (closed_.empty()) close();
+      if (closed_.empty() || context_->has_ended || Captures::get().any()) return 0;
+      event = closed_.front().event;
+    }
+    if (event == nullptr) continue;
+    if (const Result result = real().cuEventSynchronize(event); result != 0) return result;
+  }
+}
+
+void FreedBlocks::clear() {
+  const std::lock_guard guard(mutex_);
+  for (const Batch& batch : closed_)
+    if (batch.event != nullptr) give_event(context_, batch.event);
+  closed_.clear();
+  open_ = {};
+  open_bytes_ = 0;
+  addresses_.clear();
+  count_.store(0, std::memory_order_relaxed);
+  bytes_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace cachalot::proxy

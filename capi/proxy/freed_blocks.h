@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The blocks of a context that the program has freed, and that work of the device may still use.
+//
+// Note [Events of freed blocks]
+// Rationale: an event of the whole context tells when the work is done that was queued before a free. To record one and
+// to ask for it takes longer than all else that a request and its free take.
+// Approach: an event stands for a batch of blocks, and is recorded behind the last of them. The newest batch is open: it
+// has no event yet. It is closed when it has 16 blocks or an eighth of the bytes that may wait. Requests ask for the
+// oldest event once after each batch that is closed; a request that finds no cached block closes the open batch, and
+// asks for all events.
+// Invariants: events are recorded, and asked for, only while no capture is under way (captures.h). A batch is done after
+// those before it. To the allocator the blocks are live.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory_resource>
+#include <unordered_set>
+#include <vector>
+
+#include "alloc/heap/request.h"
+#include "base/mutex.h"
+#include "contexts.h"
+
+namespace cachalot::proxy {
+
+class FreedBlocks {
+ public:
+  // free: gives a block to the allocator, when no work uses it.
+  using Free = std::function<void(Address)>;
+
+  FreedBlocks(DriverContext* context, Free free) : context_(context), free_(std::move(free)) {}
+
+  bool has_any() const { return count_.load(std::memory_order_relaxed) != 0; }
+  // Of all blocks here.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  bool holds(Address address);
+
+  // most_bytes: that may wait. False: the block is here already, since another thread frees it too.
+  bool add(const BlockInfo& block, uint64_t most_bytes);
+  // Frees what is done, of batches that were closed since the last look. Gives the driver's error.
+  Result free_done();
+  // Frees all that is done.
+  Result free_all_done();
+  // Waits until at most so many bytes are here, or a capture is under way, and frees what is done.
+  Result wait(uint64_t most_bytes);
+  // The allocator has them all back.
+  void clear();
+
+ private:
+  static constexpr size_t kBlocksOfABatch = 16;
+
+  struct Block {
+    Address address;
+    uint64_t size;
+  };
+  struct Batch {
+    EventHandle event = nullptr;  // null: its work is done
+    std::vector<Block> blocks;
+  };
+
+  // pre (of all): mutex_ is held.
+  void close();
+  Result look_at_events();
+  void free_oldest();
+
+  DriverContext* const context_;
+  const Free free_;
+  std::atomic<size_t> count_{0};
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<bool> is_to_look_{false};  // whether a batch was closed since events were looked at
+  Mutex mutex_{LockRank::kFreedBlocks};
+  std::pmr::unsynchronized_pool_resource memory_;
+  std::pmr::unordered_set<Address> addresses_{&memory_};
+  Batch open_;
+  uint64_t open_bytes_ = 0;
+  std::deque<Batch> closed_;  // the oldest one first
+  std::vector<std::vector<Block>> spare_;
+};
+
+}  // namespace cachalot::proxy
