@@ -70,6 +70,15 @@ Result cuCtxCreate_v4(Context* out, ContextParameters* parameters, unsigned flag
   return created(call_real(real().cuCtxCreate_v4, out, parameters, flags, device));
 }
 
+// The driver gives the same handle each time.
+Result cuCtxFromGreenCtx(Context* out, GreenContext context) {
+  const Result result = call_real(real().cuCtxFromGreenCtx, out, context);
+  if (result != 0) return result;
+  if (Recorder* const recorder = Recorder::get()) recorder->green_context_met(*out);
+  if (Server* const server = Server::get()) server->green_context_met(*out);
+  return result;
+}
+
 Result cuCtxDestroy(Context context) { return destroy(real().cuCtxDestroy, context); }
 Result cuCtxDestroy_v2(Context context) { return destroy(real().cuCtxDestroy_v2, context); }
 

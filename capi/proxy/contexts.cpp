@@ -23,21 +23,23 @@ bool is_primary_active(DeviceOrdinal device) {
          is_active != 0;
 }
 
-// Asks for the primary context only if it is there: to ask for another one would make it.
-bool is_primary(Context handle, DeviceOrdinal device) {
+// Null if there is none: to ask the driver for it would make it.
+Context primary_of(DeviceOrdinal device) {
   Context primary = nullptr;
   if (!is_primary_active(device) || real().cuDevicePrimaryCtxRetain(&primary, device) != 0)
-    return false;
+    return nullptr;
   const auto release = real().cuDevicePrimaryCtxRelease_v2 != nullptr
                            ? real().cuDevicePrimaryCtxRelease_v2
                            : real().cuDevicePrimaryCtxRelease;
   release(device);
-  return primary == handle;
+  return primary;
 }
 
 // What this thread found last.
 struct Found {
   const DriverContexts* contexts = nullptr;
+  Context handle = nullptr;
+  uint64_t id = 0;
   DriverContext* context = nullptr;
 };
 thread_local std::array<Found, 2> found_by_owner;
@@ -49,24 +51,46 @@ DriverContext* DriverContexts::current() {
   if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return nullptr;
   const uint64_t id = id_of(handle);
   Found& found_last = found_by_owner[static_cast<size_t>(owner_)];
-  const bool is_last = found_last.contexts == this && found_last.context != nullptr &&
-                       found_last.context->handle == handle && found_last.context->id == id &&
+  const bool is_last = found_last.contexts == this && found_last.handle == handle &&
+                       found_last.id == id && found_last.context != nullptr &&
                        !found_last.context->has_ended;
-  if (!is_last) found_last = {this, find(handle, id)};
+  if (!is_last) found_last = {this, handle, id, find(handle, id)};
   return found_last.context;
+}
+
+bool DriverContexts::is_green_current() {
+  Context handle = nullptr;
+  if (call_real(real().cuCtxGetCurrent, &handle) != 0) return false;
+  const std::lock_guard guard(mutex_);
+  return green_.count(handle) != 0;
 }
 
 DriverContext* DriverContexts::find(Context handle, uint64_t id) {
   const std::lock_guard guard(mutex_);
+  if (green_.count(handle) == 0) return find_live(handle, id);
+  DeviceOrdinal device = 0;
+  if (real().cuCtxGetDevice(&device) != 0) return nullptr;
+  Context const primary = primary_of(device);
+  return primary != nullptr ? find_live(primary, id_of(primary)) : nullptr;
+}
+
+// It, or a green context of its device, is current.
+DriverContext* DriverContexts::find_live(Context handle, uint64_t id) {
   for (const auto& context : live_)
     if (context->handle == handle && context->id == id) return context.get();
   return add(handle, id, false);
+}
+
+void DriverContexts::green_met(Context handle) {
+  const std::lock_guard guard(mutex_);
+  green_.insert(handle);
 }
 
 void DriverContexts::created() {
   Context handle = nullptr;
   if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return;
   const std::lock_guard guard(mutex_);
+  green_.erase(handle);  // of one that is gone
   add(handle, id_of(handle), true);
 }
 
@@ -77,7 +101,7 @@ DriverContext* DriverContexts::add(Context handle, uint64_t id, bool is_created)
   if (real().cuCtxGetDevice(&context->device) != 0) return nullptr;
   if (is_created)
     context->kind = ContextKind::kCreated;
-  else if (is_primary(handle, context->device))
+  else if (primary_of(context->device) == handle)
     context->kind = ContextKind::kPrimary;
   // Whatever had its handle, or its place, is no more.
   end_where([&](const DriverContext& old) {

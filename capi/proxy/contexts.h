@@ -7,12 +7,20 @@
 // Approach: the hooks of those calls ask the driver afterwards whether the context is there. For ends that no
 // hook sees, the number that the driver gives each context (cuCtxGetId) is compared with each request: a primary
 // context with a new number means that the old one is gone.
+//
+// Note [Green contexts]
+// Rationale: a green context has a part of a device. Asked of a driver (docs/gpu.md): its memory is the primary
+// context's and outlives it, a free in one of the two waits for the work of both, and an event of the primary one stands
+// for the work of both.
+// Approach: where a green context is current, the primary one of its device is meant.
+// Limitations: a wait for a green context is for its own work alone, so it is not recorded.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/mutex.h"
@@ -25,7 +33,7 @@ class ServedContext;
 enum class ContextKind : uint8_t {
   kPrimary,
   kCreated,  // by cuCtxCreate
-  kOther,  // of a green context, say: whose memory it has, and what a free waits for, is not known
+  kOther,    // of unknown origin: whose memory it has, and what a free waits for, is not known
 };
 
 // One life of a context. Never destroyed, so that what refers to it can stay.
@@ -64,17 +72,21 @@ class DriverContexts {
 
   DriverContexts(Observer* observer, Owner owner) : observer_(observer), owner_(owner) {}
 
-  // The one that is current on this thread; null if none is.
+  // The one that is current on this thread; null if none is. For a green one the primary one of its device.
   DriverContext* current();
+  bool is_green_current();
   // The program has called what ends the primary context of a device: a reset, or a release, which perhaps does.
   void look_after_primary(DeviceOrdinal device, bool is_reset);
   // The program has created the context that is current.
   void created();
+  // The handle is of a green context.
+  void green_met(Context handle);
   // The program destroys a context of its own.
   void destroyed(Context handle);
 
  private:
   DriverContext* find(Context handle, uint64_t id);
+  DriverContext* find_live(Context handle, uint64_t id);
   DriverContext* add(Context handle, uint64_t id, bool is_created);
   template <class Matches>
   void end_where(Matches matches);
@@ -84,6 +96,7 @@ class DriverContexts {
   Mutex mutex_{LockRank::kDriverContexts};
   std::vector<std::unique_ptr<DriverContext>> live_;
   std::vector<std::unique_ptr<DriverContext>> ended_;
+  std::set<Context> green_;
 };
 
 }  // namespace cachalot::proxy

@@ -132,6 +132,7 @@
     Result(Context*, ExecutionAffinity*, int, unsigned, DeviceOrdinal))                    \
   X(cuCtxCreate_v4, cuCtxCreate, 12050,                                                    \
     Result(Context*, ContextParameters*, unsigned, DeviceOrdinal))                         \
+  X(cuCtxFromGreenCtx, cuCtxFromGreenCtx, 12040, Result(Context*, GreenContext))           \
   X(cuCtxDestroy, cuCtxDestroy, 2000, Result(Context))                                     \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, Result(Context))                                  \
   X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, Result(DeviceOrdinal))     \

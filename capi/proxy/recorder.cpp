@@ -359,6 +359,7 @@ void Recorder::stream_event(Action action, Stream stream) noexcept {
 }
 
 void Recorder::waited(Action action, Stream stream) noexcept {
+  if (action == Action::kContextWait && contexts_.is_green_current()) return;
   const Stream wait = action == Action::kContextWait ? kContextWait : stream;
   if (last_wait_.load(std::memory_order_relaxed) == wait) return;
   stream_event(action, stream);
@@ -404,6 +405,10 @@ void Recorder::destroying(Context context) noexcept {
 
 void Recorder::context_created() noexcept {
   record([&] { contexts_.created(); });
+}
+
+void Recorder::green_context_met(Context context) noexcept {
+  record([&] { contexts_.green_met(context); });
 }
 
 void Recorder::look_after_primary(DeviceOrdinal device, bool is_reset) noexcept {

@@ -88,6 +88,7 @@ class Recorder final : DriverContexts::Observer {
   void exported(AllocationHandle handle) noexcept;
 
   void context_created() noexcept;
+  void green_context_met(Context context) noexcept;
   void destroying(Context context) noexcept;
   // The program has called what ends the primary context of the device, perhaps.
   void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;

@@ -24,8 +24,8 @@ namespace {
 const char* reason(NotServed what) {
   switch (what) {
     case NotServed::kOtherContext:
-      return "memory in contexts that neither cuCtxCreate nor the CUDA runtime has made (green "
-             "contexts)";
+      return "memory in contexts of unknown origin: of neither cuCtxCreate, cuCtxFromGreenCtx nor "
+             "the CUDA runtime";
     case NotServed::kFurtherContext:
       return "memory in further contexts of a device: a limit is kept in one (--limit), and 64 are "
              "served";
@@ -438,6 +438,10 @@ void Server::context_created() noexcept {
     contexts_.created();
     finish_ends();
   });
+}
+
+void Server::green_context_met(Context context) noexcept {
+  attempt([&] { contexts_.green_met(context); });
 }
 
 // Memory that is mapped outlives its context.

@@ -72,6 +72,7 @@ class Server final : DriverContexts::Observer {
   // Its captures end with a context. Under the locks of the contexts of whoever sees the end first.
   static void end_captures_of(Context context) noexcept;
   void context_created() noexcept;
+  void green_context_met(Context context) noexcept;
   void destroying(Context context) noexcept;
   void resetting(DeviceOrdinal device) noexcept;
   void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;

@@ -28,7 +28,8 @@ PROGRAMS = {
 FORMS = {
     "plain": ("plain", "#999999"),
     "recorded": ("cachalot record", "#56b4e9"),
-    "shim": ("cuMemAllocAsync", "#e69f00"),
+    "shim": ("shim: cuMemAllocAsync", "#e69f00"),
+    "shim without waits": ("shim without waits", "#f0e442"),
     "wait": ("cachalot run", "#0072b2"),
     "event": ("run --free event", "#009e73"),
     "virtual": ("run --virtual cachalot", "#cc79a7"),

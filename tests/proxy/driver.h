@@ -15,17 +15,16 @@ namespace proxy_test {
 using namespace cachalot::proxy;
 
 using cuInit_form = Result(unsigned);
-using cuCtxFromGreenCtx_form = Result(Context*, GreenContext);
 using cuCtxSetCurrent_form = Result(Context);
 using cuEventDestroy_form = Result(EventHandle);
 using fake_reset_form = void(int);
 using fake_used_form = uint64_t();
 using fake_mapping_form = AllocationHandle(DeviceAddress);
+using fake_make_context_form = Context();
 using fake_drop_form = void(DeviceAddress);
 
 #define PROXY_TEST_OTHERS(X)  \
   X(cuInit)                   \
-  X(cuCtxFromGreenCtx)        \
   X(cuCtxSetCurrent)          \
   X(fake_calls)               \
   X(fake_fail)                \
@@ -40,6 +39,7 @@ using fake_drop_form = void(DeviceAddress);
   X(fake_set_pool)            \
   X(cuEventDestroy)           \
   X(fake_reset)               \
+  X(fake_make_context)        \
   X(fake_used)                \
   X(fake_mapping)             \
   X(fake_drop)

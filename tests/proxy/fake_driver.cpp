@@ -53,6 +53,7 @@ struct Physical {
 struct ContextObject_ {
   uint64_t id = 0;
   int device = 0;
+  bool is_green = false;  // its memory is the primary one's
 };
 
 // Blocks can be read and written. A page that is not touched takes nothing. Valgrind has less room.
@@ -173,7 +174,9 @@ void wait_for_work(std::unique_lock<std::mutex>& lock, const char* name) {
 
 ContextObject_ current_context() {
   const auto found = state().contexts.find(number(stack.back()));
-  return found == state().contexts.end() ? ContextObject_{} : found->second;
+  if (found == state().contexts.end()) return {};
+  return found->second.is_green ? state().contexts[primary_handle(found->second.device)]
+                                : found->second;
 }
 
 bool has_room(int device, uint64_t size) { return size <= kMemory - state().used[device]; }
@@ -461,6 +464,11 @@ Context new_context(DeviceOrdinal device) {
   state().contexts[handle] = {state().next_id++, device};
   return reinterpret_cast<Context>(handle);
 }
+// One that no hook sees, of device 0.
+DRIVER Context fake_make_context() {
+  const std::lock_guard guard(mutex);
+  return new_context(0);
+}
 DRIVER Result cuCtxCreate(Context* out, unsigned, DeviceOrdinal device) {
   return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
 }
@@ -477,9 +485,10 @@ DRIVER Result cuCtxCreate_v3(Context* out, ExecutionAffinity*, int, unsigned,
 DRIVER Result cuCtxCreate_v4(Context* out, ContextParameters*, unsigned, DeviceOrdinal device) {
   return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
 }
-// Of device 0.
+// Of device 0, whose primary context there has to be.
 DRIVER Result cuCtxFromGreenCtx(Context* out, GreenContext) {
-  return CALL_WITHOUT_CONTEXT(*out = new_context(0); return 0;);
+  return CALL_WITHOUT_CONTEXT(*out = new_context(0); state().contexts[number(*out)].is_green = true;
+                              return 0;);
 }
 #endif
 DRIVER Result cuCtxDestroy(Context context) {
@@ -490,6 +499,7 @@ DRIVER Result cuCtxDestroy(Context context) {
         if (found == state().contexts.end()) return kInvalidContext;
         drop_all_of(found->second.id);
         state().contexts.erase(found);
+        state().freed[1].push_back(number(context));  // the next one may have its handle
         std::erase_if(state().captures, [&](const auto& row) {
           const auto of = state().streams.find(reinterpret_cast<StreamHandle>(row.first));
           return of != state().streams.end() && of->second == context;

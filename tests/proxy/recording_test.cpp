@@ -385,14 +385,30 @@ TEST(Recording, FreesTheBlocksOfAContextOfThePrograms) {
   EXPECT_NE(trace.details[1].driver_context, 0u);
 }
 
-TEST(Recording, CountsMemoryOfAGreenContextAsNoBlock) {
+TEST(Recording, CountsMemoryOfAContextOfUnknownOriginAsNoBlock) {
   const RecordedRun run = record([](const Driver& driver) {
-    Context context = nullptr;
-    CHECK(driver.cuCtxFromGreenCtx(&context, nullptr) == 0);
-    CHECK(driver.cuCtxSetCurrent(context) == 0);
+    CHECK(driver.cuCtxSetCurrent(driver.fake_make_context()) == 0);
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
   });
   EXPECT_EQ(lines_of(run.trace(), "k"), Lines({"A s 512", "R s 512", "z - 0"}));
+}
+
+// A wait for a green context is for its own work alone.
+TEST(Recording, CountsMemoryOfAGreenContextToThePrimaryOneAndNoWaitForIt) {
+  const RecordedRun run = record([](const Driver& driver) {
+    driver.use();
+    Context green = nullptr;
+    CHECK(driver.cuCtxFromGreenCtx(&green, nullptr) == 0);
+    CHECK(driver.cuCtxSetCurrent(green) == 0);
+    const DeviceAddress block = allocate(driver, 512);
+    CHECK(driver.cuCtxSynchronize() == 0);
+    driver.use();
+    CHECK(driver.cuCtxSynchronize() == 0);
+    CHECK(driver.cuMemFree_v2(block) == 0);
+  });
+  const Trace& trace = run.trace();
+  EXPECT_EQ(lines_of(trace, "k"), Lines({"a s 512", "W - 0", "q s 512", "c - 512", "z - 0"}));
+  EXPECT_EQ(trace.details[0].driver_context, 0u);
 }
 
 TEST(Recording, EndsTheMappingsOfAContextWithIt) {
