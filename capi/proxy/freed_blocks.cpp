@@ -9,16 +9,36 @@
 
 namespace cachalot::proxy {
 
+FreedBlocks::FreedBlocks(DriverContext* context, Free free)
+    : context_(context), free_(std::move(free)) {
+  spare_nodes_.reserve(kSpareNodes);
+  spare_lists_.reserve(kSpareLists);
+}
+
 bool FreedBlocks::holds(Address address) {
   if (!has_any()) return false;
   const std::lock_guard guard(mutex_);
   return addresses_.count(address) != 0;
 }
 
+// False: it is there.
+bool FreedBlocks::insert(Address address) {
+  if (spare_nodes_.empty()) return addresses_.insert(address).second;
+  spare_nodes_.back().value() = address;
+  auto result = addresses_.insert(std::move(spare_nodes_.back()));
+  if (result.inserted)
+    spare_nodes_.pop_back();
+  else
+    spare_nodes_.back() = std::move(result.node);
+  return result.inserted;
+}
+
 bool FreedBlocks::add(const BlockInfo& block, uint64_t most_bytes) {
   const std::lock_guard guard(mutex_);
-  if (!addresses_.insert(block.address).second) return false;
-  open_.blocks.push_back({block.address, block.size});
+  if (open_.blocks.size() == open_.blocks.capacity())
+    open_.blocks.reserve(2 * open_.blocks.size() + kBlocksOfABatch);
+  if (!insert(block.address)) return false;
+  open_.blocks.push_back({block.address, block.size});  // does not throw any more
   open_bytes_ += block.size;
   count_.fetch_add(1, std::memory_order_relaxed);
   bytes_.fetch_add(block.size, std::memory_order_relaxed);
@@ -35,9 +55,9 @@ void FreedBlocks::close() {
   closed_.push_back(std::move(open_));
   open_ = {};
   open_bytes_ = 0;
-  if (!spare_.empty()) {
-    open_.blocks = std::move(spare_.back());
-    spare_.pop_back();
+  if (!spare_lists_.empty()) {
+    open_.blocks = std::move(spare_lists_.back());
+    spare_lists_.pop_back();
   }
   is_to_look_.store(true, std::memory_order_relaxed);
 }
@@ -69,17 +89,18 @@ Result FreedBlocks::look_at_events() {
   return result == kNotReady ? 0 : result;
 }
 
-void FreedBlocks::free_oldest() {
+void FreedBlocks::free_oldest() noexcept {
   Batch& batch = closed_.front();
   for (const Block& block : batch.blocks) {
-    addresses_.erase(block.address);
+    auto node = addresses_.extract(block.address);
+    if (spare_nodes_.size() < kSpareNodes) spare_nodes_.push_back(std::move(node));
     bytes_.fetch_sub(block.size, std::memory_order_relaxed);
     free_(block.address);
   }
   count_.fetch_sub(batch.blocks.size(), std::memory_order_relaxed);
   if (batch.event != nullptr) give_event(context_, batch.event);
   batch.blocks.clear();
-  spare_.push_back(std::move(batch.blocks));
+  if (spare_lists_.size() < kSpareLists) spare_lists_.push_back(std::move(batch.blocks));
   closed_.pop_front();
 }
 

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory_resource>
 #include <unordered_set>
 #include <vector>
 
@@ -31,7 +30,7 @@ class FreedBlocks {
   // free: gives a block to the allocator, when no work uses it.
   using Free = std::function<void(Address)>;
 
-  FreedBlocks(DriverContext* context, Free free) : context_(context), free_(std::move(free)) {}
+  FreedBlocks(DriverContext* context, Free free);
 
   bool has_any() const { return count_.load(std::memory_order_relaxed) != 0; }
   // Of all blocks here.
@@ -51,6 +50,8 @@ class FreedBlocks {
 
  private:
   static constexpr size_t kBlocksOfABatch = 16;
+  static constexpr size_t kSpareNodes = 256;
+  static constexpr size_t kSpareLists = 16;
 
   struct Block {
     Address address;
@@ -62,9 +63,10 @@ class FreedBlocks {
   };
 
   // pre (of all): mutex_ is held.
+  bool insert(Address address);
   void close();
   Result look_at_events();
-  void free_oldest();
+  void free_oldest() noexcept;
 
   DriverContext* const context_;
   const Free free_;
@@ -72,12 +74,12 @@ class FreedBlocks {
   std::atomic<uint64_t> bytes_{0};
   std::atomic<bool> is_to_look_{false};  // whether a batch was closed since events were looked at
   Mutex mutex_{LockRank::kFreedBlocks};
-  std::pmr::unsynchronized_pool_resource memory_;
-  std::pmr::unordered_set<Address> addresses_{&memory_};
+  std::unordered_set<Address> addresses_;
+  std::vector<std::unordered_set<Address>::node_type> spare_nodes_;  // within their capacity
   Batch open_;
   uint64_t open_bytes_ = 0;
-  std::deque<Batch> closed_;  // the oldest one first
-  std::vector<std::vector<Block>> spare_;
+  std::deque<Batch> closed_;                     // the oldest one first
+  std::vector<std::vector<Block>> spare_lists_;  // within their capacity
 };
 
 }  // namespace cachalot::proxy

@@ -22,7 +22,7 @@ ROWS = [
     ("record", {"CACHALOT_RECORD": RECORDING}, 4300),
     ("record --no-waits", {"CACHALOT_RECORD": RECORDING, "CACHALOT_RECORD_WAITS": "0"}, 4000),
     ("run", {"CACHALOT_RUN_FREE": "wait"}, 1450),
-    ("run --free event", {"CACHALOT_RUN_FREE": "event"}, 2250),
+    ("run --free event", {"CACHALOT_RUN_FREE": "event"}, 1950),
 ]
 
 
