@@ -8,7 +8,8 @@
 // while no such event is being recorded: the former share one lock, the latter take it alone. The wait for the event,
 // which can be long, needs no lock, since a capture bears it.
 // Limitations: a capture that begins meanwhile waits for the record of an event, some microseconds; and for the device
-// with drivers before CUDA 12.5, which have no such event, and where a request finds too little memory under `event`.
+// with drivers before CUDA 12.5, which have no such event, and where a request finds too little memory while blocks wait
+// that are of a stream (`--async`).
 #pragma once
 
 #include <atomic>
