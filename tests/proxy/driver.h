@@ -52,8 +52,8 @@ struct Driver {
   PROXY_TEST_OTHERS(PROXY_TEST_POINTER)
 #undef PROXY_TEST_POINTER
 
-  Driver() {
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  explicit Driver(const char* name = "libcuda.so.1") {
+    void* const library = dlopen(name, RTLD_NOW);
     if (library == nullptr) {
       std::fprintf(stderr, "%s\n", dlerror());
       std::abort();
