@@ -79,6 +79,35 @@ def torch_graph(_):
     report(time.perf_counter() - begin, f"{difference:.6f}")
 
 
+def torch_green(own):
+    """Products in a green context, which has some of the multiprocessors, beside ones in the primary context."""
+    if not own:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+    from torch.cuda.green_contexts import GreenContext
+
+    torch.manual_seed(7)
+    weights = torch.randn(512, 512, device="cuda") / 32
+    green = GreenContext.create(num_sms=32, device_id=0)
+
+    def product(values):
+        return (values @ weights).relu() + values
+
+    total = 0.0
+    begin = time.perf_counter()
+    values = torch.randn(256, 512, device="cuda")
+    for i in range(300):
+        green.set_context()
+        part = product(values)
+        part = product(part) * 0.125
+        green.pop_context()
+        values = (part - part.mean()) / part.std() + i % 3
+        if i % 20 == 0:
+            total += values.square().sum().item()
+    torch.cuda.synchronize()
+    report(time.perf_counter() - begin, f"{total:.6e}")
+
+
 def cupy_temporaries(own):
     """Element-wise arithmetic: each operation is a temporary."""
     import cupy
@@ -310,7 +339,7 @@ def torch_nccl(own):
 
 PROGRAMS = {
     program.__name__: program
-    for program in (torch_train, torch_graph, cupy_temporaries, cupy_pairs, numba_transfers, jax_operations,
+    for program in (torch_train, torch_graph, torch_green, cupy_temporaries, cupy_pairs, numba_transfers, jax_operations,
                     triton_kernel, onnxruntime_detection, tinygrad_steps)
 }
 OF_TWO_GPUS = {program.__name__: program for program in (torch_peers, torch_nccl)}
