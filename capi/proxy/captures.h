@@ -3,7 +3,8 @@
 //
 // Note [Captures and waits of the proxy]
 // Rationale: an event that is recorded for a whole context, or a wait for it, ends every capture of the context
-// with an error, in each of the modes. cuMemFree itself does not.
+// with an error, in each of the modes. cuMemFree itself does so only where the mode forbids it (docs/gpu.md, "What ends a
+// capture").
 // Approach: the proxy records such an event only while no capture is under way, and a capture begins and ends only
 // while no such event is being recorded: the former share one lock, the latter take it alone. The wait for the event,
 // which can be long, needs no lock, since a capture bears it.

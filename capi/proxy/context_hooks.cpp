@@ -79,6 +79,21 @@ Result cuCtxFromGreenCtx(Context* out, GreenContext context) {
   return result;
 }
 
+// It holds the primary context of its device, and may be the last to do so.
+Result cuGreenCtxDestroy(GreenContext green) {
+  Recorder* const recorder = Recorder::get();
+  Server* const server = Server::get();
+  Context context = nullptr;
+  if (call_real(real().cuCtxFromGreenCtx, &context, green) == 0) {
+    if (recorder != nullptr) recorder->destroying_green_context(context);
+    if (server != nullptr) server->destroying_green_context(context);
+  }
+  const Result result = call_real(real().cuGreenCtxDestroy, green);
+  if (recorder != nullptr) recorder->look_after_primaries();
+  if (server != nullptr) server->look_after_primaries();
+  return result;
+}
+
 Result cuCtxDestroy(Context context) { return destroy(real().cuCtxDestroy, context); }
 Result cuCtxDestroy_v2(Context context) { return destroy(real().cuCtxDestroy_v2, context); }
 

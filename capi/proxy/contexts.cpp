@@ -86,6 +86,12 @@ void DriverContexts::green_met(Context handle) {
   green_.insert(handle);
 }
 
+// Before the driver gives the handle to another one.
+void DriverContexts::destroying_green(Context handle) {
+  const std::lock_guard guard(mutex_);
+  green_.erase(handle);
+}
+
 void DriverContexts::created() {
   Context handle = nullptr;
   if (call_real(real().cuCtxGetCurrent, &handle) != 0 || handle == nullptr) return;
@@ -117,6 +123,12 @@ void DriverContexts::look_after_primary(DeviceOrdinal device, bool is_reset) {
   const std::lock_guard guard(mutex_);
   if (!is_reset && is_primary_active(device)) return;
   end_where([&](const DriverContext& old) { return old.is_primary() && old.device == device; });
+}
+
+void DriverContexts::look_after_primaries() {
+  const std::lock_guard guard(mutex_);
+  end_where(
+      [](const DriverContext& old) { return old.is_primary() && !is_primary_active(old.device); });
 }
 
 void DriverContexts::destroyed(Context handle) {

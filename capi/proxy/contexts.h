@@ -12,6 +12,7 @@
 // Rationale: a green context has a part of a device. Asked of a driver (docs/gpu.md): its memory is the primary
 // context's and outlives it, a free in one of the two waits for the work of both, and an event of the primary one stands
 // for the work of both.
+// It holds the primary one, and may be the last to do so.
 // Approach: where a green context is current, the primary one of its device is meant.
 // Limitations: a wait for a green context is for its own work alone, so it is not recorded.
 #pragma once
@@ -46,9 +47,9 @@ struct DriverContext {
   std::atomic<ServedContext*> served = nullptr;  // what serves it; null: nothing yet
   std::atomic<bool> cannot_be_served = false;    // what would serve it could not be made
 
-  // Events that nobody uses.
   Mutex events_mutex{LockRank::kIdleEvents};
-  std::vector<EventHandle> idle_events;
+  size_t events = 0;                     // that were made
+  std::vector<EventHandle> idle_events;  // of those, which nobody uses
 
   bool is_primary() const { return kind == ContextKind::kPrimary; }
   // 0 for a primary one (docs/trace-format.md).
@@ -77,10 +78,13 @@ class DriverContexts {
   bool is_green_current();
   // The program has called what ends the primary context of a device: a reset, or a release, which perhaps does.
   void look_after_primary(DeviceOrdinal device, bool is_reset);
+  // What perhaps ends that of any device.
+  void look_after_primaries();
   // The program has created the context that is current.
   void created();
-  // The handle is of a green context.
+  // The handle is of a green context; of one that the program destroys.
   void green_met(Context handle);
+  void destroying_green(Context handle);
   // The program destroys a context of its own.
   void destroyed(Context handle);
 

@@ -16,16 +16,21 @@
 
 namespace cachalot::proxy {
 
-// An event that is recorded for all work of the context, of those that nobody uses; null where that cannot be: a stream
-// is captured, the driver has no such event, or it gives an error.
-EventHandle record_for_context(DriverContext* context);
+// An event that is recorded for all work of a context, of those that nobody uses.
+struct ContextEvent {
+  EventHandle event = nullptr;  // null: the work is done, or there is an error
+  Result result = 0;
+};
+// Where no event can be had (an old driver, a full device) it waits. Nothing where a stream is captured.
+std::optional<ContextEvent> record_for_context(DriverContext* context);
 // Nobody uses the event any longer.
-void give_event(DriverContext* context, EventHandle event);
+void give_event(DriverContext* context, EventHandle event) noexcept;
 
-// By an event. Nothing where that cannot be: a stream is captured, or the driver has no such event.
+// By an event. Nothing where that cannot be: a stream is captured, or no event can be had.
+std::optional<Result> wait_for_event_of_context(DriverContext* context);
+
+// By an event or, where none can be had, by the driver's own wait, while which no capture begins. Nothing where a stream
+// is captured.
 std::optional<Result> wait_for_context(DriverContext* context);
-
-// By the driver's own wait, which every driver has, while no capture may begin. Nothing where a stream is captured.
-std::optional<Result> synchronize_context(const DriverContext& context);
 
 }  // namespace cachalot::proxy

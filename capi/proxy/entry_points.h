@@ -133,6 +133,7 @@
   X(cuCtxCreate_v4, cuCtxCreate, 12050,                                                    \
     Result(Context*, ContextParameters*, unsigned, DeviceOrdinal))                         \
   X(cuCtxFromGreenCtx, cuCtxFromGreenCtx, 12040, Result(Context*, GreenContext))           \
+  X(cuGreenCtxDestroy, cuGreenCtxDestroy, 12040, Result(GreenContext))                     \
   X(cuCtxDestroy, cuCtxDestroy, 2000, Result(Context))                                     \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, Result(Context))                                  \
   X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, Result(DeviceOrdinal))     \

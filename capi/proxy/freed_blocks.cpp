@@ -33,25 +33,37 @@ bool FreedBlocks::insert(Address address) {
   return result.inserted;
 }
 
-bool FreedBlocks::add(const BlockInfo& block, uint64_t most_bytes) {
+Result FreedBlocks::add(const BlockInfo& block, uint64_t most_bytes) {
   const std::lock_guard guard(mutex_);
   if (open_.blocks.size() == open_.blocks.capacity())
     open_.blocks.reserve(2 * open_.blocks.size() + kBlocksOfABatch);
-  if (!insert(block.address)) return false;
+  if (!insert(block.address)) return kInvalidValue;
   open_.blocks.push_back({block.address, block.size});  // does not throw any more
   open_bytes_ += block.size;
   count_.fetch_add(1, std::memory_order_relaxed);
   bytes_.fetch_add(block.size, std::memory_order_relaxed);
-  if (open_.blocks.size() >= kBlocksOfABatch || open_bytes_ > most_bytes / 8) close();
-  return true;
+  if (open_.blocks.size() < kBlocksOfABatch && open_bytes_ <= most_bytes / 8) return 0;
+  const Result result = close();
+  if (result != 0) take_back_newest();
+  return result;
 }
 
-void FreedBlocks::close() {
-  if (open_.blocks.empty()) return;
-  open_.event = record_for_context(context_);
-  // A driver without such events waits at once.
-  const bool is_done = real().cuCtxRecordEvent == nullptr && synchronize_context(*context_) == 0;
-  if (open_.event == nullptr && !is_done) return;  // a later look tries again
+// The program has it still.
+void FreedBlocks::take_back_newest() noexcept {
+  const Block block = open_.blocks.back();
+  open_.blocks.pop_back();
+  open_bytes_ -= block.size;
+  addresses_.erase(block.address);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  bytes_.fetch_sub(block.size, std::memory_order_relaxed);
+}
+
+// While a stream is captured the batch stays open.
+Result FreedBlocks::close() {
+  if (open_.blocks.empty()) return 0;
+  const std::optional<ContextEvent> recorded = record_for_context(context_);
+  if (!recorded || recorded->result != 0) return recorded ? recorded->result : 0;
+  open_.event = recorded->event;
   closed_.push_back(std::move(open_));
   open_ = {};
   open_bytes_ = 0;
@@ -59,18 +71,19 @@ void FreedBlocks::close() {
     open_.blocks = std::move(spare_lists_.back());
     spare_lists_.pop_back();
   }
-  is_to_look_.store(true, std::memory_order_relaxed);
+  has_unasked_event_.store(true, std::memory_order_relaxed);
+  return 0;
 }
 
 Result FreedBlocks::free_done() {
-  if (!is_to_look_.load(std::memory_order_relaxed)) return 0;
+  if (!has_unasked_event_.load(std::memory_order_relaxed)) return 0;
   const std::lock_guard guard(mutex_);
   return look_at_events();
 }
 
 Result FreedBlocks::free_all_done() {
   const std::lock_guard guard(mutex_);
-  close();
+  if (const Result result = close(); result != 0) return result;
   return look_at_events();
 }
 
@@ -84,7 +97,8 @@ Result FreedBlocks::look_at_events() {
       if (result != 0) break;
       free_oldest();
     }
-    is_to_look_.store(false, std::memory_order_relaxed);
+    // An error of the context is given to each request.
+    has_unasked_event_.store(result != 0 && result != kNotReady, std::memory_order_relaxed);
   });
   return result == kNotReady ? 0 : result;
 }
@@ -104,21 +118,41 @@ void FreedBlocks::free_oldest() noexcept {
   closed_.pop_front();
 }
 
+bool FreedBlocks::can_wait() const {
+  return !closed_.empty() && !context_->has_ended && !Captures::get().any();
+}
+
 // The event may be done, and stand for other blocks, when another thread has looked meanwhile: the wait is longer then.
-Result FreedBlocks::wait(uint64_t most_bytes) {
+Result FreedBlocks::wait_for_leash(uint64_t most_bytes) {
   for (;;) {
     EventHandle event = nullptr;
     {
       const std::lock_guard guard(mutex_);
       if (const Result result = look_at_events(); result != 0) return result;
       if (bytes() <= most_bytes) return 0;
-      if (closed_.empty()) close();
-      if (closed_.empty() || context_->has_ended || Captures::get().any()) return 0;
+      if (closed_.empty())
+        if (const Result result = close(); result != 0) return result;
+      if (!can_wait()) return 0;
       event = closed_.front().event;
     }
     if (event == nullptr) continue;
     if (const Result result = real().cuEventSynchronize(event); result != 0) return result;
   }
+}
+
+// Once, and not until nothing is here: other threads go on to free.
+Result FreedBlocks::wait_for_all() {
+  EventHandle newest = nullptr;
+  {
+    const std::lock_guard guard(mutex_);
+    if (const Result result = close(); result != 0) return result;
+    if (!can_wait()) return 0;
+    newest = closed_.back().event;
+  }
+  if (newest != nullptr)
+    if (const Result result = real().cuEventSynchronize(newest); result != 0) return result;
+  const std::lock_guard guard(mutex_);
+  return look_at_events();
 }
 
 void FreedBlocks::clear() {

@@ -9,7 +9,7 @@
 // oldest event once after each batch that is closed; a request that finds no cached block closes the open batch, and
 // asks for all events.
 // Invariants: events are recorded, and asked for, only while no capture is under way (captures.h). A batch is done after
-// those before it. To the allocator the blocks are live.
+// those before it, since an event stands for all work that was queued before it. To the allocator the blocks are live.
 #pragma once
 
 #include <atomic>
@@ -37,14 +37,18 @@ class FreedBlocks {
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   bool holds(Address address);
 
-  // most_bytes: that may wait. False: the block is here already, since another thread frees it too.
-  bool add(const BlockInfo& block, uint64_t most_bytes);
+  // most_bytes: that may wait. Refuses a block that is here already, since another thread frees it too. Gives the
+  // driver's error, after which the block is not here.
+  Result add(const BlockInfo& block, uint64_t most_bytes);
   // Frees what is done, of batches that were closed since the last look. Gives the driver's error.
   Result free_done();
   // Frees all that is done.
   Result free_all_done();
-  // Waits until at most so many bytes are here, or a capture is under way, and frees what is done.
-  Result wait(uint64_t most_bytes);
+  // Both free what is done, and do not wait while a stream is captured.
+  // Waits until at most so many bytes are here, of other threads too.
+  Result wait_for_leash(uint64_t most_bytes);
+  // Waits for the blocks that are here when it is called.
+  Result wait_for_all();
   // The allocator has them all back.
   void clear();
 
@@ -64,7 +68,9 @@ class FreedBlocks {
 
   // pre (of all): mutex_ is held.
   bool insert(Address address);
-  void close();
+  void take_back_newest() noexcept;
+  Result close();
+  bool can_wait() const;
   Result look_at_events();
   void free_oldest() noexcept;
 
@@ -72,7 +78,7 @@ class FreedBlocks {
   const Free free_;
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> bytes_{0};
-  std::atomic<bool> is_to_look_{false};  // whether a batch was closed since events were looked at
+  std::atomic<bool> has_unasked_event_{false};  // a batch was closed since events were asked for
   Mutex mutex_{LockRank::kFreedBlocks};
   std::unordered_set<Address> addresses_;
   std::vector<std::unordered_set<Address>::node_type> spare_nodes_;  // within their capacity

@@ -272,7 +272,7 @@ bool Recorder::wait(const Memory& memory) noexcept {
   // Asked of a driver (docs/gpu.md): it does not wait at the free of a block that belongs to a stream.
   constexpr std::string_view kWaitedFor = "shmlry";
   return waits_ && kWaitedFor.find(memory.entry) != std::string_view::npos &&
-         attempt([&] { return wait_for_context(memory.context) == 0; });
+         attempt([&] { return wait_for_event_of_context(memory.context) == 0; });
 }
 
 void Recorder::returned(Address address, const Memory& memory, const Return& how, Result result,
@@ -409,6 +409,14 @@ void Recorder::context_created() noexcept {
 
 void Recorder::green_context_met(Context context) noexcept {
   record([&] { contexts_.green_met(context); });
+}
+
+void Recorder::destroying_green_context(Context context) noexcept {
+  record([&] { contexts_.destroying_green(context); });
+}
+
+void Recorder::look_after_primaries() noexcept {
+  record([&] { contexts_.look_after_primaries(); });
 }
 
 void Recorder::look_after_primary(DeviceOrdinal device, bool is_reset) noexcept {

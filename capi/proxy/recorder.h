@@ -89,9 +89,11 @@ class Recorder final : DriverContexts::Observer {
 
   void context_created() noexcept;
   void green_context_met(Context context) noexcept;
+  void destroying_green_context(Context context) noexcept;
   void destroying(Context context) noexcept;
   // The program has called what ends the primary context of the device, perhaps.
   void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;
+  void look_after_primaries() noexcept;
 
   // The process ends.
   void finish() noexcept;

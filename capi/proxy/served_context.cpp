@@ -121,7 +121,7 @@ Result ServedContext::allocate_or_miss(uint64_t size, Stream stream, Address* ou
     if (const Result result = freed_.free_all_done(); result != 0) return result;
   const Result result = allocate_in_general(size, stream, out);
   if (result != kDriverOutOfMemory || !freed_.has_any()) return result;
-  if (const Result waited = freed_.wait(0); waited != 0) return waited;
+  if (const Result waited = freed_.wait_for_all(); waited != 0) return waited;
   return allocate_in_general(size, stream, out);
 }
 
@@ -174,27 +174,23 @@ std::pair<Address, uint64_t> ServedContext::segment_of(Address address) {
   return capi::core_of(allocator_.get()).base_allocation(address);
 }
 
-std::optional<Result> ServedContext::wait() {
-  const std::optional<Result> result = wait_for_context(context_);
-  return result || real().cuCtxRecordEvent != nullptr ? result : synchronize_context(*context_);
-}
-
 Result ServedContext::free(const BlockInfo& block) {
   if (options_.frees_by_event && real().cuCtxRecordEvent != nullptr) return free_when_done(block);
-  const std::optional<Result> result = wait();
+  const std::optional<Result> result = wait_for_context(context_);
   if (!result) return free_when_done(block);
   if (*result != 0) return *result;  // the program's error, and the block stays as it is
   CallError error;
-  const Result freed = code_of(cachalot_free(allocator_.get(), block.address, &error), error);
-  if (freed == 0) live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  return freed;
+  const cachalot_status status = cachalot_free(allocator_.get(), block.address, &error);
+  if (status == CACHALOT_ERROR_INVALID_ARGUMENT) return kInvalidValue;  // another thread was faster
+  if (status == CACHALOT_OK) live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
+  return code_of(status, error);
 }
 
 Result ServedContext::free_when_done(const BlockInfo& block) {
   const uint64_t most = leash();
-  if (!freed_.add(block, most)) return kInvalidValue;
+  if (const Result result = freed_.add(block, most); result != 0) return result;
   live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
-  return freed_.bytes() > most ? freed_.wait(most) : 0;
+  return freed_.bytes() > most ? freed_.wait_for_leash(most) : 0;
 }
 
 // A use by the block's own stream needs no event, and the allocator knows that.
@@ -225,7 +221,10 @@ uint64_t ServedContext::allocated_bytes() const {
 }
 
 uint64_t ServedContext::cached_bytes() const {
-  return cachalot_memory_reserved(allocator_.get(), context_->device) - allocated_bytes();
+  // Other threads ask for memory and give it back between the two.
+  const uint64_t allocated = allocated_bytes();
+  const uint64_t reserved = cachalot_memory_reserved(allocator_.get(), context_->device);
+  return reserved - std::min(reserved, allocated);
 }
 
 // Threads that the program did not ask for anything in the context cannot know that it ends meanwhile.
@@ -242,7 +241,7 @@ void ServedContext::end() {
 
 void ServedContext::empty_cache() {
   unless_ended([&] {
-    freed_.wait(0);
+    freed_.wait_for_all();
     Captures::get().unless_any(
         [&] { capi::core_of(allocator_.get()).empty_cache(context_->device); });
   });

@@ -89,8 +89,6 @@ class ServedContext {
 
  private:
   void keep_blocks_whole();
-  // Nothing where that cannot be: a stream is captured.
-  std::optional<Result> wait();
   Result free_when_done(const BlockInfo& block);
   // How many freed bytes may wait for the device.
   uint64_t leash() const;

@@ -444,6 +444,10 @@ void Server::green_context_met(Context context) noexcept {
   attempt([&] { contexts_.green_met(context); });
 }
 
+void Server::destroying_green_context(Context context) noexcept {
+  attempt([&] { contexts_.destroying_green(context); });
+}
+
 // Memory that is mapped outlives its context.
 void Server::destroying(Context context) noexcept {
   attempt([&] {
@@ -474,6 +478,13 @@ void Server::resetting(DeviceOrdinal device) noexcept {
 void Server::look_after_primary(DeviceOrdinal device, bool is_reset) noexcept {
   attempt([&] {
     contexts_.look_after_primary(device, is_reset);
+    finish_ends();
+  });
+}
+
+void Server::look_after_primaries() noexcept {
+  attempt([&] {
+    contexts_.look_after_primaries();
     finish_ends();
   });
 }

@@ -73,9 +73,11 @@ class Server final : DriverContexts::Observer {
   static void end_captures_of(Context context) noexcept;
   void context_created() noexcept;
   void green_context_met(Context context) noexcept;
+  void destroying_green_context(Context context) noexcept;
   void destroying(Context context) noexcept;
   void resetting(DeviceOrdinal device) noexcept;
   void look_after_primary(DeviceOrdinal device, bool is_reset) noexcept;
+  void look_after_primaries() noexcept;
 
   // Counts it, and says it once.
   void not_served(NotServed what) noexcept;

@@ -21,6 +21,7 @@ using fake_reset_form = void(int);
 using fake_used_form = uint64_t();
 using fake_mapping_form = AllocationHandle(DeviceAddress);
 using fake_make_context_form = Context();
+using fake_make_green_context_form = GreenContext();
 using fake_drop_form = void(DeviceAddress);
 
 #define PROXY_TEST_OTHERS(X)  \
@@ -40,6 +41,7 @@ using fake_drop_form = void(DeviceAddress);
   X(cuEventDestroy)           \
   X(fake_reset)               \
   X(fake_make_context)        \
+  X(fake_make_green_context)  \
   X(fake_used)                \
   X(fake_mapping)             \
   X(fake_drop)

@@ -56,6 +56,15 @@ struct ContextObject_ {
   bool is_green = false;  // its memory is the primary one's
 };
 
+enum CaptureMode { kGlobal, kThreadLocal, kRelaxed };
+
+struct Capture {
+  int mode;
+  std::thread::id thread = std::this_thread::get_id();  // that has begun it
+  bool is_broken = false;
+};
+thread_local int capture_mode = kGlobal;  // what calls of the thread may break
+
 // Blocks can be read and written. A page that is not touched takes nothing. Valgrind has less room.
 uint64_t reserve_addresses() {
   for (const uint64_t size : {kAddresses, kAddresses >> 4}) {
@@ -76,7 +85,7 @@ struct State {
   std::map<uint64_t, uint64_t> ranges;                     // that are reserved, and their sizes
   std::map<uint64_t, std::vector<uint64_t>> freed_ranges;  // addresses by size, the last first
   std::map<uint64_t, ContextObject_> contexts;             // by handle
-  std::map<uint64_t, bool> captures;                       // by stream; whether it is broken
+  std::map<uint64_t, Capture> captures;                    // by stream
   std::map<StreamHandle, Context> streams;                 // and their contexts
   std::map<std::string, uint64_t> calls;
   std::map<std::string, Result> failing;
@@ -264,8 +273,23 @@ void drop_all_of(uint64_t context) {
 // A wait for a context, or an event of one, breaks all captures.
 Result break_captures() {
   if (state().captures.empty()) return 0;
-  for (auto& [stream, is_broken] : state().captures) is_broken = true;
+  for (auto& [stream, capture] : state().captures) capture.is_broken = true;
   return kCaptureUnsupported;
+}
+
+// A call that may wait for the device breaks captures of this thread, and those that forbid it to all threads
+// (docs/gpu.md, "What ends a capture").
+Result break_forbidding_captures() {
+  Result result = 0;
+  for (auto& [stream, capture] : state().captures) {
+    const bool is_own = capture.thread == std::this_thread::get_id();
+    const bool forbids =
+        is_own ? capture.mode != kRelaxed : capture.mode == kGlobal && capture_mode == kGlobal;
+    if (!forbids || capture_mode == kRelaxed) continue;
+    capture.is_broken = true;
+    result = kCaptureUnsupported;
+  }
+  return result;
 }
 
 // A per-thread stream by its thread, which is 0 or 2 there.
@@ -275,15 +299,15 @@ uint64_t capture_key(StreamHandle stream, bool is_per_thread_form) {
   return (uint64_t{1} << 63) + std::hash<std::thread::id>()(std::this_thread::get_id());
 }
 
-Result begin(StreamHandle stream, bool is_per_thread_form) {
+Result begin(StreamHandle stream, bool is_per_thread_form, int mode) {
   const uint64_t key = capture_key(stream, is_per_thread_form);
-  return state().captures.emplace(key, false).second ? 0 : kInvalidValue;
+  return state().captures.try_emplace(key, Capture{mode}).second ? 0 : kInvalidValue;
 }
 
 Result end(StreamHandle stream, Graph* out, bool is_per_thread_form) {
   const auto found = state().captures.find(capture_key(stream, is_per_thread_form));
   if (found == state().captures.end()) return kInvalidValue;
-  const bool is_broken = found->second;
+  const bool is_broken = found->second.is_broken;
   state().captures.erase(found);
   *out = is_broken ? nullptr : reinterpret_cast<Graph>(0x9000);
   return is_broken ? kCaptureInvalidated : 0;
@@ -306,6 +330,11 @@ Result end_primary(int device) {
   state().contexts.erase(found);
   state().captures.clear();
   return 0;
+}
+
+void retain_primary(int device) {
+  if (state().primary_references[device]++ == 0)
+    state().contexts[primary_handle(device)] = {state().next_id++, device};
 }
 
 Result release_primary(int device) {
@@ -434,8 +463,7 @@ DRIVER Result cuDeviceTotalMem_v2(size_t* total, DeviceOrdinal) {
   return CALL_WITHOUT_CONTEXT(*total = kMemory; return 0;);
 }
 DRIVER Result cuDevicePrimaryCtxRetain(Context* out, DeviceOrdinal device) {
-  return CALL_WITHOUT_CONTEXT(if (state().primary_references[device]++ == 0) state()
-                                  .contexts[primary_handle(device)] = {state().next_id++, device};
+  return CALL_WITHOUT_CONTEXT(retain_primary(device);
                               *out = reinterpret_cast<Context>(primary_handle(device)); return 0;);
 }
 DRIVER Result cuDevicePrimaryCtxRelease(DeviceOrdinal device) {
@@ -485,10 +513,24 @@ DRIVER Result cuCtxCreate_v3(Context* out, ExecutionAffinity*, int, unsigned,
 DRIVER Result cuCtxCreate_v4(Context* out, ContextParameters*, unsigned, DeviceOrdinal device) {
   return CALL_WITHOUT_CONTEXT(stack.push_back(*out = new_context(device)); return 0;);
 }
-// Of device 0, whose primary context there has to be.
-DRIVER Result cuCtxFromGreenCtx(Context* out, GreenContext) {
-  return CALL_WITHOUT_CONTEXT(*out = new_context(0); state().contexts[number(*out)].is_green = true;
-                              return 0;);
+// Of device 0, whose primary context it holds.
+DRIVER GreenContext fake_make_green_context() {
+  const std::lock_guard guard(mutex);
+  retain_primary(0);
+  Context const context = new_context(0);
+  state().contexts[number(context)].is_green = true;
+  return reinterpret_cast<GreenContext>(context);
+}
+DRIVER Result cuCtxFromGreenCtx(Context* out, GreenContext green) {
+  return CALL_WITHOUT_CONTEXT(
+      if (state().contexts.count(number(green)) == 0) return kInvalidContext;
+      *out = reinterpret_cast<Context>(green); return 0;);
+}
+DRIVER Result cuGreenCtxDestroy(GreenContext green) {
+  return CALL_WITHOUT_CONTEXT(
+      if (state().contexts.erase(number(green)) == 0) return kInvalidContext;
+      state().freed[1].push_back(number(green));  // the next context may have its handle
+      return release_primary(0););
 }
 #endif
 DRIVER Result cuCtxDestroy(Context context) {
@@ -591,14 +633,16 @@ DRIVER Result cuMemcpyDtoHAsync(void* out, DeviceAddress address, size_t size, S
   return CALL(std::memcpy(out, reinterpret_cast<void*>(address), size); return 0;);
 }
 DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
-  return CALL(return take(out, size, true););
+  return CALL(if (const Result code = break_forbidding_captures()) return code;
+              return take(out, size, true););
 }
 DRIVER Result cuMemAllocPitch_v2(DeviceAddress* out, size_t* pitch, size_t width, size_t height,
                                  unsigned) {
   return CALL(*pitch = (width + 511) / 512 * 512; return take(out, *pitch * height, true););
 }
 DRIVER Result cuMemFree_v2(DeviceAddress address) {
-  return CALL(const auto found = state().memory.find(address);
+  return CALL(if (const Result code = break_forbidding_captures()) return code;
+              const auto found = state().memory.find(address);
               if (found != state().memory.end() && found->second.is_waited_for &&
                   state().captures.empty()) wait_for_work(lock, "cuMemFree_v2");
               return drop(address););
@@ -790,14 +834,16 @@ DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
   return CALL(*out = reinterpret_cast<EventHandle>(fresh(1)); return 0;);
 }
 DRIVER Result cuEventSynchronize(EventHandle event) {
-  return CALL_WITHOUT_CONTEXT(note("cuEventSynchronize"); wait_until(lock, state().events[event]);
+  return CALL_WITHOUT_CONTEXT(if (const Result code = break_forbidding_captures()) return code;
+                              note("cuEventSynchronize"); wait_until(lock, state().events[event]);
                               return 0;);
 }
 DRIVER Result cuEventRecord(EventHandle event, StreamHandle) {
   return CALL(record(event); return 0;);
 }
 DRIVER Result cuEventQuery(EventHandle event) {
-  return CALL(return state().finished >= state().events[event] ? 0 : kNotReady;);
+  return CALL_WITHOUT_CONTEXT(if (const Result code = break_forbidding_captures()) return code;
+                              return state().finished >= state().events[event] ? 0 : kNotReady;);
 }
 DRIVER Result cuEventDestroy(EventHandle event) {
   return CALL(state().events.erase(event); return 0;);
@@ -818,7 +864,9 @@ DRIVER Result cuStreamGetCaptureInfo(StreamHandle stream, int* status, uint64_t*
 DRIVER Result cuGraphNodeGetDependencies(GraphNode, GraphNode*, EDGES_OF_NODE size_t* count) {
   return CALL(*count = 0; return 0;);
 }
-DRIVER Result cuThreadExchangeStreamCaptureMode(int*) { return CALL(return 0;); }
+DRIVER Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  return CALL_WITHOUT_CONTEXT(std::swap(*mode, capture_mode); return 0;);
+}
 DRIVER Result cuStreamCreate(StreamHandle* out, unsigned) {
   return CALL(*out = new_stream(); return 0;);
 }
@@ -832,7 +880,8 @@ DRIVER Result cuStreamDestroy_v2(StreamHandle stream) {
   return CALL(state().captures.erase(number(stream)); return 0;);
 }
 DRIVER Result cuStreamSynchronize(StreamHandle) {
-  return CALL(wait_for_work(lock, "cuStreamSynchronize"); return 0;);
+  return CALL(if (const Result code = break_forbidding_captures()) return code;
+              wait_for_work(lock, "cuStreamSynchronize"); return 0;);
 }
 DRIVER Result cuStreamSynchronize_ptsz(StreamHandle) {
   return CALL(wait_for_work(lock, "cuStreamSynchronize_ptsz"); return 0;);
@@ -844,14 +893,14 @@ DRIVER Result cuStreamIsCapturing(StreamHandle stream, int* status) {
 #define IS_PER_THREAD(suffix) (sizeof(#suffix) > 1)
 #define CAPTURE(suffix)                                                                           \
   DRIVER Result cuStreamBeginCapture##suffix(StreamHandle stream) {                               \
-    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix), kGlobal););                           \
   }                                                                                               \
-  DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int) {                       \
-    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
+  DRIVER Result cuStreamBeginCapture_v2##suffix(StreamHandle stream, int mode) {                  \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix), mode););                              \
   }                                                                                               \
   DRIVER Result cuStreamBeginCaptureToGraph##suffix(StreamHandle stream, Graph, const GraphNode*, \
-                                                    const GraphEdge*, size_t, int) {              \
-    return CALL(return begin(stream, IS_PER_THREAD(suffix)););                                    \
+                                                    const GraphEdge*, size_t, int mode) {         \
+    return CALL(return begin(stream, IS_PER_THREAD(suffix), mode););                              \
   }                                                                                               \
   DRIVER Result cuStreamEndCapture##suffix(StreamHandle stream, Graph* out) {                     \
     return CALL(return end(stream, out, IS_PER_THREAD(suffix)););                                 \

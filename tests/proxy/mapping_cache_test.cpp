@@ -366,7 +366,7 @@ TEST(MappingCache, GivesNothingBackWhileAStreamIsCaptured) {
         unmap_block(driver, map_block(driver, 12 * kGiB));
         const StreamHandle stream = make_stream(driver);
         Graph graph = nullptr;
-        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
         DeviceAddress refused = 0;
         CHECK(driver.cuMemAllocManaged(&refused, 8 * kGiB, 1) != 0);
         CHECK(driver.fake_calls("cuMemUnmap") == 0);

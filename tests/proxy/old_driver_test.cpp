@@ -73,7 +73,7 @@ TEST(ServingOverAnOldDriver, HoldsBlocksBackWhileAStreamIsCaptured) {
         driver.use();
         const StreamHandle stream = make_stream(driver);
         const DeviceAddress first = allocate(driver, 30 << 20);
-        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
         CHECK(driver.cuMemFree_v2(first) == 0);
         CHECK(allocate(driver, 30 << 20) != first);
         Graph graph = nullptr;

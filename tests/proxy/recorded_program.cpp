@@ -119,6 +119,10 @@ DeviceAddress allocate(const Driver& driver, size_t size) {
   return address;
 }
 
+void free_block(const Driver& driver, DeviceAddress address) {
+  CHECK(driver.cuMemFree_v2(address) == 0);
+}
+
 size_t free_memory(const Driver& driver) {
   size_t available = 0;
   size_t total = 0;

@@ -64,7 +64,12 @@ class LaterFinish {
 // CACHALOT_TEST_SEED, or a fresh one. It is printed.
 unsigned seed_of_this_run();
 
+// Whether others of the program's threads may ask for memory during a capture, and the one that captures.
+constexpr int kThreadLocalCapture = 1;
+constexpr int kRelaxedCapture = 2;
+
 DeviceAddress allocate(const Driver& driver, size_t size);
+void free_block(const Driver& driver, DeviceAddress address);
 // Of the current device, as the driver tells the program.
 size_t free_memory(const Driver& driver);
 StreamHandle make_stream(const Driver& driver);

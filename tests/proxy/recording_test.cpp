@@ -398,7 +398,7 @@ TEST(Recording, CountsMemoryOfAGreenContextToThePrimaryOneAndNoWaitForIt) {
   const RecordedRun run = record([](const Driver& driver) {
     driver.use();
     Context green = nullptr;
-    CHECK(driver.cuCtxFromGreenCtx(&green, nullptr) == 0);
+    CHECK(driver.cuCtxFromGreenCtx(&green, driver.fake_make_green_context()) == 0);
     CHECK(driver.cuCtxSetCurrent(green) == 0);
     const DeviceAddress block = allocate(driver, 512);
     CHECK(driver.cuCtxSynchronize() == 0);
@@ -506,7 +506,7 @@ TEST(Recording, NeitherWaitsNorRecordsEventsDuringACapture) {
     driver.use();
     const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 2) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
     CHECK(driver.fake_calls("cuCtxRecordEvent") == 0);
     DeviceAddress address = 0;
@@ -536,7 +536,7 @@ TEST(Recording, DoesNotBreakACaptureThatBeginsWhileAnEventIsRecorded) {
       other = std::thread([] {
         the_driver->use();
         is_beginning = true;
-        CHECK(the_driver->cuStreamBeginCapture_v2(stream, 0) == 0);
+        CHECK(the_driver->cuStreamBeginCapture_v2(stream, kThreadLocalCapture) == 0);
       });
       while (!is_beginning) std::this_thread::yield();
       // Long enough for the other thread to begin, if nothing held it up.
@@ -554,10 +554,10 @@ TEST(Recording, GoesOnToWaitAfterACaptureThatIsBrokenOrWhoseStreamIsDestroyed) {
     driver.use();
     const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     CHECK(driver.cuCtxSynchronize() == 900);
     CHECK(driver.cuStreamEndCapture(stream, &graph) == 901);
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     CHECK(driver.cuStreamDestroy_v2(stream) == 0);
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
     CHECK(driver.fake_calls("cuCtxRecordEvent") == 1);
@@ -570,7 +570,7 @@ TEST(Recording, LeavesACaptureAloneThatAnotherThreadCannotEnd) {
     driver.use();
     const StreamHandle stream = make_stream(driver);
     Graph graph = nullptr;
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     driver.fake_fail("cuStreamEndCapture", 908);
     CHECK(driver.cuStreamEndCapture(stream, &graph) == 908);
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);
@@ -584,7 +584,7 @@ TEST(Recording, KnowsACaptureOfThePerThreadDefaultStream) {
     driver.use();
     Graph graph = nullptr;
     DeviceAddress address = 0;
-    CHECK(driver.cuStreamBeginCapture_v2_ptsz(nullptr, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2_ptsz(nullptr, kRelaxedCapture) == 0);
     CHECK(driver.cuMemAllocAsync_ptsz(&address, 512, nullptr) == 0);
     CHECK(driver.cuMemAllocAsync(&address, 512, nullptr) == 0);  // on the legacy stream: no node
     CHECK(driver.cuStreamEndCapture_ptsz(nullptr, &graph) == 0);
@@ -599,7 +599,7 @@ TEST(Recording, MeasuresWaitsAgainAfterAContextThatEndedWithACapture) {
     driver.use();
     const StreamHandle stream = make_stream(driver);
     allocate(driver, 512);
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     driver.fake_reset(0);
     driver.use();
     CHECK(driver.cuMemFree_v2(allocate(driver, 512)) == 0);

@@ -100,7 +100,7 @@ class Worker {
   }
 
   void capture(StreamHandle stream) {
-    CHECK(driver_.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver_.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     for (int i = 0; i < 3; i++) {
       DeviceAddress address = 0;
       CHECK(driver_.cuMemAlloc_v2(&address, 5000) == 0);

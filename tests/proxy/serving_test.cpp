@@ -20,10 +20,11 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNotSupported = 801;
-
-void free_block(const Driver& driver, DeviceAddress address) {
-  CHECK(driver.cuMemFree_v2(address) == 0);
-}
+constexpr std::pair<const char*, const char*> kConfigsAndRules[] = {
+    {"", "wait"},
+    {"", "event"},
+    {"expandable_segments:True", "wait"},
+    {"expandable_segments:True", "event"}};
 
 TEST(Serving, AsksTheDriverOnceForWhatTheProgramAsksForOften) {
   serve_in_silence([](const Driver& driver) {
@@ -71,89 +72,6 @@ TEST(Serving, WaitsAtAFreeForAllWorkAsTheDriverDoes) {
   });
 }
 
-TEST(Serving, ByEventsDoesNotWaitAndHandsOutABlockWhenTheWorkIsDone) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        const DeviceAddress first = allocate(driver, 30 * kMiB);
-        driver.fake_start_work();
-        free_block(driver, first);
-        CHECK(driver.fake_finished() == 0);
-        const DeviceAddress second = allocate(driver, 30 * kMiB);
-        CHECK(second != first);
-        driver.fake_finish_work();
-        CHECK(allocate(driver, 30 * kMiB) == first);
-      },
-      {{"CACHALOT_RUN_FREE", "event"}});
-}
-
-TEST(Serving, ByEventsRecordsOneForSixteenBlocksOrAnEighthOfTheLeash) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        std::vector<DeviceAddress> blocks;
-        for (int i = 0; i < 47; i++) blocks.push_back(allocate(driver, 5000));
-        driver.fake_start_work();
-        for (const DeviceAddress block : blocks) free_block(driver, block);
-        CHECK(driver.fake_calls("cuCtxRecordEvent") == 2);
-        const DeviceAddress small = allocate(driver, 5000);
-        const DeviceAddress large = allocate(driver, 9 * kMiB);
-        free_block(driver, large);
-        CHECK(driver.fake_calls("cuCtxRecordEvent") ==
-              4);  // the miss of the large one closes the third
-        driver.fake_finish_work();
-        free_block(driver, small);
-      },
-      {{"CACHALOT_RUN_FREE", "event"}});
-}
-
-TEST(Serving, ByEventsRefusesASecondFreeOfABlockThatWaits) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        const DeviceAddress block = allocate(driver, 5000);
-        free_block(driver, block);
-        CHECK(driver.cuMemFree_v2(block) == 1);
-        CHECK(driver.fake_calls("cuMemFree_v2") == 0);
-      },
-      {{"CACHALOT_RUN_FREE", "event"}});
-}
-
-// The blocks that wait are all that there is.
-TEST(Serving, ByEventsWaitsBeforeARequestFailsForLackOfMemory) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        size_t free_bytes = 0;
-        size_t total = 0;
-        CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
-        const uint64_t most = free_bytes / 4 * 3;
-        const DeviceAddress first = allocate(driver, most);
-        driver.fake_start_work();
-        free_block(driver, first);
-        const LaterFinish finish(driver);
-        CHECK(allocate(driver, most) == first);
-        CHECK(driver.fake_finished() == 1);
-      },
-      {{"CACHALOT_RUN_FREE", "event"}, {"CACHALOT_RUN_LEASH", "1TiB"}});
-}
-
-TEST(Serving, ByEventsWaitsWhereMoreBytesAreOnTheirWayThanTheLeash) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        const DeviceAddress first = allocate(driver, 3 * kMiB);
-        const DeviceAddress second = allocate(driver, 3 * kMiB);
-        driver.fake_start_work();
-        free_block(driver, first);
-        CHECK(driver.fake_finished() == 0);
-        const LaterFinish finish(driver);
-        free_block(driver, second);
-        CHECK(driver.fake_finished() == 1);
-      },
-      {{"CACHALOT_RUN_FREE", "event"}, {"CACHALOT_RUN_LEASH", "4MiB"}});
-}
-
 // A wait or an event of the context would break the capture.
 TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
   for (const char* rule : {"wait", "event"}) {
@@ -162,7 +80,7 @@ TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
           driver.use();
           const StreamHandle stream = make_stream(driver);
           const DeviceAddress first = allocate(driver, 30 * kMiB);
-          CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+          CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
           driver.fake_start_work();
           free_block(driver, first);
           const DeviceAddress during = allocate(driver, 30 * kMiB);
@@ -194,7 +112,7 @@ TEST(Serving, DoesNotBreakACaptureThatBeginsWhileAFreeWaits) {
           driver.fake_before("cuCtxRecordEvent", [] {
             other = std::thread([] {
               used->use();
-              CHECK(used->cuStreamBeginCapture_v2(stream, 0) == 0);
+              CHECK(used->cuStreamBeginCapture_v2(stream, kThreadLocalCapture) == 0);
             });
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
           });
@@ -283,7 +201,7 @@ TEST(Serving, LeavesNodesOfGraphsToTheDriver) {
       [](const Driver& driver) {
         driver.use();
         const StreamHandle stream = make_stream(driver);
-        CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+        CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
         DeviceAddress address = 0;
         CHECK(driver.cuMemAllocAsync(&address, 5000, stream) == 0);
         CHECK(driver.cuMemFreeAsync(address, stream) == 0);
@@ -461,13 +379,14 @@ TEST(Serving, OfWholeBlocksReservesAQuarterMoreThanTheProgramHad) {
 // ---- Contexts
 
 TEST(Serving, GoesOnAfterAResetWithNothingOfWhatWasBefore) {
-  for (const char* config : {"", "expandable_segments:True"}) {
+  for (const auto& [config, rule] : kConfigsAndRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
           for (int i = 0; i < 3; i++) {
             const DeviceAddress kept = allocate(driver, 5000);
             free_block(driver, allocate(driver, 30 * kMiB));
+            free_block(driver, allocate(driver, 5000));  // waits in an open batch
             CHECK(driver.cuDevicePrimaryCtxReset_v2(0) == 0);
             CHECK(driver.cuMemFree_v2(kept) != 0);
             driver.use();
@@ -476,7 +395,7 @@ TEST(Serving, GoesOnAfterAResetWithNothingOfWhatWasBefore) {
           driver.fake_reset(0);  // which no hook sees
           free_block(driver, allocate(driver, 5000));
         },
-        {{"CACHALOT_ALLOC_CONF", config}});
+        {{"CACHALOT_ALLOC_CONF", config}, {"CACHALOT_RUN_FREE", rule}});
   }
 }
 
@@ -500,7 +419,7 @@ Context create_context(const Driver& driver) {
 }
 
 TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
-  for (const char* config : {"", "expandable_segments:True"}) {
+  for (const auto& [config, rule] : kConfigsAndRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
@@ -518,7 +437,7 @@ TEST(Serving, OfAContextThatTheProgramCreatesEndsWithIt) {
             CHECK(free_memory(driver) == before);
           }
         },
-        {{"CACHALOT_ALLOC_CONF", config}});
+        {{"CACHALOT_ALLOC_CONF", config}, {"CACHALOT_RUN_FREE", rule}});
   }
 }
 
@@ -585,7 +504,7 @@ TEST(Serving, EndsTheCapturesOfAContextWithIt) {
     driver.use();
     const DeviceAddress address = allocate(driver, 5000);
     const Context own = create_context(driver);
-    CHECK(driver.cuStreamBeginCapture_v2(make_stream(driver), 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(make_stream(driver), kRelaxedCapture) == 0);
     CHECK(driver.cuCtxDestroy_v2(own) == 0);
     driver.use();
     free_block(driver, address);
@@ -602,7 +521,7 @@ TEST(Serving, NotesACaptureWithTheContextOfItsStream) {
     const DeviceAddress address = allocate(driver, 5000);
     const StreamHandle stream = make_stream(driver);
     const Context own = create_context(driver);
-    CHECK(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
     CHECK(driver.cuCtxDestroy_v2(own) == 0);
     driver.use();
     // It is under way, so that no free may wait.
@@ -740,15 +659,16 @@ TEST(Serving, OfAGreenContextIsThatOfThePrimaryOne) {
           Context primary = nullptr;
           CHECK(driver.cuCtxGetCurrent(&primary) == 0);
           const DeviceAddress first = allocate(driver, 30 * kMiB);
+          GreenContext const made = driver.fake_make_green_context();
           Context green = nullptr;
-          CHECK(driver.cuCtxFromGreenCtx(&green, nullptr) == 0);
+          CHECK(driver.cuCtxFromGreenCtx(&green, made) == 0);
           CHECK(driver.cuCtxSetCurrent(green) == 0);
           free_block(driver, first);
           CHECK(allocate(driver, 30 * kMiB) == first);
           CHECK(driver.cuCtxSetCurrent(primary) == 0);
           free_block(driver, first);
           // A context of the program's own that has the handle of a green one which is gone.
-          CHECK(driver.cuCtxDestroy_v2(green) == 0);
+          CHECK(driver.cuGreenCtxDestroy(made) == 0);
           Context own = nullptr;
           CHECK(driver.cuCtxCreate_v2(&own, 0, 0) == 0 && own == green);
           CHECK(allocate(driver, 30 * kMiB) != first);
@@ -756,6 +676,26 @@ TEST(Serving, OfAGreenContextIsThatOfThePrimaryOne) {
         },
         {{"CACHALOT_RUN_FREE", rule}});
   }
+}
+
+// What was cached there is nothing that can be given back.
+TEST(Serving, EndsThePrimaryContextWithTheGreenOneThatIsTheLastToHoldIt) {
+  serve_in_silence([](const Driver& driver) {
+    driver.use();
+    GreenContext const made = driver.fake_make_green_context();
+    const uint64_t before = driver.fake_used();
+    free_block(driver, allocate(driver, 5000));
+    CHECK(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    CHECK(driver.fake_used() != before);
+    CHECK(driver.cuGreenCtxDestroy(made) == 0);
+    CHECK(driver.fake_used() == before);
+    create_context(driver);
+    driver.fake_fail("cuMemAllocManaged", kOutOfMemory);
+    DeviceAddress managed = 0;
+    CHECK(driver.cuMemAllocManaged(&managed, 5000, 1) ==
+          kOutOfMemory);  // with nothing to give back
+    CHECK(driver.fake_calls("cuMemFree_v2") == 0 && driver.fake_calls("cuMemAllocManaged") == 1);
+  });
 }
 
 TEST(Serving, FreesABlockInTheContextOfItsDevice) {
