@@ -71,6 +71,7 @@ ServedContext::ServedContext(DriverContext* context, const RunOptions& options, 
       options_(options),
       driver_(make_driver(*context)),
       allocator_(make_allocator(driver_)),
+      fills_blocks_(!environment_text("CACHALOT_DEBUG").empty()),
       freed_(context,
              [this](Address address) { cachalot_free(allocator_.get(), address, nullptr); }) {
   Allocator& core = capi::core_of(allocator_.get());
@@ -92,11 +93,11 @@ void ServedContext::keep_blocks_whole() {
   core.pool_begin(context_->device, pool, [](Stream) { return true; });
 }
 
-// Without captures, and where no stream orders blocks, the allocator records no event.
+// Without captures, and where no stream orders blocks and none is filled, the allocator neither records nor waits.
 template <class Act>
 auto ServedContext::holding_off_captures(Act act) {
   Captures& captures = Captures::get();
-  if (!options_.serves_async && !captures.any_so_far()) return act(0);
+  if (!options_.serves_async && !fills_blocks_ && !captures.any_so_far()) return act(0);
   return captures.holding(act);
 }
 
@@ -180,7 +181,8 @@ Result ServedContext::free(const BlockInfo& block) {
   if (!result) return free_when_done(block);
   if (*result != 0) return *result;  // the program's error, and the block stays as it is
   CallError error;
-  const cachalot_status status = cachalot_free(allocator_.get(), block.address, &error);
+  const cachalot_status status = holding_off_captures(
+      [&](size_t) { return cachalot_free(allocator_.get(), block.address, &error); });
   if (status == CACHALOT_ERROR_INVALID_ARGUMENT) return kInvalidValue;  // another thread was faster
   if (status == CACHALOT_OK) live_bytes_.fetch_sub(block.requested, std::memory_order_relaxed);
   return code_of(status, error);

@@ -9,7 +9,8 @@
 //   event  the block is free when an event of the context is done that is recorded behind the free (freed_blocks.h). The
 //          host does not wait, unless more bytes are on their way than the leash allows.
 // While a stream is captured neither may be done (captures.h): blocks then wait until no capture is under way.
-// Invariants: whoever may make the allocator record an event holds off captures (Captures::holding).
+// Invariants: whoever may make the allocator record an event, or fill a block (CACHALOT_DEBUG), holds off captures
+// (Captures::holding).
 #pragma once
 
 #include <atomic>
@@ -107,6 +108,7 @@ class ServedContext {
   OwnedAllocator allocator_;
   std::shared_ptr<Tenant> tenant_;
   Stream clearing_stream_ = 0;
+  const bool fills_blocks_;  // as CACHALOT_DEBUG asks, by waits for the device
   std::mutex end_mutex_;
   bool has_ended_ = false;
   std::atomic<uint64_t> requests_{0};

@@ -225,7 +225,9 @@ TEST_F(AllocDeathTest, FindsAHandleTypeThatIsNotDecided) {
 }
 
 TEST_F(AllocDeathTest, FindsAWatchedBlockThatIsNotInUse) {
-  MemoryWatch watch(shared_.driver, shared_.debug, 0, shared_.labels, shared_.log);
+  SlowPathFlags flags;
+  const Captures captures(shared_.driver, shared_.rules, 0, flags);
+  MemoryWatch watch(shared_.driver, captures, shared_.debug, 0, shared_.labels, shared_.log);
   Block block{};
   EXPECT_DEATH(watch.handed_out(&block, 0), "kUsed");
   EXPECT_DEATH(watch.damage(&block, 0), "kUsed");

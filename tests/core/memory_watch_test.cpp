@@ -320,6 +320,20 @@ TEST_F(RedZone, IsNeitherMadeNorLookedAtInACapture) {
   EXPECT_EQ(damage, Texts{});
 }
 
+// It is filled by a wait for the device, which ends captures of all streams.
+TEST_F(RedZone, OfABlockOfAllStreamsIsMadeWhileNoneIsCaptured) {
+  make(kRedZones);
+  allocator->free(allocator->allocate(1000, 0, kAllStreams));
+  EXPECT_EQ(take_fills().size(), 1u);
+  EXPECT_EQ(driver->reads, 1);
+  begin_capture();
+  allocator->allocate(1000, 0, kAllStreams);
+  EXPECT_EQ(take_fills(), Texts{});
+  end_capture();
+  allocator->allocate(1000, 0, kAllStreams);
+  EXPECT_EQ(take_fills().size(), 1u);
+}
+
 TEST_F(RedZone, IsNotTrustedWhereTheDriverFailed) {
   make(kRedZones);
   driver->fill_code = 700;

@@ -98,6 +98,29 @@ TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
   }
 }
 
+// Each fill waits for the device.
+TEST(Serving, FillsNoBlockWhileAStreamIsCaptured) {
+  for (const char* rule : {"wait", "event"}) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          const StreamHandle stream = make_stream(driver);
+          const DeviceAddress before = allocate(driver, 5000);
+          const uint64_t waits = driver.fake_calls("cuCtxSynchronize");
+          CHECK(waits > 0);
+          CHECK(driver.cuStreamBeginCapture_v2(stream, kRelaxedCapture) == 0);
+          free_block(driver, allocate(driver, 5000));
+          free_block(driver, before);
+          CHECK(driver.fake_calls("cuCtxSynchronize") == waits);
+          Graph graph = nullptr;
+          CHECK(driver.cuStreamEndCapture(stream, &graph) == 0 && graph != nullptr);
+          free_block(driver, allocate(driver, 5000));
+          CHECK(driver.fake_calls("cuCtxSynchronize") > waits);
+        },
+        {{"CACHALOT_RUN_FREE", rule}, {"CACHALOT_DEBUG", "redzones,poison"}});
+  }
+}
+
 TEST(Serving, DoesNotBreakACaptureThatBeginsWhileAFreeWaits) {
   for (const char* rule : {"wait", "event"}) {
     serve_in_silence(

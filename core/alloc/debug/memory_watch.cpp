@@ -28,9 +28,14 @@ void watched(Step step) noexcept {
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(Driver& driver, const DebugOptions& options, int device,
-                         const Labels& labels, const Log& log)
-    : driver_(driver), labels_(labels), log_(log), options_(options), device_(device) {
+MemoryWatch::MemoryWatch(Driver& driver, const Captures& captures, const DebugOptions& options,
+                         int device, const Labels& labels, const Log& log)
+    : driver_(driver),
+      captures_(captures),
+      labels_(labels),
+      log_(log),
+      options_(options),
+      device_(device) {
   if ((options_.poison || options_.red_zones) && !driver_.can_touch_memory()) {
     throw_not_supported(
         std::string("poison and red zones need memory that can be written, which the driver ") +
@@ -100,8 +105,9 @@ std::string MemoryWatch::damage(const Block* block, std::optional<Stream> stream
 }
 
 // Not within a capture: the fill would become part of the graph. A stream whose state the driver does
-// not tell may be captured.
+// not tell may be captured. For all streams the device is waited for, which ends a capture of any.
 bool MemoryWatch::may_touch(std::optional<Stream> stream) const {
+  if (stream == kAllStreams && captures_.may_be_under_way()) return false;
   CaptureInfo info;
   return stream && driver_.capture_info(device_, *stream, &info) == kSuccess && !info.capturing;
 }

@@ -21,6 +21,7 @@
 #include "alloc/config/debug_options.h"
 #include "alloc/debug/nvtx_memory.h"
 #include "alloc/heap/block.h"
+#include "alloc/streams/captures.h"
 #include "alloc/tenants/labels.h"
 #include "alloc/trace/log.h"
 #include "base/assert.h"
@@ -31,8 +32,8 @@ namespace cachalot {
 class MemoryWatch {
  public:
   // Throws Error(kNotSupported) for what the driver or this build cannot do.
-  MemoryWatch(Driver& driver, const DebugOptions& options, int device, const Labels& labels,
-              const Log& log);
+  MemoryWatch(Driver& driver, const Captures& captures, const DebugOptions& options, int device,
+              const Labels& labels, const Log& log);
 
   // The bytes that the allocator is asked for when a caller requests so many.
   uint64_t with_red_zone(uint64_t requested) const {
@@ -73,6 +74,7 @@ class MemoryWatch {
   std::string damage_text(const Block* block, uint64_t offset, uint8_t found, Stream stream) const;
 
   Driver& driver_;
+  const Captures& captures_;
   const Labels& labels_;
   const Log& log_;
   const DebugOptions options_;

@@ -26,8 +26,8 @@ DeviceAllocator::DeviceAllocator(SharedState& shared, int device,
   if (fraction < 1) set_memory_fraction(fraction);
   const DeviceLock lock(state_.shards);
   if (shared.debug.any()) {
-    state_.watch = std::make_unique<MemoryWatch>(shared.driver, shared.debug, device, shared.labels,
-                                                 shared.log);
+    state_.watch = std::make_unique<MemoryWatch>(shared.driver, state_.captures, shared.debug,
+                                                 device, shared.labels, shared.log);
     state_.flags.put(kWatched, true);
   }
   state_.flags.put(kLabels, shared.track_labels);
