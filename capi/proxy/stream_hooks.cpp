@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams: which there are, which are captured, and when the program waits for them.
+#include <new>
+
 #include "captures.h"
 #include "hooks.h"
 #include "real_driver.h"
@@ -59,9 +61,14 @@ Result begin_capture(StreamHandle stream, DefaultStream default_stream, Call cal
   Context context = nullptr;
   if (call_real(real().cuStreamGetCtx, stream, &context) != 0)
     call_real(real().cuCtxGetCurrent, &context);
-  const Result result = Captures::get().begin(name, context, call, [&] {
-    if (server != nullptr) server->capture_begun();
-  });
+  Result result = kDriverOutOfMemory;
+  try {
+    result = Captures::get().begin(name, context, call, [&] {
+      if (server != nullptr) server->capture_begun();
+    });
+  } catch (const std::bad_alloc&) {  // before the driver is called
+    return result;
+  }
   if (result == 0 && recorder != nullptr) recorder->stream_event(Action::kCaptureBegin, name);
   return result;
 }

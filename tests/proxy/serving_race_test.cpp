@@ -118,7 +118,10 @@ class Worker {
   std::vector<Block> blocks_;
 };
 
-int run_random(const std::string& rule, unsigned seed, bool has_fault) {
+// Of which a thread's blocks are a multiple.
+constexpr const char* kSmallLeash = "1MiB";
+
+int run_random(const std::string& rule, unsigned seed, bool has_fault, const char* leash = "") {
   const auto program = [&](const Driver& driver) {
     if (has_fault) driver.fake_let_events_be_early();
     Uses uses;
@@ -140,9 +143,10 @@ int run_random(const std::string& rule, unsigned seed, bool has_fault) {
     is_over = true;
     finisher.join();
   };
-  const RecordedRun run = run_recorded(
-      program,
-      {{"CACHALOT_RUN_FREE", rule}, {"CACHALOT_RUN_ASYNC", "cachalot"}, {"CACHALOT_RECORD", ""}});
+  const RecordedRun run = run_recorded(program, {{"CACHALOT_RUN_FREE", rule},
+                                                 {"CACHALOT_RUN_LEASH", leash},
+                                                 {"CACHALOT_RUN_ASYNC", "cachalot"},
+                                                 {"CACHALOT_RECORD", ""}});
   EXPECT_EQ(run.output, "");
   return WIFEXITED(run.status) ? WEXITSTATUS(run.status) : -1;
 }
@@ -151,6 +155,7 @@ TEST(ServingOfThreads, HandsOutNoBlockThatWorkStillUses) {
   const unsigned seed = seed_of_this_run();
   SCOPED_TRACE("CACHALOT_TEST_SEED=" + std::to_string(seed));
   for (const char* rule : {"wait", "event"}) EXPECT_EQ(run_random(rule, seed, false), 0) << rule;
+  EXPECT_EQ(run_random("event", seed, false, kSmallLeash), 0);
 }
 
 TEST(ServingOfThreads, FindsThePlantedFault) {

@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNotSupported = 801;
+constexpr const char* kRules[] = {"wait", "event"};
 constexpr std::pair<const char*, const char*> kConfigsAndRules[] = {
     {"", "wait"},
     {"", "event"},
@@ -74,7 +75,7 @@ TEST(Serving, WaitsAtAFreeForAllWorkAsTheDriverDoes) {
 
 // A wait or an event of the context would break the capture.
 TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
-  for (const char* rule : {"wait", "event"}) {
+  for (const char* rule : kRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
@@ -100,7 +101,7 @@ TEST(Serving, HoldsBlocksBackWhileAStreamIsCaptured) {
 
 // Each fill waits for the device.
 TEST(Serving, FillsNoBlockWhileAStreamIsCaptured) {
-  for (const char* rule : {"wait", "event"}) {
+  for (const char* rule : kRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
@@ -122,7 +123,7 @@ TEST(Serving, FillsNoBlockWhileAStreamIsCaptured) {
 }
 
 TEST(Serving, DoesNotBreakACaptureThatBeginsWhileAFreeWaits) {
-  for (const char* rule : {"wait", "event"}) {
+  for (const char* rule : kRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
@@ -270,43 +271,53 @@ TEST(Serving, TellsOfABlockAsIfItWereAnAllocationOfItsOwn) {
 }
 
 TEST(Serving, CountsWhatIsCachedAsFree) {
-  serve_in_silence([](const Driver& driver) {
-    driver.use();
-    const size_t before = free_memory(driver);
-    const DeviceAddress address = allocate(driver, 30 * kMiB);
-    CHECK(free_memory(driver) == before - 30 * kMiB);
-    free_block(driver, address);
-    CHECK(free_memory(driver) == before);
-  });
+  for (const char* rule : kRules) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          const size_t before = free_memory(driver);
+          const DeviceAddress address = allocate(driver, 30 * kMiB);
+          CHECK(free_memory(driver) == before - 30 * kMiB);
+          free_block(driver, address);
+          CHECK(free_memory(driver) == before);
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
 }
 
 TEST(Serving, KeepsALimitAndShowsItAsTheDevicesMemory) {
-  serve_in_silence(
-      [](const Driver& driver) {
-        driver.use();
-        size_t free_bytes = 0;
-        size_t total = 0;
-        const DeviceAddress address = allocate(driver, 40 * kMiB);
-        CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
-        CHECK(total == 64 * kMiB && free_bytes == 24 * kMiB);
-        DeviceAddress more = 0;
-        CHECK(driver.cuMemAlloc_v2(&more, 40 * kMiB) == kOutOfMemory);
-        const StreamHandle stream = make_stream(driver);
-        CHECK(driver.cuMemAllocAsync(&more, 40 * kMiB, stream) == kOutOfMemory);
-        free_block(driver, address);
-        free_block(driver, allocate(driver, 40 * kMiB));
-      },
-      {{"CACHALOT_RUN_LIMIT", "64MiB"}});
+  for (const char* rule : kRules) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          size_t free_bytes = 0;
+          size_t total = 0;
+          const DeviceAddress address = allocate(driver, 40 * kMiB);
+          CHECK(driver.cuMemGetInfo_v2(&free_bytes, &total) == 0);
+          CHECK(total == 64 * kMiB && free_bytes == 24 * kMiB);
+          DeviceAddress more = 0;
+          CHECK(driver.cuMemAlloc_v2(&more, 40 * kMiB) == kOutOfMemory);
+          const StreamHandle stream = make_stream(driver);
+          CHECK(driver.cuMemAllocAsync(&more, 40 * kMiB, stream) == kOutOfMemory);
+          free_block(driver, address);
+          free_block(driver, allocate(driver, 40 * kMiB));
+        },
+        {{"CACHALOT_RUN_LIMIT", "64MiB"}, {"CACHALOT_RUN_FREE", rule}});
+  }
 }
 
 TEST(Serving, MakesRoomForARequestOfTheDriversOwn) {
-  serve_in_silence([](const Driver& driver) {
-    driver.use();
-    free_block(driver, allocate(driver, uint64_t{12} << 30));
-    DeviceAddress managed = 0;
-    CHECK(driver.cuMemAllocManaged(&managed, uint64_t{8} << 30, 1) == 0);
-    CHECK(driver.cuMemAllocManaged(&managed, uint64_t{12} << 30, 1) == kOutOfMemory);
-  });
+  for (const char* rule : kRules) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          free_block(driver, allocate(driver, uint64_t{12} << 30));
+          DeviceAddress managed = 0;
+          CHECK(driver.cuMemAllocManaged(&managed, uint64_t{8} << 30, 1) == 0);
+          CHECK(driver.cuMemAllocManaged(&managed, uint64_t{12} << 30, 1) == kOutOfMemory);
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
 }
 
 TEST(Serving, HandsOutZerosIfItIsToldTo) {
@@ -481,14 +492,18 @@ TEST(Serving, KeepsTheBlocksOfEachContextToIt) {
 }
 
 TEST(Serving, GivesOneContextWhatIsCachedInAnother) {
-  serve_in_silence([](const Driver& driver) {
-    driver.use();
-    const size_t before = free_memory(driver);
-    free_block(driver, allocate(driver, uint64_t{12} << 30));
-    create_context(driver);
-    CHECK(free_memory(driver) == before);
-    free_block(driver, allocate(driver, uint64_t{8} << 30));
-  });
+  for (const char* rule : kRules) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          const size_t before = free_memory(driver);
+          free_block(driver, allocate(driver, uint64_t{12} << 30));
+          create_context(driver);
+          CHECK(free_memory(driver) == before);
+          free_block(driver, allocate(driver, uint64_t{8} << 30));
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
 }
 
 TEST(Serving, KeepsALimitInOneContextOfADevice) {
@@ -588,24 +603,28 @@ TEST(ServingOfThreads, AreServedFromTheirFirstRequestOn) {
 }
 
 TEST(ServingOfThreads, CreateAndDestroyContexts) {
-  serve_in_silence([](const Driver& driver) {
-    driver.use();
-    const uint64_t before = driver.fake_used();
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; i++) {
-      threads.emplace_back([&driver] {
-        for (int round = 0; round < 30; round++) {
-          const Context own = create_context(driver);
-          const DeviceAddress kept = allocate(driver, 5000);
-          for (int j = 0; j < 20; j++) free_block(driver, allocate(driver, 3 * kMiB));
-          CHECK(kept != 0 && driver.cuCtxDestroy_v2(own) == 0);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    driver.use();
-    CHECK(driver.fake_used() == before);
-  });
+  for (const char* rule : kRules) {
+    serve_in_silence(
+        [](const Driver& driver) {
+          driver.use();
+          const uint64_t before = driver.fake_used();
+          std::vector<std::thread> threads;
+          for (int i = 0; i < 4; i++) {
+            threads.emplace_back([&driver] {
+              for (int round = 0; round < 30; round++) {
+                const Context own = create_context(driver);
+                const DeviceAddress kept = allocate(driver, 5000);
+                for (int j = 0; j < 20; j++) free_block(driver, allocate(driver, 3 * kMiB));
+                CHECK(kept != 0 && driver.cuCtxDestroy_v2(own) == 0);
+              }
+            });
+          }
+          for (std::thread& thread : threads) thread.join();
+          driver.use();
+          CHECK(driver.fake_used() == before);
+        },
+        {{"CACHALOT_RUN_FREE", rule}});
+  }
 }
 
 TEST(Serving, KeepsTheMetricsOfTheLastContextThatHasEnded) {
@@ -675,7 +694,7 @@ TEST(Serving, LeavesContextsOfUnknownOriginToTheDriverAndSaysSoOnce) {
 }
 
 TEST(Serving, OfAGreenContextIsThatOfThePrimaryOne) {
-  for (const char* rule : {"wait", "event"}) {
+  for (const char* rule : kRules) {
     serve_in_silence(
         [](const Driver& driver) {
           driver.use();
