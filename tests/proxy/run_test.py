@@ -47,6 +47,11 @@ class Run(Record):
             self.assertEqual(out, "")
             self.assertRegex(err, r"^cachalot: .*nonsense.*\n$")
 
+    def test_blocks_are_filled_for_debugging(self):
+        self.environment["CACHALOT_DEBUG"] = "redzones,poison"
+        _, err = self.record("--", program(), "open", "9")
+        self.assertIn("9 requests served by 1 calls of the driver, 2.0 MiB", err)
+
     def test_a_limit_is_kept(self):
         self.record("--limit", "1GiB", "--", program(), "open", "0", f"ask:{2 << 30}", code=137)
 
