@@ -15,6 +15,9 @@ namespace cachalot::capi {
 template <>
 inline constexpr size_t kFirstSize<cachalot_replay_options> = offsetof(cachalot_replay_options,
                                                                        policy);
+template <>
+inline constexpr size_t kFirstSize<cachalot_replay_result> = offsetof(cachalot_replay_result,
+                                                                      peak_device_bytes);
 
 namespace {
 
@@ -25,6 +28,7 @@ ReplayOptions read_replay_options(const cachalot_replay_options& in) {
   options.expect = read_flag(in.expect, "expect");
   options.capacity = in.capacity;
   options.fraction = in.fraction;
+  options.stop_at_out_of_memory = read_flag(in.stop_at_out_of_memory, "stop_at_out_of_memory");
   options.serving = read_policy_of(in).value_or(ServingOptions{});
   if (in.progress != nullptr)
     options.progress = [progress = in.progress, user_data = in.progress_user_data](uint64_t done,
@@ -77,7 +81,16 @@ cachalot_replay_result write_result(const cachalot_replay& replay) {
           .differing_events = result.differences.count,
           .first_difference = result.differences.first,
           .expected = result.differences.expected.c_str(),
-          .actual = result.differences.actual.c_str()};
+          .actual = result.differences.actual.c_str(),
+          .peak_device_bytes = result.calls.peak_device_bytes};
+}
+
+cachalot_replay_call write_call(const MemoryCallCount& row) {
+  return {.struct_size = sizeof(cachalot_replay_call),
+          .function = driver_name(row.call),
+          .size = row.size,
+          .count = row.count,
+          .cold_count = row.cold};
 }
 
 }  // namespace
@@ -104,6 +117,18 @@ cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
                                            cachalot_replay_result* out_result) {
   return guard(nullptr, [&] {
     write_struct(out_result, write_result(require(replay, "replay")), "out_result");
+  });
+}
+
+size_t cachalot_replay_call_count(const cachalot_replay* replay) {
+  return live_or_null(replay) ? replay->result.call_counts.size() : 0;
+}
+
+cachalot_status cachalot_replay_get_call(const cachalot_replay* replay, size_t index,
+                                         cachalot_replay_call* out_call) {
+  return guard(nullptr, [&] {
+    const auto& rows = require(replay, "replay").result.call_counts;
+    write_struct(out_call, write_call(row_at(rows, index, "call")), "out_call");
   });
 }
 

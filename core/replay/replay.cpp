@@ -16,12 +16,17 @@ namespace {
 constexpr uint64_t kDefaultCapacity = 80 * GiB;
 constexpr size_t kEventsBetweenProgress = 1 << 16;
 
+// Thrown by an act with which the replay shall end.
+struct Stop {};
+
 // Does the acts of the recorded program.
 class Performer {
  public:
-  Performer(const Trace& trace, bool expect, Allocator* allocator, ReplayDevice* device)
+  Performer(const Trace& trace, const ReplayOptions& options, Allocator* allocator,
+            ReplayDevice* device)
       : trace_(trace),
-        expect_(expect),
+        expect_(options.expect),
+        stops_at_out_of_memory_(options.stop_at_out_of_memory),
         allocator_(*allocator),
         device_(*device),
         addresses_(trace.block_slots),
@@ -76,6 +81,7 @@ class Performer {
   void empty_cache(int device, PoolId pool) { allocator_.empty_cache(device, pool); }
 
   void end_context(uint8_t device) {
+    device_.pause_counts(true);  // the driver takes it all at once
     const size_t first = device * trace_.pools.size();
     for (size_t i = 0; i < trace_.pools.size(); i++) {
       if (!held_pools_[first + i]) continue;
@@ -83,6 +89,7 @@ class Performer {
       held_pools_[first + i] = false;
     }
     empty_cache(device, {});
+    device_.pause_counts(false);
   }
 
   uint64_t requests() const { return requests_; }
@@ -97,6 +104,7 @@ class Performer {
   // 0: out of memory.
   Address request(const TraceEvent& event) {
     requests_++;
+    device_.begin_request();
     const Request request = {.size = event.size,
                              .device = event.device,
                              .stream = event.stream,
@@ -107,6 +115,7 @@ class Performer {
       if (error.status() != Status::kOutOfMemory) throw;
     }
     out_of_memory_++;
+    if (stops_at_out_of_memory_) throw Stop();
     return 0;
   }
 
@@ -144,6 +153,7 @@ class Performer {
 
   const Trace& trace_;
   const bool expect_;
+  const bool stops_at_out_of_memory_;
   Allocator& allocator_;
   ReplayDevice& device_;
   std::vector<Address> addresses_;  // by slot; 0: not live, or the request failed
@@ -179,6 +189,8 @@ void perform(const Trace& trace, const ReplayOptions& options, Performer* perfor
     const size_t end = std::min(total, done + kEventsBetweenProgress);
     try {
       program.run(done, end);
+    } catch (const Stop&) {
+      return;
     } catch (const Error& error) {
       rethrow_as_flaw(error, trace.line_of(program.at()));
     }
@@ -227,6 +239,8 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
   if (options.expect && (options.serving.is_on || options.serving.page_bytes != 0))
     throw_invalid_argument(
         "expect compares with PyTorch's events, which this policy does not have");
+  if (options.expect && options.stop_at_out_of_memory)
+    throw_invalid_argument("expect compares all events, so the replay cannot stop at one");
   if (options.expect && trace.header.format != 1)
     throw_invalid_argument(
         "expect compares with an allocator's events, which are in trace format 1");
@@ -270,7 +284,7 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator*
   EventComparison comparison(trace);
   std::optional<Watch> watch;
   if (options.expect) watch.emplace(allocator, &comparison);
-  Performer performer(trace, options.expect, allocator, device);
+  Performer performer(trace, options, allocator, device);
   perform(trace, options, &performer);
   watch.reset();
   if (options.expect) comparison.finish();
@@ -280,6 +294,7 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator*
   result.allocations = performer.requests();
   result.out_of_memory = performer.out_of_memory();
   result.calls = device->calls();
+  result.call_counts = device->call_counts();
   result.differences = comparison.differences();
   add_peaks(allocator, &result);
   return result;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "alloc/allocator.h"
 #include "replay/event_comparison.h"
@@ -29,6 +30,7 @@ struct ReplayOptions {
   uint64_t capacity = 0;  // 0: the recorded number, else 80 GiB
   double fraction = 0;    // 0: no limit
   ServingOptions serving;
+  bool stop_at_out_of_memory = false;  // the replay ends at the first request that fails so
   // Called now and then with the events done and all; false stops the replay. May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 
@@ -39,6 +41,7 @@ struct ReplayResult {
   uint64_t allocations = 0;
   uint64_t out_of_memory = 0;
   MemoryCalls calls;
+  std::vector<MemoryCallCount> call_counts;
   // Bytes; the sums of the peaks of all devices.
   uint64_t peak_requested = 0;
   uint64_t peak_allocated = 0;

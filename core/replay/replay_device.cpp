@@ -9,8 +9,34 @@
 
 namespace cachalot {
 
+const char* driver_name(MemoryCall call) {
+  switch (call) {
+    case MemoryCall::kAlloc:
+      return "cuMemAlloc";
+    case MemoryCall::kFree:
+      return "cuMemFree";
+    case MemoryCall::kReserve:
+      return "cuMemAddressReserve";
+    case MemoryCall::kUnreserve:
+      return "cuMemAddressFree";
+    case MemoryCall::kCreate:
+      return "cuMemCreate";
+    case MemoryCall::kRelease:
+      return "cuMemRelease";
+    case MemoryCall::kMap:
+      return "cuMemMap";
+    case MemoryCall::kUnmap:
+      return "cuMemUnmap";
+    case MemoryCall::kSetAccess:
+      return "cuMemSetAccess";
+  }
+  return "";
+}
+
 ReplayDevice::ReplayDevice(const SimOptions& options)
-    : SimDriver(options), offers_(static_cast<size_t>(options.device_count)) {}
+    : SimDriver(options),
+      offers_(static_cast<size_t>(options.device_count)),
+      handed_out_(static_cast<size_t>(options.device_count)) {}
 
 void ReplayDevice::offer_segment(int device, Address address) {
   const std::lock_guard lock(mutex_);
@@ -32,8 +58,18 @@ MemoryCalls ReplayDevice::calls() {
   return calls_;
 }
 
+std::vector<MemoryCallCount> ReplayDevice::call_counts() {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemoryCallCount> rows;
+  rows.reserve(counts_.size());
+  for (const auto& [call, count] : counts_)
+    rows.push_back({call.first, call.second, count.all, count.cold});
+  return rows;
+}
+
 DriverCode ReplayDevice::allocate(int device, uint64_t size, Address* address) {
   const std::lock_guard lock(mutex_);
+  count(MemoryCall::kAlloc, size);
   uint64_t free_bytes = 0;
   uint64_t total_bytes = 0;
   memory_info(device, &free_bytes, &total_bytes);
@@ -46,21 +82,26 @@ DriverCode ReplayDevice::allocate(int device, uint64_t size, Address* address) {
   }
   calls_.obtained++;
   add_range(place, size);
+  hand_out(device, size);
   *address = place;
   return kSuccess;
 }
 
 DriverCode ReplayDevice::free(int device, Address address) {
   const std::lock_guard lock(mutex_);
+  const uint64_t size = range_size(address);
+  count(MemoryCall::kFree, size);
   const DriverCode code = SimDriver::free(device, address);
   if (code != kSuccess) return code;
   calls_.given_back++;
+  take_back(device, size);
   remove_range(address);
   return code;
 }
 
 DriverCode ReplayDevice::reserve(int device, uint64_t size, Address* address) {
   const std::lock_guard lock(mutex_);
+  count(MemoryCall::kReserve, size);
   std::deque<Address>& mappings = offers_[static_cast<size_t>(device)].mappings;
   while (!mappings.empty() && is_in_use(mappings.front())) mappings.pop_front();
   place_next(device, &mappings, size);
@@ -77,6 +118,7 @@ DriverCode ReplayDevice::reserve(int device, uint64_t size, Address* address) {
 
 DriverCode ReplayDevice::unreserve(int device, Address address, uint64_t size) {
   const std::lock_guard lock(mutex_);
+  count(MemoryCall::kUnreserve, size);
   const DriverCode code = SimDriver::unreserve(device, address, size);
   if (code == kSuccess) remove_range(address);
   return code;
@@ -86,15 +128,44 @@ DriverCode ReplayDevice::create(int device, uint64_t size, HandleType type, bool
                                 uint64_t* handle) {
   const DriverCode code = SimDriver::create(device, size, type, rdma, handle);
   const std::lock_guard lock(mutex_);
-  if (code == kSuccess) calls_.obtained++;
+  count(MemoryCall::kCreate, size);
+  if (code != kSuccess) return code;
+  calls_.obtained++;
+  handle_sizes_[*handle] = size;
+  hand_out(device, size);
   return code;
 }
 
 DriverCode ReplayDevice::release(int device, uint64_t handle) {
   const DriverCode code = SimDriver::release(device, handle);
   const std::lock_guard lock(mutex_);
-  if (code == kSuccess) calls_.given_back++;
+  const auto found = handle_sizes_.find(handle);
+  const uint64_t size = found == handle_sizes_.end() ? 0 : found->second;
+  count(MemoryCall::kRelease, size);
+  if (code != kSuccess) return code;
+  calls_.given_back++;
+  handle_sizes_.erase(handle);
+  take_back(device, size);
   return code;
+}
+
+DriverCode ReplayDevice::map(int device, Address address, uint64_t size, uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  count(MemoryCall::kMap, size);
+  return SimDriver::map(device, address, size, handle);
+}
+
+DriverCode ReplayDevice::unmap(int device, Address address, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  count(MemoryCall::kUnmap, size);
+  return SimDriver::unmap(device, address, size);
+}
+
+DriverCode ReplayDevice::set_access(int device, Address address, uint64_t size,
+                                    int accessing_device) {
+  const std::lock_guard lock(mutex_);
+  count(MemoryCall::kSetAccess, size);
+  return SimDriver::set_access(device, address, size, accessing_device);
 }
 
 // Also asked for places that the simulated device chose: devices do not know each other's given
@@ -134,6 +205,34 @@ void ReplayDevice::remove_range(Address address) {
   mutex_.assert_held();
   calls_.segments -= ranges_.erase(address);
   CACHALOT_ASSERT(1, calls_.segments == ranges_.size());
+}
+
+uint64_t ReplayDevice::range_size(Address address) const {
+  mutex_.assert_held();
+  const auto found = ranges_.find(address);
+  return found == ranges_.end() ? 0 : found->second;
+}
+
+void ReplayDevice::count(MemoryCall call, uint64_t size) {
+  mutex_.assert_held();
+  if (are_counts_paused_) return;
+  CallCount& count = counts_[{call, size}];
+  count.all++;
+  if (requests_since_call_ >= kColdRequests) count.cold++;
+  requests_since_call_ = 0;
+}
+
+void ReplayDevice::hand_out(int device, uint64_t size) {
+  mutex_.assert_held();
+  uint64_t& bytes = handed_out_[static_cast<size_t>(device)];
+  bytes += size;
+  calls_.peak_device_bytes = std::max(calls_.peak_device_bytes, bytes);
+}
+
+void ReplayDevice::take_back(int device, uint64_t size) {
+  mutex_.assert_held();
+  CACHALOT_ASSERT(1, handed_out_[static_cast<size_t>(device)] >= size);
+  handed_out_[static_cast<size_t>(device)] -= size;
 }
 
 }  // namespace cachalot

@@ -41,6 +41,10 @@ static memory_file* file_of(const char* text) {
   return file;
 }
 
+static void append_text(memory_file* file, const char* text) {
+  CHECK_EQUAL(write_file(file, text, strlen(text)), 0);
+}
+
 static cachalot_trace* trace_of(const char* text) {
   memory_file* file = file_of(text);
   cachalot_trace* trace = NULL;
@@ -177,6 +181,114 @@ static void a_replay_tells_what_came_of_it(void) {
   cachalot_replay_destroy(replay);
 }
 
+/* Three requests of 40 MiB, of which a device of 100 MiB serves two. */
+static const char* const kThreeRequests =
+    "# {\"torch\": \"2.15.0\", \"warm_up\": 0}\n"
+    "a,100000000,41943040,0\na,200000000,41943040,0\na,300000000,41943040,0\n"
+    "q,100000000,41943040,0\nc,100000000,41943040,0\n";
+
+static cachalot_replay* replay_of(const char* text, const cachalot_replay_options* options) {
+  cachalot_trace* trace = trace_of(text);
+  cachalot_replay* replay = NULL;
+  CHECK_OK(cachalot_replay_run(trace, options, &replay, &last_error));
+  cachalot_trace_destroy(trace);
+  return replay;
+}
+
+static void a_replay_can_end_at_the_first_failure(void) {
+  cachalot_replay_options options = {.struct_size = sizeof options, .capacity = 100 * MIB};
+  cachalot_replay_result result = {.struct_size = sizeof result};
+  cachalot_replay* replay = replay_of(kThreeRequests, &options);
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.allocations, 3);
+  CHECK_EQUAL(result.out_of_memory, 1);
+  CHECK_EQUAL(cachalot_memory_allocated(cachalot_replay_allocator(replay), 0), 40 * MIB);
+  cachalot_replay_destroy(replay);
+  options.stop_at_out_of_memory = 1;
+  replay = replay_of(kThreeRequests, &options);
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.out_of_memory, 1);
+  CHECK_EQUAL(cachalot_memory_allocated(cachalot_replay_allocator(replay), 0), 80 * MIB);
+  cachalot_replay_destroy(replay);
+}
+
+static void a_replay_on_a_device_of_its_peak_is_the_same(void) {
+  cachalot_replay_options options = {.struct_size = sizeof options, .capacity = 1024 * MIB};
+  cachalot_replay_result result = {.struct_size = sizeof result};
+  cachalot_replay* replay = replay_of(kThreeRequests, &options);
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.peak_device_bytes, 120 * MIB);
+  cachalot_replay_destroy(replay);
+  options.capacity = result.peak_device_bytes;
+  replay = replay_of(kThreeRequests, &options);
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.out_of_memory, 0);
+  cachalot_replay_destroy(replay);
+  options.capacity = 120 * MIB - 1;
+  replay = replay_of(kThreeRequests, &options);
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.out_of_memory, 1);
+  cachalot_replay_destroy(replay);
+}
+
+static void check_call(const cachalot_replay* replay, size_t index, const char* function,
+                       uint64_t size, uint64_t count, uint64_t cold) {
+  cachalot_replay_call call = {.struct_size = sizeof call};
+  CHECK_OK(cachalot_replay_get_call(replay, index, &call));
+  CHECK_TEXT(call.function, function);
+  CHECK_EQUAL(call.size, size);
+  CHECK_EQUAL(call.count, count);
+  CHECK_EQUAL(call.cold_count, cold);
+}
+
+static void a_replay_counts_the_calls_of_the_driver(void) {
+  cachalot_replay_options options = {.struct_size = sizeof options, .capacity = 100 * MIB};
+  cachalot_replay_call call = {.struct_size = sizeof call};
+  cachalot_replay* replay = replay_of(kThreeRequests, &options);
+  /* The third request fails twice: before the cache is given back, and behind it. */
+  CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
+  check_call(replay, 0, "cuMemAlloc", 40 * MIB, 4, 1);
+  CHECK_EQUAL(cachalot_replay_get_call(replay, 1, &call), CACHALOT_ERROR_INVALID_ARGUMENT);
+  cachalot_replay_destroy(replay);
+  options.config = "expandable_segments:True";
+  options.capacity = 1024 * MIB;
+  replay = replay_of(kThreeRequests, &options);
+  CHECK_EQUAL(cachalot_replay_call_count(replay), 4);
+  check_call(replay, 0, "cuMemAddressReserve", 1160 * MIB, 1, 1);
+  check_call(replay, 1, "cuMemCreate", 20 * MIB, 6, 0);
+  check_call(replay, 2, "cuMemMap", 20 * MIB, 6, 0);
+  check_call(replay, 3, "cuMemSetAccess", 40 * MIB, 3, 0);
+  cachalot_replay_destroy(replay);
+}
+
+/* Requests that the cache serves make no call; behind 32 of them the next call is a cold one. */
+static void a_call_is_cold_behind_many_requests_without_one(void) {
+  memory_file* file = file_of("# {\"warm_up\": 0}\na,100000000,41943040,0\n");
+  for (int i = 0; i < 31; i++) append_text(file, "a,200,512,0\nq,200,512,0\nc,200,512,0\n");
+  append_text(file, "a,300000000,41943040,0\n");
+  cachalot_replay* replay = replay_of(file->text, NULL);
+  check_call(replay, 0, "cuMemAlloc", 2 * MIB, 1, 0);
+  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 2, 1);
+  cachalot_replay_destroy(replay);
+  free(file);
+  file = file_of("# {\"warm_up\": 0}\na,100000000,41943040,0\n");
+  for (int i = 0; i < 32; i++) append_text(file, "a,200,512,0\nq,200,512,0\nc,200,512,0\n");
+  append_text(file, "a,300000000,41943040,0\n");
+  replay = replay_of(file->text, NULL);
+  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 2, 2);
+  cachalot_replay_destroy(replay);
+  free(file);
+}
+
+/* The end of a context takes everything at once. */
+static void the_end_of_a_context_counts_as_no_call(void) {
+  cachalot_replay* replay = replay_of("# {\"format\": 2}\na,100000000,41943040,0\nx,0,1,0\n", NULL);
+  CHECK_EQUAL(cachalot_memory_reserved(cachalot_replay_allocator(replay), 0), 0);
+  CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
+  check_call(replay, 0, "cuMemAlloc", 40 * MIB, 1, 1);
+  cachalot_replay_destroy(replay);
+}
+
 static void a_history_replays_exactly(void) {
   fixture with = open_fixture();
   cachalot_history_options history = {.struct_size = sizeof history};
@@ -291,6 +403,11 @@ static void what_does_not_fit_is_refused(void) {
   CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
               CACHALOT_ERROR_INVALID_ARGUMENT);
   options.release = 0;
+  options.stop_at_out_of_memory = 1;
+  CHECK_FAILS_WITH(cachalot_replay_run(trace, &options, &replay, &last_error),
+                   CACHALOT_ERROR_INVALID_ARGUMENT,
+                   "expect compares all events, so the replay cannot stop at one");
+  options.stop_at_out_of_memory = 0;
   options.expect = 2;
   CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
               CACHALOT_ERROR_INVALID_ARGUMENT);
@@ -345,6 +462,8 @@ static void nothing_is_an_invalid_argument(void) {
   CHECK_FAILS(cachalot_replay_write_script(trace, NULL, NULL, NULL, &last_error),
               CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_EQUAL(cachalot_replay_get_result(NULL, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_replay_call_count(NULL), 0);
+  CHECK_EQUAL(cachalot_replay_get_call(NULL, 0, NULL), CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK(cachalot_replay_allocator(NULL) == NULL);
   cachalot_replay_destroy(NULL);
   cachalot_trace_destroy(NULL);
@@ -376,6 +495,11 @@ int main(void) {
   RUN(a_trace_of_format_2_tells_of_calls);
   RUN(a_trace_of_format_2_tells_of_stacks);
   RUN(a_replay_tells_what_came_of_it);
+  RUN(a_replay_can_end_at_the_first_failure);
+  RUN(a_replay_on_a_device_of_its_peak_is_the_same);
+  RUN(a_replay_counts_the_calls_of_the_driver);
+  RUN(a_call_is_cold_behind_many_requests_without_one);
+  RUN(the_end_of_a_context_counts_as_no_call);
   RUN(a_history_replays_exactly);
   RUN(failures_of_callbacks_are_told);
   RUN(what_does_not_fit_is_refused);

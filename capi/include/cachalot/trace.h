@@ -177,6 +177,9 @@ typedef struct cachalot_replay_options {
   int32_t borrow;
   int32_t streams;
   uint64_t page_bytes;
+  /** 1: the replay ends at the first request that fails as out of memory. Not with `expect`. */
+  int32_t stop_at_out_of_memory;
+  int32_t reserved_0;
 } cachalot_replay_options;
 
 /** What came of a replay. */
@@ -206,7 +209,26 @@ typedef struct cachalot_replay_result {
    */
   const char* expected;
   const char* actual;
+  /** The most bytes that the driver had handed out of one device. With PyTorch's decisions and without a memory
+   * fraction the replay is the same on a device of any size from this one up to its own. */
+  uint64_t peak_device_bytes;
 } cachalot_replay_result;
+
+/** Calls of one function of the driver with one size. */
+typedef struct cachalot_replay_call {
+  /** sizeof(cachalot_replay_call), set by the caller. */
+  size_t struct_size;
+  /** The function, as the CUDA driver calls it: "cuMemAlloc", "cuMemFree", and of virtual memory "cuMemAddressReserve",
+   * "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess". Lives for ever. */
+  const char* function;
+  /** Bytes. */
+  uint64_t size;
+  /** How many calls, those that failed included. What an ending context gives back is none. */
+  uint64_t count;
+  /** Of them, those before which 32 requests and more had been served from the cache: they find the processor's
+   * caches cold, and take longer. */
+  uint64_t cold_count;
+} cachalot_replay_call;
 
 /**
  * Replays a trace: allocations, frees, uses on other streams, empty_cache calls.
@@ -228,6 +250,13 @@ CACHALOT_API void cachalot_replay_destroy(cachalot_replay* replay);
 /** What came of it. */
 CACHALOT_API cachalot_status cachalot_replay_get_result(const cachalot_replay* replay,
                                                         cachalot_replay_result* out_result);
+
+/** Rows of the driver's calls by which the replay obtained memory and gave it back, in the order of the functions
+ * above, then by size. 0 for NULL. */
+CACHALOT_API size_t cachalot_replay_call_count(const cachalot_replay* replay);
+/** One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last. */
+CACHALOT_API cachalot_status cachalot_replay_get_call(const cachalot_replay* replay, size_t index,
+                                                      cachalot_replay_call* out_call);
 
 /** The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
  */
