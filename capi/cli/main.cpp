@@ -12,9 +12,11 @@
 #include "cachalot/cachalot.h"
 #include "failure.h"
 #include "launch.h"
+#include "measure/measure_command.h"
 #include "record_command.h"
 #include "replay_command.h"
 #include "run_command.h"
+#include "tune/tune_command.h"
 
 namespace cachalot::cli {
 namespace {
@@ -58,6 +60,10 @@ int run(int argc, char** argv) {
   add_inspect_command(&app, &inspect);
   ReplayCall replay;
   add_replay_command(&app, &replay);
+  TuneCall tune;
+  add_tune_command(&app, &tune);
+  MeasureCall measure;
+  add_measure_command(&app, &measure);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -66,6 +72,8 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("record")) return run_launcher([&] { return run_record_command(record); });
   if (app.got_subcommand("run")) return run_launcher([&] { return run_run_command(run); });
   if (app.got_subcommand("inspect")) return run_inspect_command(inspect);
+  if (app.got_subcommand("tune")) return run_tune_command(tune);
+  if (app.got_subcommand("measure")) return run_measure_command(measure);
   return run_replay_command(replay);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "numbers.h"
+#include "option_value.h"
 #include "options_check.h"
 #include "report.h"
 
@@ -41,16 +41,6 @@ ExitCode run_script(const ReplayCall& call) {
   }
 }
 
-// CLI11 shows what a conversion says.
-template <class Read>
-auto option_value(const char* option, Read read) {
-  try {
-    return read();
-  } catch (const Failure& failure) {
-    throw CLI::ValidationError(option, failure.what());
-  }
-}
-
 }  // namespace
 
 void add_replay_command(CLI::App* app, ReplayCall* call) {
@@ -68,12 +58,8 @@ void add_replay_command(CLI::App* app, ReplayCall* call) {
       },
       "Whose decisions: pytorch, or serving and its options, like serving,thrift,page=8MiB "
       "[pytorch]");
-  replay->add_option_function<std::string>(
-      "--capacity",
-      [call](const std::string& text) {
-        call->capacity = option_value("--capacity", [&] { return parse_capacity(text); });
-      },
-      "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");
+  add_capacity_option(replay, "--capacity", &call->capacity,
+                      "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");
   replay->add_option("--fraction", call->fraction, "Fraction of it that may be used [all]")
       ->check(CLI::PositiveNumber);
   replay->add_flag(

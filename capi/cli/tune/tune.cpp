@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "tune.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "../failure.h"
+#include "../numbers.h"
+#include "../options_check.h"
+#include "varied_run.h"
+
+namespace cachalot::cli {
+namespace {
+
+constexpr uint64_t kDefaultDevice = uint64_t{80} << 30;
+constexpr unsigned kVariedRuns = 8;
+constexpr double kVariedRoom = 1.02;
+constexpr size_t kVerified = 3;  // strings of a search that are looked at on all devices
+
+// PyTorch's defaults, what its users are told to try, and what cachalot itself has.
+std::vector<OptionString> asked_for(const TuneCall& call) {
+  std::vector<OptionString> strings;
+  const auto add = [&](const std::string& config, const std::string& policy) {
+    const OptionString string{.config = config, .policy = policy};
+    if (std::find(strings.begin(), strings.end(), string) == strings.end())
+      strings.push_back(string);
+  };
+  add("", "");
+  for (const char* config :
+       {"expandable_segments:True", "max_split_size_mb:128", "max_split_size_mb:64",
+        "garbage_collection_threshold:0.8,per_process_memory_fraction:0.999",
+        "roundup_power2_divisions:4"})
+    add(config, "");
+  add("", "serving");
+  for (const std::string& config : call.configs) add(config, "");
+  for (const std::string& policy : call.policies) add("", policy);
+  for (const OptionString& string : strings)
+    check_options(string.config,
+                  string.is_of_pytorch() ? cachalot_policy{} : read_policy(string.policy));
+  return strings;
+}
+
+int32_t release_number(const std::string& release) {
+  if (release == "2.11") return CACHALOT_RELEASE_2_11;
+  if (release == "2.15") return CACHALOT_RELEASE_2_15;
+  return CACHALOT_RELEASE_DEFAULT;
+}
+
+uint64_t device_of(const RecordedRun& run, const TuneCall& call) {
+  if (call.capacity != 0) return call.capacity;
+  return run.info().device_total != 0 ? run.info().device_total : kDefaultDevice;
+}
+
+class Tuning {
+ public:
+  Tuning(const TuneCall& call, const DriverCosts& costs)
+      : call_(call), costs_(costs), jobs_(call.threads), asked_for_(asked_for(call)) {}
+
+  TuneResult run() {
+    read(call_.files, &result_.runs);
+    for (const RecordedRun& run : result_.runs) result_.single.push_back(empty({&run}));
+    look_at_asked();
+    for (Tuned& tuned : result_.single) search(&tuned);
+    if (result_.runs.size() > 1) join();
+    for (Tuned& tuned : result_.single) advise(&tuned);
+    if (result_.together) advise(&*result_.together);
+    check_held_back();
+    result_.is_complete = !Cancellation::is_set();
+    return std::move(result_);
+  }
+
+ private:
+  // One after another: their texts take more memory than the runs.
+  void read(const std::vector<std::string>& files, std::vector<RecordedRun>* runs) {
+    runs->reserve(files.size());
+    for (const std::string& file : files)
+      runs->emplace_back(file, release_number(call_.release), &Cancellation::flag());
+  }
+
+  Tuned empty(std::vector<const RecordedRun*> runs) const {
+    uint64_t device = 0;
+    for (const RecordedRun* run : runs) device = std::max(device, device_of(*run, call_));
+    if (call_.reserve >= device)
+      throw Failure("--reserve takes " + gibibytes(call_.reserve) + " of a device of " +
+                    gibibytes(device));
+    return {.runs = std::move(runs),
+            .device = device,
+            .usable = device - call_.reserve,
+            .rows = {},
+            .recommended = {}};
+  }
+
+  TunedRow look_at(const RecordedRun& run, const OptionString& options, uint64_t usable) const {
+    TunedRow row{.options = options, .capacity = smallest_capacity(run, options)};
+    const Trial trial = run.run(options, usable);
+    row.out_of_memory = trial.out_of_memory;
+    row.retries = trial.retries;
+    row.driver_calls = trial.driver_calls;
+    row.cost_ms = costs_.ns(trial.calls) / 1e6;
+    row.left = usable - std::min(usable, trial.peak_device);
+    return row;
+  }
+
+  // Rows in the order of the strings; those that the user's stop has left out are missing.
+  void look_at_all(const std::string& label,
+                   const std::vector<std::pair<Tuned*, OptionString>>& work) {
+    std::vector<std::optional<TunedRow>> rows(work.size());
+    std::vector<std::function<void()>> jobs;
+    for (size_t i = 0; i < work.size(); i++)
+      jobs.emplace_back([this, &rows, &work, i] {
+        const Tuned& tuned = *work[i].first;
+        rows[i] = look_at(*tuned.runs.front(), work[i].second, tuned.usable);
+      });
+    jobs_.run(label, jobs);
+    for (size_t i = 0; i < work.size(); i++)
+      if (rows[i]) work[i].first->rows.push_back(*rows[i]);
+  }
+
+  void look_at_asked() {
+    std::vector<std::pair<Tuned*, OptionString>> work;
+    for (const OptionString& options : asked_for_)
+      for (Tuned& tuned : result_.single) work.emplace_back(&tuned, options);
+    look_at_all("replaying", work);
+  }
+
+  // Of PyTorch's strings so far.
+  static uint64_t least(const Tuned& tuned) {
+    uint64_t least = UINT64_MAX;
+    for (const TunedRow& row : tuned.rows)
+      if (row.options.is_of_pytorch()) least = std::min(least, row.capacity.fits);
+    return least;
+  }
+
+  void search(Tuned* tuned) {
+    if (call_.search.strings == 0 || Cancellation::is_set()) return;
+    OptionSearch search(*tuned->runs.front(), least(*tuned), call_.search);
+    std::vector<std::pair<Tuned*, OptionString>> work;
+    for (const OptionSearch::Found& found : search.search(jobs_))
+      if (work.size() < kVerified)
+        work.emplace_back(tuned,
+                          OptionString{.config = found.config, .policy = "", .is_of_search = true});
+    tuned->strings_tried = search.strings_tried();
+    look_at_all("verifying", work);
+  }
+
+  // What one program needs whose runs are all recorded: rows of the strings that every run has, and those that were found
+  // for one of the runs.
+  void join() {
+    Tuned& together = result_.together.emplace(empty(all_runs()));
+    for (const OptionString& options : asked_for_) add_joined(options, &together);
+    std::vector<OptionString> found;
+    for (const Tuned& tuned : result_.single)
+      if (const auto best = best_found(tuned)) found.push_back(*best);
+    for (const OptionString& options : found) look_at_others(options, &together);
+  }
+
+  // Found for one of the runs: it is looked at with the others as long as it may be the best for all, the one that needs
+  // the largest device first.
+  void look_at_others(const OptionString& options, Tuned* together) {
+    const uint64_t bound = least(*together);
+    std::vector<std::pair<Tuned*, OptionString>> work;
+    for (Tuned& tuned : result_.single) {
+      const TunedRow* const row = row_of(tuned, options);
+      if (row != nullptr && row->capacity.fits >= bound) return;
+      if (row == nullptr) work.emplace_back(&tuned, options);
+    }
+    std::sort(work.begin(), work.end(),
+              [](const auto& a, const auto& b) { return least(*a.first) > least(*b.first); });
+    if (!work.empty() && !beats(options, bound, *work.front().first->runs.front())) return;
+    look_at_all("joining", work);
+    if (row_of(*together, options) == nullptr) add_joined(options, together);
+  }
+
+  static bool beats(const OptionString& options, uint64_t bound, const RecordedRun& run) {
+    return run.run_until_failure(options, one_step_below(bound)).fits();
+  }
+
+  std::vector<const RecordedRun*> all_runs() const {
+    std::vector<const RecordedRun*> runs;
+    for (const RecordedRun& run : result_.runs) runs.push_back(&run);
+    return runs;
+  }
+
+  static std::optional<OptionString> best_found(const Tuned& tuned) {
+    const TunedRow* best = nullptr;
+    for (const TunedRow& row : tuned.rows)
+      if (row.options.is_of_search && (best == nullptr || row.capacity.fits < best->capacity.fits))
+        best = &row;
+    return best == nullptr ? std::optional<OptionString>() : best->options;
+  }
+
+  static const TunedRow* row_of(const Tuned& tuned, const OptionString& options) {
+    for (const TunedRow& row : tuned.rows)
+      if (row.options == options) return &row;
+    return nullptr;
+  }
+
+  void add_joined(const OptionString& options, Tuned* together) const {
+    TunedRow joined{.options = options, .capacity = {0, 0}, .left = UINT64_MAX};
+    for (const Tuned& tuned : result_.single) {
+      const TunedRow* const row = row_of(tuned, options);
+      if (row == nullptr) return;
+      if (row->capacity.fits > joined.capacity.fits) joined.capacity = row->capacity;
+      joined.out_of_memory += row->out_of_memory;
+      joined.retries += row->retries;
+      joined.driver_calls += row->driver_calls;
+      joined.cost_ms += row->cost_ms;
+      joined.left = std::min(joined.left, row->left);
+    }
+    together->rows.push_back(joined);
+  }
+
+  void advise(Tuned* tuned) {
+    mark_front(&tuned->rows);
+    tuned->recommended = recommend(tuned->rows);
+    if (tuned->recommended) vary(tuned);
+  }
+
+  void vary(Tuned* tuned) {
+    const TunedRow& row = tuned->rows[tuned->recommended->row];
+    std::vector<int> finished(kVariedRuns), by_default(kVariedRuns), made(kVariedRuns);
+    std::vector<std::function<void()>> jobs;
+    for (unsigned i = 0; i < kVariedRuns; i++)
+      jobs.emplace_back([&, i] {
+        const RecordedRun& run = *tuned->runs[i % tuned->runs.size()];
+        const RecordedRun varied = varied_run(run, call_.search.seed + i, &Cancellation::flag());
+        const double share =
+            static_cast<double>(row.capacity.fits) / static_cast<double>(run.peak_requested());
+        const auto room = static_cast<uint64_t>(share * kVariedRoom *
+                                                static_cast<double>(varied.peak_requested()));
+        finished[i] = varied.run_until_failure(row.options, room).fits();
+        by_default[i] = varied.run_until_failure({}, room).fits();
+        made[i] = 1;
+      });
+    jobs_.run("varying", jobs);
+    const auto sum = [](const std::vector<int>& flags) {
+      return static_cast<unsigned>(std::count(flags.begin(), flags.end(), 1));
+    };
+    tuned->recommended->variations = {sum(made), sum(finished), sum(by_default)};
+  }
+
+  void check_held_back() {
+    const Tuned& tuned = result_.together ? *result_.together : result_.single.front();
+    if (!tuned.recommended || call_.held_back.empty() || Cancellation::is_set()) return;
+    const OptionString& options = tuned.rows[tuned.recommended->row].options;
+    std::vector<RecordedRun> runs;
+    read(call_.held_back, &runs);
+    for (const RecordedRun& run : runs)
+      result_.held_back.push_back({run.name(), run.peak_requested(),
+                                   smallest_capacity(run, options), smallest_capacity(run, {})});
+  }
+
+  const TuneCall& call_;
+  const DriverCosts& costs_;
+  const Jobs jobs_;
+  const std::vector<OptionString> asked_for_;
+  TuneResult result_;
+};
+
+}  // namespace
+
+TuneResult tune(const TuneCall& call, const DriverCosts& costs) {
+  return Tuning(call, costs).run();
+}
+
+}  // namespace cachalot::cli

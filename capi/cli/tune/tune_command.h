@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `cachalot tune`.
+#pragma once
+
+#include "../failure.h"
+#include "tune.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cachalot::cli {
+
+void add_tune_command(CLI::App* app, TuneCall* call);
+// Throws Failure.
+ExitCode run_tune_command(const TuneCall& call);
+
+}  // namespace cachalot::cli
