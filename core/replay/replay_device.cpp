@@ -196,6 +196,7 @@ void ReplayDevice::place_next(int device, std::deque<Address>* offers, uint64_t 
 void ReplayDevice::add_range(Address address, uint64_t size) {
   CACHALOT_ASSERT(1, is_free(address, size));
   ranges_[address] = size;
+  places_.push_back(address);
   calls_.segments++;
   calls_.segments_peak = std::max(calls_.segments_peak, calls_.segments);
   CACHALOT_ASSERT(1, calls_.segments == ranges_.size());

@@ -67,6 +67,9 @@ class ReplayDevice : public SimDriver {
   // Calls from now on are not the program's, and are not counted by function.
   void pause_counts(bool is_paused) { are_counts_paused_ = is_paused; }
 
+  // Of all segments and reservations so far, in their order.
+  const std::vector<Address>& places() const { return places_; }
+
   MemoryCalls calls();
   // By function, then by size.
   std::vector<MemoryCallCount> call_counts();
@@ -105,6 +108,7 @@ class ReplayDevice : public SimDriver {
   Mutex mutex_{LockRank::kReplayDevice};
   std::vector<Offers> offers_;
   std::map<Address, uint64_t> ranges_;  // sizes of segments and reservations of all devices
+  std::vector<Address> places_;
   std::unordered_map<uint64_t, uint64_t> handle_sizes_;
   std::vector<uint64_t> handed_out_;  // bytes, by device
   MemoryCalls calls_;

@@ -2,12 +2,14 @@
 #include "replay/script_writer.h"
 
 #include <iterator>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/program.h"
+#include "replay/replay_device.h"
 
 namespace cachalot {
 namespace {
@@ -99,12 +101,18 @@ class Scribe {
   uint64_t last_id_ = 0;
 };
 
+std::string address_line(const std::vector<Address>& addresses) {
+  std::string line = "addresses";
+  for (const Address address : addresses) line += format(" %llx", number(address));
+  return line;
+}
+
 // Where the recorded segments lay, and the recorded reservations, each of 9/8 of the device's
 // memory.
-std::string given_addresses(const Trace& trace, uint64_t device_total) {
+std::vector<Address> recorded_addresses(const Trace& trace, uint64_t device_total) {
   const uint64_t span = device_total / 8 * 9;
   std::set<Address> reservations;
-  std::string line = "addresses";
+  std::vector<Address> addresses;
   for (const TraceEvent& event : trace.events) {
     const Address address = event.address;
     if (event.action() == Action::kSegmentMap) {
@@ -114,9 +122,18 @@ std::string given_addresses(const Trace& trace, uint64_t device_total) {
     } else if (event.action() != Action::kSegmentAlloc) {
       continue;
     }
-    line += format(" %llx", number(address));
+    addresses.push_back(address);
   }
-  return line;
+  return addresses;
+}
+
+// Where the device of a replay places them.
+std::vector<Address> addresses_of_replay(const Trace& trace, const ReplayOptions& options) {
+  const auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
+  Allocator allocator(replay_allocator_options(options, device));
+  replay(trace, options, &allocator, device.get());
+  allocator.free_all();
+  return device->places();
 }
 
 }  // namespace
@@ -128,12 +145,13 @@ void write_script(const Trace& trace, const ReplayOptions& options, const WriteB
   scribe.add("config " + *options.config);
   scribe.add(format("device %llu 1", number(options.capacity)));
   if (options.fraction != 0) scribe.add(format("fraction %.17g", options.fraction));
+  if (!options.expect) scribe.add(address_line(addresses_of_replay(trace, options)));
   if (trace.header.warm_up != 0) {
     scribe.add(format("a 0 %llu 0x0", number(trace.header.warm_up)));
     scribe.add("f 0");
     scribe.add("empty");
   }
-  if (options.expect) scribe.add(given_addresses(trace, options.capacity));
+  if (options.expect) scribe.add(address_line(recorded_addresses(trace, options.capacity)));
   const bool gives_up_itself = can_give_up_itself(trace.header, options.fraction);
   Program<Scribe>(trace, gives_up_itself, &scribe).run(0, trace.events.size());
   scribe.add("stats");

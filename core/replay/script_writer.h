@@ -7,8 +7,8 @@
 
 namespace cachalot {
 
-// options: resolved. With expect the script gives the recorded addresses to the device. Throws
-// Error(kInvalidArgument) for a trace of several devices: a script has one.
+// options: resolved. The script gives the device the addresses that the replay's own device chooses, which
+// decide between blocks of equal size; with expect, the recorded ones. Throws Error(kInvalidArgument) for a trace of several devices: a script has one.
 void write_script(const Trace& trace, const ReplayOptions& options, const WriteBytes& write);
 
 }  // namespace cachalot

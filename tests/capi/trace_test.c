@@ -438,7 +438,8 @@ static void a_run_can_be_written_as_a_script(void) {
   memory_file* file = file_of("");
   CHECK_OK(cachalot_replay_write_script(trace, NULL, write_file, file, &last_error));
   CHECK_TEXT(file->text,
-             "config max_split_size_mb:64\ndevice 1073741824 1\na 1 512 0xa0\nf 1\nstats\n");
+             "config max_split_size_mb:64\ndevice 1073741824 1\naddresses 700000000000\na 1 512 "
+             "0xa0\nf 1\nstats\n");
   free(file);
   cachalot_trace_destroy(trace);
 }

@@ -46,7 +46,7 @@ def failures(cachalot, oracle, trace, config, release, capacity):
                             str(capacity), trace], stdout=out, check=True)
         subprocess.run([oracle, script, answer], check=True, capture_output=True)
         with open(answer) as lines:
-            return sum(line.startswith("  E oom") for line in lines)
+            return sum(line.startswith(" E oom") for line in lines)
 
 
 def confirm(job):

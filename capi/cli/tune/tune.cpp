@@ -2,6 +2,7 @@
 #include "tune.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -18,7 +19,15 @@ constexpr unsigned kVariedRuns = 8;
 constexpr double kVariedRoom = 1.02;
 constexpr size_t kVerified = 3;  // strings of a search that are looked at on all devices
 
-// PyTorch's defaults, what its users are told to try, and what cachalot itself has.
+// PyTorch's defaults, and what its users are told to try.
+constexpr std::array kUsual{"",
+                            "expandable_segments:True",
+                            "max_split_size_mb:128",
+                            "max_split_size_mb:64",
+                            "garbage_collection_threshold:0.8,per_process_memory_fraction:0.999",
+                            "roundup_power2_divisions:4"};
+
+// Besides them what cachalot itself has, and what the caller names.
 std::vector<OptionString> asked_for(const TuneCall& call) {
   std::vector<OptionString> strings;
   const auto add = [&](const std::string& config, const std::string& policy) {
@@ -26,15 +35,13 @@ std::vector<OptionString> asked_for(const TuneCall& call) {
     if (std::find(strings.begin(), strings.end(), string) == strings.end())
       strings.push_back(string);
   };
-  add("", "");
-  for (const char* config :
-       {"expandable_segments:True", "max_split_size_mb:128", "max_split_size_mb:64",
-        "garbage_collection_threshold:0.8,per_process_memory_fraction:0.999",
-        "roundup_power2_divisions:4"})
-    add(config, "");
-  add("", "serving");
+  if (!call.only_these) {
+    for (const char* const config : kUsual) add(config, "");
+    add("", "serving");
+  }
   for (const std::string& config : call.configs) add(config, "");
   for (const std::string& policy : call.policies) add("", policy);
+  if (strings.empty()) throw Failure("--only needs a --config or a --policy");
   for (const OptionString& string : strings)
     check_options(string.config,
                   string.is_of_pytorch() ? cachalot_policy{} : read_policy(string.policy));
@@ -133,7 +140,7 @@ class Tuning {
   }
 
   void search(Tuned* tuned) {
-    if (call_.search.strings == 0 || Cancellation::is_set()) return;
+    if (call_.search.strings == 0 || least(*tuned) == UINT64_MAX || Cancellation::is_set()) return;
     OptionSearch search(*tuned->runs.front(), least(*tuned), call_.search);
     std::vector<std::pair<Tuned*, OptionString>> work;
     for (const OptionSearch::Found& found : search.search(jobs_))

@@ -27,6 +27,7 @@ void add_tune_command(CLI::App* app, TuneCall* call) {
   tune->add_option("--policy", call->policies,
                    "Likewise a policy of cachalot's, like serving,thrift")
       ->allow_extra_args(false);
+  tune->add_flag("--only", call->only_these, "Look at the strings of --config and --policy only");
   tune->add_option("--check", call->held_back,
                    "A run of the same program that the advice is checked with")
       ->allow_extra_args(false);

@@ -262,8 +262,8 @@ CACHALOT_API cachalot_status cachalot_replay_get_call(const cachalot_replay* rep
  */
 CACHALOT_API cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay);
 
-/** Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
- * cachalot_replay_run. */
+/** Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
+ * gives. Options as for cachalot_replay_run. */
 CACHALOT_API cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,
                                                           const cachalot_replay_options* options,
                                                           cachalot_write_fn write, void* user_data,
