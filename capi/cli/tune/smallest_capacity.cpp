@@ -25,7 +25,6 @@ SmallestCapacity smallest_capacity_below(const RecordedRun& run, const OptionStr
   uint64_t fits = same_down_to(finished, options);
   for (;;) {
     const uint64_t below = one_step_below(fits);
-    if (below < run.peak_requested() / run.info().device_count) return {fits, below};
     const Trial trial = run.run_until_failure(options, below);
     if (!trial.fits()) return {fits, below};
     fits = same_down_to(trial, options);

@@ -40,7 +40,7 @@ class RecordedRun {
   const cachalot_trace_info& info() const { return info_; }
   const cachalot_trace* trace() const { return trace_.get(); }
   int32_t release() const { return release_; }
-  // The most that the program had requested at once; no device below that can serve it.
+  // The most that the program had requested at once, with blocks that wait for work of another stream.
   uint64_t peak_requested() const { return peak_requested_; }
 
   // To its end. Throws Failure and Cancelled.
