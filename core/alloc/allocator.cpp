@@ -300,8 +300,8 @@ void Allocator::annotate(Address address, const std::string& text) {
   backend_->annotate(address, text);
 }
 
-uint64_t Allocator::observe_trace(TraceObserver observer) {
-  return backend_->observe_trace(std::move(observer));
+uint64_t Allocator::observe_trace(TraceObserver observer, const LiveRowsObserver& live_rows) {
+  return backend_->observe_trace(std::move(observer), live_rows);
 }
 
 uint64_t Allocator::observe_out_of_memory(OutOfMemoryObserver observer) {

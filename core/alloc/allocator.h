@@ -137,8 +137,8 @@ class Allocator {
   ContextId context_of(Address address);
   const ContextSource& contexts() const { return contexts_; }
   void annotate(Address address, const std::string& text);
-  // Each returns an id for detach.
-  uint64_t observe_trace(TraceObserver observer);
+  // Each returns an id for detach. live_rows: empty, or called for each device in turn.
+  uint64_t observe_trace(TraceObserver observer, const LiveRowsObserver& live_rows = {});
   uint64_t observe_out_of_memory(OutOfMemoryObserver observer);
   uint64_t observe_rejection(RejectionObserver observer);
   uint64_t register_free_memory_callback(FreeMemoryCallback callback);

@@ -75,7 +75,7 @@ TEST(BackendDefaults, RefuseByTheReferencesNameOfTheCall) {
   BareBackend bare;
   const std::pair<const char*, std::function<void()>> calls[] = {
       {"recordHistory", [&] { bare.record_history(HistoryOptions{}); }},
-      {"attachAllocatorTraceTracker", [&] { bare.observe_trace(nullptr); }},
+      {"attachAllocatorTraceTracker", [&] { bare.observe_trace(nullptr, {}); }},
       {"attachOutOfMemoryObserver", [&] { bare.observe_out_of_memory(nullptr); }},
       {"attachOomRejectionObserver", [&] { bare.observe_rejection(nullptr); }},
       {"createOrIncrefPool", [&] { bare.pool_create(0, kPool, {}); }},

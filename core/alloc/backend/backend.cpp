@@ -24,7 +24,9 @@ Snapshot Backend::snapshot(PoolId, bool) {
 
 void Backend::record_history(const HistoryOptions&) { refuse("recordHistory"); }
 
-uint64_t Backend::observe_trace(TraceObserver&&) { refuse("attachAllocatorTraceTracker"); }
+uint64_t Backend::observe_trace(TraceObserver&&, const LiveRowsObserver&) {
+  refuse("attachAllocatorTraceTracker");
+}
 
 uint64_t Backend::observe_out_of_memory(OutOfMemoryObserver&&) {
   refuse("attachOutOfMemoryObserver");

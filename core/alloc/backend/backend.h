@@ -129,7 +129,7 @@ class Backend {
   // ---- History and observers. Each observer gets an id for detach.
   virtual Snapshot snapshot(PoolId pool, bool with_history);  // all but settings and release
   virtual void record_history(const HistoryOptions& options);
-  virtual uint64_t observe_trace(TraceObserver&& observer);
+  virtual uint64_t observe_trace(TraceObserver&& observer, const LiveRowsObserver& live_rows);
   virtual uint64_t observe_out_of_memory(OutOfMemoryObserver&& observer);
   virtual uint64_t observe_rejection(RejectionObserver&& observer);
   virtual uint64_t register_free_memory_callback(FreeMemoryCallback&& callback);

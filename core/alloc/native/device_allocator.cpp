@@ -245,9 +245,14 @@ void DeviceAllocator::set_settings(Settings&& settings) {
 
 // The old set goes with the parameter, when the lock is free: it may hold the last reference to the
 // caller's objects.
-void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers) {
+void DeviceAllocator::set_observers(std::shared_ptr<const ObserverSet> observers,
+                                    const LiveRowsObserver& live_rows) {
   const DeviceLock lock(state_.shards);
   observers = state_.recorder.set_observers(std::move(observers));
+  if (!live_rows) return;
+  Snapshot rows;
+  SnapshotTaker(state_).add_rows_to(&rows, {});
+  live_rows(rows);
 }
 
 // See Note [Reading statistics].

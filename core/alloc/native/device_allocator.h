@@ -61,7 +61,9 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void set_memory_limit(uint64_t bytes) override;
   uint64_t memory_limit() override;
   void set_settings(Settings&& settings) override;
-  void set_observers(std::shared_ptr<const ObserverSet> observers);
+  // live_rows: empty, or sees what is live when the set takes effect.
+  void set_observers(std::shared_ptr<const ObserverSet> observers,
+                     const LiveRowsObserver& live_rows);
   // Of one moment, without stopping hits: Note [Reading statistics].
   Stats stats() override;
   PolicyStats policy_stats() override;

@@ -209,27 +209,40 @@ void NativeBackend::record_history(const HistoryOptions& options) {
 // Replaces the whole set, so that calls read it without this lock. A former set lives until its last
 // reader is done.
 template <typename Change>
-void NativeBackend::change_observers(Change change) {
-  std::shared_ptr<const ObserverSet> former;  // goes unlocked: its observers may call back
-  {
-    std::lock_guard guard(observers_lock_);
-    auto changed = std::make_shared<ObserverSet>(*observers_);
-    change(*changed);
-    former = std::exchange(observers_, std::move(changed));
-    for (const auto& d : devices_) d->set_observers(observers_);
+void NativeBackend::change_observers(Change change, const LiveRowsObserver& live_rows) {
+  std::shared_ptr<const ObserverSet> dropped;  // goes unlocked: its observers may call back
+  std::lock_guard guard(observers_lock_);
+  const std::shared_ptr<const ObserverSet> former = observers_;
+  auto changed = std::make_shared<ObserverSet>(*former);
+  change(*changed);
+  dropped = changed;
+  try {
+    put_observers(std::move(changed), live_rows);
+  } catch (...) {
+    put_observers(former, {});
+    throw;
   }
+  dropped = former;
+}
+
+void NativeBackend::put_observers(std::shared_ptr<const ObserverSet> observers,
+                                  const LiveRowsObserver& live_rows) {
+  observers_ = std::move(observers);
+  for (const auto& d : devices_) d->set_observers(observers_, live_rows);
 }
 
 template <typename Observer>
-uint64_t NativeBackend::attach(Observers<Observer> ObserverSet::*kind, Observer observer) {
+uint64_t NativeBackend::attach(Observers<Observer> ObserverSet::*kind, Observer observer,
+                               const LiveRowsObserver& live_rows) {
   // One series of ids for all kinds, so that detach() needs no kind.
   const uint64_t id = ++last_observer_;
-  change_observers([&](ObserverSet& set) { (set.*kind).emplace(id, std::move(observer)); });
+  change_observers([&](ObserverSet& set) { (set.*kind).emplace(id, std::move(observer)); },
+                   live_rows);
   return id;
 }
 
-uint64_t NativeBackend::observe_trace(TraceObserver&& observer) {
-  return attach(&ObserverSet::trace, std::move(observer));
+uint64_t NativeBackend::observe_trace(TraceObserver&& observer, const LiveRowsObserver& live_rows) {
+  return attach(&ObserverSet::trace, std::move(observer), live_rows);
 }
 
 uint64_t NativeBackend::observe_out_of_memory(OutOfMemoryObserver&& observer) {

@@ -56,7 +56,7 @@ class NativeBackend final : public Backend {
 
   Snapshot snapshot(PoolId pool, bool with_history) override;
   void record_history(const HistoryOptions& options) override;
-  uint64_t observe_trace(TraceObserver&& observer) override;
+  uint64_t observe_trace(TraceObserver&& observer, const LiveRowsObserver& live_rows) override;
   uint64_t observe_out_of_memory(OutOfMemoryObserver&& observer) override;
   uint64_t observe_rejection(RejectionObserver&& observer) override;
   uint64_t register_free_memory_callback(FreeMemoryCallback&& callback) override;
@@ -83,9 +83,13 @@ class NativeBackend final : public Backend {
   void require_exact_address(const Request& request) const;
   std::string first_finding(std::string (DeviceAllocator::*look)());
   template <typename Change>
-  void change_observers(Change change);
+  void change_observers(Change change, const LiveRowsObserver& live_rows = {});
+  // pre: their lock.
+  void put_observers(std::shared_ptr<const ObserverSet> observers,
+                     const LiveRowsObserver& live_rows);
   template <typename Observer>
-  uint64_t attach(Observers<Observer> ObserverSet::*kind, Observer observer);
+  uint64_t attach(Observers<Observer> ObserverSet::*kind, Observer observer,
+                  const LiveRowsObserver& live_rows = {});
 
   SharedState& shared_;
   HitPath& hits_;

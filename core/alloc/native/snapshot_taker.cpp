@@ -90,9 +90,7 @@ void SnapshotTaker::add_rows(Snapshot* snapshot, const SegmentCopy& copy,
   }
 }
 
-// The entry of the history comes last and names the active bytes of the snapshot's own rows [core
-// 22.1].
-void SnapshotTaker::add_to(Snapshot* snapshot, PoolId pool) {
+void SnapshotTaker::add_rows_to(Snapshot* snapshot, PoolId pool) {
   const bool is_of_pool = !pool.is_default();
   if (is_of_pool) device_.pools.remark_if_outlived(pool);
   std::deque<SegmentCopy> copies;
@@ -100,8 +98,14 @@ void SnapshotTaker::add_to(Snapshot* snapshot, PoolId pool) {
     if (!is_of_pool || pool_id_of(*segment->pool) == pool) copies.emplace_back(segment.get());
   }
   copy_segments(copies);
-  const size_t first_row = snapshot->segments.size();
   for (const SegmentCopy& copy : copies) add_rows(snapshot, copy, is_of_pool);
+}
+
+// The entry of the history comes last and names the active bytes of the snapshot's own rows [core
+// 22.1].
+void SnapshotTaker::add_to(Snapshot* snapshot, PoolId pool) {
+  const size_t first_row = snapshot->segments.size();
+  add_rows_to(snapshot, pool);
   uint64_t active = 0;
   for (size_t i = first_row; i < snapshot->segments.size(); i++)
     active += snapshot->segments[i].active_size;

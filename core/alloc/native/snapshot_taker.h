@@ -17,6 +17,8 @@ class SnapshotTaker : private DeviceOperation {
 
   // Adds the segments of a pool; the default one stands for all. Throws std::bad_alloc.
   void add_to(Snapshot* snapshot, PoolId pool);
+  // Without an entry of the history.
+  void add_rows_to(Snapshot* snapshot, PoolId pool);
 
  private:
   // pre: no segment leads to a copy.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "alloc/trace/history.h"
+#include "alloc/trace/snapshot.h"
 #include "base/error.h"
 
 namespace cachalot {
@@ -21,6 +22,9 @@ struct Rejection {
 
 // Runs with the device's lock held and must not call back.
 using TraceObserver = std::function<void(const TraceEntry&)>;
+// Sees the rows of one device as they are when a trace observer begins to see its events: no event comes in
+// between. Runs as that observer does, but may throw.
+using LiveRowsObserver = std::function<void(const Snapshot&)>;
 // Run without a lock and may call back.
 using OutOfMemoryObserver = std::function<void(const OutOfMemory&)>;
 using RejectionObserver = std::function<void(const Rejection&)>;

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/trace/trace_recorder.h"
 
-#include <chrono>
 #include <utility>
 
 namespace cachalot {
-namespace {
-
-int64_t microseconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
-
-}  // namespace
-
 // Blocks that have kept contexts may keep them for ever, so kContexts stays.
 void TraceRecorder::update_flags() {
   flags_.put(kTracing, recording_ || !observers_->trace.empty());
