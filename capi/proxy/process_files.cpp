@@ -6,13 +6,6 @@
 
 namespace cachalot::proxy {
 
-std::string path_of_process(const std::string& path, int64_t process) {
-  const size_t at = path.find("%p");
-  return at == std::string::npos
-             ? path
-             : path.substr(0, at) + std::to_string(process) + path.substr(at + 2);
-}
-
 // A list that cannot be written to is no reason to disturb the program.
 void append_line(const std::string& list, const std::string& line) {
   if (list.empty()) return;

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
+#include "base/text.h"
 #include "cachalot/version.h"
-#include "clock.h"
 #include "process_files.h"
 #include "real_driver.h"
-#include "replay/trace_header.h"
 
 namespace cachalot::proxy {
 namespace {
@@ -46,9 +44,6 @@ int32_t driver_version() {
   return call_real(real().cuDriverGetVersion, &version) == 0 ? version : 0;
 }
 
-// The last line of a file that another one goes on from.
-constexpr std::string_view kContinued = "# continued\n";
-
 }  // namespace
 
 Recording::Recording(std::string path, std::string list, int64_t parent, uint64_t keep)
@@ -74,63 +69,33 @@ TraceHeader Recording::header(int64_t start_us) const {
   return header;
 }
 
+// A program that replaces itself (execve) has the process number of the one before it, so its file has
+// a number behind its name.
 void Recording::open() {
   try {
-    make_file(path_of_process(path_, pid_), start_us_);
-    append_line(list_, file_->path() + "\n");
+    files_ = std::make_unique<RecordingFiles>(path_of_process(path_, pid_), keep_,
+                                              format_trace_header(header(start_us_)));
+    append_line(list_, files_->path() + "\n");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "cachalot: process %lld is not recorded: %s\n",
-                 static_cast<long long>(pid_), error.what());
+    remark("is not recorded", error);
   }
   is_ready_.store(true, std::memory_order_release);
 }
 
-// A program that replaces itself (execve) has the process number of the one before it, so its file has
-// a number behind its name.
-void Recording::make_file(const std::string& path, int64_t start_us) {
-  auto file = std::make_unique<RecordingFile>(path);
-  file->append(format_trace_header(header(start_us)));
-  file_ = std::move(file);
-}
-
-// A program with very many blocks has a long begin, which counts as nothing: else each line would begin a file.
-bool Recording::is_full() const {
-  return file_ != nullptr && file_->size() > begin_bytes_ + keep_ / 2;
-}
-
-// A reader that follows the file finds the next one by its name, so that is there first.
-bool Recording::set_file_aside() {
-  const std::unique_ptr<RecordingFile> full = std::move(file_);
-  const std::string path = full->path();
-  if (rename(path.c_str(), (path + ".before").c_str()) == 0) {
-    try {
-      make_file(path, time_us(now_ns()));
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "cachalot: process %lld is recorded no longer: %s\n",
-                   static_cast<long long>(pid_), error.what());
-    }
-  }
-  full->close(kContinued);
-  return file_ != nullptr;
-}
-
-void Recording::append_file_number() {
-  file_number_++;
-  std::array<char, 32> text{};
-  const int length = std::snprintf(text.data(), text.size(), "# file %llx\n",
-                                   static_cast<unsigned long long>(file_number_));
-  append_comment({text.data(), static_cast<size_t>(length)});
+void Recording::remark(const char* what, const std::exception& error) const {
+  std::fprintf(stderr, "cachalot: process %lld %s: %s\n", static_cast<long long>(pid_), what,
+               error.what());
 }
 
 void Recording::finish() {
-  if (!is_ready_.load(std::memory_order_acquire) || file_ == nullptr) return;
+  if (!is_ready_.load(std::memory_order_acquire) || files_ == nullptr) return;
   EventLine line{};
   line.action = Action::kRecordingEnd;
-  line.size = file_->lost();
+  line.size = files_->lost();
   line.time_us = time_us(now_ns());
   std::array<char, kMaxEventLine> text;
   char* const end = write_event_line(text.data(), line);
-  file_->close({text.data(), static_cast<size_t>(end - text.data())});
+  files_->close({text.data(), static_cast<size_t>(end - text.data())});
 }
 
 }  // namespace cachalot::proxy

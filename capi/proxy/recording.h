@@ -4,15 +4,19 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "clock.h"
 #include "driver_types.h"
 #include "replay/event_line.h"
-#include "replay/recording_file.h"
+#include "replay/recording_files.h"
 #include "replay/trace.h"
+#include "replay/trace_header.h"
 
 namespace cachalot::proxy {
 
@@ -29,26 +33,26 @@ class Recording {
     std::array<char, kCount * kMaxEventLine> text;
     char* end = text.data();
     for (const EventLine& line : lines) end = write_event_line(end, line);
-    file_->append({text.data(), static_cast<size_t>(end - text.data())});
+    files_->append({text.data(), static_cast<size_t>(end - text.data())});
   }
 
   // A line that is no event, with its line break.
   void append_comment(std::string_view line) {
-    if (is_open()) file_->append(line);
+    if (is_open()) files_->append(line);
   }
 
   // Whether it may take only so many bytes. Then nobody appends during begin_next_file().
   bool is_bounded() const { return keep_ != 0; }
   // Whether it has half of them, so that the next half may take the place of the one before. Asked by those who may append.
-  bool is_full() const;
-  // The file is kept beside, under its name with ".before", and a new one takes its place.
-  // begin: appends what a reader has to know from the start.
+  bool is_full() const { return files_ != nullptr && files_->is_full(); }
+  // See RecordingFiles.
   template <class Begin>
   void begin_next_file(Begin begin) {
-    if (!set_file_aside()) return;
-    append_file_number();
-    begin();
-    begin_bytes_ = file_->size();
+    try {
+      files_->begin_next_file(format_trace_header(header(time_us(now_ns()))), begin);
+    } catch (const Error& error) {
+      remark("is recorded no longer", error);
+    }
   }
 
   // Microseconds since 1970 at a moment of now_ns().
@@ -61,12 +65,10 @@ class Recording {
  private:
   bool is_open() {
     if (!is_ready_.load(std::memory_order_acquire)) std::call_once(opened_, [this] { open(); });
-    return file_ != nullptr;
+    return files_ != nullptr;
   }
   void open();
-  void make_file(const std::string& path, int64_t start_us);
-  bool set_file_aside();
-  void append_file_number();
+  void remark(const char* what, const std::exception& error) const;
   TraceHeader header(int64_t start_us) const;
 
   const std::string path_;
@@ -78,9 +80,7 @@ class Recording {
   const int64_t start_ns_;
   std::once_flag opened_;
   std::atomic<bool> is_ready_{false};
-  std::unique_ptr<RecordingFile> file_;  // null: it cannot be made
-  uint64_t file_number_ = 1;             // of those of this process
-  uint64_t begin_bytes_ = 0;             // of it, which tell what was there before
+  std::unique_ptr<RecordingFiles> files_;  // null: the first cannot be made
 };
 
 }  // namespace cachalot::proxy

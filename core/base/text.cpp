@@ -58,4 +58,11 @@ std::optional<uint64_t> parse_bytes(std::string_view text) {
   return number * *unit;
 }
 
+std::string path_of_process(const std::string& path, int64_t process) {
+  const size_t at = path.find("%p");
+  return at == std::string::npos
+             ? path
+             : path.substr(0, at) + std::to_string(process) + path.substr(at + 2);
+}
+
 }  // namespace cachalot

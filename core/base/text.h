@@ -22,4 +22,7 @@ std::string format_size(uint64_t bytes);
 // for a number beyond 64 bits.
 std::optional<uint64_t> parse_bytes(std::string_view text);
 
+// The path of a file that each process has of its own: with the process in the place of %p.
+std::string path_of_process(const std::string& path, int64_t process);
+
 }  // namespace cachalot
