@@ -133,12 +133,41 @@ AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
   return options;
 }
 
+// A program goes on without what was to be written down, so a failure is a remark, which must not go unseen.
+template <class Start>
+void start_by_environment(const cachalot_allocator_options& in, const char* name, Start start) {
+  try {
+    start();
+  } catch (const Error& error) {
+    const std::string text = std::string(name) + ": " + error.message();
+    if (in.log != nullptr)
+      read_log(in)(LogLevel::kWarning, text.c_str());
+    else
+      std::fprintf(stderr, "cachalot: %s\n", text.c_str());
+  }
+}
+
+void start_recorders(const cachalot_allocator_options& in, cachalot_allocator* allocator) {
+  RecorderOptions trace;
+  trace.path = environment_trace();
+  if (!trace.path.empty()) {
+    trace.keep = environment_trace_bytes();
+    start_by_environment(in, "CACHALOT_TRACE", [&] { allocator->recorders.start(trace); });
+  }
+  const std::string folder = environment_oom_dump();
+  if (folder.empty()) return;
+  start_by_environment(in, "CACHALOT_OOM_DUMP",
+                       [&] { allocator->oom_dump.start(folder, OomDump::kUsualEvents); });
+}
+
 std::unique_ptr<cachalot_allocator> make_allocator(const cachalot_allocator_options& in) {
   AllocatorOptions options = read_allocator_options(in);
   DriverReference driver =
       in.driver != nullptr ? share(require(in.driver, "options->driver")) : open_driver(nullptr);
   options.driver = driver->core;
-  return std::make_unique<cachalot_allocator>(std::move(driver), options);
+  auto allocator = std::make_unique<cachalot_allocator>(std::move(driver), options);
+  start_recorders(in, allocator.get());
+  return allocator;
 }
 
 void require_no_live_blocks(Allocator& core) {

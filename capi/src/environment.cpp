@@ -7,8 +7,26 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "recorders.h"
 
 namespace cachalot::capi {
+
+namespace {
+
+// "" where it is not set.
+std::string text_of(const char* name) {
+  const char* const value = secure_getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// See capi/proxy/run_options.h.
+bool is_proxied() {
+  const bool is_asked_for =
+      !text_of("CACHALOT_RECORD").empty() || !text_of("CACHALOT_RUN_FREE").empty();
+  return is_asked_for && text_of("CACHALOT_DISABLE") != "1";
+}
+
+}  // namespace
 
 std::string environment_config() {
   for (const char* name : {"CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
@@ -66,6 +84,22 @@ ServingOptions environment_policy() {
   if (value == nullptr || *value == '\0') return {};
   return parse_policy(value, "the environment variable CACHALOT_POLICY is");
 }
+
+std::string environment_trace() { return is_proxied() ? "" : text_of("CACHALOT_TRACE"); }
+
+uint64_t environment_trace_bytes() {
+  const std::string value = text_of("CACHALOT_TRACE_KEEP");
+  if (value.empty()) return 0;
+  const auto bytes = parse_bytes(value);
+  if (!bytes || *bytes < kLeastKeptBytes) {
+    throw_invalid_argument(
+        format("the environment variable CACHALOT_TRACE_KEEP is \"%s\": expected at least 2MiB",
+               value.c_str()));
+  }
+  return *bytes;
+}
+
+std::string environment_oom_dump() { return text_of("CACHALOT_OOM_DUMP"); }
 
 bool environment_shareable_pages() {
   const char* value = secure_getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");

@@ -2,6 +2,7 @@
 // What an allocator takes from the environment; only the C layer reads it, the core never does.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "alloc/config/debug_options.h"
@@ -25,6 +26,15 @@ DebugOptions environment_debug();
 
 // CACHALOT_POLICY; the reference's decisions if it is not set.
 ServingOptions environment_policy();
+
+// CACHALOT_TRACE, the file of a recorder; "" if it is not set, or if the proxy of the driver records or serves the
+// process: its recordings tell of the same blocks.
+std::string environment_trace();
+// CACHALOT_TRACE_KEEP, the bytes that it may take; 0 if it is not set.
+uint64_t environment_trace_bytes();
+
+// CACHALOT_OOM_DUMP, a folder; "" if it is not set.
+std::string environment_oom_dump();
 
 // False: TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC is "0".
 bool environment_shareable_pages();

@@ -17,6 +17,8 @@
 #include "cachalot/snapshot.h"
 #include "device/device.h"
 #include "handle.h"
+#include "oom_dump.h"
+#include "recorders.h"
 
 struct cachalot_driver : cachalot::capi::Handle<cachalot::capi::HandleKind::kDriver> {
   explicit cachalot_driver(std::shared_ptr<cachalot::Driver> core_driver)
@@ -75,12 +77,17 @@ DriverReference open_driver(const char* name);
 struct cachalot_allocator : cachalot::capi::Handle<cachalot::capi::HandleKind::kAllocator> {
   cachalot_allocator(cachalot::capi::DriverReference driver_reference,
                      const cachalot::AllocatorOptions& options)
-      : driver(std::move(driver_reference)), core(options) {
+      : driver(std::move(driver_reference)),
+        core(options),
+        recorders(core, options.log),
+        oom_dump(core, options.log) {
     CACHALOT_ASSERT(1, driver && driver->core.get() == &core.driver());
   }
 
   const cachalot::capi::DriverReference driver;  // the same as core.driver()
   cachalot::Allocator core;
+  cachalot::capi::Recorders recorders;
+  cachalot::capi::OomDump oom_dump;
 };
 
 struct cachalot_snapshot : cachalot::capi::Handle<cachalot::capi::HandleKind::kSnapshot> {

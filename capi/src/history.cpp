@@ -200,5 +200,8 @@ cachalot_status cachalot_register_free_memory_callback(cachalot_allocator* alloc
 }
 
 cachalot_status cachalot_detach(cachalot_allocator* allocator, uint64_t id, cachalot_error* error) {
-  return guard(error, [&] { core_of(allocator).detach(id); });
+  return guard(error, [&] {
+    cachalot_allocator& live = require(allocator, "allocator");
+    if (!live.recorders.stop(id)) live.core.detach(id);
+  });
 }

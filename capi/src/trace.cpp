@@ -137,6 +137,13 @@ cachalot_status cachalot_trace_get_frame(const cachalot_trace* trace, uint64_t c
   });
 }
 
+cachalot_status cachalot_trace_context_text(const cachalot_trace* trace, uint64_t context,
+                                            char* buffer, size_t capacity, size_t* out_length) {
+  return guard(nullptr, [&] {
+    write_text(buffer, capacity, out_length, core_of(trace).context_text(context));
+  });
+}
+
 cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace, size_t index,
                                         const char** out_name, int64_t* out_value) {
   return guard(nullptr, [&] {

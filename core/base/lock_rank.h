@@ -26,6 +26,7 @@ namespace cachalot {
 #define CACHALOT_LOCK_RANKS(RANK)                                                                  \
   RANK(kFreedBlocks, "freed blocks")       /* of a served program */                               \
   RANK(kSettings, "settings")              /* of an allocator: options that are changed */         \
+  RANK(kRecorders, "recorders")            /* of an allocator: which there are */                  \
   RANK(kObservers, "observers")            /* of an allocator: what callers have attached */       \
   RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \
   RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */           \
@@ -55,6 +56,7 @@ namespace cachalot {
   RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
   RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \
   RANK(kStacks, "stacks")                  /* of a recorded program that are known */              \
+  RANK(kHistoryRecorder, "recorder")       /* of an allocator's history, or of its last events */  \
   RANK(kRecordingFile, "recording file")   /* its room */
 
 #define CACHALOT_LOCK_RANK_NAME(name, text) name,

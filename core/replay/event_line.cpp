@@ -182,6 +182,18 @@ void write_detail(Writer& out, const EventLine& line) {
 
 }  // namespace
 
+EventLine line_of_entry(const TraceEntry& entry) {
+  return {.action = entry.action,
+          .address = entry.address,
+          .size = entry.size,
+          .stream = entry.stream,
+          .device = static_cast<uint64_t>(entry.device),
+          .pool = entry.pool,
+          .time_us = entry.time_us,
+          .context = entry.context,
+          .detail = {.freed_on = entry.stream}};
+}
+
 const char* parse_event_line(const char* text, int format, EventLine* line) {
   Fields fields(text);
   line->device = 0;

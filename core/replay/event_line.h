@@ -26,6 +26,9 @@ struct EventLine {
   EventDetail detail;  // in format 2 only
 };
 
+// What a history says of the event.
+EventLine line_of_entry(const TraceEntry& entry);
+
 // Reads the line at `text` and gives where the next one begins; null if it is malformed, or has what
 // its format does not know. pre: a line break comes before the end of the text.
 const char* parse_event_line(const char* text, int format, EventLine* line);

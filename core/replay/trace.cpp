@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace cachalot {
 
 std::optional<Release> TraceHeader::release() const {
@@ -31,6 +33,20 @@ const RecordedModule* Trace::module_at(const RecordedStack& stack, Address addre
   for (size_t i = stack.modules; i-- > 0;)
     if (modules[i].begin <= address && address < modules[i].end) return &modules[i];
   return nullptr;
+}
+
+std::string Trace::context_text(ContextId context) const {
+  if (const auto label = labels.find(context); label != labels.end()) return label->second;
+  const RecordedStack* const stack = stack_of(context);
+  std::string text;
+  for (const Address frame : stack == nullptr ? std::vector<Address>{} : stack->frames) {
+    const RecordedModule* const module = module_at(*stack, frame);
+    if (!text.empty()) text += '\n';
+    text += module == nullptr
+                ? hex_address(frame)
+                : module->path + "+" + hex_address(frame - module->begin + module->offset);
+  }
+  return text;
 }
 
 size_t Trace::line_of(size_t event_index) const {

@@ -115,12 +115,17 @@ struct Trace {
   std::vector<RecordedStack> stacks;
   std::unordered_map<ContextId, size_t> stack_of_context;  // index of the first one that names it
   std::vector<RecordedModule> modules;
+  std::unordered_map<ContextId, std::string> labels;  // texts of contexts
   std::vector<uint32_t> comments;  // for each line that is none: how many events come before it
 
   // Null if the recording does not tell of it.
   const RecordedStack* stack_of(ContextId context) const;
   // The file that was mapped at the address when the recording told of the stack; null: none.
   const RecordedModule* module_at(const RecordedStack& stack, Address address) const;
+
+  // What the recording tells of a context: its label, or its stack, one frame a line, the innermost first; "" if it
+  // tells nothing.
+  std::string context_text(ContextId context) const;
 
   // The line of the file that holds an event: the header is the first.
   size_t line_of(size_t event_index) const;

@@ -235,18 +235,6 @@ class MergedRings {
   std::vector<size_t> positions_;
 };
 
-EventLine line_of_entry(const TraceEntry& entry) {
-  return {.action = entry.action,
-          .address = entry.address,
-          .size = entry.size,
-          .stream = entry.stream,
-          .device = static_cast<uint64_t>(entry.device),
-          .pool = entry.pool,
-          .time_us = entry.time_us,
-          .context = entry.context,
-          .detail = {.freed_on = entry.stream}};
-}
-
 }  // namespace
 
 Trace read_trace(const ReadBytes& read) { return TraceReader(read).read(); }

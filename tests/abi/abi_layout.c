@@ -408,6 +408,34 @@ FIELD(cachalot_rejection, segment_size, 16, 8);
 FIELD(cachalot_rejection, reserved, 24, 8);
 FIELD(cachalot_rejection, device_total, 32, 8);
 
+/* ---- recorder.h ---- */
+
+VALUE(CACHALOT_RECORD_LABELS, 0);
+VALUE(CACHALOT_RECORD_HISTORY_CONTEXTS, 1);
+VALUE(CACHALOT_RECORD_NO_CONTEXTS, 2);
+
+SIZE(cachalot_recorder_options, 64);
+FIELD(cachalot_recorder_options, struct_size, 0, 8);
+FIELD(cachalot_recorder_options, path, 8, 8);
+FIELD(cachalot_recorder_options, max_bytes, 16, 8);
+FIELD(cachalot_recorder_options, contexts, 24, 4);
+FIELD(cachalot_recorder_options, reserved_0, 28, 4);
+FIELD(cachalot_recorder_options, workload, 32, 8);
+FIELD(cachalot_recorder_options, write, 40, 8);
+FIELD(cachalot_recorder_options, write_user_data, 48, 8);
+FIELD(cachalot_recorder_options, write_destroy, 56, 8);
+
+SIZE(cachalot_recorder_stats, 32);
+FIELD(cachalot_recorder_stats, struct_size, 0, 8);
+FIELD(cachalot_recorder_stats, events, 8, 8);
+FIELD(cachalot_recorder_stats, lost, 16, 8);
+FIELD(cachalot_recorder_stats, bytes, 24, 8);
+
+SIZE(cachalot_oom_dump_options, 24);
+FIELD(cachalot_oom_dump_options, struct_size, 0, 8);
+FIELD(cachalot_oom_dump_options, folder, 8, 8);
+FIELD(cachalot_oom_dump_options, events, 16, 8);
+
 /* ---- snapshot.h ---- */
 
 VALUE(CACHALOT_BLOCK_INACTIVE, 0);

@@ -185,6 +185,20 @@ static void a_policy_is_told_as_far_as_the_caller_knows(void) {
   FILLS(cachalot_policy_stats, cachalot_get_policy_stats(with.allocator, 0, out, &last_error));
 }
 
+static void recorders_know_as_much_as_the_caller(void) {
+  static text written;
+  uint64_t id = 0;
+  READS(cachalot_recorder_options,
+        (in->write = append, in->write_user_data = &written, written.size = 0),
+        cachalot_recorder_start(with.allocator, in, &id, &last_error));
+  FILLS(cachalot_recorder_stats, cachalot_recorder_get_stats(with.allocator, id, out, &last_error));
+  CHECK_OK(cachalot_recorder_stop(with.allocator, id, &last_error));
+  CHECK_OK(cachalot_recorder_stop(with.allocator, id - 1, &last_error));
+  READS(cachalot_oom_dump_options, in->folder = "/tmp",
+        cachalot_set_oom_dump(with.allocator, in, &last_error));
+  CHECK_OK(cachalot_set_oom_dump(with.allocator, NULL, &last_error));
+}
+
 /* What such a caller has behind its struct is no policy. */
 static void options_from_before_the_policy_choose_pytorchs(void) {
   cachalot_allocator* allocator = NULL;
@@ -243,6 +257,7 @@ int main(void) {
 #ifndef CACHALOT_OLDER_HEADERS
   RUN(a_policy_is_told_as_far_as_the_caller_knows);
   RUN(options_from_before_the_policy_choose_pytorchs);
+  RUN(recorders_know_as_much_as_the_caller);
 #endif
   RUN(errors_are_written_as_far_as_the_caller_knows);
   CHECK_OK(cachalot_label_pop(&last_error));

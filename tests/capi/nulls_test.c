@@ -9,6 +9,9 @@ static const cachalot_pool_id kPool = {0, 1};
 
 static void no_allocator_is_refused_everywhere(void) {
   const cachalot_request request = {.struct_size = sizeof(cachalot_request), .size = 1};
+  const cachalot_recorder_options recorder = {.struct_size = sizeof recorder,
+                                              .path = "/dev/null/x"};
+  cachalot_recorder_stats recorder_stats = {.struct_size = sizeof recorder_stats};
   const cachalot_history_options history = {.struct_size = sizeof(cachalot_history_options)};
   cachalot_settings settings = {.struct_size = sizeof(cachalot_settings)};
   cachalot_block block = {.struct_size = sizeof(cachalot_block)};
@@ -93,6 +96,12 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_context_text(NULL, 1, text, sizeof text, &size, error));
   REFUSES(cachalot_annotate(NULL, 1, "text", error));
   REFUSES(cachalot_detach(NULL, 1, error));
+  REFUSES(cachalot_recorder_start(NULL, &recorder, &number, error));
+  REFUSES(cachalot_recorder_flush(NULL, 1, error));
+  REFUSES(cachalot_recorder_stop(NULL, 1, error));
+  REFUSES(cachalot_recorder_get_stats(NULL, 1, &recorder_stats, error));
+  REFUSES(cachalot_recorder_path(NULL, 1, text, sizeof text, &size, error));
+  REFUSES(cachalot_set_oom_dump(NULL, NULL, error));
   REFUSES(cachalot_snapshot_take(NULL, NULL, &snapshot, error));
 
   REFUSES(cachalot_report_create(NULL, NULL, &report_of_none, error));
@@ -273,6 +282,23 @@ static void no_report_is_refused_or_empty(void) {
 }
 
 /* Each out struct without a size, and with one that is shorter than in the first version. */
+static void no_recorder_and_no_trace_is_refused(void) {
+  fixture with = open_fixture();
+  const cachalot_recorder_options options = {.struct_size = sizeof options, .path = "/dev/null/x"};
+  cachalot_error* const error = &last_error;
+  char text[4] = "old";
+  uint64_t id = 77;
+  REFUSES(cachalot_recorder_start(with.allocator, NULL, &id, error));
+  REFUSES(cachalot_recorder_start(with.allocator, &options, NULL, error));
+  REFUSES(cachalot_recorder_get_stats(with.allocator, 1, NULL, error));
+  CHECK_OK(cachalot_set_oom_dump(with.allocator, NULL, error));
+  CHECK_EQUAL(cachalot_trace_context_text(NULL, 1, text, sizeof text, NULL),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(id, 77);
+  CHECK_TEXT(text, "old");
+  close_fixture(with);
+}
+
 static void out_structs_shorter_than_those_of_the_first_version_are_refused(void) {
   fixture with = open_fixture();
   cachalot_allocator* const allocator = with.allocator;
@@ -333,6 +359,7 @@ int main(void) {
   RUN(nowhere_to_put_the_result_is_refused);
   RUN(an_argument_that_is_needed_is_refused_if_it_is_missing);
   RUN(no_report_is_refused_or_empty);
+  RUN(no_recorder_and_no_trace_is_refused);
   RUN(out_structs_shorter_than_those_of_the_first_version_are_refused);
   RUN(an_out_struct_of_a_newer_caller_is_written_as_far_as_it_is_known);
   RUN(the_error_record_may_be_missing);

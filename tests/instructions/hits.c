@@ -4,7 +4,7 @@
  *   hits ROW PAIRS     ROW: none (the loop alone), window, pingpong, large (a ping-pong) or streams
  *
  * HITS_CONFIG is the option string; HITS_WITH names what the allocator does besides: labels, tenants,
- * history. With HITS_PLUGGABLE defined the calls are those of libcachalot_pluggable.so, with the driver and
+ * history, recorder. With HITS_PLUGGABLE defined the calls are those of libcachalot_pluggable.so, with the driver and
  * the options of the environment. */
 #include <cachalot/cachalot.h>
 #include <stdio.h>
@@ -93,6 +93,13 @@ static cachalot_allocator* open_allocator(const char* with) {
 
 #endif
 
+static int32_t drop(void* user_data, const void* data, size_t size) {
+  (void)user_data;
+  (void)data;
+  (void)size;
+  return 0;
+}
+
 static void begin(cachalot_allocator* allocator, const char* with) {
   cachalot_error error = {.struct_size = sizeof(error)};
   if (strstr(with, "labels")) must(cachalot_label_push("model", &error), &error);
@@ -112,6 +119,16 @@ static void begin(cachalot_allocator* allocator, const char* with) {
                 .struct_size = sizeof(cachalot_history_options), .enabled = 1, .max_entries = 1000},
             &error),
         &error);
+  }
+  if (strstr(with, "recorder")) {
+    uint64_t id = 0;
+    must(cachalot_recorder_start(
+             allocator,
+             &(cachalot_recorder_options){.struct_size = sizeof(cachalot_recorder_options),
+                                          .path = getenv("HITS_RECORDING"),
+                                          .write = getenv("HITS_RECORDING") ? NULL : drop},
+             &id, &error),
+         &error);
   }
 }
 

@@ -33,6 +33,8 @@ ROWS = [
     ("pingpong", "labels", "", 478),
     ("pingpong", "tenants", "", 627),
     ("pingpong", "history", "", 825),
+    ("window", "recorder", "", 3710),
+    ("pingpong", "recorder", "", 3290),
     ("large", "", "max_split_size_mb:64", 230),
     ("window", "serving", "", 480),
     ("window", "serving labels", "", 756),

@@ -27,6 +27,7 @@
  * | allocator.h   | the allocator: blocks, cache, limits, settings                      |
  * | stats.h       | statistics and the memory summary                                   |
  * | history.h     | history, contexts, labels, observers                                |
+ * | recorder.h    | recordings while the program runs; files of an out-of-memory error  |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
  * | policy.h      | the serving policy, pinned memory, the end of streams               |
@@ -68,6 +69,7 @@
 #include "cachalot/metrics.h"
 #include "cachalot/policy.h"
 #include "cachalot/pool.h"
+#include "cachalot/recorder.h"
 #include "cachalot/report.h"
 #include "cachalot/sim.h"
 #include "cachalot/snapshot.h"

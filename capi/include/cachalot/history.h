@@ -234,8 +234,8 @@ CACHALOT_API cachalot_status cachalot_register_free_memory_callback(
     cachalot_allocator* allocator, cachalot_free_memory_fn callback, void* user_data,
     void (*destroy)(void* user_data), uint64_t* out_id, cachalot_error* error);
 
-/** Detaches an observer or callback of any kind. CACHALOT_ERROR_INVALID_ARGUMENT for an id that is
- * none. */
+/** Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+ * CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none. */
 CACHALOT_API cachalot_status cachalot_detach(cachalot_allocator* allocator, uint64_t id,
                                              cachalot_error* error);
 

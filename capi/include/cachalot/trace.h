@@ -131,6 +131,12 @@ CACHALOT_API cachalot_status cachalot_trace_get_frame(const cachalot_trace* trac
                                                       size_t index,
                                                       cachalot_trace_frame* out_frame);
 
+/** What the trace tells of a context: its label, or its stack, one frame a line ("/usr/bin/server+0x2234"), the
+ * innermost first; "" if it tells nothing. Text like snprintf. Any thread. */
+CACHALOT_API cachalot_status cachalot_trace_context_text(const cachalot_trace* trace,
+                                                         uint64_t context, char* buffer,
+                                                         size_t capacity, size_t* out_length);
+
 /** One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
  * past the last. */
 CACHALOT_API cachalot_status cachalot_trace_get_stat(const cachalot_trace* trace, size_t index,

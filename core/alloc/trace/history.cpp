@@ -2,7 +2,6 @@
 #include "alloc/trace/history.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/assert.h"
@@ -25,11 +24,6 @@ constexpr std::array<const char*, kRecordedActionCount> kActionNames = {
 const char* action_name(Action action) {
   const auto index = static_cast<size_t>(action);
   return index < kActionNames.size() ? kActionNames[index] : "unknown";
-}
-
-int64_t microseconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
 // A ring without room could not give next() a place, so the least limit is 1 [core 22.1].

@@ -65,8 +65,6 @@ struct TraceEntry {
   const char* internal_metadata;                // "" or a literal
 };
 
-int64_t microseconds_since_1970();
-
 // The ring of one device. The order of its entries is the reference's, also where a changed limit
 // disturbs it [core 22.1, U11], unless that is mended.
 class HistoryRing {

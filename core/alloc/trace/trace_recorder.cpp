@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/system_time.h"
+
 namespace cachalot {
 // Blocks that have kept contexts may keep them for ever, so kContexts stays.
 void TraceRecorder::update_flags() {
