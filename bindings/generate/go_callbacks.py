@@ -9,10 +9,10 @@ from .names import bare, pascal
 from .roles import arguments, directions
 
 # What a callback of Go that panicked gives to the library, where 0 does not mean failure.
-FAILED = {"read_fn": "-1", "write_fn": "1", "replay_options_progress": "1"}
+FAILED = {"read_fn": "-1", "write_fn": "1", "replay_options_progress": "1", "recorder_options_write": "1"}
 # Those that the library calls with a lock held: functions that take locks are refused meanwhile.
 UNDER_LOCK = {"trace_observer_fn", "allocator_options_log", "pool_source_allocate", "pool_source_free",
-              "pool_route_predicate"}
+              "pool_route_predicate", "recorder_options_write"}
 
 
 def write(interface: Interface) -> dict[str, str]:

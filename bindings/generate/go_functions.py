@@ -17,7 +17,7 @@ REFUSED = "cachalot_go_is_locked()"
 
 
 def write(interface: Interface) -> dict[str, str]:
-    wrapped = [f for f in bound(interface) if is_wrapped(f)]
+    wrapped = [f for f in bound(interface) if is_wrapped(interface, f)]
     return {
         "functions.go": "\n\n".join([HEAD.rstrip(), PREAMBLE, 'import "unsafe"',
                                      *(function(interface, f) for f in bound(interface))]) + "\n",
@@ -37,8 +37,13 @@ def used(f: Function) -> list[str]:
     return [names.get(locking, "0") for locking in LOCKING]
 
 
-def is_wrapped(f: Function) -> bool:
-    return takes_error(f) or takes_locks(f)
+def is_wrapped(interface: Interface, f: Function) -> bool:
+    return takes_error(f) or takes_locks(f) or fills(interface, f)
+
+
+def fills(interface: Interface, f: Function) -> bool:
+    """Whether it writes as much as fits, and how much there is."""
+    return any(a.role in ("out text", "out bytes", "out rows") for a in arguments(interface, f.name, f.signature))
 
 
 # ---- C ----
@@ -70,7 +75,7 @@ def result_fields(interface: Interface, f: Function) -> list[str]:
         return []
     found = [f"{pointed(out)} {result_name(out)}" for a in arguments(interface, f.name, f.signature)
              for out in [by_value(a)] if out]
-    return ["int32_t status", *found, "cachalot_error* error"]
+    return ["int32_t status", *found, *(["cachalot_error* error"] if takes_error(f) else [])]
 
 
 def by_value(a: Argument) -> Parameter | None:
@@ -120,6 +125,8 @@ def definition(interface: Interface, f: Function) -> str:
         after = "  cachalot_go_thread.calls = call.outer;\n"
     if takes_locks(f):
         call = f"{REFUSED} ? cachalot_go_refuse(&error)\n      : {call}"
+    if not takes_error(f):
+        return f"{head}  {result_type(f)} result = {{0}};\n  result.status = (int32_t){call};\n  return result;\n}}"
     return (f"{head}  {result_type(f)} result = {{0}};\n"
             "  cachalot_error error;\n"
             "  error.struct_size = sizeof error;\n"
@@ -134,13 +141,13 @@ def definition(interface: Interface, f: Function) -> str:
 def function(interface: Interface, f: Function) -> str:
     """What C has not written is zero, so results are copied whatever came of the call."""
     found = arguments(interface, f.name, f.signature)
-    call = Call(interface, is_wrapped(f))
+    call = Call(interface, is_wrapped(interface, f))
     for argument in found:
         call.add(argument)
     if outlives(found):
         call.results.append("keep Keep")
         call.after += ["if err == nil {", "\tkeep = m.keep()", "}"]
-    target = f"cachalot_go_{bare(f.name)}" if is_wrapped(f) else f.name
+    target = f"cachalot_go_{bare(f.name)}" if is_wrapped(interface, f) else f.name
     lines = body(f, call, f"C.{target}({', '.join(call.passed)})")
     name = pascal(bare(f.name))
     return (comment("", name, f.name, f.doc)
@@ -173,13 +180,14 @@ def body(f: Function, call: "Call", text: str) -> list[str]:
         is_handle = call.interface.is_handle(returns.name)
         return [*call.before, f"return {text if is_handle else f'{plain_result(call.interface, returns)}({text})'}"]
     if call.filled:
-        return [*call.before, *fill(call.filled, text)]
+        failed = "check(r.status, r.error)" if takes_error(f) else "statusError(C.cachalot_status(r.status))"
+        return [*call.before, *fill(call.filled, text, failed)]
     if takes_error(f):
         return [*call.before, f"r := {text}", "err = check(r.status, r.error)", *call.after, "return"]
     return [*call.before, f"err = statusError({text})", *call.after, "return"]
 
 
-def fill(argument: Argument, text: str) -> list[str]:
+def fill(argument: Argument, text: str, failed: str) -> list[str]:
     """Asks how much there is, then for all of it, until what came fits: it may have grown in between."""
     name = local(argument.name)
     element, fits, end = "byte", "<=", [f"{name} = buffer[:count]"]
@@ -193,7 +201,7 @@ def fill(argument: Argument, text: str) -> list[str]:
         f"var buffer []{element}",
         "for {",
         f"\tr := {text}",
-        "\tif err = check(r.status, r.error); err != nil {",
+        f"\tif err = {failed}; err != nil {{",
         "\t\treturn",
         "\t}",
         f"\tcount := int(r.{result_name(argument.parameters[2])})",

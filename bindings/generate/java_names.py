@@ -25,7 +25,8 @@ KEYWORDS = {"abstract", "boolean", "byte", "case", "char", "class", "default", "
 
 
 # What the library gets from a callback that failed, where 0 does not mean failure.
-FAILED = {"cachalot_read_fn": "-1", "cachalot_write_fn": "1", "cachalot_progress_fn": "1"}
+FAILED = {"cachalot_read_fn": "-1", "cachalot_write_fn": "1", "cachalot_progress_fn": "1",
+          "cachalot_recording_write_fn": "1"}
 
 
 def failed(interface: Interface, entry: Entry) -> str:

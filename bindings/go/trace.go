@@ -236,6 +236,16 @@ func (t *Trace) Stack(context uint64) (frames []TraceFrame, err error) {
 	return frames, err
 }
 
+// ContextText is what the trace tells of a context: its label, or its stack, one call a line, the innermost first; ""
+// if it tells nothing.
+func (t *Trace) ContextText(context uint64) (text string, err error) {
+	err = t.do(func(r raw.Trace) (err error) {
+		text, err = raw.TraceContextText(r, context)
+		return err
+	})
+	return text, err
+}
+
 // Event is one of them, counted from 0. ErrInvalidArgument past the last.
 func (t *Trace) Event(index int) (event TraceEvent, err error) {
 	err = t.do(func(r raw.Trace) error {

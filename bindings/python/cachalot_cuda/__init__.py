@@ -34,6 +34,7 @@ from .options import (
     update_config,
 )
 from .policy import Pin, Policy, PolicyStats, pin, policy, policy_stats, stream_ended
+from .recorder import Recorder, RecorderStats, dump_out_of_memory, record
 from .statistics import (
     empty_cache,
     empty_cache_on_exit,
@@ -58,6 +59,9 @@ __all__ = [
     "Pin",
     "Policy",
     "PolicyStats",
+    "Recorder",
+    "RecorderStats",
+    "dump_out_of_memory",
     "dump_snapshot",
     "empty_cache",
     "empty_cache_on_exit",
@@ -74,6 +78,7 @@ __all__ = [
     "pin",
     "policy",
     "policy_stats",
+    "record",
     "record_history",
     "reset_accumulated_stats",
     "reset_peak_stats",

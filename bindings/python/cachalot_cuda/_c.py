@@ -25,6 +25,7 @@ MENDS = {
     "split_limit": 0x80,
 }
 CONTEXT_LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+RECORDED_CONTEXTS = {"labels": 0, "history": 1, None: 2}
 BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
 ACTION_OOM = 8
 POOL_USE_ON_OOM = 1
@@ -193,6 +194,37 @@ class HistoryOptions(Struct):
     ]
 
 
+class RecorderOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("path", c_char_p),
+        ("max_bytes", c_uint64),
+        ("contexts", c_int32),
+        ("reserved_0", c_int32),
+        ("workload", c_char_p),
+        ("write", c_void_p),
+        ("write_user_data", c_void_p),
+        ("write_destroy", c_void_p),
+    ]
+
+
+class RecorderStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("events", c_uint64),
+        ("lost", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
+class OomDumpOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("folder", c_char_p),
+        ("events", c_int64),
+    ]
+
+
 class SnapshotOptions(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -301,6 +333,12 @@ CALLS = {
     "pool_set_pinned": [c_void_p, c_int32, PoolId, c_int32],
     "pool_use_count": [c_void_p, c_int32, PoolId, POINTER(c_int32)],
     "record_history": [c_void_p, POINTER(HistoryOptions)],
+    "recorder_start": [c_void_p, POINTER(RecorderOptions), POINTER(c_uint64)],
+    "recorder_flush": [c_void_p, c_uint64],
+    "recorder_stop": [c_void_p, c_uint64],
+    "recorder_get_stats": [c_void_p, c_uint64, POINTER(RecorderStats)],
+    "recorder_path": [c_void_p, c_uint64, c_char_p, c_size_t, _SIZE],
+    "set_oom_dump": [c_void_p, POINTER(OomDumpOptions)],
     "set_metadata": [c_char_p],
     "context_text": [c_void_p, c_uint64, c_char_p, c_size_t, _SIZE],
     "label_push": [c_char_p],

@@ -68,6 +68,9 @@ class Declarations(unittest.TestCase):
         self.assertEqual(_c.MENDS, mends)
         for word, level in _c.CONTEXT_LEVELS.items():
             self.assertEqual(level, numbers[f"CONTEXT_LEVEL_{(word or 'never').upper()}"])
+        for word, contexts in _c.RECORDED_CONTEXTS.items():
+            name = {"labels": "LABELS", "history": "HISTORY_CONTEXTS", None: "NO_CONTEXTS"}[word]
+            self.assertEqual(contexts, numbers[f"RECORD_{name}"])
         self.assertEqual(_c.BLOCK_STATES[numbers["BLOCK_PENDING_FREE"]], "active_pending_free")
         self.assertEqual(_c.POOL_NO_SPLIT, numbers["POOL_NO_SPLIT"])
         self.assertEqual(_c.POOL_USE_ON_OOM, numbers["POOL_USE_ON_OOM"])

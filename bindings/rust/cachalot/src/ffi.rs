@@ -110,6 +110,7 @@ sized!(cachalot_segment_row cachalot_block_row cachalot_sim_options cachalot_sim
 sized!(cachalot_tenant_options cachalot_tenant_stats cachalot_report_options);
 sized!(cachalot_report_numbers cachalot_report_holder cachalot_report_reason);
 sized!(cachalot_policy cachalot_policy_stats);
+sized!(cachalot_recorder_options cachalot_recorder_stats cachalot_oom_dump_options);
 sized!(cachalot_trace_info cachalot_trace_event cachalot_trace_frame);
 sized!(cachalot_replay_options cachalot_replay_result);
 

@@ -76,6 +76,7 @@ mod metrics;
 mod observer;
 mod policy;
 mod pool;
+mod recorder;
 mod replay;
 mod report;
 mod scope;
@@ -102,6 +103,7 @@ pub use label::{Label, set_metadata};
 pub use observer::{Observer, Rejection};
 pub use policy::{Borrow, Pin, Policy, PolicyStats, Serving};
 pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
+pub use recorder::{RecordedContexts, Recorder, RecorderOptions, RecorderStats};
 pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
 pub use report::{
     Holder, Outcome, Reason, Report, ReportData, ReportNumbers, ReportOptions, ReportReason,

@@ -288,6 +288,18 @@ impl Trace {
         (0..).map_while(frame).collect()
     }
 
+    /// What the trace tells of a context: its label, or its stack, one call a line, the innermost first;
+    /// `""` if it tells nothing. Stands for `cachalot_trace_context_text`.
+    pub fn context_text(&self, context: u64) -> String {
+        ffi::text(|buffer, capacity, length| {
+            // SAFETY: the trace is live, and the buffer has room for capacity bytes.
+            ffi::check(unsafe {
+                sys::cachalot_trace_context_text(self.as_raw(), context, buffer, capacity, length)
+            })
+        })
+        .unwrap_or_default()
+    }
+
     /// The statistics that were recorded at the end, by name. Stands for `cachalot_trace_get_stat`.
     pub fn stats(&self) -> impl Iterator<Item = (String, i64)> + '_ {
         (0..self.info.stat_count).filter_map(|index| {

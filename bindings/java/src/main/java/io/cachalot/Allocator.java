@@ -7,6 +7,7 @@ import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
@@ -428,6 +429,49 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     try (Memory memory = new Memory()) {
       long address = options.values.write(memory);
       core.call((allocator, error) -> Native.recordHistory(allocator, address, error));
+    }
+  }
+
+  /**
+   * Starts a recorder on all devices. The recording begins with the blocks that are live, and no event is missing
+   * behind them.
+   *
+   * @param options how
+   * @return closing it stops it; else it runs as long as the allocator
+   * @throws IllegalArgumentException for options that do not fit each other
+   * @throws CachalotException if the file cannot be made
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public Recorder record(RecorderOptions options) {
+    return Recorder.start(this, Objects.requireNonNull(options, "options"));
+  }
+
+  /**
+   * Has each request that fails as out of memory leave its report, the last events and the live blocks in a folder, of
+   * the first 16 failures.
+   *
+   * @param folder one that there is
+   * @param events how many of the last are kept for it, at most 10,000,000. That slows each call down as history
+   *     does; 0: none
+   * @throws CachalotException if there is no such folder: nothing has changed
+   * @throws UnsupportedOperationException under {@code backend:cudaMallocAsync}
+   */
+  public void dumpOutOfMemory(Path folder, long events) {
+    Structs.OomDumpOptions values = new Structs.OomDumpOptions();
+    values.folder = Arguments.text(Objects.requireNonNull(folder, "folder").toString(), "folder");
+    values.events = Arguments.size(events, "events") == 0 ? -1 : events;
+    setOomDump(values);
+  }
+
+  /** Writes nothing any more when a request fails, also not what {@code CACHALOT_OOM_DUMP} asks for. */
+  public void dumpNoOutOfMemory() {
+    setOomDump(new Structs.OomDumpOptions());
+  }
+
+  private void setOomDump(Structs.OomDumpOptions values) {
+    try (Memory memory = new Memory()) {
+      long address = values.write(memory);
+      core.call((allocator, error) -> Native.setOomDump(allocator, address, error));
     }
   }
 

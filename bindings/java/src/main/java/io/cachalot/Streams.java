@@ -39,7 +39,7 @@ final class Streams {
     };
   }
 
-  private static void write(OutputStream stream, ByteBuffer data) throws IOException {
+  static void write(OutputStream stream, ByteBuffer data) throws IOException {
     byte[] bytes = new byte[Math.min(data.remaining(), 8192)];
     while (data.hasRemaining()) {
       int size = Math.min(bytes.length, data.remaining());

@@ -137,6 +137,19 @@ public final class Trace implements AutoCloseable {
   }
 
   /**
+   * What the trace tells of a context.
+   *
+   * @param context as events have it
+   * @return its label, or its stack, one call a line, the innermost first; "" if it tells nothing
+   */
+  public String contextText(long context) {
+    try (Scratch scratch = Scratch.enter(resource)) {
+      return Texts.of(scratch, (buffer, capacity, length, error) ->
+          Native.traceContextText(scratch.handle, context, buffer, capacity, length));
+    }
+  }
+
+  /**
    * The recorded statistics.
    *
    * @return name and number, in the order of the file
