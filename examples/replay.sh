@@ -8,7 +8,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/tests/need.sh"
 
-need cmake ninja-build g++ pkgconf libcli11-dev libcpp-httplib-dev nlohmann-json3-dev zlib1g-dev liblzma-dev
+need cmake ninja-build g++ pkgconf libcli11-dev libcpp-httplib-dev nlohmann-json3-dev zlib1g-dev liblzma-dev libsqlite3-dev
 cmake -S "$root" -B "$root/build/tools" -G Ninja \
   -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF >/dev/null
 cmake --build "$root/build/tools"

@@ -225,7 +225,7 @@ for part; do
   esac
 done
 need cmake ninja-build g++ clang-14 libclang-rt-14-dev libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev \
-  liblzma-dev libcpp-httplib-dev pkgconf python3 python3-pip unzip
+  liblzma-dev libsqlite3-dev libcpp-httplib-dev pkgconf python3 python3-pip unzip
 mkdir -p "$out"
 times=
 failed=

@@ -33,6 +33,7 @@ class PlainDecoder : public Decoder {
     source_.consume(count);
     return count;
   }
+  bool unpacks() const override { return false; }
 
  private:
   Source& source_;

@@ -24,6 +24,7 @@ class Source {
 
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t file_size() const { return file_size_; }  // 0: not known
+  bool is_regular() const { return file_size_ != 0 && file_.get() != stdin; }
 
  private:
   struct Close {
@@ -48,6 +49,7 @@ class Decoder {
   virtual ~Decoder() = default;
   // As many bytes as there are, up to capacity; 0 at the end. Throws Failure.
   virtual size_t read(uint8_t* buffer, size_t capacity) = 0;
+  virtual bool unpacks() const { return true; }
 };
 
 // The bytes of a file as they were before they were packed.
@@ -57,6 +59,8 @@ class Input {
 
   size_t read(void* buffer, size_t capacity);
 
+  // Whether others can read it by its path, as it is.
+  bool is_plain_file() const { return source_.is_regular() && !decoder_->unpacks(); }
   uint64_t packed_bytes_read() const { return source_.bytes_read(); }
   uint64_t packed_size() const { return source_.file_size(); }
   // What reading and unpacking took so far.

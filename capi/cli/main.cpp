@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cachalot/cachalot.h"
+#include "convert_command.h"
 #include "failure.h"
 #include "launch.h"
 #include "measure/measure_command.h"
@@ -64,6 +65,8 @@ int run(int argc, char** argv) {
   add_tune_command(&app, &tune);
   MeasureCall measure;
   add_measure_command(&app, &measure);
+  ConvertCall convert;
+  add_convert_command(&app, &convert);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -74,6 +77,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("inspect")) return run_inspect_command(inspect);
   if (app.got_subcommand("tune")) return run_tune_command(tune);
   if (app.got_subcommand("measure")) return run_measure_command(measure);
+  if (app.got_subcommand("convert")) return run_convert_command(convert);
   return run_replay_command(replay);
 }
 

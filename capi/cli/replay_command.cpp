@@ -12,12 +12,6 @@
 namespace cachalot::cli {
 namespace {
 
-void complain(const std::string& file, const Failure& failure) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "cachalot: %s: %s\n", file == "-" ? "standard input" : file.c_str(),
-               failure.what());
-}
-
 ExitCode run_one(const std::string& file, const ReplayCall& call, std::vector<OverviewRow>* rows) {
   try {
     const Run run = replay_file(file, call);
@@ -43,25 +37,35 @@ ExitCode run_script(const ReplayCall& call) {
 
 }  // namespace
 
-void add_replay_command(CLI::App* app, ReplayCall* call) {
-  CLI::App* const replay = app->add_subcommand(
-      "replay", "Replay recorded runs and show PyTorch's figures beside this allocator's");
-  replay->add_option("FILE", call->files, "Traces: plain, .gz or .xz; - is standard input")
-      ->required();
-  replay->add_option("--config", call->config, "Option string [the recorded one]");
-  replay->add_option("--torch", call->torch, "Release whose decisions are made [the recorded one]")
+void complain(const std::string& file, const Failure& failure) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "cachalot: %s: %s\n", file == "-" ? "standard input" : file.c_str(),
+               failure.what());
+}
+
+void add_replay_options(CLI::App* command, ReplayCall* call) {
+  command->add_option("--config", call->config, "Option string [the recorded one]");
+  command->add_option("--torch", call->torch, "Release whose decisions are made [the recorded one]")
       ->check(CLI::IsMember({"2.11", "2.15"}));
-  replay->add_option_function<std::string>(
+  command->add_option_function<std::string>(
       "--policy",
       [call](const std::string& text) {
         call->policy = option_value("--policy", [&] { return read_policy(text); });
       },
       "Whose decisions: pytorch, or serving and its options, like serving,thrift,page=8MiB "
       "[pytorch]");
-  add_capacity_option(replay, "--capacity", &call->capacity,
+  add_capacity_option(command, "--capacity", &call->capacity,
                       "Memory of a device, like 80GiB, at most 4TiB [the recorded one]");
-  replay->add_option("--fraction", call->fraction, "Fraction of it that may be used [all]")
+  command->add_option("--fraction", call->fraction, "Fraction of it that may be used [all]")
       ->check(CLI::PositiveNumber);
+}
+
+void add_replay_command(CLI::App* app, ReplayCall* call) {
+  CLI::App* const replay = app->add_subcommand(
+      "replay", "Replay recorded runs and show PyTorch's figures beside this allocator's");
+  replay->add_option("FILE", call->files, "Traces: plain, .gz or .xz; - is standard input")
+      ->required();
+  add_replay_options(replay, call);
   replay->add_flag(
       "--expect", call->expect,
       "Replay exactly and compare every event and statistic; exit code 1 if one differs");

@@ -90,9 +90,11 @@ void print_header(const Run& run, const ReplayCall& call) {
   const std::string config = call.config.value_or(run.info.config);
   Table table("ll");
   if (run.info.format >= 2) {
-    table.add({"program", run.info.command});
-    table.add({"recorded", std::string(run.info.recorder) + ", process " +
-                               std::to_string(run.info.process_id)});
+    const bool has_process = run.info.process_id != 0;
+    if (*run.info.command != '\0') table.add({"program", run.info.command});
+    table.add({"recorded",
+               run.info.recorder + (has_process ? ", process " + std::to_string(run.info.process_id)
+                                                : std::string())});
   } else {
     table.add({"workload", run.info.workload});
     table.add({"recorded", recorder_of(run) + "options: " + or_default(run.info.config)});

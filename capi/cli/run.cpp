@@ -8,8 +8,8 @@
 #include <map>
 
 #include "failure.h"
-#include "input.h"
 #include "progress.h"
+#include "trace_input.h"
 
 namespace cachalot::cli {
 namespace {
@@ -23,8 +23,9 @@ double seconds_since(Clock::time_point begin) {
 // What stands behind the read callback. No exception may pass through the library, so it waits
 // here.
 struct Reading {
-  Input input;
+  TraceInput input;
   ProgressBar bar;
+  const ReadCall& call;
   std::exception_ptr failure;
 };
 
@@ -32,6 +33,8 @@ int64_t read_input(void* user_data, void* buffer, size_t capacity) {
   auto& reading = *static_cast<Reading*>(user_data);
   try {
     const size_t count = reading.input.read(buffer, capacity);
+    if (reading.call.copy && count > 0)
+      reading.call.copy({static_cast<const char*>(buffer), count});
     reading.bar.show(reading.input.packed_bytes_read(), reading.input.packed_size());
     return static_cast<int64_t>(count);
   } catch (...) {
@@ -63,6 +66,7 @@ cachalot_replay_options options_of(const ReplayCall& call) {
   options.expect = call.expect;
   options.capacity = call.capacity;
   options.fraction = call.fraction;
+  options.history = call.history;
   options.policy = call.policy.policy;
   options.thrift = call.policy.thrift;
   options.borrow = call.policy.borrow;
@@ -112,11 +116,11 @@ int32_t write_to_output(void*, const void* data, size_t size) {
 
 }  // namespace
 
-TraceHandle read_trace(const std::string& file, double* seconds) {
-  Reading reading{Input(file), ProgressBar("reading  "), nullptr};
+TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall& call) {
   cachalot_error error = CACHALOT_ERROR_INIT;
   cachalot_trace* trace = nullptr;
   const auto begin = Clock::now();
+  Reading reading{TraceInput(file, call.process), ProgressBar("reading  "), call, nullptr};
   const cachalot_status status = cachalot_trace_read(read_input, &reading, &trace, &error);
   *seconds += seconds_since(begin) - reading.input.seconds();
   if (reading.failure) std::rethrow_exception(reading.failure);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,12 @@ struct ReplayCall {
   bool script = false;
   bool all_stats = false;
   bool brief = false;
+  bool history = false;  // is kept, for a snapshot
+};
+
+struct ReadCall {
+  int64_t process = 0;                               // of a report of several; 0: there is only one
+  std::function<void(std::string_view bytes)> copy;  // gets the trace as it is read; may be empty
 };
 
 struct DestroyTrace {
@@ -60,7 +67,7 @@ struct Run {
 
 // These throw Failure.
 // seconds: has added what it took, unpacking left out.
-TraceHandle read_trace(const std::string& file, double* seconds);
+TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall& call = {});
 // text: a trace as a file has it.
 TraceHandle parse_trace(std::string_view text);
 ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call);

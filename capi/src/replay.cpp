@@ -29,6 +29,7 @@ ReplayOptions read_replay_options(const cachalot_replay_options& in) {
   options.capacity = in.capacity;
   options.fraction = in.fraction;
   options.stop_at_out_of_memory = read_flag(in.stop_at_out_of_memory, "stop_at_out_of_memory");
+  options.keeps_history = read_flag(in.history, "history");
   options.serving = read_policy_of(in).value_or(ServingOptions{});
   if (in.progress != nullptr)
     options.progress = [progress = in.progress, user_data = in.progress_user_data](uint64_t done,
@@ -55,6 +56,15 @@ struct DestroyAll {
   }
 };
 
+std::shared_ptr<const std::unordered_map<ContextId, std::string>> texts_of_contexts(
+    const Trace& trace) {
+  auto texts = std::make_shared<std::unordered_map<ContextId, std::string>>(trace.labels);
+  for (const RecordedStack& stack : trace.stacks)
+    if (!texts->contains(stack.context))
+      texts->emplace(stack.context, trace.context_text(stack.context));
+  return texts;
+}
+
 std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const ReplayOptions& options) {
   auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
   std::unique_ptr<cachalot_replay, DestroyAll> done(new cachalot_replay);
@@ -62,7 +72,17 @@ std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const Repla
                                                          replay_allocator_options(options, device));
   done->result = replay(trace, options, &done->allocator->core, device.get());
   done->events = trace.events.size();
+  if (options.keeps_history) done->context_texts = texts_of_contexts(trace);
   return done;
+}
+
+Snapshot snapshot_of(const cachalot_replay& replay) {
+  if (!replay.context_texts) throw_invalid_state("the replay has kept no history");
+  Snapshot snapshot = replay.allocator->core.snapshot(PoolId{}, false);
+  snapshot.traces = replay.result.history;
+  snapshot.context_texts = replay.context_texts;
+  set_contexts(&snapshot);
+  return snapshot;
 }
 
 cachalot_replay_result write_result(const cachalot_replay& replay) {
@@ -134,6 +154,15 @@ cachalot_status cachalot_replay_get_call(const cachalot_replay* replay, size_t i
 
 cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay) {
   return live_or_null(replay) ? replay->allocator.get() : nullptr;
+}
+
+cachalot_status cachalot_replay_snapshot(const cachalot_replay* replay,
+                                         cachalot_snapshot** out_snapshot, cachalot_error* error) {
+  return guard(error, [&] {
+    const cachalot_replay& done = require(replay, "replay");
+    cachalot_snapshot*& out = require(out_snapshot, "out_snapshot");
+    out = new cachalot_snapshot(snapshot_of(done));
+  });
 }
 
 cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,

@@ -2,7 +2,9 @@
 // Snapshots and their rows.
 #include "cachalot/snapshot.h"
 
+#include "alloc/tools/snapshot_pickle.h"
 #include "core_of.h"
+#include "trace_handles.h"
 #include "values.h"
 
 namespace cachalot::capi {
@@ -53,6 +55,18 @@ cachalot_block_row write_block_row(const BlockRow& block) {
           .state = static_cast<int32_t>(block.state),
           .reserved_0 = 0,
           .context = block.context};
+}
+
+// Those of the snapshot itself come first.
+std::function<std::string(ContextId)> context_texts(const Snapshot& snapshot,
+                                                    cachalot_allocator* allocator) {
+  const auto describe = allocator != nullptr ? core_of(allocator).contexts().describe
+                                             : decltype(ContextSource::describe)();
+  return [texts = snapshot.context_texts, describe](ContextId context) -> std::string {
+    if (texts != nullptr)
+      if (const auto found = texts->find(context); found != texts->end()) return found->second;
+    return describe ? describe(context) : "";
+  };
 }
 
 }  // namespace
@@ -110,6 +124,17 @@ cachalot_status cachalot_snapshot_entry(const cachalot_snapshot* snapshot, int32
   return guard(nullptr, [&] {
     const TraceEntry& entry = row_at(entries_of(rows_of(snapshot), device), index, "entry");
     write_struct(out_entry, write_trace_entry(entry), "out_entry");
+  });
+}
+
+cachalot_status cachalot_snapshot_write_pickle(const cachalot_snapshot* snapshot,
+                                               cachalot_allocator* allocator,
+                                               cachalot_write_fn write, void* user_data,
+                                               cachalot_error* error) {
+  return guard(error, [&] {
+    const Snapshot& core = rows_of(snapshot);
+    const WriteBytes pass_on = write_through(write, user_data);
+    write_snapshot_pickle(core, context_texts(core, allocator), pass_on);
   });
 }
 

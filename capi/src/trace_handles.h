@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "cachalot/trace.h"
@@ -21,6 +23,8 @@ struct cachalot_replay : cachalot::capi::Handle<cachalot::capi::HandleKind::kRep
   std::unique_ptr<cachalot_allocator> allocator;
   cachalot::ReplayResult result;
   uint64_t events = 0;
+  // Null: the history was not kept.
+  std::shared_ptr<const std::unordered_map<cachalot::ContextId, std::string>> context_texts;
 };
 
 namespace cachalot::capi {

@@ -152,7 +152,7 @@ class Program {
     const bool is_first = state.completed_pool == kNone || state.completed_pool == event.pool;
     state.completed_pool = is_first ? event.pool : kSeveral;
     // A recorded program has no cache to be emptied.
-    if (trace_.header.format < 2 && !is_followed_by_request(i))
+    if (trace_.is_of_allocator() && !is_followed_by_request(i))
       target_.empty_cache(event.device, PoolId{});
   }
 

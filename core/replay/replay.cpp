@@ -182,13 +182,23 @@ void report_progress(const ReplayOptions& options, size_t done, size_t total) {
   throw Error(Status::kIo, line_name(line) + ": " + error.message());
 }
 
-void perform(const Trace& trace, const ReplayOptions& options, Performer* performer) {
+// One event at a time, where the history has to know which.
+void run_events(Program<Performer>* program, size_t begin, size_t end, ReplayHistory* history) {
+  if (history == nullptr) return program->run(begin, end);
+  for (size_t i = begin; i < end; i++) {
+    history->set_event(i);
+    program->run(i, i + 1);
+  }
+}
+
+void perform(const Trace& trace, const ReplayOptions& options, Performer* performer,
+             ReplayHistory* history) {
   Program<Performer> program(trace, can_give_up_itself(trace.header, options.fraction), performer);
   const size_t total = trace.events.size();
   for (size_t done = 0; done < total;) {
     const size_t end = std::min(total, done + kEventsBetweenProgress);
     try {
-      program.run(done, end);
+      run_events(&program, done, end, history);
     } catch (const Stop&) {
       return;
     } catch (const Error& error) {
@@ -211,9 +221,12 @@ void add_peaks(Allocator* allocator, ReplayResult* result) {
 // Sees the events of an allocator while it lives.
 class Watch {
  public:
-  Watch(Allocator* allocator, EventComparison* comparison)
-      : allocator_(*allocator), id_(allocator->observe_trace([comparison](const TraceEntry& entry) {
-          comparison->see(entry);
+  // Null: no such reader.
+  Watch(Allocator* allocator, EventComparison* comparison, ReplayHistory* history)
+      : allocator_(*allocator),
+        id_(allocator->observe_trace([comparison, history](const TraceEntry& entry) {
+          if (comparison != nullptr) comparison->see(entry);
+          if (history != nullptr) history->see(entry);
         })) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -223,6 +236,15 @@ class Watch {
   Allocator& allocator_;
   uint64_t id_;
 };
+
+// Whether the trace has what an allocator's own history has, and nothing else.
+bool is_history(const Trace& trace) {
+  const auto is_of_program = [](const TraceEvent& event) {
+    return event.action_number >= kActionCount;
+  };
+  return trace.is_of_allocator() &&
+         std::none_of(trace.events.begin(), trace.events.end(), is_of_program);
+}
 
 }  // namespace
 
@@ -241,9 +263,9 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
         "expect compares with PyTorch's events, which this policy does not have");
   if (options.expect && options.stop_at_out_of_memory)
     throw_invalid_argument("expect compares all events, so the replay cannot stop at one");
-  if (options.expect && trace.header.format != 1)
+  if (options.expect && !is_history(trace))
     throw_invalid_argument(
-        "expect compares with an allocator's events, which are in trace format 1");
+        "expect compares with an allocator's events from its first on, and the trace has others");
   if (!options.config) options.config = recorded_config;
   if (!options.release) options.release = recorded_release.value_or(default_release);
   if (options.capacity == 0) options.capacity = trace.header.device_total;
@@ -282,10 +304,14 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator*
   warm_up(trace, allocator);
 
   EventComparison comparison(trace);
+  std::optional<ReplayHistory> history;
+  if (options.keeps_history) history.emplace(trace);
+  ReplayHistory* const kept = history ? &*history : nullptr;
   std::optional<Watch> watch;
-  if (options.expect) watch.emplace(allocator, &comparison);
+  if (options.expect || kept != nullptr)
+    watch.emplace(allocator, options.expect ? &comparison : nullptr, kept);
   Performer performer(trace, options, allocator, device);
-  perform(trace, options, &performer);
+  perform(trace, options, &performer, kept);
   watch.reset();
   if (options.expect) comparison.finish();
   device->withdraw_offers();
@@ -297,6 +323,8 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator*
   result.call_counts = device->call_counts();
   result.differences = comparison.differences();
   add_peaks(allocator, &result);
+  const bool is_equal = options.expect && result.differences.count == 0;
+  if (history) result.history = is_equal ? recorded_history(trace) : history->take();
   return result;
 }
 

@@ -18,6 +18,7 @@
 #include "alloc/allocator.h"
 #include "replay/event_comparison.h"
 #include "replay/replay_device.h"
+#include "replay/replay_history.h"
 #include "replay/trace.h"
 
 namespace cachalot {
@@ -31,6 +32,7 @@ struct ReplayOptions {
   double fraction = 0;    // 0: no limit
   ServingOptions serving;
   bool stop_at_out_of_memory = false;  // the replay ends at the first request that fails so
+  bool keeps_history = false;
   // Called now and then with the events done and all; false stops the replay. May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 
@@ -47,6 +49,7 @@ struct ReplayResult {
   uint64_t peak_allocated = 0;
   uint64_t peak_reserved = 0;
   EventDifferences differences;
+  HistoryOfDevices history;  // with the recorded times and contexts, where options ask for it
 };
 
 // The wishes with nothing left open. default_release: for traces of other releases. Throws

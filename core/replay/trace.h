@@ -110,6 +110,8 @@ struct Trace {
   // The first event that cannot have happened, as text; "" if all can.
   std::string flaw;
 
+  bool has_segments = false;  // it tells of some
+
   // In format 2.
   std::vector<EventDetail> details;  // of each event; empty in format 1
   std::vector<RecordedStack> stacks;
@@ -126,6 +128,9 @@ struct Trace {
   // What the recording tells of a context: its label, or its stack, one frame a line, the innermost first; "" if it
   // tells nothing.
   std::string context_text(ContextId context) const;
+
+  // Else of a program that has none.
+  bool is_of_allocator() const { return header.format == 1 || has_segments; }
 
   // The line of the file that holds an event: the header is the first.
   size_t line_of(size_t event_index) const;

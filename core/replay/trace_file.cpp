@@ -174,6 +174,8 @@ class TraceReader {
     trace_.events.push_back({line.address, line.size, line.stream, line.time_us, line.context,
                              static_cast<uint8_t>(line.action), static_cast<uint8_t>(line.device),
                              pool_index(line.pool), kNoBlock});
+    trace_.has_segments |=
+        line.action == Action::kSegmentAlloc || line.action == Action::kSegmentMap;
     if (trace_.header.format >= 2) trace_.details.push_back(line.detail);
     linker_.link(&trace_.events.back(), index);
   }

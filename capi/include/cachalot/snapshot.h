@@ -114,6 +114,26 @@ CACHALOT_API cachalot_status cachalot_snapshot_entry(const cachalot_snapshot* sn
                                                      int32_t device, size_t index,
                                                      cachalot_trace_entry* out_entry);
 
+/** Writes size bytes; returns 0, or any other number on failure. */
+typedef int32_t (*cachalot_write_fn)(void* user_data, const void* data, size_t size);
+
+/**
+ * Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
+ * torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
+ * that the allocator follows.
+ *
+ * @param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
+ *                   any other line one with that name. NULL: contexts have no frames, but for those of a replay,
+ *                   which its snapshot explains itself.
+ * @param write      Called on this thread, once or more.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
+ */
+CACHALOT_API cachalot_status cachalot_snapshot_write_pickle(const cachalot_snapshot* snapshot,
+                                                            cachalot_allocator* allocator,
+                                                            cachalot_write_fn write,
+                                                            void* user_data,
+                                                            cachalot_error* error);
+
 /** The options at the moment of the snapshot. */
 CACHALOT_API cachalot_status cachalot_snapshot_settings(const cachalot_snapshot* snapshot,
                                                         cachalot_settings* out_settings);

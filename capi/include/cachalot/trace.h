@@ -27,9 +27,6 @@ typedef struct cachalot_replay cachalot_replay;
  * failure. */
 typedef int64_t (*cachalot_read_fn)(void* user_data, void* buffer, size_t capacity);
 
-/** Writes size bytes; returns 0, or any other number on failure. */
-typedef int32_t (*cachalot_write_fn)(void* user_data, const void* data, size_t size);
-
 /** What a trace says of itself. Texts live as long as the trace; "" where it says nothing. */
 typedef struct cachalot_trace_info {
   /** sizeof(cachalot_trace_info), set by the caller. */
@@ -185,7 +182,8 @@ typedef struct cachalot_replay_options {
   uint64_t page_bytes;
   /** 1: the replay ends at the first request that fails as out of memory. Not with `expect`. */
   int32_t stop_at_out_of_memory;
-  int32_t reserved_0;
+  /** 1: keeps the history, for cachalot_replay_snapshot. */
+  int32_t history;
 } cachalot_replay_options;
 
 /** What came of a replay. */
@@ -267,6 +265,17 @@ CACHALOT_API cachalot_status cachalot_replay_get_call(const cachalot_replay* rep
 /** The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
  */
 CACHALOT_API cachalot_allocator* cachalot_replay_allocator(const cachalot_replay* replay);
+
+/**
+ * Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with the times and the
+ * contexts of the recording; where `expect` found no difference it is the recorded one.
+ *
+ * @param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy. It may outlive the replay.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the replay has kept no history.
+ */
+CACHALOT_API cachalot_status cachalot_replay_snapshot(const cachalot_replay* replay,
+                                                      cachalot_snapshot** out_snapshot,
+                                                      cachalot_error* error);
 
 /** Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
  * gives. Options as for cachalot_replay_run. */

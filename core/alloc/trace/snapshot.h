@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "alloc/config/rules.h"
@@ -54,6 +57,8 @@ struct Snapshot {
   std::vector<std::vector<TraceEntry>> traces;  // by device
   Settings settings;
   Release release = Release::k2_15;  // that the allocator follows
+  // What contexts mean, where a recording tells it and no allocator; null: nothing is told.
+  std::shared_ptr<const std::unordered_map<ContextId, std::string>> context_texts;
 };
 
 }  // namespace cachalot
