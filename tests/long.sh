@@ -13,7 +13,7 @@
 #   clang       core, C interface and golden files built by Clang    -
 #   portable    the proxy of releases, by Zig's compiler, under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
-#   fuzz        libFuzzer: options, traces, sequences of calls       LONG_FUZZ_SECONDS=240 each
+#   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
 #   oracle      fresh scripts beside PyTorch's binary                LONG_ORACLE_MINUTES=12 a release
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the fuzzers and lets each run for some seconds over the committed corpora.
 #
-#   tests/fuzz/run.sh [SECONDS] [NAME...]     NAME: options, trace, calls; SECONDS: 5
+#   tests/fuzz/run.sh [SECONDS] [NAME...]     NAME: options, trace, calls, pickle, rmm,
+#                                             nsight; SECONDS: 5
 #
 # CACHALOT_FUZZ_SEED is libFuzzer's seed (7). What is new stays in build/fuzz/corpus, what fails in
 # build/fuzz/failures; feed a file to build/fuzz/tests/cachalot_fuzz_NAME to see it again.
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 seconds=${1:-5}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- options trace calls
+[ $# -gt 0 ] || set -- options trace calls pickle rmm nsight
 # To libFuzzer 0, and what is no number, is without end.
 [ "$seconds" -gt 0 ] 2>/dev/null || {
   echo "SECONDS is $seconds: it has to be a number above 0" >&2
