@@ -10,8 +10,6 @@
 namespace cachalot::cli {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 16;
-
 std::string if_said(int64_t number) { return number >= 0 ? std::to_string(number) : ""; }
 std::string if_not_zero(uint64_t number) { return number != 0 ? std::to_string(number) : ""; }
 
@@ -44,19 +42,15 @@ std::string row_of(const cachalot_trace_event& event, const HeldMemory& held) {
 }  // namespace
 
 void write_event_table(const cachalot_trace* trace, Output* output) {
-  std::string text =
+  output->write(
       "time_us,action,device,address,size,stream,pool,context,cost_ns,wait_ns,entry,thread,freed_"
       "on,"
-      "driver_context,held_requested,held_reserved\n";
+      "driver_context,held_requested,held_reserved\n");
   HeldMemories held;
   for_each_event(trace, [&](const cachalot_trace_event& event) {
     held.see(event);
-    text += row_of(event, held.of(event.device));
-    if (text.size() < kPieceBytes) return;
-    output->write(text);
-    text.clear();
+    output->write(row_of(event, held.of(event.device)));
   });
-  output->write(text);
 }
 
 }  // namespace cachalot::cli

@@ -23,7 +23,6 @@ namespace {
 
 constexpr const char* kEvents = "CUDA_GPU_MEMORY_USAGE_EVENTS";
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr int64_t kMostDevices = 64;
 // A row has a hundred bytes and takes a hundred steps of SQLite's machine.
 constexpr uint64_t kStepsPerByte = 64;
 constexpr uint64_t kLeastSteps = uint64_t{1} << 22;
@@ -145,7 +144,7 @@ struct DriverCall {
 };
 
 // What a kind of memory is in a trace.
-struct Kind {
+struct MemoryKind {
   bool is_block = false;  // device memory; else memory outside of any cache
   char entry = 0;         // docs/trace-format.md
 };
@@ -200,7 +199,7 @@ class NsightReader {
                    .stream = number(8),
                    .pool = number(9) != 0 ? number(9) : number(10),
                    .has_stream = sqlite3_column_type(row, 8) != SQLITE_NULL};
-    if (read.device < 0 || read.device >= kMostDevices)
+    if (read.device < 0 || read.device >= static_cast<int64_t>(kMostDevices))
       throw Failure("the report names a device with the number " + grouped(read.device));
     if (read.bytes < 0)
       throw Failure("the report names a block of " + grouped(read.bytes) + " bytes");
@@ -231,11 +230,11 @@ class NsightReader {
 
   // The numbers of kinds have names in a table of the export.
   void read_kinds() {
-    static const std::map<std::string, Kind> kKnown{{"DEVICE", {.is_block = true}},
-                                                    {"PINNED", {.entry = 'l'}},
-                                                    {"ARRAY", {.entry = 'y'}},
-                                                    {"MANAGED", {.entry = 'm'}},
-                                                    {"MANAGED_STATIC", {.entry = 'm'}}};
+    static const std::map<std::string, MemoryKind> kKnown{{"DEVICE", {.is_block = true}},
+                                                          {"PINNED", {.entry = 'l'}},
+                                                          {"ARRAY", {.entry = 'y'}},
+                                                          {"MANAGED", {.entry = 'm'}},
+                                                          {"MANAGED_STATIC", {.entry = 'm'}}};
     kinds_ = {{1, {.entry = 'l'}},
               {2, {.is_block = true}},
               {3, {.entry = 'y'}},
@@ -295,7 +294,7 @@ class NsightReader {
 
   void add(const MemoryRow& row) {
     const auto known = kinds_.find(row.kind);
-    const Kind kind = known != kinds_.end() ? known->second : Kind{};
+    const MemoryKind kind = known != kinds_.end() ? known->second : MemoryKind{};
     cachalot_trace_event event = blank_event(CACHALOT_ACTION_ALLOC);
     event.device = static_cast<int32_t>(row.device);
     event.address = static_cast<uint64_t>(row.address);
@@ -319,12 +318,12 @@ class NsightReader {
       give_back(event, kind, cost);
   }
 
-  void obtain(cachalot_trace_event event, const Kind& kind, int64_t cost) {
+  void obtain(cachalot_trace_event event, const MemoryKind& kind, int64_t cost) {
     event.cost_ns = cost;
     put(kind.is_block ? CACHALOT_ACTION_ALLOC : CACHALOT_ACTION_OTHER_ALLOC, event);
   }
 
-  void give_back(cachalot_trace_event event, const Kind& kind, int64_t cost) {
+  void give_back(cachalot_trace_event event, const MemoryKind& kind, int64_t cost) {
     if (kind.is_block) {
       put(CACHALOT_ACTION_FREE_REQUESTED, event);
       put(CACHALOT_ACTION_FREE_COMPLETED, event);
@@ -348,7 +347,7 @@ class NsightReader {
   int64_t process_;
   int64_t start_ns_ = 0;
   std::vector<MemoryRow> rows_;
-  std::map<int64_t, Kind> kinds_;
+  std::map<int64_t, MemoryKind> kinds_;
   std::unordered_map<int64_t, DriverCall> calls_;
   std::vector<RecordedDevice> devices_;
 };

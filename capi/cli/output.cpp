@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,7 +16,7 @@
 namespace cachalot::cli {
 namespace {
 
-constexpr size_t kChunk = size_t{1} << 16;
+constexpr size_t kPieceBytes = size_t{1} << 16;
 
 class PlainEncoder : public Encoder {
  public:
@@ -35,8 +36,8 @@ class GzipEncoder : public Encoder {
   ~GzipEncoder() override { deflateEnd(&stream_); }
 
   void encode(std::string_view bytes, std::string* out) override {
-    for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kChunk)))
-      run(bytes.substr(0, kChunk), Z_NO_FLUSH, out);
+    for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kPieceBytes)))
+      run(bytes.substr(0, kPieceBytes), Z_NO_FLUSH, out);
   }
   void finish(std::string* out) override { run({}, Z_FINISH, out); }
 
@@ -53,7 +54,7 @@ class GzipEncoder : public Encoder {
   }
 
   z_stream stream_{};
-  std::array<Bytef, kChunk> room_;
+  std::array<Bytef, kPieceBytes> room_;
 };
 
 class XzEncoder : public Encoder {
@@ -82,7 +83,7 @@ class XzEncoder : public Encoder {
   }
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
-  std::array<uint8_t, kChunk> room_;
+  std::array<uint8_t, kPieceBytes> room_;
 };
 
 std::unique_ptr<Encoder> encoder_for(const std::string& path) {
@@ -110,20 +111,27 @@ Output::~Output() {
 }
 
 void Output::write(std::string_view bytes) {
+  pending_ += bytes;
+  if (pending_.size() >= kPieceBytes) pass();
+}
+
+void Output::pass() {
   std::string packed;
-  encoder_->encode(bytes, &packed);
-  pass(packed);
+  encoder_->encode(pending_, &packed);
+  pending_.clear();
+  put(packed);
 }
 
 void Output::finish() {
+  pass();
   std::string packed;
   encoder_->finish(&packed);
-  pass(packed);
+  put(packed);
   if (std::fflush(file_) != 0) throw Failure(path_ + ": " + std::strerror(errno));
   is_finished_ = true;
 }
 
-void Output::pass(const std::string& bytes) {
+void Output::put(const std::string& bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size())
     throw Failure(path_ + ": " + std::strerror(errno));
 }

@@ -32,11 +32,13 @@ class Output {
   void finish();
 
  private:
-  void pass(const std::string& bytes);
+  void pass();
+  void put(const std::string& bytes);
 
   const std::string path_;
   std::FILE* file_;
   std::unique_ptr<Encoder> encoder_;
+  std::string pending_;
   bool is_finished_ = false;
 };
 

@@ -16,7 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kPieceBytes = size_t{1} << 16;
 // Numbers of tracks: each device is one, and the driver's calls are another.
 constexpr int32_t kCalls = 1000;
 
@@ -43,11 +42,10 @@ class PerfettoWriter {
   PerfettoWriter(const cachalot_trace* trace, Output* output) : trace_(trace), output_(*output) {}
 
   void write() {
-    text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+    output_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     now_us_ = first_time();
     for_each_event(trace_, [this](const cachalot_trace_event& event) { see(event); });
-    text_ += "\n]}\n";
-    output_.write(text_);
+    output_.write("\n]}\n");
   }
 
  private:
@@ -137,12 +135,9 @@ class PerfettoWriter {
   }
 
   void put(const json& event) {
-    text_ += is_first_ ? "\n" : ",\n";
+    output_.write(is_first_ ? "\n" : ",\n");
     is_first_ = false;
-    text_ += event.dump();
-    if (text_.size() < kPieceBytes) return;
-    output_.write(text_);
-    text_.clear();
+    output_.write(event.dump());
   }
 
   struct Shown {
@@ -153,7 +148,6 @@ class PerfettoWriter {
 
   const cachalot_trace* trace_;
   Output& output_;
-  std::string text_;
   bool is_first_ = true;
   bool has_times_ = true;
   int64_t now_us_ = 0;

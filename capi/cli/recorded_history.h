@@ -5,6 +5,7 @@
 // events, undone from the last to the first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "trace_text.h"
 
 namespace cachalot::cli {
+
+inline constexpr size_t kMostDevices = 64;  // of a trace
 
 // A block that is live at a moment.
 struct RecordedBlock {

@@ -63,7 +63,7 @@ std::optional<int64_t> parse_time(std::string_view text) {
 }
 
 // Clock times one after another as times since the midnight before the first. Threads may come a little out of turn.
-class Clock {
+class ClockTimes {
  public:
   int64_t since_first_midnight(int64_t of_day) {
     int64_t time = of_day + day_ * kDay;
@@ -124,7 +124,7 @@ class RmmReader {
     event.size = *size;
     event.stream = event.freed_on = stream_of(*stream, *thread);
     event.thread = *thread;
-    event.time_us = clock_.since_first_midnight(*time);
+    event.time_us = times_.since_first_midnight(*time);
     return put(action, event);
   }
 
@@ -153,7 +153,7 @@ class RmmReader {
     device_.events.push_back({.event = event, .has_pool = true});
   }
 
-  Clock clock_;
+  ClockTimes times_;
   RecordedDevice device_;
 };
 

@@ -18,7 +18,6 @@
 namespace cachalot::cli {
 namespace {
 
-constexpr size_t kMostDevices = 64;
 // A dictionary of PyTorch's has a dozen.
 constexpr size_t kMostKeys = 64;
 // How much longer the texts of all contexts may be than the pickle, which writes equal frames once.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPickleMagic = "\x80";  // PROTO, of protocols 2 and later
 constexpr size_t kReadAhead = std::max(kRmmHeader.size(), kSqliteMagic.size());
-constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kMostConverted = size_t{2} << 30;
 
 }  // namespace
@@ -53,8 +53,8 @@ void TraceInput::convert(const std::string& path, int64_t process) {
 void TraceInput::read_all() {
   while (true) {
     const size_t held = text_.size();
-    text_.resize(held + kChunk);
-    const size_t count = input_.read(text_.data() + held, kChunk);
+    text_.resize(held + kReadBytes);
+    const size_t count = input_.read(text_.data() + held, kReadBytes);
     text_.resize(held + count);
     if (count == 0) return;
     if (text_.size() > kMostConverted) throw Failure("more than 2 GiB cannot be converted");

@@ -700,7 +700,7 @@ FIELD(cachalot_trace_frame, address, 8, 8);
 FIELD(cachalot_trace_frame, file_offset, 16, 8);
 FIELD(cachalot_trace_frame, path, 24, 8);
 
-SIZE(cachalot_replay_options, 80);
+SIZE(cachalot_replay_options, 88);
 FIELD(cachalot_replay_options, struct_size, 0, 8);
 FIELD(cachalot_replay_options, config, 8, 8);
 FIELD(cachalot_replay_options, release, 16, 4);
@@ -714,6 +714,8 @@ FIELD(cachalot_replay_options, thrift, 60, 4);
 FIELD(cachalot_replay_options, borrow, 64, 4);
 FIELD(cachalot_replay_options, streams, 68, 4);
 FIELD(cachalot_replay_options, page_bytes, 72, 8);
+FIELD(cachalot_replay_options, history, 80, 4);
+FIELD(cachalot_replay_options, reserved_0, 84, 4);
 
 SIZE(cachalot_replay_result, 120);
 FIELD(cachalot_replay_result, struct_size, 0, 8);

@@ -286,6 +286,8 @@ class TraceEntry(Struct):
 _ERROR = POINTER(Error)
 _SIZE = POINTER(c_size_t)
 
+WRITE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+
 # Name: the arguments of a function that returns a status and takes an error record last.
 CALLS = {
     "pluggable_set_options": [c_char_p, POINTER(AllocatorOptions)],
@@ -344,6 +346,7 @@ CALLS = {
     "label_push": [c_char_p],
     "label_pop": [],
     "snapshot_take": [c_void_p, POINTER(SnapshotOptions), POINTER(c_void_p)],
+    "snapshot_write_pickle": [c_void_p, c_void_p, WRITE_FUNCTION, c_void_p],
 }
 
 # Name: what any other function returns, and its arguments.

@@ -3,13 +3,13 @@
 
 import contextlib
 import ctypes
-import pickle
+import re
 
 from . import _c, _library
-from .errors import InvalidArgumentError
+from .errors import Error, InvalidArgumentError
 
-# What the web viewer reads (2 to 4).
-PICKLE_PROTOCOL = 4
+# A line of a context that tells all of a frame. Any other line is the frame's name.
+_FRAME = re.compile(r"(.+?):([0-9]+):(.*)")
 
 _recording = False
 
@@ -65,20 +65,43 @@ def snapshot(pool=(0, 0), with_history=True):
         pool: the id of a private pool: its segments only.
         with_history: False leaves the history out.
     """
+    with _taken(pool, with_history) as taken:
+        return _Reader(taken).read()
+
+
+def dump_snapshot(path, pool=(0, 0), with_history=True):
+    """Writes a snapshot for the viewer at pytorch.org/memory_viz, piece by piece."""
+    failures = []
+
+    def write(_, data, size):
+        try:
+            file.write(ctypes.string_at(data, size))
+        except OSError as error:
+            failures.append(error)
+        return len(failures)
+
+    with _taken(pool, with_history) as taken, open(path, "wb") as file:
+        try:
+            _library.call("snapshot_write_pickle", taken, _library.allocator(), _c.WRITE_FUNCTION(write), None)
+        except Error as error:
+            raise (failures or [error])[0] from None
+
+
+@contextlib.contextmanager
+def _taken(pool, with_history):
     taken = ctypes.c_void_p()
     options = _c.SnapshotOptions(pool=_c.PoolId(*pool), without_history=int(not with_history))
     _library.call("snapshot_take", _library.allocator(), ctypes.byref(options), ctypes.byref(taken))
     try:
-        return _Reader(taken).read()
+        yield taken
     finally:
         _library.load().cachalot_snapshot_destroy(taken)
 
 
-def dump_snapshot(path, pool=(0, 0), with_history=True):
-    """Writes a snapshot for the viewer at pytorch.org/memory_viz."""
-    taken = snapshot(pool, with_history)
-    with open(path, "wb") as file:
-        pickle.dump(taken, file, protocol=PICKLE_PROTOCOL)
+def _frame(text):
+    found = _FRAME.fullmatch(text)
+    file, line, name = found.groups() if found else ("", 0, text)
+    return {"name": name, "filename": file, "line": int(line)}
 
 
 class _Reader:
@@ -109,7 +132,7 @@ class _Reader:
         """Frames of a context; equal ones are one object, which a pickle writes once."""
         if context not in self.frames_of:
             lines = _library.text("context_text", self.allocator, context).splitlines()
-            self.frames_of[context] = [{"name": line, "filename": "", "line": 0} for line in lines]
+            self.frames_of[context] = [_frame(line) for line in lines]
         return self.frames_of[context]
 
     def segment(self, index):

@@ -90,6 +90,35 @@ class Snapshot(unittest.TestCase):
         self.assertEqual({opcode.name for opcode, _, _ in pickletools.genops(data)} & unreadable, set())
         free(block)
 
+    def test_a_dump_is_the_snapshot(self):
+        program = (
+            "from support import allocate, free\nimport cachalot_cuda, ctypes, os, pickle, tempfile\n"
+            "from cachalot_cuda import _c, _library\n"
+            "options = _c.AllocatorOptions(context_source=_c.CONTEXT_SOURCES['labels'])\n"
+            "_library.call('pluggable_set_options', None, ctypes.byref(options))\n"
+            "cachalot_cuda.record_history()\n"
+            "_library.call('set_metadata', b'a text')\n"
+            "for name in ('model', 'serve.py:7:step', ':f:8:g', 'f:g:9:', 'x' * 300):\n"
+            "    with cachalot_cuda.label('all'), cachalot_cuda.label(name): free(allocate(1000)), allocate(1 << 20)\n"
+            "for history in (False, True):\n"
+            "    with tempfile.TemporaryDirectory() as folder:\n"
+            "        path = os.path.join(folder, 'a')\n"
+            "        cachalot_cuda.dump_snapshot(path, with_history=history)\n"
+            "        taken = cachalot_cuda.snapshot(with_history=history)\n"
+            "        if history: assert taken['device_traces'][0].pop()['action'] == 'snapshot'\n"
+            "        dumped = pickle.load(open(path, 'rb'))\n"
+            "    assert dumped == taken, (dumped, taken)\n"
+            "frames = [frame for block in dumped['segments'][0]['blocks'] for frame in block['frames']]\n"
+            "assert {'name': 'step', 'filename': 'serve.py', 'line': 7} in frames, frames\n"
+            "assert {'name': 'all', 'filename': '', 'line': 0} in frames, frames\n")
+        done = run(program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_dump_that_cannot_be_written_says_why(self):
+        with self.assertRaisesRegex(OSError, "No space left"):
+            for _ in range(2):
+                cachalot_cuda.dump_snapshot("/dev/full")
+
     def test_pool_ids_of_entries_came_after_2_11(self):
         program = ("from support import allocate\nimport cachalot_cuda, json\ncachalot_cuda.record_history()\n"
                    "allocate(1000)\nprint(json.dumps(cachalot_cuda.snapshot()['device_traces'][0][-1]))")
