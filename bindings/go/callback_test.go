@@ -294,6 +294,47 @@ func recording(t testing.TB) []byte {
 	return file.Bytes()
 }
 
+func TestASnapshotIsWrittenForMemoryViz(t *testing.T) {
+	a := simulated(t)
+	works(t, a.RecordHistory(cachalot.HistoryOptions{Enabled: true, MaxEntries: 100}))
+	works(t, block(t, a, mib, 0).Close())
+	s := need[*cachalot.Snapshot](t)(a.Snapshot(cachalot.SnapshotOptions{}))
+	defer s.Close()
+	for _, allocator := range []*cachalot.Allocator{a, nil} {
+		var file bytes.Buffer
+		works(t, s.WritePickle(&file, allocator))
+		if !bytes.HasPrefix(file.Bytes(), []byte("\x80\x04}(\x8c\x08segments")) || !bytes.HasSuffix(file.Bytes(), []byte("u.")) {
+			t.Errorf("%q", file.Bytes())
+		}
+	}
+	if err := s.WritePickle(nil, a); !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	broken := errors.New("broken")
+	if err := s.WritePickle(failingWriter{broken}, a); !errors.Is(err, cachalot.ErrCallback) || !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestAReplayHasTheRecordedTimes(t *testing.T) {
+	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader(
+		"# {\"format\": 2}\n# label 7 f\na,200,512,a0,0,,123,7\n")))
+	defer trace.Close()
+	replay := need[*cachalot.Replay](t)(trace.Replay(cachalot.ReplayOptions{History: true}))
+	s := need[*cachalot.Snapshot](t)(replay.Snapshot())
+	defer s.Close()
+	works(t, replay.Close())
+	history := need[[]cachalot.TraceEntry](t)(s.History(0))
+	same(t, "entries", len(history), 2)
+	same(t, "time", history[1].TimeUS, 123)
+	same(t, "context", history[1].Context, 7)
+	without := need[*cachalot.Replay](t)(trace.Replay(cachalot.ReplayOptions{}))
+	defer without.Close()
+	if _, err := without.Snapshot(); !errors.Is(err, cachalot.ErrInvalidState) {
+		t.Error(err)
+	}
+}
+
 func TestATraceOfAProgramTellsOfItsCalls(t *testing.T) {
 	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader(
 		"# {\"format\": 2, \"command\": \"./server\", \"pid\": 4711, \"driver\": 13000}\n" +

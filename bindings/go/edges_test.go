@@ -86,6 +86,7 @@ func TestNilIsRefusedWhereItWouldPanicLater(t *testing.T) {
 	for what, err := range map[string]error{
 		"ObserveTrace": trace, "ObserveOutOfMemory": oom, "ObserveRejection": rejection, "OnFreeMemory": free,
 		"Route": route, "CreatePool": source, "ReadTrace": read, "WriteTrace": s.WriteTrace(nil, nil, ""),
+		"WritePickle": s.WritePickle(nil, nil),
 	} {
 		refused(t, what, err)
 	}

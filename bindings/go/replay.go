@@ -22,6 +22,8 @@ type ReplayOptions struct {
 	Capacity uint64
 	// Fraction is the memory fraction; 0: no limit.
 	Fraction float64
+	// History is kept, for Replay.Snapshot.
+	History bool
 	// Progress is called now and then with the events done and all of them; false stops the replay (ErrCallback).
 	Progress func(done, total uint64) bool
 }
@@ -29,7 +31,8 @@ type ReplayOptions struct {
 func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
 	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
 		Fraction: o.Fraction, Policy: narrow(o.Policy.Kind), Thrift: flag(o.Policy.Thrift),
-		Borrow: narrow(o.Policy.Borrow), Streams: flag(o.Policy.AnnouncedStreams), PageBytes: o.Policy.PageBytes}
+		Borrow: narrow(o.Policy.Borrow), Streams: flag(o.Policy.AnnouncedStreams), PageBytes: o.Policy.PageBytes,
+		History: flag(o.History)}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {
 			return nil, err
@@ -124,6 +127,24 @@ func (r *Replay) Result() (ReplayResult, error) {
 	defer c.leave()
 	result, err := raw.ReplayGetResult(r.raw)
 	return ReplayResult(result), wrap(err)
+}
+
+// Snapshot takes one of the allocator at the end of the run. Its history is that of the replay, with the times and the
+// contexts of the recording; where Expect found no difference it is the recorded one. The caller closes it.
+// ErrInvalidState without ReplayOptions.History.
+func (r *Replay) Snapshot() (*Snapshot, error) {
+	c, err := r.gate.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	s := &Snapshot{gate: newGate("snapshot", 1)}
+	s.devices = int(raw.DriverDeviceCount(raw.AllocatorDriver(r.allocator.raw)))
+	if s.raw, err = raw.ReplaySnapshot(r.raw); err != nil {
+		return nil, wrap(err)
+	}
+	watch(s, s.gate)
+	return s, nil
 }
 
 // Allocator is the one at the end of the run, to be asked for statistics, summary and snapshot. It is the replay's:

@@ -137,6 +137,26 @@ func (s *Snapshot) WriteTrace(to io.Writer, stats *Stats, workload string) error
 	})
 }
 
+// WritePickle writes the snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz
+// (pytorch.org/memory_viz). The allocator explains contexts (ContextText): a line "FILE:LINE:FUNCTION" is a frame with
+// all three, any other line one with that name. nil: they have no frames, but for those of a replay, which its snapshot
+// explains itself. An error of the writer is ErrCallback and that error.
+func (s *Snapshot) WritePickle(to io.Writer, allocator *Allocator) error {
+	if err := needed(to != nil, "the writer"); err != nil {
+		return err
+	}
+	var out caller
+	write := func(a raw.Allocator) error {
+		return s.do(func(r raw.Snapshot) error {
+			return out.result(raw.SnapshotWritePickle(r, a, writeTo(&out, to)))
+		})
+	}
+	if allocator == nil {
+		return write(nil)
+	}
+	return allocator.do(write)
+}
+
 func (t *Trace) do(call func(raw.Trace) error) error {
 	c, err := t.gate.enter()
 	if err != nil {

@@ -13,6 +13,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ffi;
 use crate::policy::Policy;
+use crate::snapshot::Snapshot;
 use crate::sys;
 use crate::trace::{Channel, Trace, write};
 use crate::types::Release;
@@ -25,6 +26,7 @@ pub struct ReplayOptions<'a> {
     release: Option<Release>,
     policy: Option<Policy>,
     expect: bool,
+    history: bool,
     capacity: u64,
     fraction: f64,
     progress: Option<Box<ProgressFn<'a>>>,
@@ -61,6 +63,12 @@ impl<'a> ReplayOptions<'a> {
     /// and release.
     pub fn expect(mut self, expect: bool) -> Self {
         self.expect = expect;
+        self
+    }
+
+    /// The history is kept, for [`Replay::snapshot`].
+    pub fn history(mut self, history: bool) -> Self {
+        self.history = history;
         self
     }
 
@@ -130,6 +138,7 @@ pub struct ReplayDifference {
 
 /// A replay that has ended, with its allocator. Stands for `cachalot_replay`.
 pub struct Replay {
+    handle: Arc<Handle>,
     result: ReplayResult,
     allocator: Allocator,
 }
@@ -170,6 +179,7 @@ fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     out.streams = policy.streams;
     out.page_bytes = policy.page_bytes;
     out.expect = options.expect.into();
+    out.history = options.history.into();
     out.capacity = options.capacity;
     out.fraction = options.fraction;
     if let Some(progress) = &mut progress {
@@ -246,6 +256,7 @@ impl Replay {
         let driver = unsafe { sys::cachalot_allocator_driver(allocator.as_ptr()) };
         let driver = Driver::borrowed(NonNull::new(driver).ok_or_else(missing)?, handle.clone());
         Ok(Self {
+            handle: handle.clone(),
             result: result_of(&row),
             allocator: Allocator::of_raw(allocator, driver, Owner::Replay(handle)),
         })
@@ -254,6 +265,21 @@ impl Replay {
     /// What came of it. Stands for `cachalot_replay_get_result`.
     pub fn result(&self) -> &ReplayResult {
         &self.result
+    }
+
+    /// Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with
+    /// the times and the contexts of the recording; where [`ReplayOptions::expect`] found no difference
+    /// it is the recorded one. Stands for `cachalot_replay_snapshot`.
+    ///
+    /// # Errors
+    /// `InvalidState` without [`ReplayOptions::history`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the replay is live, and the pointer is that of a local.
+        ffi::call(|error| unsafe {
+            sys::cachalot_replay_snapshot(self.handle.0.as_ptr(), &mut raw, error)
+        })?;
+        Ok(Snapshot::of_raw(raw, self.allocator.driver().device_count()))
     }
 
     /// The allocator at the end of the run, to be asked for statistics, summary and snapshot. It ends
@@ -299,6 +325,7 @@ impl fmt::Debug for ReplayOptions<'_> {
             .field("release", &self.release)
             .field("policy", &self.policy)
             .field("expect", &self.expect)
+            .field("history", &self.history)
             .finish_non_exhaustive()
     }
 }

@@ -177,12 +177,17 @@ impl Allocator {
         self.call(|allocator, error| unsafe {
             sys::cachalot_snapshot_take(allocator, &out, &mut raw, error)
         })?;
-        let raw = NonNull::new(raw).expect("a call that worked gave a snapshot");
-        Ok(Snapshot { handle: Arc::new(Handle(raw)), devices: self.driver().device_count() })
+        Ok(Snapshot::of_raw(raw, self.driver().device_count()))
     }
 }
 
 impl Snapshot {
+    /// Of a call that worked.
+    pub(crate) fn of_raw(raw: *mut sys::cachalot_snapshot, devices: i32) -> Self {
+        let raw = NonNull::new(raw).expect("a call that worked gave a snapshot");
+        Self { handle: Arc::new(Handle(raw)), devices }
+    }
+
     /// The handle, for calls of `cachalot-sys`. It lives as long as this snapshot.
     pub fn as_raw(&self) -> *const sys::cachalot_snapshot {
         self.handle.0.as_ptr()

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::allocator::Allocator;
 use crate::callback;
 use crate::error::{CallbackError, Error, Result};
 use crate::ffi;
@@ -376,6 +377,42 @@ impl Snapshot {
         let workload = ffi::c_string(workload, "the workload")?;
         let stats = stats.map(|stats| stats.to_c());
         write_to(self, writer, stats.as_ref().map_or(ptr::null(), ptr::from_ref), &workload)
+    }
+}
+
+impl Snapshot {
+    /// Writes the snapshot as PyTorch's `torch.cuda.memory._dump_snapshot` does, for `memory_viz`.
+    /// Stands for `cachalot_snapshot_write_pickle`.
+    ///
+    /// The allocator explains contexts ([`Allocator::context_text`]): a line `FILE:LINE:FUNCTION` is a
+    /// frame with all three, any other line one with that name. `None`: they have no frames, but for
+    /// those of a replay, which its snapshot explains itself.
+    ///
+    /// # Errors
+    /// `Callback` with the writer's error as its source.
+    pub fn write_pickle(&self, writer: impl Write, allocator: Option<&Allocator>) -> Result<()> {
+        fn write_to<W: Write>(
+            snapshot: &Snapshot,
+            writer: W,
+            allocator: Option<&Allocator>,
+        ) -> Result<()> {
+            let mut channel = Channel::new(writer);
+            let user_data = channel.user_data();
+            let explains = allocator.map_or(ptr::null_mut(), Allocator::as_raw);
+            // SAFETY: the snapshot and the allocator are live, and the channel lives until the call
+            // returns.
+            let result = ffi::call(|error| unsafe {
+                sys::cachalot_snapshot_write_pickle(
+                    snapshot.as_raw(),
+                    explains,
+                    Some(write::<W>),
+                    user_data,
+                    error,
+                )
+            });
+            channel.finish(result)
+        }
+        write_to(self, writer, allocator)
     }
 }
 

@@ -344,6 +344,43 @@ fn a_recorded_program_tells_of_its_stacks() {
 }
 
 #[test]
+fn a_snapshot_is_written_for_memory_viz() {
+    struct Broken;
+    impl std::io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("broken"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let allocator = allocator();
+    allocator.record_history(&HistoryOptions::recording(1000)).unwrap();
+    drop(allocator.allocate(512, 0, 0).unwrap());
+    let snapshot = allocator.snapshot().unwrap();
+    for explains in [Some(&allocator), None] {
+        let mut file = Vec::new();
+        snapshot.write_pickle(&mut file, explains).unwrap();
+        assert!(file.starts_with(b"\x80\x04}(\x8c\x08segments") && file.ends_with(b"u."));
+    }
+    let error = snapshot.write_pickle(Broken, Some(&allocator)).unwrap_err();
+    assert!(matches!(error, Error::Callback(_)), "{error:?}");
+}
+
+#[test]
+fn a_replay_has_the_recorded_times() {
+    let text = "# {\"format\": 2}\n# label 7 f\na,200,512,a0,0,,123,7\n";
+    let trace = Trace::read(Cursor::new(text)).unwrap();
+    let replay = trace.replay(ReplayOptions::new().history(true)).unwrap();
+    let snapshot = replay.snapshot().unwrap();
+    drop(replay);
+    let entry = snapshot.entry(0, 1).unwrap();
+    assert_eq!((entry.time_us, entry.context), (123, 7));
+    let without = trace.replay(ReplayOptions::new()).unwrap();
+    assert!(matches!(without.snapshot().unwrap_err(), Error::InvalidState(_)));
+}
+
+#[test]
 fn a_recorded_run_is_replayed() {
     let allocator = allocator();
     allocator.record_history(&HistoryOptions::recording(1000)).unwrap();

@@ -45,6 +45,20 @@ public final class Replay implements AutoCloseable {
   }
 
   /**
+   * Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with the times and the
+   * contexts of the recording; where {@link ReplayOptions#expect} found no difference it is the recorded one.
+   *
+   * @return the snapshot; close it
+   * @throws IllegalStateException without {@link ReplayOptions#history}
+   */
+  public Snapshot snapshot() {
+    try (Scratch scratch = Scratch.enter(resource)) {
+      scratch.check(Native.replaySnapshot(scratch.handle, scratch.out, scratch.error));
+      return Cleaners.own(scratch.outLong(), Snapshot::new, Native::snapshotDestroy);
+    }
+  }
+
+  /**
    * The allocator at the end of the run, to be asked for statistics, summary and snapshot. It ends with the replay.
    *
    * @return the allocator

@@ -104,6 +104,17 @@ public final class ReplayOptions {
   }
 
   /**
+   * Whether the history is kept, for {@link Replay#snapshot}.
+   *
+   * @param history true: it is
+   * @return this
+   */
+  public ReplayOptions history(boolean history) {
+    values.history = history ? 1 : 0;
+    return this;
+  }
+
+  /**
    * Is called now and then.
    *
    * @param progress what is called
@@ -152,6 +163,7 @@ public final class ReplayOptions {
     copy.streams = values.streams;
     copy.pageBytes = values.pageBytes;
     copy.expect = values.expect;
+    copy.history = values.history;
     copy.capacity = values.capacity;
     copy.fraction = values.fraction;
     copy.progress = watched.progress == null ? null : watched::at;

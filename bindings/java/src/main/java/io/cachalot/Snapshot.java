@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package io.cachalot;
 
+import io.cachalot.raw.Callbacks;
 import io.cachalot.raw.Memory;
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
+import java.io.IOException;
+import java.io.OutputStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * A picture of an allocator: segments, blocks, history, options. It keeps nothing alive and never changes, so it may
@@ -124,6 +128,26 @@ public final class Snapshot implements AutoCloseable {
   public String options() {
     try (Scratch scratch = Scratch.enter(resource)) {
       return Memory.textOf(Native.snapshotConfig(scratch.handle));
+    }
+  }
+
+  /**
+   * Writes the snapshot as PyTorch's {@code torch.cuda.memory._dump_snapshot} does, for memory_viz.
+   *
+   * @param allocator explains contexts ({@link Allocator#contextText}): a line {@code FILE:LINE:FUNCTION} is a frame
+   *     with all three, any other line one with that name; null: they have no frames, but for those of a replay, which
+   *     its snapshot explains itself
+   * @param stream gets the bytes
+   * @throws IOException what the stream throws
+   */
+  public void writePickle(Allocator allocator, OutputStream stream) throws IOException {
+    Objects.requireNonNull(stream, "stream");
+    Streams streams = new Streams();
+    try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory();
+        Scratch explains = allocator == null ? null : Scratch.enter(allocator.core)) {
+      int status = Native.snapshotWritePickle(scratch.handle, explains == null ? 0 : explains.handle,
+          Memory.entry(Callbacks.WRITE_FN), memory.hold(streams.to(stream)), scratch.error);
+      streams.check(scratch, status);
     }
   }
 

@@ -12,6 +12,7 @@ import java.io.InputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
@@ -289,6 +290,42 @@ final class CallbackTest {
           List.of(new TraceFrame(0x401234, 0x2234, "/usr/bin/server"), new TraceFrame(0x7f001000, 0, "")),
           trace.stack(0xff));
       assertEquals(List.of(), trace.stack(0xfe));
+    }
+  }
+
+  @Test
+  void aSnapshotIsWrittenForMemoryViz() throws IOException {
+    allocator.recordHistory(HistoryOptions.recording(100));
+    allocator.allocate(MIB).close();
+    try (Snapshot snapshot = allocator.snapshot()) {
+      for (Allocator explains : new Allocator[] {allocator, null}) {
+        ByteArrayOutputStream file = new ByteArrayOutputStream();
+        snapshot.writePickle(explains, file);
+        String text = file.toString(StandardCharsets.ISO_8859_1);
+        assertTrue(text.startsWith("\u0080\u0004}(\u008c\u0008segments"), text);
+        assertTrue(text.endsWith("u."), text);
+      }
+      IOException broken = new IOException("broken");
+      assertEquals(broken, assertThrows(IOException.class, () -> snapshot.writePickle(allocator, new OutputStream() {
+        @Override
+        public void write(int one) throws IOException {
+          throw broken;
+        }
+      })));
+    }
+  }
+
+  @Test
+  void aReplayHasTheRecordedTimes() throws IOException {
+    String text = "# {\"format\": 2}\n# label 7 f\na,200,512,a0,0,,123,7\n";
+    try (Trace trace = Trace.read(new ByteArrayInputStream(text.getBytes(StandardCharsets.UTF_8)));
+        Replay replay = trace.replay(new ReplayOptions().history(true));
+        Replay without = trace.replay(new ReplayOptions());
+        Snapshot snapshot = replay.snapshot()) {
+      TraceEntry entry = snapshot.history(0).get(1);
+      assertEquals(123, entry.timeMicros());
+      assertEquals(7, entry.context());
+      assertThrows(IllegalStateException.class, without::snapshot);
     }
   }
 
