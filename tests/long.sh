@@ -14,7 +14,7 @@
 #   portable    the proxy of releases, by Zig's compiler, under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
-#   oracle      fresh scripts beside PyTorch's binary                LONG_ORACLE_MINUTES=12 a release
+#   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
 # oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does
@@ -175,7 +175,7 @@ part_fuzz() {
 
 # Half of the time without observers, where hits take the fast path.
 part_oracle() {
-  build build/release release cachalot_verify
+  build build/release release cachalot_verify cachalot_cli
   folder=${LONG_ORACLE_FOLDER:-build/proof}
   half=$(python3 -c "print(${LONG_ORACLE_MINUTES:-12} / 2)")
   for release in 2.11 2.15; do
@@ -190,6 +190,8 @@ part_oracle() {
       figure "$(tail -n 1 "$out/$part.scripts")${unobserved:+, unobserved}"
       seed=$((seed + 1))
     done
+    tests/convert/viz_check.py build/release/cachalot "$folder/$release/torch/cuda/_memory_viz.py" >"$out/$part.viz"
+    figure "$release: $(cat "$out/$part.viz")"
   done
 }
 

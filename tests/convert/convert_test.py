@@ -621,6 +621,24 @@ class Files(Convert):
         self.assertEqual(out, b'# {"format": 2}\na,1000,8,0\n')
 
 
+class Page(Convert):
+    def test_its_commands_work(self):
+        page = (pathlib.Path(__file__).parents[2] / "docs" / "convert.md").read_text()
+        self.file("snapshot.pickle", sample("torch_history.pickle"))
+        self.file("recording.csv", '# {"format": 2}\na,1000,4096,0,0,,50,,7000,s,12\n')
+        self.file("rmm.csv", sample("rmm.csv"))
+        nsight_report.write(self.folder / "report.sqlite", NsightReports.EVENTS, calls=NsightReports.CALLS)
+        commands = [line.split("#")[0].split() for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+                    for line in block.splitlines()]
+        self.assertGreater(len(commands), 6)
+        for program, *words in commands:
+            self.assertEqual(program, "cachalot")
+            code, _, err = run(*words, cwd=self.folder)
+            self.assertEqual(code, 0, (words, err))
+        for name in ["run.csv.xz", "recording.pickle", "rmm.json.gz", "report.table.csv", "same.pickle"]:
+            self.assertGreater((self.folder / name).stat().st_size, 100)
+
+
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
     unittest.main()
