@@ -146,8 +146,15 @@ struct DriverCall {
 // What a kind of memory is in a trace.
 struct MemoryKind {
   bool is_block = false;  // device memory; else memory outside of any cache
-  char entry = 0;         // docs/trace-format.md
+  int32_t entry = 0;      // docs/trace-format.md
 };
+
+// Others are memory outside of any cache.
+const std::map<std::string, MemoryKind> kKindNames{{"DEVICE", {.is_block = true}},
+                                                   {"PINNED", {.entry = 'l'}},
+                                                   {"ARRAY", {.entry = 'y'}},
+                                                   {"MANAGED", {.entry = 'm'}},
+                                                   {"MANAGED_STATIC", {.entry = 'm'}}};
 
 class NsightReader {
  public:
@@ -230,11 +237,6 @@ class NsightReader {
 
   // The numbers of kinds have names in a table of the export.
   void read_kinds() {
-    static const std::map<std::string, MemoryKind> kKnown{{"DEVICE", {.is_block = true}},
-                                                          {"PINNED", {.entry = 'l'}},
-                                                          {"ARRAY", {.entry = 'y'}},
-                                                          {"MANAGED", {.entry = 'm'}},
-                                                          {"MANAGED_STATIC", {.entry = 'm'}}};
     kinds_ = {{1, {.entry = 'l'}},
               {2, {.is_block = true}},
               {3, {.entry = 'y'}},
@@ -248,8 +250,8 @@ class NsightReader {
       const std::string prefix = "_KIND_";
       const size_t at = name.rfind(prefix);
       if (at != std::string::npos) name.erase(0, at + prefix.size());
-      const auto known = kKnown.find(name);
-      if (known != kKnown.end()) kinds_[sqlite3_column_int64(row, 0)] = known->second;
+      const auto known = kKindNames.find(name);
+      if (known != kKindNames.end()) kinds_[sqlite3_column_int64(row, 0)] = known->second;
     });
   }
 

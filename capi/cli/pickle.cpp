@@ -87,6 +87,13 @@ std::string name_of_op(uint8_t code) {
   return found != kRefusedOps.end() ? found->name : "opcode " + hexadecimal(uint64_t{code});
 }
 
+// How many parts a pickle may have for its size. A snapshot has fewer: a reference to a value has two bytes at least,
+// and a dictionary or a list is some twenty.
+constexpr size_t kBytesPerItem = 2;
+constexpr size_t kBytesPerContainer = 8;
+constexpr size_t kBytesPerKept = 3;  // in the memo
+constexpr size_t kAlwaysAllowed = 1024;
+
 PickleValue number_value(uint64_t number) {
   PickleValue value{.kind = Kind::kInteger};
   value.number = number;
@@ -120,6 +127,11 @@ class Pickle::Machine {
   }
 
  private:
+  void require_less(size_t count, size_t bytes_each, const char* what) const {
+    if (count >= kAlwaysAllowed + pickle_.bytes_.size() / bytes_each)
+      fail(std::string("more ") + what + " than a snapshot has");
+  }
+
   [[noreturn]] void fail(const std::string& what) const {
     throw Failure("byte " + grouped(uint64_t{op_at_}) + " of the pickle: " + what);
   }
@@ -246,7 +258,7 @@ class Pickle::Machine {
 
   bool push_container(Op op) {
     if (op == Op::kMark)
-      marks_.push_back(stack_.size());
+      push_mark();
     else if (op == Op::kEmptyDict)
       push_new(Kind::kDict, 0);
     else if (op == Op::kEmptyList)
@@ -262,9 +274,15 @@ class Pickle::Machine {
     return true;
   }
 
+  void push_mark() {
+    require_less(marks_.size(), kBytesPerContainer, "marks");
+    marks_.push_back(stack_.size());
+  }
+
   // The last values of the stack move into it.
   void push_new(Kind kind, size_t count) {
     require_values(count);
+    require_less(pickle_.containers_.size(), kBytesPerContainer, "lists");
     PickleValue value{.kind = kind};
     value.container = pickle_.containers_.size();
     pickle_.containers_.emplace_back(stack_.end() - static_cast<std::ptrdiff_t>(count),
@@ -293,6 +311,8 @@ class Pickle::Machine {
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
     const PickleValue& target = *(first - 1);
     if (target.kind != kind) fail("values for what holds none");
+    items_ += count;
+    require_less(items_, kBytesPerItem, "values");
     std::vector<PickleValue>& items = pickle_.containers_[target.container];
     items.insert(items.end(), first, stack_.end());
     stack_.resize(stack_.size() - count);
@@ -331,6 +351,7 @@ class Pickle::Machine {
   void keep(size_t index) {
     require_values(1);
     if (index > memo_.size()) fail("memo " + grouped(uint64_t{index}) + " comes before its turn");
+    require_less(memo_.size(), kBytesPerKept, "values in its memo");
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }
@@ -340,12 +361,16 @@ class Pickle::Machine {
     push(memo_[index]);
   }
 
-  void push(const PickleValue& value) { stack_.push_back(value); }
+  void push(const PickleValue& value) {
+    require_less(stack_.size(), kBytesPerItem, "values at a time");
+    stack_.push_back(value);
+  }
 
   Pickle& pickle_;
   std::string_view rest_;
   size_t op_at_ = 0;
   std::vector<PickleValue> stack_;
+  size_t items_ = 0;           // of all containers
   std::vector<size_t> marks_;  // how many values lie under each
   std::vector<PickleValue> memo_;
 };

@@ -48,7 +48,7 @@ class ObtainedRanges {
     const RecordedRange range = at->second;
     const uint64_t range_end = range.address + range.size;
     if (range_end <= begin) return std::next(at);
-    const Place next = ranges_.erase(at);
+    const auto next = ranges_.erase(at);
     if (range.address < begin) put(range, range.address, begin);
     if (end < range_end) put(range, end, range_end);
     return next;

@@ -17,7 +17,10 @@ namespace {
 constexpr std::string_view kPickleMagic = "\x80";  // PROTO, of protocols 2 and later
 constexpr size_t kReadAhead = std::max(kRmmHeader.size(), kSqliteMagic.size());
 constexpr size_t kReadBytes = size_t{1} << 20;
-constexpr size_t kMostConverted = size_t{2} << 30;
+constexpr uint64_t kMostConverted = uint64_t{2} << 30;
+// A small file can unpack to a large one, and what is converted is in memory.
+constexpr uint64_t kMostUnpacked = 64;  // times as large as the file
+constexpr uint64_t kAlwaysUnpacked = uint64_t{32} << 20;
 
 }  // namespace
 
@@ -58,6 +61,8 @@ void TraceInput::read_all() {
     text_.resize(held + count);
     if (count == 0) return;
     if (text_.size() > kMostConverted) throw Failure("more than 2 GiB cannot be converted");
+    if (text_.size() > kAlwaysUnpacked + kMostUnpacked * input_.packed_bytes_read())
+      throw Failure("it is more than 64 times as large as its file: unpack it first");
   }
 }
 

@@ -303,9 +303,18 @@ class HostilePickles(Convert):
                      pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "frames": [frame]}]]}))
 
     def test_deep_values_are_no_deep_recursion(self):
-        self.refused("a segment is no dictionary", b"\x80\x04" + b"]" * 500_000 + b"a" * 499_999 + b".")
+        self.refused("more lists than a snapshot has", b"\x80\x04" + b"]" * 500_000 + b"a" * 499_999 + b".")
+        self.refused("more marks than a snapshot has", b"\x80\x04" + b"(" * 500_000 + b".")
+        self.refused("more values at a time", b"\x80\x04" + b"N" * 500_000 + b".")
+        self.refused("more values than a snapshot has", b"\x80\x04]" + (b"(" + b"N" * 1000 + b"e") * 10 + b".")
+        self.refused("more values in its memo", b"\x80\x04N" + b"\x94" * 500_000 + b".")
         in_itself = b"\x80\x04]\x94h\x00a."
         self.refused("a segment is no dictionary", in_itself)
+
+    def test_a_file_that_unpacks_to_very_much_is_refused(self):
+        self.refused("more than 64 times as large as its file", gzip.compress(b"\x80\x04" + bytes(200 << 20)))
+        self.refused("more than 64 times as large as its file",
+                     lzma.compress(RmmLogs.HEADER.encode() + b"1,10:00:00.000000,free,0x1,1,0\n" * 4_000_000, preset=0))
 
     def test_a_length_that_is_a_lie_takes_no_memory(self):
         self.refused("ends too early", b"\x80\x04\x8d" + struct.pack("<Q", 1 << 62) + b"x.")
