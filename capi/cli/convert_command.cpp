@@ -12,6 +12,7 @@
 #include "output.h"
 #include "perfetto.h"
 #include "replay_command.h"
+#include "stack_labels.h"
 
 namespace cachalot::cli {
 namespace {
@@ -135,7 +136,12 @@ void convert(const ConvertCall& call) {
     copy = std::make_unique<TraceCopy>(output.get());
     reading.copy = [&copy](std::string_view bytes) { copy->add(bytes); };
   }
-  const TraceHandle trace = read_trace(call.input, &seconds, reading);
+  TraceHandle trace = read_trace(call.input, &seconds, reading);
+  if (format == Format::kPickle && call.input != "-") {
+    // Frames of stacks get names, which takes another reading.
+    reading.behind_header = labels_of_stacks(trace.get());
+    if (!reading.behind_header.empty()) trace = read_trace(call.input, &seconds, reading);
+  }
   if (!output) output = std::make_unique<Output>(call.output);
   if (format == Format::kPickle) write_pickle(trace.get(), call.replay, output.get());
   if (format == Format::kPerfetto) write_perfetto(trace.get(), output.get());

@@ -304,7 +304,7 @@ class NsightReader {
     event.time_us = (start_ns_ + std::min(row.start_ns, INT64_MAX / 2)) / 1000;
     event.entry = kind.entry;
     if (kind.is_block) {
-      event.entry = row.pool != 0 ? 't' : 's';
+      event.entry = row.pool != 0 ? int32_t{'t'} : int32_t{'s'};
       if (row.has_stream && row.pool != 0) event.stream = static_cast<uint64_t>(row.stream);
       event.freed_on = event.stream;
     }

@@ -27,12 +27,32 @@ struct Reading {
   ProgressBar bar;
   const ReadCall& call;
   std::exception_ptr failure;
+  std::string held_back;  // what comes next
+  size_t given_back = 0;  // of it
+  bool is_behind_header = false;
+
+  size_t read(char* buffer, size_t capacity) {
+    if (given_back < held_back.size()) {
+      const size_t count = std::min(capacity, held_back.size() - given_back);
+      std::memcpy(buffer, held_back.data() + given_back, count);
+      given_back += count;
+      return count;
+    }
+    const size_t count = input.read(buffer, capacity);
+    const size_t header_end = std::string_view(buffer, count).find('\n');
+    if (is_behind_header || header_end == std::string_view::npos) return count;
+    is_behind_header = true;
+    held_back = call.behind_header;
+    if (held_back.empty()) return count;
+    held_back.append(buffer + header_end + 1, count - header_end - 1);
+    return header_end + 1;
+  }
 };
 
 int64_t read_input(void* user_data, void* buffer, size_t capacity) {
   auto& reading = *static_cast<Reading*>(user_data);
   try {
-    const size_t count = reading.input.read(buffer, capacity);
+    const size_t count = reading.read(static_cast<char*>(buffer), capacity);
     if (reading.call.copy && count > 0)
       reading.call.copy({static_cast<const char*>(buffer), count});
     reading.bar.show(reading.input.packed_bytes_read(), reading.input.packed_size());
@@ -120,7 +140,8 @@ TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall&
   cachalot_error error = CACHALOT_ERROR_INIT;
   cachalot_trace* trace = nullptr;
   const auto begin = Clock::now();
-  Reading reading{TraceInput(file, call.process), ProgressBar("reading  "), call, nullptr};
+  Reading reading{
+      TraceInput(file, call.process), ProgressBar("reading  "), call, nullptr, {}, 0, false};
   const cachalot_status status = cachalot_trace_read(read_input, &reading, &trace, &error);
   *seconds += seconds_since(begin) - reading.input.seconds();
   if (reading.failure) std::rethrow_exception(reading.failure);

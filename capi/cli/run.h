@@ -31,6 +31,7 @@ struct ReplayCall {
 struct ReadCall {
   int64_t process = 0;                               // of a report of several; 0: there is only one
   std::function<void(std::string_view bytes)> copy;  // gets the trace as it is read; may be empty
+  std::string behind_header;                         // lines that are read there too
 };
 
 struct DestroyTrace {

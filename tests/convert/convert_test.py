@@ -15,6 +15,7 @@ import pickle
 import random
 import re
 import resource
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -529,6 +530,22 @@ class Pickles(Convert):
         self.assertEqual(back["device_traces"][0][2]["frames"], [{"name": "f", "filename": "/a/b.py", "line": 7},
                                                                  {"name": "server", "filename": "", "line": 0}])
         self.assertEqual(back["device_traces"][0][2]["pool_id"], (0, 0))
+
+    def test_stacks_of_a_program_have_names(self):
+        if not shutil.which("addr2line") or not shutil.which("nm"):
+            self.skipTest("the binutils are missing")
+        symbols = subprocess.run(["nm", PROGRAM], capture_output=True, check=True).stdout.decode().split("\n")
+        main = [int(line.split()[0], 16) for line in symbols if line.endswith(" T main")]
+        if not main:
+            self.skipTest("the program has no symbols")
+        headers = subprocess.run(["readelf", "-lW", PROGRAM], capture_output=True, check=True).stdout.decode()
+        part = next(row for row in ([int(word, 16) for word in line.split()[1:6]] for line in headers.split("\n")
+                                    if line.split()[:1] == ["LOAD"]) if row[1] <= main[0] < row[1] + row[3])
+        offset = main[0] - part[1] + part[0] + 4
+        text = (f'# {{"format": 2}}\n# module 400000 500000 {offset - offset % 4096:x} {PROGRAM}\n'
+                f"# stack 7 {0x400000 + offset % 4096:x};123\na,1000,4096,0,0,,50,7\n")
+        frames = self.pickled(text)["device_traces"][0][-1]["frames"]
+        self.assertEqual([frame["name"] for frame in frames], ["main", "0x123"])
 
     def test_options_of_the_call_make_another_run_of_it(self):
         back = self.pickled(sample("torch_history.pickle"), "--config", "expandable_segments:True")

@@ -131,8 +131,7 @@ typedef int32_t (*cachalot_write_fn)(void* user_data, const void* data, size_t s
 CACHALOT_API cachalot_status cachalot_snapshot_write_pickle(const cachalot_snapshot* snapshot,
                                                             cachalot_allocator* allocator,
                                                             cachalot_write_fn write,
-                                                            void* user_data,
-                                                            cachalot_error* error);
+                                                            void* user_data, cachalot_error* error);
 
 /** The options at the moment of the snapshot. */
 CACHALOT_API cachalot_status cachalot_snapshot_settings(const cachalot_snapshot* snapshot,
