@@ -9,6 +9,7 @@
 
 #include "event_table.h"
 #include "failure.h"
+#include "held_memory.h"
 #include "output.h"
 #include "perfetto.h"
 #include "replay_command.h"
@@ -105,6 +106,52 @@ ReplayHandle replay_exactly(const cachalot_trace* trace, ReplayCall call) {
   }
 }
 
+using SnapshotHandle = std::unique_ptr<cachalot_snapshot, DestroySnapshot>;
+
+SnapshotHandle snapshot_of(const cachalot_replay* replay) {
+  cachalot_snapshot* snapshot = nullptr;
+  cachalot_error error = CACHALOT_ERROR_INIT;
+  check(cachalot_replay_snapshot(replay, &snapshot, &error), error);
+  return SnapshotHandle(snapshot);
+}
+
+int32_t append_text(void* user_data, const void* data, size_t size) {
+  static_cast<std::string*>(user_data)->append(static_cast<const char*>(data), size);
+  return 0;
+}
+
+bool has_segments(const cachalot_trace* trace) {
+  bool has = false;
+  for_each_event(trace, [&has](const cachalot_trace_event& event) {
+    has |= event.action == CACHALOT_ACTION_SEGMENT_ALLOC ||
+           event.action == CACHALOT_ACTION_SEGMENT_MAP;
+  });
+  return has;
+}
+
+// What this allocator does with the recording. Null: it cannot be replayed, and nobody asked for it.
+TraceHandle history_of_replay(const cachalot_trace* trace, ReplayCall call) {
+  call.history = true;
+  try {
+    const ReplayHandle replay = replay_trace(trace, call);
+    const SnapshotHandle snapshot = snapshot_of(replay.get());
+    std::string text;
+    cachalot_error error = CACHALOT_ERROR_INIT;
+    check(cachalot_trace_write(snapshot.get(), nullptr, "", append_text, &text, &error), error);
+    return parse_trace(text);
+  } catch (const Failure&) {
+    if (has_wishes(call)) throw;
+    return nullptr;
+  }
+}
+
+// A recording of a program tells of no segments: a replay has some.
+void write_timeline(const cachalot_trace* trace, const ReplayCall& call, Output* output) {
+  const bool is_replayed = has_wishes(call) || !has_segments(trace);
+  const TraceHandle replayed = is_replayed ? history_of_replay(trace, call) : nullptr;
+  write_perfetto(trace, replayed.get(), output);
+}
+
 // A snapshot is of an allocator, so one goes through the recording. Where that does what was recorded, the snapshot is
 // the recorded one; else it shows what this allocator would have done.
 void write_pickle(const cachalot_trace* trace, ReplayCall call, Output* output) {
@@ -114,13 +161,11 @@ void write_pickle(const cachalot_trace* trace, ReplayCall call, Output* output) 
     replay = replay_trace(trace, call);
     std::fprintf(stderr, "cachalot: the addresses and segments are those of a replay\n");
   }
-  cachalot_snapshot* taken = nullptr;
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  check(cachalot_replay_snapshot(replay.get(), &taken, &error), error);
-  const std::unique_ptr<cachalot_snapshot, DestroySnapshot> snapshot(taken);
+  const SnapshotHandle snapshot = snapshot_of(replay.get());
   Writing writing{output, nullptr};
+  cachalot_error error = CACHALOT_ERROR_INIT;
   const cachalot_status status =
-      cachalot_snapshot_write_pickle(taken, nullptr, write_output, &writing, &error);
+      cachalot_snapshot_write_pickle(snapshot.get(), nullptr, write_output, &writing, &error);
   if (writing.failure) std::rethrow_exception(writing.failure);
   check(status, error);
 }
@@ -144,7 +189,7 @@ void convert(const ConvertCall& call) {
   }
   if (!output) output = std::make_unique<Output>(call.output);
   if (format == Format::kPickle) write_pickle(trace.get(), call.replay, output.get());
-  if (format == Format::kPerfetto) write_perfetto(trace.get(), output.get());
+  if (format == Format::kPerfetto) write_timeline(trace.get(), call.replay, output.get());
   if (format == Format::kTable) write_event_table(trace.get(), output.get());
   output->finish();
 }

@@ -2,6 +2,7 @@
 #include "perfetto.h"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -41,10 +42,11 @@ class PerfettoWriter {
  public:
   PerfettoWriter(const cachalot_trace* trace, Output* output) : trace_(trace), output_(*output) {}
 
-  void write() {
+  void write(const cachalot_trace* replayed) {
     output_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     now_us_ = first_time();
     for_each_event(trace_, [this](const cachalot_trace_event& event) { see(event); });
+    if (replayed != nullptr) write_reserved(replayed);
     output_.write("\n]}\n");
   }
 
@@ -67,6 +69,18 @@ class PerfettoWriter {
     if (changes_memory(event.action)) count(event.device);
     if (event.cost_ns >= 0) show_call(event);
     if (event.action == CACHALOT_ACTION_OOM) show_failure(event);
+  }
+
+  // Times are the recorded ones; the order of events in the file means nothing.
+  void write_reserved(const cachalot_trace* replayed) {
+    HeldMemories held;
+    std::map<int32_t, uint64_t> shown;
+    for_each_event(replayed, [&](const cachalot_trace_event& event) {
+      held.see(event);
+      now_us_ = event.time_us;
+      count(event.device, "reserved in a replay", held.of(event.device).reserved,
+            &shown[event.device]);
+    });
   }
 
   void name_device(int32_t device) {
@@ -159,8 +173,8 @@ class PerfettoWriter {
 
 }  // namespace
 
-void write_perfetto(const cachalot_trace* trace, Output* output) {
-  PerfettoWriter(trace, output).write();
+void write_perfetto(const cachalot_trace* trace, const cachalot_trace* replayed, Output* output) {
+  PerfettoWriter(trace, output).write(replayed);
 }
 
 }  // namespace cachalot::cli

@@ -8,7 +8,7 @@
 
 namespace cachalot::cli {
 
-// Throws Failure.
-void write_perfetto(const cachalot_trace* trace, Output* output);
+// replayed: the history of a replay, whose reserved memory is one more counter; null: none. Throws Failure.
+void write_perfetto(const cachalot_trace* trace, const cachalot_trace* replayed, Output* output);
 
 }  // namespace cachalot::cli

@@ -38,7 +38,7 @@ std::set<CodePlace> places_of_stacks(const Stacks& stacks) {
   return places;
 }
 
-// "main at /work/server.c:42" as "/work/server.c:42:main".
+// "main at /src/server.c:42" as "/src/server.c:42:main".
 std::string frame_line(const std::string& name) {
   const std::string between = " at ";
   const size_t at = name.rfind(between);

@@ -584,6 +584,19 @@ class Perfetto(Convert):
             times = [event["ts"] for event in shown if event["ph"] == "C"]
             self.assertEqual(times, sorted(times))
 
+    def test_what_a_replay_reserves_is_a_counter(self):
+        def reserved(content, *options):
+            shown = json.loads(self.convert(content, "--to", "perfetto", *options))["traceEvents"]
+            return [(e["ts"], e["args"]["bytes"]) for e in shown if e["name"] == "reserved in a replay"]
+        program = '# {"format": 2}\na,1000,4096,0,0,,50\na,9000,3000000,0,0,,60\n'
+        self.assertEqual(reserved(program), [(50, 2 << 20), (60, 22 << 20)])
+        self.assertEqual(reserved(program, "--config", "expandable_segments:True")[-1], (60, 22 << 20))
+        self.assertEqual(reserved(sample("torch_history.pickle")), [])
+        self.assertEqual(reserved(program.replace("9000", "1000")), [])
+        code, _, err = run("convert", self.file("a", program.replace("9000", "1000")), "-o", "-", "--to", "perfetto",
+                           "--torch", "2.11")
+        self.assertEqual((code, "is handed out while it is in use" in err), (2, True))
+
     def test_failures_are_instants_and_calls_are_slices(self):
         shown = json.loads(self.convert(sample("torch_oom.pickle"), "--to", "perfetto"))["traceEvents"]
         self.assertEqual([e["name"] for e in shown if e["ph"] == "i"], ["out of memory"])
