@@ -15,6 +15,8 @@
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
+#   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=240
+#   fleet       recordings on a local cluster of Ray                 -
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
 # oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does
@@ -195,6 +197,30 @@ part_oracle() {
   done
 }
 
+part_tune() {
+  build build/release release cachalot_cli
+  folder=${LONG_ORACLE_FOLDER:-build/proof}/2.11
+  [ -x "$folder/build/oracle" ] || tests/oracle/fetch.sh "$folder" 2.11.0
+  # shellcheck disable=SC2046
+  tests/tune/confirm.py --strings "${LONG_TUNE_STRINGS:-240}" build/release/cachalot "$folder/build/oracle" \
+    $(find tests/traces -name '*.csv.xz' | sort) >"$out/$part.table" || {
+    cat "$out/$part.table"
+    return 1
+  }
+  figure "$(grep -c agrees "$out/$part.table") answers, and PyTorch's binary agrees"
+}
+
+part_fleet() {
+  build build/release release cachalot_cli
+  [ -x build/fleet/bin/python ] || python3 -m venv build/fleet
+  build/fleet/bin/pip install -q --require-hashes -r tests/tune/requirements.txt
+  build/fleet/bin/python tests/tune/fleet_test.py "$PWD/build/release/cachalot" tests/traces >"$out/$part.tests" 2>&1 || {
+    cat "$out/$part.tests"
+    return 1
+  }
+  figure "$(grep 'core hours' "$out/$part.tests")"
+}
+
 # Runs one part, shows its figures, and adds its line to the summary.
 run_part() {
   begin=$(date +%s)
@@ -214,7 +240,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz oracle"
+all="simulation policy faults seeds clang portable threads fuzz oracle tune fleet"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

@@ -18,7 +18,9 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "bindings" / "python"))
+PACKAGE = str(HERE.parent.parent / "bindings" / "python")
+sys.path.insert(0, PACKAGE)
+os.environ["PYTHONPATH"] = PACKAGE  # of the workers
 
 import ray  # noqa: E402
 

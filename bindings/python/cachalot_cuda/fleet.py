@@ -5,7 +5,7 @@
 
 One task looks at one recording under one option string, and writes one file of Parquet. What is there already is not done
 again, so a fleet that was stopped goes on where it was, and a worker that dies costs no more than its task. `read` gives
-all rows as one table. Stores are those of pyarrow.fs: a folder, s3://, gs://, hdfs://. Needs `pip install ray pyarrow`, and
+all rows as one table. Stores are those of pyarrow.fs: a folder, s3://, gs://, hdfs://. Needs the packages `ray` and `pyarrow`, and
 the program `cachalot` on each worker.
 """
 
@@ -93,7 +93,8 @@ def run(recordings, results, configs=USUAL, program="cachalot", capacity=None, p
     tasks = missing(recordings, results, configs)
     pending = [work.remote(recordings, *task, results, program, capacity) for task in tasks]
     while pending:
-        _, pending = ray.wait(pending, num_returns=min(len(pending), 100), timeout=10)
+        ready, pending = ray.wait(pending, num_returns=min(len(pending), 100), timeout=10)
+        ray.get(ready)  # what stopped a task for good stops the fleet
         print(f"{len(tasks) - len(pending):,} of {len(tasks):,} done", file=progress)
     return len(tasks)
 
