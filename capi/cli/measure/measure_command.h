@@ -2,14 +2,11 @@
 // `cachalot measure`: what the driver's calls cost on the GPU at hand, for `cachalot tune --costs`.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <cstdint>
 #include <string>
 
 #include "../failure.h"
-
-namespace CLI {
-class App;
-}
 
 namespace cachalot::cli {
 

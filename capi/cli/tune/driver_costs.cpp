@@ -34,6 +34,20 @@ DriverCosts::Point on_line(const DriverCosts::Point& a, const DriverCosts::Point
   return {size, between(a.warm_ns, b.warm_ns, share), between(a.cold_ns, b.cold_ns, share)};
 }
 
+std::vector<DriverCosts::Point> read_points(const Json& rows, const std::string& name) {
+  std::vector<DriverCosts::Point> points;
+  for (const Json& row : rows) {
+    const DriverCosts::Point point{row.at(0).get<uint64_t>(), row.at(1).get<double>(),
+                                   row.at(2).get<double>()};
+    if (!(point.warm_ns >= 0 && point.cold_ns >= 0)) throw Failure(name + ": a cost is below 0");
+    if (!points.empty() && points.back().size >= point.size)
+      throw Failure(name + ": sizes of a function do not ascend");
+    points.push_back(point);
+  }
+  if (points.empty()) throw Failure(name + ": a function has no costs");
+  return points;
+}
+
 }  // namespace
 
 DriverCosts DriverCosts::of(const std::string& gpu_or_file) {
@@ -48,19 +62,8 @@ DriverCosts DriverCosts::parse(const std::string& json, const std::string& name)
   costs.name_ = name;
   try {
     const Json file = Json::parse(json);
-    for (const auto& [function, rows] : file.at("calls").items()) {
-      std::vector<Point>& points = costs.points_[function];
-      for (const Json& row : rows)
-        points.push_back(
-            {row.at(0).get<uint64_t>(), row.at(1).get<double>(), row.at(2).get<double>()});
-      const auto is_after = [](const Point& a, const Point& b) { return a.size >= b.size; };
-      if (points.empty() ||
-          std::adjacent_find(points.begin(), points.end(), is_after) != points.end())
-        throw Failure(name + ": the sizes of " + function + " do not ascend");
-      for (const Point& point : points)
-        if (!(point.warm_ns >= 0 && point.cold_ns >= 0))
-          throw Failure(name + ": " + function + " has a cost below 0");
-    }
+    for (const auto& [function, rows] : file.at("calls").items())
+      costs.points_[function] = read_points(rows, name);
   } catch (const Json::exception& error) {
     throw Failure(name + ": not a file that cachalot measure has written: " + error.what());
   }

@@ -2,6 +2,7 @@
 #include "option_string.h"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace cachalot::cli {
 namespace {
@@ -20,7 +21,7 @@ bool OptionString::depends_on_device_size() const {
 }
 
 double OptionString::collection_threshold() const {
-  static const std::string kKey = "garbage_collection_threshold:";
+  constexpr std::string_view kKey = "garbage_collection_threshold:";
   const size_t at = config.find(kKey);
   const double threshold =
       at == std::string::npos ? 1 : std::atof(config.c_str() + at + kKey.size());
@@ -28,7 +29,7 @@ double OptionString::collection_threshold() const {
 }
 
 std::string OptionString::name() const {
-  const std::string options = config.empty() ? "defaults" : config;
+  std::string options = config.empty() ? "defaults" : config;
   if (is_of_pytorch()) return options;
   return "policy " + policy + (config.empty() ? "" : ", " + options);
 }

@@ -22,10 +22,10 @@ struct TuneCall {
   std::vector<std::string> held_back;  // runs that the advice is checked with
   std::vector<std::string> configs;    // strings to be looked at besides those that are always
   std::vector<std::string> policies;
-  bool only_these = false;             // and no others
-  uint64_t capacity = 0;  // of a device; 0: the recorded one
-  uint64_t reserve = 0;   // of it, for others
-  std::string release;    // "": the recorded one
+  bool only_these = false;  // and no others
+  uint64_t capacity = 0;    // of a device; 0: the recorded one
+  uint64_t reserve = 0;     // of it, for others
+  std::string release;      // "": the recorded one
   std::string costs = "H100";
   SearchLimits search;
   unsigned threads = 0;

@@ -2,12 +2,10 @@
 // `cachalot tune`.
 #pragma once
 
+#include <CLI/App.hpp>
+
 #include "../failure.h"
 #include "tune.h"
-
-namespace CLI {
-class App;
-}
 
 namespace cachalot::cli {
 
