@@ -16,6 +16,7 @@
 #include "measure/measure_command.h"
 #include "record_command.h"
 #include "replay_command.h"
+#include "report_command.h"
 #include "run_command.h"
 #include "tune/tune_command.h"
 
@@ -67,6 +68,8 @@ int run(int argc, char** argv) {
   add_measure_command(&app, &measure);
   ConvertCall convert;
   add_convert_command(&app, &convert);
+  ReportCall report;
+  add_report_command(&app, &report);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -78,6 +81,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("tune")) return run_tune_command(tune);
   if (app.got_subcommand("measure")) return run_measure_command(measure);
   if (app.got_subcommand("convert")) return run_convert_command(convert);
+  if (app.got_subcommand("report")) return run_report_command(report);
   return run_replay_command(replay);
 }
 

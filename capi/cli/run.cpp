@@ -95,9 +95,28 @@ cachalot_replay_options options_of(const ReplayCall& call) {
   return options;
 }
 
+// What stands behind a replay's callbacks.
+struct Replaying {
+  ProgressBar bar;
+  const EntryObserver& observer;
+  cachalot_replay* replay = nullptr;
+  std::exception_ptr failure;
+};
+
 int32_t show_progress(void* user_data, uint64_t done, uint64_t total) {
-  static_cast<ProgressBar*>(user_data)->show(done, total);
-  return 0;
+  auto& replaying = *static_cast<Replaying*>(user_data);
+  replaying.bar.show(done, total);
+  return replaying.failure ? 1 : 0;
+}
+
+void observe(void* user_data, uint64_t event, const cachalot_trace_entry* entry) {
+  auto& replaying = *static_cast<Replaying*>(user_data);
+  if (replaying.failure) return;
+  try {
+    replaying.observer(cachalot_replay_allocator(replaying.replay), event, *entry);
+  } catch (...) {
+    replaying.failure = std::current_exception();
+  }
 }
 
 // Recorded statistics are those of the first device.
@@ -156,15 +175,20 @@ TraceHandle parse_trace(std::string_view text) {
   return TraceHandle(trace);
 }
 
-ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call) {
-  ProgressBar bar("replaying");
+ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call,
+                          const EntryObserver& observer) {
+  Replaying replaying{ProgressBar("replaying"), observer, nullptr, nullptr};
   cachalot_replay_options options = options_of(call);
   options.progress = show_progress;
-  options.progress_user_data = &bar;
+  options.progress_user_data = &replaying;
+  if (observer) options.observer = observe;
+  options.observer_user_data = &replaying;
   cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_replay* replay = nullptr;
-  check(cachalot_replay_run(trace, &options, &replay, &error), error);
-  return ReplayHandle(replay);
+  const cachalot_status status = cachalot_replay_run(trace, &options, &replaying.replay, &error);
+  ReplayHandle replay(replaying.replay);
+  if (replaying.failure) std::rethrow_exception(replaying.failure);
+  check(status, error);
+  return replay;
 }
 
 size_t Run::equal_stats() const {

@@ -71,7 +71,11 @@ struct Run {
 TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall& call = {});
 // text: a trace as a file has it.
 TraceHandle parse_trace(std::string_view text);
-ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call);
+// Sees what a replay's allocator did at an event of the trace (cachalot_replay_observer_fn). May throw.
+using EntryObserver = std::function<void(cachalot_allocator* allocator, uint64_t event,
+                                         const cachalot_trace_entry& entry)>;
+ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call,
+                          const EntryObserver& observer = {});
 Run replay_file(const std::string& file, const ReplayCall& call);
 // To standard output.
 void write_script(const std::string& file, const ReplayCall& call);

@@ -61,6 +61,14 @@ std::vector<Place> places_of(const std::vector<cachalot_trace_event>& events,
   return sorted;
 }
 
+std::string place_text(const cachalot_trace_frame& frame) {
+  const std::string path = frame.path;
+  if (path.empty()) return hexadecimal(frame.address);
+  return path.substr(path.find_last_of('/') + 1) + "+" + hexadecimal(frame.file_offset);
+}
+
+}  // namespace
+
 std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t context) {
   std::vector<cachalot_trace_frame> frames;
   cachalot_trace_frame frame{};
@@ -70,13 +78,11 @@ std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t
   return frames;
 }
 
-std::string place_text(const cachalot_trace_frame& frame) {
-  const std::string path = frame.path;
-  if (path.empty()) return hexadecimal(frame.address);
-  return path.substr(path.find_last_of('/') + 1) + "+" + hexadecimal(frame.file_offset);
+std::string frame_text(const cachalot_trace_frame& frame,
+                       const std::map<CodePlace, std::string>& names) {
+  const auto found = names.find({frame.path, frame.file_offset});
+  return found == names.end() ? place_text(frame) : found->second;
 }
-
-}  // namespace
 
 std::vector<PlaceText> places_behind(const cachalot_trace* trace,
                                      const std::vector<cachalot_trace_event>& events, size_t count,
@@ -96,10 +102,8 @@ std::vector<PlaceText> places_behind(const cachalot_trace* trace,
   std::vector<PlaceText> texts;
   for (size_t i = 0; i < places.size(); i++) {
     PlaceText text{places[i].requests, places[i].blocks, places[i].bytes, {}};
-    for (const cachalot_trace_frame& frame : stacks[i]) {
-      const auto found = names.find({frame.path, frame.file_offset});
-      text.frames.push_back(found == names.end() ? place_text(frame) : found->second);
-    }
+    for (const cachalot_trace_frame& frame : stacks[i])
+      text.frames.push_back(frame_text(frame, names));
     texts.push_back(std::move(text));
   }
   return texts;

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "recording.h"
+#include "symbols.h"
 
 namespace cachalot::cli {
 
@@ -18,6 +20,13 @@ struct PlaceText {
   uint64_t bytes = 0;               // of them
   std::vector<std::string> frames;  // functions or addresses, the innermost first
 };
+
+// The calls of a context, the innermost first; none if the trace does not tell of it.
+std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t context);
+
+// The function if it is among the names, else the place in its file or in memory.
+std::string frame_text(const cachalot_trace_frame& frame,
+                       const std::map<CodePlace, std::string>& names);
 
 // The places with the most bytes behind the first `count` events; none of a recording without stacks.
 std::vector<PlaceText> places_behind(const cachalot_trace* trace,

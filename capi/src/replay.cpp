@@ -36,6 +36,13 @@ ReplayOptions read_replay_options(const cachalot_replay_options& in) {
                                                                                    uint64_t total) {
       return progress(user_data, done, total) == 0;
     };
+  if (in.observer != nullptr)
+    options.observer = [observer = in.observer, user_data = in.observer_user_data](
+                           size_t event, const TraceEntry& entry) {
+      const cachalot_trace_entry out = write_trace_entry(entry);
+      observer(user_data, event, &out);
+    };
+  options.event_count = in.event_count;
   return options;
 }
 
@@ -65,13 +72,16 @@ std::shared_ptr<const std::unordered_map<ContextId, std::string>> texts_of_conte
   return texts;
 }
 
-std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const ReplayOptions& options) {
+// out: shows the replay to its observer.
+std::unique_ptr<cachalot_replay, DestroyAll> run(const Trace& trace, const ReplayOptions& options,
+                                                 cachalot_replay** out) {
   auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
   std::unique_ptr<cachalot_replay, DestroyAll> done(new cachalot_replay);
   done->allocator = std::make_unique<cachalot_allocator>(new_driver(device),
                                                          replay_allocator_options(options, device));
+  *out = done.get();
   done->result = replay(trace, options, &done->allocator->core, device.get());
-  done->events = trace.events.size();
+  done->events = replayed_events(trace, options);
   if (options.keeps_history) done->context_texts = texts_of_contexts(trace);
   return done;
 }
@@ -125,7 +135,13 @@ cachalot_status cachalot_replay_run(const cachalot_trace* trace,
   return guard(error, [&] {
     const Trace& core = require(trace, "trace").core;
     cachalot_replay*& out = require(out_replay, "out_replay");
-    out = run(core, resolve_options(core, options)).release();
+    out = nullptr;
+    try {
+      out = run(core, resolve_options(core, options), &out).release();
+    } catch (...) {
+      out = nullptr;
+      throw;
+    }
   });
 }
 

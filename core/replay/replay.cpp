@@ -191,12 +191,47 @@ void run_events(Program<Performer>* program, size_t begin, size_t end, ReplayHis
   }
 }
 
-void perform(const Trace& trace, const ReplayOptions& options, Performer* performer,
-             ReplayHistory* history) {
+// Sees the events of an allocator while it lives.
+class Watch {
+ public:
+  Watch(Allocator* allocator, TraceObserver observer)
+      : allocator_(*allocator), id_(allocator->observe_trace(std::move(observer))) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() { allocator_.detach(id_); }
+
+ private:
+  Allocator& allocator_;
+  uint64_t id_;
+};
+
+// Keeps what the allocator does until no lock is held.
+class EntryRelay {
+ public:
+  EntryRelay(const ReplayOptions& options, Allocator* allocator) : observer_(options.observer) {
+    if (is_on())
+      watch_.emplace(allocator, [this](const TraceEntry& entry) { entries_.push_back(entry); });
+  }
+
+  bool is_on() const { return observer_ != nullptr; }
+  void tell(size_t event) {
+    for (const TraceEntry& entry : std::exchange(entries_, {})) observer_(event, entry);
+  }
+
+ private:
+  const std::function<void(size_t event, const TraceEntry& entry)>& observer_;
+  std::vector<TraceEntry> entries_;
+  std::optional<Watch> watch_;
+};
+
+void perform(const Trace& trace, const ReplayOptions& options, Allocator* allocator,
+             Performer* performer, ReplayHistory* history) {
   Program<Performer> program(trace, can_give_up_itself(trace.header, options.fraction), performer);
-  const size_t total = trace.events.size();
+  EntryRelay relay(options, allocator);
+  const size_t at_once = relay.is_on() ? 1 : kEventsBetweenProgress;
+  const size_t total = replayed_events(trace, options);
   for (size_t done = 0; done < total;) {
-    const size_t end = std::min(total, done + kEventsBetweenProgress);
+    const size_t end = std::min(total, done + at_once);
     try {
       run_events(&program, done, end, history);
     } catch (const Stop&) {
@@ -204,8 +239,9 @@ void perform(const Trace& trace, const ReplayOptions& options, Performer* perfor
     } catch (const Error& error) {
       rethrow_as_flaw(error, trace.line_of(program.at()));
     }
+    if (relay.is_on()) relay.tell(done);
     done = end;
-    report_progress(options, done, total);
+    if (done % kEventsBetweenProgress == 0 || done == total) report_progress(options, done, total);
   }
 }
 
@@ -218,25 +254,6 @@ void add_peaks(Allocator* allocator, ReplayResult* result) {
   }
 }
 
-// Sees the events of an allocator while it lives.
-class Watch {
- public:
-  // Null: no such reader.
-  Watch(Allocator* allocator, EventComparison* comparison, ReplayHistory* history)
-      : allocator_(*allocator),
-        id_(allocator->observe_trace([comparison, history](const TraceEntry& entry) {
-          if (comparison != nullptr) comparison->see(entry);
-          if (history != nullptr) history->see(entry);
-        })) {}
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  ~Watch() { allocator_.detach(id_); }
-
- private:
-  Allocator& allocator_;
-  uint64_t id_;
-};
-
 // Whether the trace has what an allocator's own history has, and nothing else.
 bool is_history(const Trace& trace) {
   const auto is_of_program = [](const TraceEvent& event) {
@@ -247,6 +264,11 @@ bool is_history(const Trace& trace) {
 }
 
 }  // namespace
+
+size_t replayed_events(const Trace& trace, const ReplayOptions& options) {
+  const size_t all = trace.events.size();
+  return options.event_count == 0 ? all : std::min(all, options.event_count);
+}
 
 ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_release) {
   if (!trace.flaw.empty()) throw Error(Status::kIo, trace.flaw);
@@ -263,6 +285,8 @@ ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_
         "expect compares with PyTorch's events, which this policy does not have");
   if (options.expect && options.stop_at_out_of_memory)
     throw_invalid_argument("expect compares all events, so the replay cannot stop at one");
+  if (options.expect && options.event_count != 0)
+    throw_invalid_argument("expect compares all events of the trace, not the first of them");
   if (options.expect && !is_history(trace))
     throw_invalid_argument(
         "expect compares with an allocator's events from its first on, and the trace has others");
@@ -309,9 +333,12 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options, Allocator*
   ReplayHistory* const kept = history ? &*history : nullptr;
   std::optional<Watch> watch;
   if (options.expect || kept != nullptr)
-    watch.emplace(allocator, options.expect ? &comparison : nullptr, kept);
+    watch.emplace(allocator, [&](const TraceEntry& entry) {
+      if (options.expect) comparison.see(entry);
+      if (kept != nullptr) kept->see(entry);
+    });
   Performer performer(trace, options, allocator, device);
-  perform(trace, options, &performer, kept);
+  perform(trace, options, allocator, &performer, kept);
   watch.reset();
   if (options.expect) comparison.finish();
   device->withdraw_offers();

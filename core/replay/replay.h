@@ -35,6 +35,10 @@ struct ReplayOptions {
   bool keeps_history = false;
   // Called now and then with the events done and all; false stops the replay. May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
+  // Sees what the allocator did at an event of the trace, given by its index, when all of it is done: it may ask the
+  // allocator. May be empty.
+  std::function<void(size_t event, const TraceEntry& entry)> observer;
+  size_t event_count = 0;  // only so many events of the trace, from the first on; 0: all
 
   bool is_resolved() const { return config && release && capacity != 0; }
 };
@@ -57,6 +61,7 @@ struct ReplayResult {
 ReplayOptions resolve(const Trace& trace, ReplayOptions wishes, Release default_release);
 
 // pre, for these: options.is_resolved().
+size_t replayed_events(const Trace& trace, const ReplayOptions& options);
 SimOptions replay_device_options(const Trace& trace, const ReplayOptions& options);
 AllocatorOptions replay_allocator_options(const ReplayOptions& options,
                                           std::shared_ptr<Driver> device);

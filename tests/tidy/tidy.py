@@ -8,6 +8,7 @@
 Exit status: 0 clean, 1 something was found, 2 the call is wrong.
 """
 
+import hashlib
 import os
 import re
 import subprocess
@@ -21,7 +22,9 @@ from include_graph import check_picture
 
 LINES_LIMIT = 1000
 CODE = (".h", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
-BUILD = (".cmake", ".cmake.in", ".py", ".sh", ".map", ".h.in")
+BUILD = (".cmake", ".cmake.in", ".py", ".sh", ".map", ".h.in", ".js", ".css")
+# Folders of other people's files, each of which has its hash in SHA256SUMS.
+VENDOR = "/vendor/"
 SKIPPED_FOLDERS = {".git", "node_modules", "target", "__pycache__"}
 
 # A layer sees itself and those named here.
@@ -110,7 +113,7 @@ class Tree:
                 self.texts[path] = data.decode("utf-8", errors="replace")
 
     def of_kind(self, kinds):
-        return [(p, t) for p, t in self.texts.items() if p.endswith(kinds) or is_script(p, t)]
+        return [(p, t) for p, t in self.texts.items() if (p.endswith(kinds) or is_script(p, t)) and VENDOR not in p]
 
 
 def is_script(path, text):
@@ -283,6 +286,20 @@ def check_downloads(tree):
                     yield f"{path}:{number}: Cargo chooses the versions without --locked"
 
 
+def check_vendor(tree):
+    """Other people's files are those whose hashes were written down, with their licence beside them."""
+    for folder in sorted({path.split(VENDOR)[0] + VENDOR for path in tree.paths if VENDOR in path}):
+        sums = folder + "SHA256SUMS"
+        expected = dict(line.split()[::-1] for line in tree.texts.get(sums, "").splitlines())
+        files = {path for path in tree.paths if path.startswith(folder)} - {sums, folder + "README.md"}
+        for path in sorted(files):
+            with open(os.path.join(tree.root, path), "rb") as file:
+                if hashlib.sha256(file.read()).hexdigest() != expected.get(path.removeprefix(folder)):
+                    yield f"{path}: is not what {sums} says"
+            if os.path.dirname(path) + "/LICENSE" not in files:
+                yield f"{path}: has no LICENSE beside it"
+
+
 def check_places(tree):
     """Scripts take nothing from a place that others choose: a known name in /tmp, or the current folder."""
     for path, text in tree.of_kind(BUILD):
@@ -309,7 +326,7 @@ def check_whitespace(tree):
 
 CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
           check_words, check_spelling, check_core, check_links, check_folders, check_hardening,
-          check_downloads, check_places, check_whitespace, check_citations, check_picture]
+          check_downloads, check_vendor, check_places, check_whitespace, check_citations, check_picture]
 
 
 def findings(root):
@@ -320,6 +337,13 @@ def findings(root):
 SPDX = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
 SHELL = "#!/bin/sh\n# SPDX-License-Identifier: MIT OR Apache-2.0\n"
 HASH = "--hash=sha256:" + "0" * 64
+
+
+def sums_of(files):
+    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in files.items())
+
+
+VENDORED = "a()\t\n\n"
 CLEAN = {
     "VERSION": "7.8.9\n",
     "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
@@ -335,6 +359,10 @@ CLEAN = {
                       'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
     GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n",
     RUST_FLAGS: SPDX + 'const FLAGS: &[&str] = &["-fguarded", "-fmarked"];\n',
+    "capi/cli/page/vendor/a/a.js": VENDORED,
+    "capi/cli/page/vendor/a/LICENSE": "MIT\n",
+    "capi/cli/page/vendor/README.md": "# Libraries\n",
+    "capi/cli/page/vendor/SHA256SUMS": sums_of({"a/a.js": VENDORED, "a/LICENSE": "MIT\n", "b/b.js": "b()"}),
     "bindings/go/internal/raw/cachalot.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
     **citations.CITED,
@@ -369,6 +397,11 @@ FAULTS = [
     ("downloads", "docs/fetch.sh", SHELL + "python3 -m pip install -q a==1\n"),
     ("downloads", "docs/fetch.sh", SHELL + "pip download \\\n  -r requirements.txt\n"),
     ("downloads", "docs/fetch.sh", SHELL + '"$cargo" build --release\n'),
+    ("vendor", "capi/cli/page/vendor/a/a.js", "b()"),
+    ("vendor", "capi/cli/page/vendor/a/b.js", "b()"),
+    ("vendor", "capi/cli/page/vendor/b/b.js", "b()"),
+    ("length", "capi/cli/page/b.js", SPDX + "b();\n" * LINES_LIMIT),
+    ("licence", "capi/cli/page/b.js", "b();\n"),
     ("places", "docs/b.sh", SHELL + "exec >/tmp/name.log\n"),
     ("places", "docs/b.sh", SHELL + 'LD_LIBRARY_PATH="$folder:$LD_LIBRARY_PATH" run\n'),
     ("places", "docs/b.sh", SHELL + "export PYTHONPATH=${PYTHONPATH}:$folder\n"),

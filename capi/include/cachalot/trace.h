@@ -155,6 +155,16 @@ CACHALOT_API cachalot_status cachalot_trace_write(const cachalot_snapshot* snaps
 /** Called now and then during a replay; not 0 stops it with CACHALOT_ERROR_CALLBACK. */
 typedef int32_t (*cachalot_progress_fn)(void* user_data, uint64_t done, uint64_t total);
 
+/**
+ * Sees what the allocator of a replay did at an event of the trace, once for each entry. All of the event is done and
+ * no lock is held: the observer may ask the allocator, but not change it.
+ *
+ * @param event  The index of the event in the trace.
+ * @param entry  Its texts live as long as the call. Its context is 0: that of the event is the trace's.
+ */
+typedef void (*cachalot_replay_observer_fn)(void* user_data, uint64_t event,
+                                            const cachalot_trace_entry* entry);
+
 /** How a trace is replayed. Zero means default in every field. */
 typedef struct cachalot_replay_options {
   /** sizeof(cachalot_replay_options), set by the caller. */
@@ -184,6 +194,11 @@ typedef struct cachalot_replay_options {
   int32_t stop_at_out_of_memory;
   /** 1: keeps the history, for cachalot_replay_snapshot. */
   int32_t history;
+  /** NULL: none. From within it, cachalot_replay_allocator(*out_replay) is the allocator. */
+  cachalot_replay_observer_fn observer;
+  void* observer_user_data;
+  /** Only so many events of the trace are replayed, from the first on; 0: all. `expect` needs all. */
+  uint64_t event_count;
 } cachalot_replay_options;
 
 /** What came of a replay. */
@@ -239,7 +254,7 @@ typedef struct cachalot_replay_call {
  *
  * @param options     NULL: all defaults.
  * @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
- * differ.
+ * differ, and from before the first event on; NULL after a failure.
  * @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
  * not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
  */

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "report_command.h"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "failure.h"
+#include "numbers.h"
+#include "options_check.h"
+#include "replay_command.h"
+#include "report_page.h"
+
+namespace cachalot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostRuns = 2;  // side by side
+
+// "kv_server" of "tests/traces/kv_server.csv.xz".
+std::string name_of(const std::string& file) {
+  fs::path name = file == "-" ? fs::path("standard input") : fs::path(file).filename();
+  for (const char* end : {".gz", ".xz", ".csv", ".trace"})
+    if (name.extension() == end) name = name.stem();
+  return name.string();
+}
+
+std::string output_of(const ReportCall& call) {
+  if (!call.output.empty()) return call.output;
+  const std::string& file = call.replay.files.front();
+  return (file == "-" ? "report" : name_of(file)) + ".html";
+}
+
+void write_page(const std::string& path, const std::string& page) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) throw Failure(path + " cannot be written: " + std::strerror(errno));
+  const bool is_written = std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  const bool is_closed = std::fclose(file) == 0;
+  if (!is_written || !is_closed)
+    throw Failure(path + " cannot be written: " + std::strerror(errno));
+}
+
+ReportRun run_of(const std::string& file, const std::string& name, const ReplayCall& call) {
+  try {
+    return report_run(file, name, call);
+  } catch (const Failure& failure) {
+    throw Failure(file + ": " + failure.what());
+  }
+}
+
+std::vector<ReportRun> runs_of(const ReportCall& call) {
+  std::vector<ReportRun> runs;
+  for (const std::string& file : call.replay.files)
+    runs.push_back(run_of(file, name_of(file), call.replay));
+  if (!call.against_config) return runs;
+  const std::string& file = call.replay.files.front();
+  ReplayCall against = call.replay;
+  against.config = *call.against_config;
+  runs.push_back(run_of(file, name_of(file), against));
+  return runs;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App* app, ReportCall* call) {
+  CLI::App* const report = app->add_subcommand(
+      "report", "Replay recorded runs and write one page that shows what their memory did");
+  report
+      ->add_option("FILE", call->replay.files,
+                   "Recordings: plain, .gz or .xz; - is standard input; two are compared")
+      ->required();
+  report->add_option("-o,--output", call->output, "The page [NAME.html, of the first file]");
+  report->add_option("--against-config", call->against_config,
+                     "Compare the file with itself under this option string");
+  add_replay_options(report, &call->replay);
+}
+
+int run_report_command(const ReportCall& call) {
+  try {
+    if (call.replay.files.size() + (call.against_config ? 1 : 0) > kMostRuns)
+      throw Failure("a page compares two runs: one file with --against-config, or two files");
+    const std::string path = output_of(call);
+    const std::string page = report_page(runs_of(call));
+    write_page(path, page);
+    std::printf("%s: %s\n", path.c_str(), mebibytes(page.size()).c_str());
+    return kAsExpected;
+  } catch (const Failure& failure) {
+    std::fflush(stdout);
+    tell_user(failure.what());
+    return kFailed;
+  }
+}
+
+}  // namespace cachalot::cli
