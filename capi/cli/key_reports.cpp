@@ -13,6 +13,8 @@ struct DestroyReport {
   void operator()(cachalot_report* report) const { cachalot_report_destroy(report); }
 };
 
+bool is_default(cachalot_pool_id pool) { return pool.first == 0 && pool.second == 0; }
+
 std::string report_text(cachalot_allocator* allocator, const KeyRequest& request) {
   cachalot_report_options options{};
   options.struct_size = sizeof options;
@@ -65,7 +67,7 @@ std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCal
   const auto changes = changes_of(timeline);
   for (size_t i = 0; i < requests.size(); i++) {
     const uint64_t event = last_change(changes, requests[i]);
-    if (event != kNever && requests[i].owner.pool.first == 0 && requests[i].owner.pool.second == 0)
+    if (event != kNever && is_default(requests[i].owner.pool))
       due.emplace(event, i);
   }
   if (due.empty()) return texts;
@@ -80,15 +82,18 @@ std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCal
   return texts;
 }
 
-KeyRequest largest_request_at_peak(const Timeline& timeline) {
+KeyRequest request_at_peak(const Timeline& timeline,
+                           const std::vector<cachalot_trace_event>& events) {
+  if (timeline.reserved.event < events.size()) {
+    const cachalot_trace_event& event = events[timeline.reserved.event];
+    const Owner owner{event.device, event.stream, event.pool};
+    if (is_default(owner.pool)) return {timeline.reserved.event, false, owner, event.size};
+  }
   const auto largest = std::max_element(
       timeline.kinds.begin(), timeline.kinds.end(),
       [](const BlockKind& a, const BlockKind& b) { return a.requested < b.requested; });
-  KeyRequest request{timeline.reserved.event, true, {}, 0};
-  if (largest == timeline.kinds.end()) return request;
-  request.owner = largest->owner;
-  request.size = largest->requested;
-  return request;
+  if (largest == timeline.kinds.end()) return {timeline.reserved.event, true, {}, 0};
+  return {timeline.reserved.event, true, largest->owner, largest->requested};
 }
 
 }  // namespace cachalot::cli

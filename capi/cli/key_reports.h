@@ -25,7 +25,9 @@ std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCal
                                     const Timeline& timeline,
                                     const std::vector<KeyRequest>& requests);
 
-// The largest request of the run, at the peak of what is reserved; of size 0 without requests.
-KeyRequest largest_request_at_peak(const Timeline& timeline);
+// The request that led to the peak of what is reserved, before it. If it is of a private pool: the largest of the run,
+// at the peak; of size 0 without requests.
+KeyRequest request_at_peak(const Timeline& timeline,
+                           const std::vector<cachalot_trace_event>& events);
 
 }  // namespace cachalot::cli

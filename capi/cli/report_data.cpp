@@ -20,7 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMisses = 100;          // rows, by bytes and by cost
-constexpr size_t kExplainedMisses = 25;  // of them have a report
 constexpr size_t kFailures = 50;         // rows
 
 std::string stream_text(cachalot_stream stream) {
@@ -268,18 +267,15 @@ class RunWriter {
   }
 
   void write_requests() {
-    std::vector<KeyRequest> keys{largest_request_at_peak(timeline_)};
+    std::vector<KeyRequest> keys{request_at_peak(timeline_, events())};
     Json misses = Json::array();
     for (const TimelineMiss& miss : costliest_misses()) {
       Json row = request_json(miss.event);
       row["obtained"] = miss.obtained;
       row["given_back"] = miss.given_back;
-      row["driver_calls"] = miss.driver_calls;
       if (miss.cost_ns >= 0) row["cost_ns"] = miss.cost_ns;
-      if (misses.size() < kExplainedMisses) {
-        row["report"] = keys.size();
-        keys.push_back(request_of(events()[miss.event], miss.event, false));
-      }
+      row["report"] = keys.size();
+      keys.push_back(request_of(events()[miss.event], miss.event, false));
       misses.push_back(std::move(row));
     }
     facts_["miss_count"] =
@@ -311,11 +307,17 @@ class RunWriter {
     return rows;
   }
 
+  // The page tells who holds memory from the blocks.
+  static Json without_holders(Json report) {
+    report.erase("holders");
+    return report;
+  }
+
   // Null where there is none.
   void write_reports(const std::vector<KeyRequest>& keys) {
     Json reports = Json::array();
     for (const std::string& text : reports_of(trace_, call_, timeline_, keys))
-      reports.push_back(text.empty() ? Json() : Json::parse(text));
+      reports.push_back(text.empty() ? Json() : without_holders(Json::parse(text)));
     facts_["reports"] = std::move(reports);
     facts_["peak_report"] = 0;
   }

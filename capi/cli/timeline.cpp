@@ -48,7 +48,6 @@ class Recorder {
     note(&timeline_.reserved, reserved_);
     is_request_ = false;
     given_back_ = 0;
-    given_back_calls_ = 0;
   }
 
  private:
@@ -94,21 +93,19 @@ class Recorder {
     active_.erase(found);
   }
 
-  // The miss of this event: a request may need several calls of the driver.
+  // The miss of this event: a request may obtain memory in several parts.
   TimelineMiss& miss() {
     if (!is_request_)
       timeline_.misses.push_back({.event = event_, .cost_ns = events_[event_].cost_ns});
     is_request_ = true;
     TimelineMiss& miss = timeline_.misses.back();
     miss.given_back += std::exchange(given_back_, 0);
-    miss.driver_calls += std::exchange(given_back_calls_, 0);
     return miss;
   }
 
   void obtain(const cachalot_trace_entry& entry) {
     TimelineMiss& miss = this->miss();
     miss.obtained += entry.size;
-    miss.driver_calls++;
     there_[{entry.device, entry.address}] = timeline_.ranges.size();
     timeline_.ranges.push_back({entry.address, entry.size, owner_of(entry),
                                 entry.action == CACHALOT_ACTION_SEGMENT_MAP, event_, kNever});
@@ -118,7 +115,6 @@ class Recorder {
   // A part of an expandable segment may be unmapped across what was mapped at a time, or inside of it.
   void give_back(const cachalot_trace_entry& entry) {
     given_back_ += entry.size;
-    given_back_calls_++;
     const cachalot_address end = entry.address + entry.size;
     auto place = there_.upper_bound({entry.device, entry.address});
     if (place != there_.begin()) place--;
@@ -159,7 +155,6 @@ class Recorder {
   uint64_t reserved_ = 0;
   bool is_request_ = false;  // the event has its row among the misses
   uint64_t given_back_ = 0;  // by the event, before it obtained anything
-  uint64_t given_back_calls_ = 0;
 };
 
 void take_settings(cachalot_allocator* allocator, Timeline* timeline) {

@@ -7,6 +7,7 @@ const HEADING_HEIGHT = 22;
 const MOST_LINES = 400;
 const LEAST_BAR = 3;
 const MAP_PADDING = 6;
+const BLOCKS_HINT = "Point at a block, or choose one by the arrow keys, to see what it is.";
 
 // Lays bars out: as long as they are large, as many in a line as fit. Of more lines than MOST_LINES bars get shorter.
 class MapLayout {
@@ -51,13 +52,14 @@ class MapLayout {
     this.height = y + MAP_PADDING;
   }
 
-  // The bar and the block at a place, or null.
+  // The block at a place, as the number of its bar and its own in there, or null.
   at(x, y) {
-    const bar = this.bars.find((bar) => y >= bar.y && y < bar.y + BAR_HEIGHT && x >= bar.x && x < bar.x + bar.length);
-    if (!bar) return null;
+    const place = this.bars.findIndex((bar) => y >= bar.y && y < bar.y + BAR_HEIGHT && x >= bar.x && x < bar.x + bar.length);
+    if (place < 0) return null;
+    const bar = this.bars[place];
     const address = bar.segment.address + (x - bar.x) / bar.length * bar.segment.size;
     const index = bar.segment.blocks.findIndex((block) => address < block.address + block.size);
-    return index < 0 ? null : {bar, index};
+    return index < 0 ? null : {place, index};
   }
 }
 
@@ -92,7 +94,7 @@ class BlockMap {
 
   controls() {
     const ways = [["state", "state"], ["size", "size of the block"]];
-    if (this.run.hasContexts()) ways.push(["label", "label"]);
+    if (this.run.hasContexts()) ways.push(["label", this.run.contextTitle()]);
     this.mapKey = element("span", {class: "map-key"});
     return element("div", {class: "controls"},
       choice("Colours by", ways, this.colouring, (way) => {
@@ -118,7 +120,7 @@ class BlockMap {
     this.title.textContent = this.run.momentText(moment);
     this.segments = this.run.segments(moment);
     this.chosen = null;
-    this.details.textContent = "";
+    this.details.textContent = BLOCKS_HINT;
     this.showSums();
     this.draw();
   }
@@ -179,7 +181,8 @@ class BlockMap {
   }
 
   drawChosen(context) {
-    const {bar, index} = this.chosen;
+    const {place, index} = this.chosen;
+    const bar = this.layout.bars[place];
     const block = bar.segment.blocks[index];
     const scale = bar.length / bar.segment.size;
     const left = bar.x + (block.address - bar.segment.address) * scale;
@@ -205,15 +208,15 @@ class BlockMap {
     this.choose(this.layout.at(event.clientX - box.left - MAP_PADDING, event.clientY - box.top));
   }
 
-  choose(place) {
-    if (place?.bar === this.chosen?.bar && place?.index === this.chosen?.index) return;
-    this.chosen = place;
-    this.details.textContent = place ? this.describe(place) : "";
+  choose(chosen) {
+    if (chosen?.place === this.chosen?.place && chosen?.index === this.chosen?.index) return;
+    this.chosen = chosen;
+    this.details.textContent = chosen ? this.describe(chosen) : BLOCKS_HINT;
     this.draw();
   }
 
-  describe({bar, index}) {
-    const {segment} = bar;
+  describe({place, index}) {
+    const {segment} = this.layout.bars[place];
     const block = segment.blocks[index];
     const where = `${addressText(block.address)}, ${exactBytes(block.size)}; ${this.run.ownerText(segment.owner)}; segment ` +
       `${addressText(segment.address)} of ${bytesText(segment.size)}${segment.isExpandable ? ", expandable" : ""}`;
@@ -225,28 +228,28 @@ class BlockMap {
 
   key(event) {
     if (!this.layout || this.layout.bars.length === 0) return;
-    const moves = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [-Infinity, 0], End: [Infinity, 0]};
+    const moves = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+    const last = this.layout.bars.length - 1;
+    const ends = {Home: {place: 0, index: 0}, End: {place: last, index: this.layout.bars[last].segment.blocks.length - 1}};
     const move = moves[event.key];
-    if (!move) return;
+    if (!move && !ends[event.key]) return;
     event.preventDefault();
-    this.choose(this.chosen ? this.moved(...move) : {bar: this.layout.bars[0], index: 0});
-    this.scroll.scrollTop = Math.min(Math.max(this.scroll.scrollTop, this.chosen.bar.y + LINE_HEIGHT - this.scroll.clientHeight), this.chosen.bar.y - HEADING_HEIGHT);
+    this.choose(ends[event.key] ?? (this.chosen ? this.moved(...move) : ends.Home));
+    const {y} = this.layout.bars[this.chosen.place];
+    this.scroll.scrollTop = Math.min(Math.max(this.scroll.scrollTop, y + LINE_HEIGHT - this.scroll.clientHeight), y - HEADING_HEIGHT);
   }
 
+  // What lies beyond the first and the last block of a bar is that of the bar before and behind.
   moved(bars, blocks) {
     const all = this.layout.bars;
-    let place = all.indexOf(this.chosen.bar);
+    const within = (number, count) => Math.min(Math.max(number, 0), count - 1);
+    const count = (place) => all[place].segment.blocks.length;
+    let {place} = this.chosen;
     let index = this.chosen.index + blocks;
-    if (bars !== 0) {
-      place = Math.min(Math.max(place + bars, 0), all.length - 1);
-      index = Math.min(index, all[place].segment.blocks.length - 1);
-    } else if (index < 0 && place > 0) {
-      index = all[--place].segment.blocks.length - 1;
-    } else if (index >= all[place].segment.blocks.length && place + 1 < all.length) {
-      place++;
-      index = 0;
-    }
-    return {bar: all[place], index: Math.min(Math.max(index, 0), all[place].segment.blocks.length - 1)};
+    if (index < 0 && place > 0) index = count(--place) - 1;
+    else if (index >= count(place) && place + 1 < all.length) [place, index] = [place + 1, 0];
+    place = within(place + bars, all.length);
+    return {place, index: within(index, count(place))};
   }
 
   // ---- Sums ----

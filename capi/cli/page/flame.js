@@ -2,6 +2,7 @@
 // The flame graph of what is live: by labels or stacks, else by stream, pool and size.
 
 const FLAME_ROW = 20;
+const FLAME_HINT = "Point at a bar, or go to it by Tab, to see what it holds; a click or Enter goes closer.";
 const SIZE_CLASSES = [[2 ** 10, "up to 1 KiB"], [2 ** 16, "up to 64 KiB"], [2 ** 20, "up to 1 MiB"], [10 * 2 ** 20, "up to 10 MiB"],
   [100 * 2 ** 20, "up to 100 MiB"], [Infinity, "above 100 MiB"]];
 
@@ -9,7 +10,7 @@ const SIZE_CLASSES = [[2 ** 10, "up to 1 KiB"], [2 ** 16, "up to 64 KiB"], [2 **
 const FLAME_PATHS = {
   context: (run, kind) => {
     const frames = run.frames(kind.context);
-    return frames.length > 0 ? frames : ["no label"];
+    return frames.length > 0 ? frames : [run.labelText(kind.context)];
   },
   owner: (run, kind) => {
     const owner = run.owner(kind.owner);
@@ -66,7 +67,7 @@ class FlameGraph {
 
   controls() {
     const ways = [["owner", "stream, pool and size"]];
-    if (this.run.hasContexts()) ways.unshift(["context", this.run.facts.contexts_are === "stacks" ? "stack" : "label"]);
+    if (this.run.hasContexts()) ways.unshift(["context", this.run.isOfStacks() ? "stack" : "label"]);
     return element("div", {class: "controls"},
       choice("By", ways, this.way, (way) => {
         this.way = way;
@@ -86,13 +87,26 @@ class FlameGraph {
     const tree = flameTree(this.run, moment, this.way);
     this.title.textContent = `${exactBytes(tree.value)} requested in ${countText(tree.blocks)} blocks, ${this.run.momentText(moment)}`;
     this.graph.replaceChildren();
-    this.details.textContent = "";
     if (tree.value === 0) return;
     this.chart = flamegraph.default().width(this.width).height(treeDepth(tree) * FLAME_ROW + 4).cellHeight(FLAME_ROW)
       .inverted(true).selfValue(false).minFrameSize(1).transitionDuration(0).sort((a, b) => b.value - a.value)
       .label((node) => this.describe(node, tree)).setColorMapper((node) => this.colour(node))
-      .onClick(() => this.makeReachable(tree));
+      .onClick(() => this.zoomed(tree));
+    this.details.textContent = FLAME_HINT;
     d3.select(this.graph).datum(tree).call(this.chart);
+    this.settle();
+    this.makeReachable(tree);
+  }
+
+  // The library lets new bars grow to their width, which their texts have from the beginning.
+  settle() {
+    d3.select(this.graph).selectAll("g.frame").each(function () {
+      d3.select(this).select("rect").interrupt().attr("width", this.querySelector("foreignObject").getAttribute("width"));
+    });
+  }
+
+  zoomed(tree) {
+    this.settle();
     this.makeReachable(tree);
   }
 

@@ -36,15 +36,26 @@ function setTitles(runs) {
   }
 }
 
-function factsList(run) {
+function namesOf(runs) {
+  const titles = runs.map((run) => run.facts.title).join(" and ");
+  const {name} = runs[0].facts;
+  return titles.includes(name) ? titles : `${name}: ${titles}`;
+}
+
+function factsOf(run) {
   const {facts} = run;
-  const rows = [["program", facts.command || facts.workload], ["recording", facts.file], ["recorded by", facts.recorder],
+  return [["program", facts.command || facts.workload], ["recording", facts.file], ["recorded by", facts.recorder],
     ["options", facts.config || "defaults"],
     ["decisions", facts.policy === "serving" ? "the serving policy" : `PyTorch ${facts.release}`],
     ["device", `${facts.devices > 1 ? countText(facts.devices) + " of " : ""}${bytesText(facts.capacity)}`],
     ["events", countText(facts.events) + (run.seconds ? ` in ${secondsText(run.seconds[run.lastMoment])}` : "")]];
-  return element("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) =>
-    [element("dt", {}, name), element("dd", {}, value)]));
+}
+
+function factsTable(runs) {
+  const columns = [["", "text"], ...runs.map((run) => [run.facts.title, "text"])];
+  const facts = runs.map(factsOf);
+  const rows = facts[0].map(([name], i) => [name, ...facts.map((list) => list[i][1] || "–")]);
+  return table("What was replayed", columns, rows.filter((row) => row.slice(1).some((cell) => cell !== "–")));
 }
 
 function linkedMoments(runs) {
@@ -62,17 +73,17 @@ function sections(runs, moments, state, document_) {
   const made = [
     section("memory", "Memory over time", "Drag over a part to see it closer, click for the moment below. Of many events each point shows the lowest and the highest.",
       chartControls(state), panels(runs, (run, i) => charts[i].panel)),
-    section("figures", "Figures", "", figuresTable(runs), panels(runs, factsList)),
+    section("figures", "Figures", "", element("div", {class: "figures"}, figuresTable(runs), factsTable(runs))),
     section("moment", "Segments and blocks", "All memory that is reserved at the moment: a bar is a segment, what is coloured in it is a block.",
       panels(runs, (run, i) => maps[i].panel)),
     section("flame", "Who holds it", "", panels(runs, (run, i) => element("div", {}, flames[i].panel, holdersTable(run)))),
-    section("reasons", "Why cached memory cannot be used", "For the largest request of the run, at the peak of what is reserved.",
+    section("reasons", "Why cached memory cannot be used", "For the request that led to the peak of what is reserved, before it.",
       panels(runs, (run) => reportPanel(run.facts.reports[run.facts.peak_report]))),
     section("misses", "The costliest misses", "", panels(runs, (run, i) => missesPanel(run, moments[i]))),
     section("failures", "Failures", "", panels(runs, (run, i) => failuresPanel(run, moments[i]))),
   ];
   if (document_.tune) made.push(section("tune", "Other configurations", "", tunePanel(document_.tune)));
-  return {made, redraw: () => [...charts, ...maps, ...flames].forEach((view) => view.draw()), later: () => maps.forEach((map) => map.show())};
+  return {made, charts, redraw: () => [...charts, ...maps, ...flames].forEach((view) => view.draw()), later: () => maps.forEach((map) => map.show())};
 }
 
 function setUpTheme(redraw) {
@@ -94,24 +105,24 @@ async function start() {
   const document_ = JSON.parse(document.getElementById("document").textContent);
   const runs = document_.runs.map((facts, i) => new Run(facts, i));
   setTitles(runs);
-  const names = runs.map((run) => run.facts.title).join(" and ");
+  const names = namesOf(runs);
   document.title = `${names}: memory report`;
   document.getElementById("subtitle").textContent = names;
   document.getElementById("generator").textContent = `Written by ${document_.generator}.`;
   await Promise.all(runs.map((run) => run.load()));
   const moments = linkedMoments(runs);
   const state = new ChartState(runs);
-  const {made, redraw, later} = sections(runs, moments, state, document_);
+  const {made, charts, redraw, later} = sections(runs, moments, state, document_);
   document.body.classList.toggle("pair", runs.length > 1);
   document.getElementById("main").replaceChildren(...made);
   setUpTheme(redraw);
   afterPaint(() => {
-    performance.mark("charts");
+    const painted = performance.now();
     later();
-    document.documentElement.dataset.ready = String(Math.round(performance.now()));
+    afterPaint(() => document.documentElement.dataset.ready = String(Math.round(painted)));
   });
   // For tests, and for those who ask the page by its console.
-  window.report = {document: document_, runs, moments, state, momentSums};
+  window.report = {document: document_, runs, moments, state, charts, groupedValues, momentSums};
 }
 
 start().catch((error) => {

@@ -35,9 +35,9 @@ class ChartState {
 
   setView(from, to) {
     const [first, last] = this.whole();
-    const width = Math.min(Math.max(to - from, LEAST_VIEW), last - first);
+    const width = Math.round(Math.min(Math.max(to - from, LEAST_VIEW), last - first));
     const begin = Math.min(Math.max(Math.round(from), first), last - width);
-    this.set({view: [begin, Math.round(begin + width)]});
+    this.set({view: [begin, begin + width]});
   }
 
   zoom(factor, around) {
@@ -116,6 +116,7 @@ class MemoryChart {
     const data = [Array.from(events, (event) => this.x(event)), ...seen.map((line) => line.values)];
     this.plot?.destroy();
     this.plot = new uPlot(this.options(seen, bands), data, this.box);
+    this.plot.root.setAttribute("aria-hidden", "true");  // the box has the name
     this.plot.over.addEventListener("click", (event) => this.clicked(event));
     this.drawLegend(lines);
   }
@@ -132,7 +133,8 @@ class MemoryChart {
       cursor: {drag: {x: true, y: false, setScale: false}, points: {show: false}},
       scales: {x: {time: false, range: [from, Math.max(to, from + 1e-6)]}, y: {range: [0, this.top()]}},
       axes: [
-        {...axis, values: (_, marks) => marks.map((mark) => this.state.unit === "time" ? mark + " s" : countText(mark))},
+        {...axis, label: this.state.unit === "time" ? "seconds" : "events", labelSize: 20, labelFont: axis.font, size: 34,
+          values: (_, marks) => marks.map((mark) => this.state.unit === "time" ? mark.toLocaleString("en-US") : countText(mark))},
         {...axis, size: 76, values: (_, marks) => marks.map((mark) => mark === 0 ? "0" : bytesText(mark)),
           incrs: byteSteps()},
       ],
@@ -273,7 +275,7 @@ function byteSteps() {
 
 function chartControls(state) {
   const hasContexts = state.runs.some((run) => run.hasContexts());
-  const groupings = [["", "sums"], ...(hasContexts ? [["label", "by label"]] : []), ["stream", "by stream"],
+  const groupings = [["", "sums"], ...(hasContexts ? [["label", "by " + state.runs[0].contextTitle()]] : []), ["stream", "by stream"],
     ["pool", "by pool"]];
   if (state.runs.some((run) => run.facts.devices > 1)) groupings.push(["device", "by device"]);
   const measure = choice("of", [["requested", "requested"], ["allocated", "allocated"], ["reserved", "reserved"]],

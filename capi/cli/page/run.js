@@ -109,11 +109,19 @@ class Run {
     return this.facts.contexts[context].map((text) => this.facts.texts[text]);
   }
 
+  isOfStacks() {
+    return this.facts.contexts_are === "stacks";
+  }
+
+  contextTitle() {
+    return this.isOfStacks() ? "innermost call" : "label";
+  }
+
   // A label as it was pushed; of a stack, its innermost call.
   labelText(context) {
     const frames = this.frames(context);
-    if (frames.length === 0) return "no label";
-    return this.facts.contexts_are === "stacks" ? frames[frames.length - 1] : frames.join("/");
+    if (frames.length === 0) return this.isOfStacks() ? "no stack" : "no label";
+    return this.isOfStacks() ? frames[frames.length - 1] : frames.join("/");
   }
 
   momentText(moment) {

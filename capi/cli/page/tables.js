@@ -78,7 +78,7 @@ function requestCells(run, row, moment) {
 
 function requestColumns(run) {
   const columns = [["event", "number"], ["requested", "number"], ["stream and pool", "text"]];
-  return run.hasContexts() ? [...columns, ["label", "text"]] : columns;
+  return run.hasContexts() ? [...columns, [run.contextTitle(), "text"]] : columns;
 }
 
 function explanation(run, row) {
@@ -93,9 +93,9 @@ function missesPanel(run, moment) {
   const {misses, miss_count: count} = run.facts;
   if (count === 0) return element("p", {}, "Every request was served by the cache.");
   const hasCosts = misses.some((row) => row.cost_ns !== undefined);
-  const columns = [...requestColumns(run), ["obtained", "number"], ["driver calls", "number"], ["given back before", "number"],
+  const columns = [...requestColumns(run), ["obtained", "number"], ["given back before", "number"],
     ...(hasCosts ? [["cost in the recorded program", "number"]] : []), ["why not from the cache", "text"]];
-  const rows = misses.map((row) => [...requestCells(run, row, moment), bytesText(row.obtained), countText(row.driver_calls),
+  const rows = misses.map((row) => [...requestCells(run, row, moment), bytesText(row.obtained),
     bytesText(row.given_back), ...(hasCosts ? [row.cost_ns === undefined ? "" : durationText(row.cost_ns)] : []), explanation(run, row)]);
   const all = misses.length < count ? `${countText(misses.length)} of ${countText(count)}` : countText(count);
   return table(`Requests that needed the driver, the most bytes first: ${all}`, columns, rows);
@@ -131,7 +131,8 @@ function figuresTable(runs) {
     if (isPair) cells.push(differenceText(values[1] - values[0], values[0], text));
     return cells;
   });
-  const made = table("Figures of the replay", columns, rows);
+  const several = runs.some((run) => run.facts.devices > 1);
+  const made = table(several ? "Figures of the replay: peaks are the sums of each device's own" : "Figures of the replay", columns, rows);
   runs.forEach((run, i) => Object.entries(run.facts.figures).forEach(([key, value]) => made.dataset[`${key}${i}`] = String(value)));
   return made;
 }

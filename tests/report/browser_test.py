@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The page of `cachalot report` in a real browser: what it shows is what the replay did, by keyboard too.
+
+Usage: browser_test.py PROGRAM LIBRARY SCREENSHOTS [unittest arguments]. Screenshots are written into that folder, to be
+looked at. CACHALOT_TEST_SEED sets the seed of the made-up recordings.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import debian_python  # noqa: E402
+
+debian_python.need("selenium", "python3-selenium, chromium, chromium-driver")
+
+import made_trace  # noqa: E402
+from browser import Browser  # noqa: E402
+from library import Library  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import Select  # noqa: E402
+
+PROGRAM = LIBRARY = SCREENSHOTS = ""
+SEED = int(os.environ.get("CACHALOT_TEST_SEED", "1"))
+TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "traces")
+MIB = 1 << 20
+MOMENT = "return report.moments[0].value"
+VIEW = "return report.state.view"
+
+
+class Page(unittest.TestCase):
+    """One browser and one page for all tests of a class."""
+
+    ARGUMENTS = ()
+    WIDTH = 1280
+    TUNE = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = os.path.join(cls.folder.name, "page.html")
+        subprocess.run([PROGRAM, "report", *cls.arguments(), "-o", cls.path], check=True, stdout=subprocess.DEVNULL)
+        cls.change_page()
+        cls.browser = Browser(cls.WIDTH)
+        cls.addClassCleanup(cls.browser.quit)
+        cls.ready_ms = cls.browser.open(cls.path)
+        print(f"{cls.__name__}: {os.path.getsize(cls.path) / MIB:.2f} MiB, charts after {cls.ready_ms} ms")
+
+    @classmethod
+    def arguments(cls):
+        return cls.ARGUMENTS
+
+    @classmethod
+    def change_page(cls):
+        pass
+
+    # Every test begins with the same page, and no test may leave a complaint or a request behind.
+    def setUp(self):
+        self.browser.open(self.path)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.problems(), [])
+        self.assertEqual({url for url in self.browser.requests() if not url.startswith("blob:")}, {"file://" + self.path})
+
+    def made(self, **options):
+        path = os.path.join(self.folder.name, "made.trace")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(made_trace.trace(SEED, **options))
+        return path
+
+    def press(self, selector, *keys):
+        self.browser.find(selector).send_keys(*keys)
+        self.browser.frame()
+
+    def choose(self, label, value):
+        for box in self.browser.all("label.choice"):
+            if box.text.split("\n")[0].strip().startswith(label):
+                Select(box.find_element("css selector", "select")).select_by_value(value)
+                return self.browser.frame()
+        self.fail(f"no choice {label}")
+
+    def sums(self, place=0):
+        self.browser.frame()
+        return self.browser.run("return {...document.querySelectorAll('.sums .table')[arguments[0]].dataset}", place)
+
+    def shoot(self, name):
+        self.browser.frame()
+        self.browser.screenshot(os.path.join(SCREENSHOTS, name + ".png"))
+
+
+def real(name):
+    return os.path.join(TRACES, name + ".csv.xz")
+
+
+class LargeRun(Page):
+    ARGUMENTS = (real("kv_server"),)
+
+    def test_its_figures_are_those_of_the_replay(self):
+        figures = self.browser.run("return report.runs[0].facts.figures")
+        out = subprocess.run([PROGRAM, "replay", real("kv_server")], capture_output=True, check=True).stdout.decode()
+        shown = self.browser.find("#figures .table").text
+        for name, number in [("peak_requested", "488,376,320"), ("peak_allocated", "492,063,744")]:
+            self.assertEqual(f"{figures[name]:,}", number)
+            self.assertIn(number, out)
+        self.assertIn("451,221", shown)
+
+    def test_the_chart_of_the_whole_run_has_its_peaks(self):
+        most = self.browser.run("return report.charts[0].plot.data.slice(1).map((line) => Math.max(...line))")
+        peaks = self.browser.run("return report.runs[0].facts.peaks")
+        self.assertEqual(most, [peaks[name]["bytes"] for name in ("reserved", "allocated", "requested")])
+
+    def test_what_is_seen_closely_is_exact(self):
+        self.browser.run("report.state.setView(700000, 700400)")
+        equal = self.browser.run("""
+            const [x, reserved, allocated, requested] = report.charts[0].plot.data;
+            const {totals} = report.runs[0];
+            return x.length === 401 && x.every((event, i) => event === 700000 + i && reserved[i] === totals.reserved[event] &&
+              allocated[i] === totals.allocated[event] && requested[i] === totals.requested[event])""")
+        self.assertTrue(equal)
+
+    def test_it_is_seen_in_light_and_in_dark(self):
+        colours = []
+        for scheme in ["light", "dark"]:
+            self.browser.prefer(scheme)
+            self.browser.open(self.path)
+            colours.append(self.browser.run("return getComputedStyle(document.body).backgroundColor"))
+            self.shoot(f"kv_server-{scheme}")
+        self.assertEqual(colours, ["rgb(255, 255, 255)", "rgb(20, 24, 31)"])
+        self.browser.prefer("light")
+        Select(self.browser.find("#theme")).select_by_value("dark")
+        self.assertEqual(self.browser.run("return getComputedStyle(document.body).backgroundColor"), colours[1])
+
+
+class Moments(Page):
+    """A run of which every part of the page has something to show."""
+
+    CAPACITY = 600 * MIB
+
+    @classmethod
+    def arguments(cls):
+        return cls.made(cls, events=3000, devices=2), "--capacity", str(cls.CAPACITY)
+
+    def test_the_sums_of_a_moment_are_those_of_the_librarys_snapshot(self):
+        library = Library(LIBRARY)
+        trace = library.read(made_trace.trace(SEED, events=3000, devices=2))
+        for moment in [0, 1, 777, 1500, 2998, 2999]:
+            self.browser.run("const slider = document.querySelector('input[type=range]'); slider.value = arguments[0];"
+                             "slider.dispatchEvent(new Event('input'))", moment)
+            shown = {name: int(value) for name, value in self.sums().items()}
+            expected = library.sums(trace, moment, self.CAPACITY)
+            with self.subTest(seed=SEED, moment=moment):
+                self.assertEqual([shown["requested"], shown["live"], shown["pending"], shown["reserved"], shown["liveBlocks"]],
+                                 [expected.requested, expected.live, expected.pending, expected.reserved, expected.blocks])
+                self.assertEqual(shown["live"] + shown["pending"] + shown["cached"], shown["reserved"])
+        library.destroy(trace)
+
+    def test_stacks_have_the_height_of_the_sum(self):
+        for grouping in ["label", "stream", "pool", "device"]:
+            self.choose("Show", grouping)
+            for measure in ["requested", "allocated"] + (["reserved"] if grouping != "label" else []):
+                self.choose("of", measure)
+                tops = self.browser.run("const {plot} = report.charts[0]; const top = plot.data[plot.data.length - 1];"
+                                        "return plot.data[0].map((event, i) => [event, top[i]])")
+                totals = self.browser.run("return Array.from(report.runs[0].totals[arguments[0]])", measure)
+                with self.subTest(grouping=grouping, measure=measure):
+                    self.assertTrue(all(abs(totals[event] - top) < 1 for event, top in tops))
+            self.shoot(f"made-by-{grouping}")
+
+    def test_the_axis_shows_events_or_time(self):
+        last = self.browser.run("return report.runs[0].seconds[2999]")
+        self.choose("over", "time")
+        self.assertAlmostEqual(self.browser.run("return report.charts[0].plot.scales.x.max"), last)
+        self.choose("over", "event")
+        self.assertEqual(self.browser.run("return report.charts[0].plot.scales.x.max"), 2999)
+
+    def test_keys_choose_the_moment_and_what_is_seen(self):
+        peak = self.browser.run("return report.runs[0].facts.peaks.reserved.event")
+        self.press(".chart", "r")
+        self.assertEqual(self.browser.run(MOMENT), peak)
+        self.assertIn(f"{peak:,}", self.browser.find(".moment").text)
+        for key, expected in [(Keys.HOME, 0), (Keys.ARROW_RIGHT, 15), (Keys.ARROW_LEFT, 0), (Keys.ARROW_LEFT, 0), (Keys.END, 2999)]:
+            self.press(".chart", key)
+            self.assertEqual(self.browser.run(MOMENT), expected)
+        self.press(".chart", "+")
+        self.assertEqual(self.browser.run(VIEW), [1499, 2999])
+        self.press(".chart", Keys.ARROW_LEFT)
+        self.assertEqual(self.browser.run(MOMENT), 2991, "smaller steps where less is seen")
+        self.press(".chart", "0")
+        self.assertEqual(self.browser.run(VIEW), [0, 2999])
+
+    def test_a_click_chooses_the_moment_and_a_drag_what_is_seen(self):
+        plot = self.browser.find(".u-over")
+        ActionChains(self.browser.driver).move_to_element(plot).click().perform()
+        self.assertAlmostEqual(self.browser.run(MOMENT), 1500, delta=6)
+        ActionChains(self.browser.driver).move_to_element(plot).click_and_hold().move_by_offset(200, 0).release().perform()
+        self.browser.frame()
+        begin, end = self.browser.run(VIEW)
+        self.assertAlmostEqual(begin, 1500, delta=8)
+        self.assertLess(end, 2200)
+        self.assertAlmostEqual(self.browser.run(MOMENT), 1500, delta=6)
+
+    def test_keys_go_through_the_blocks(self):
+        self.press("canvas.blocks", Keys.ARROW_RIGHT)
+        first = self.browser.find(".moment-panel .details").text
+        self.assertRegex(first, r"^(Live|Cached|Freed, pending): 0x[0-9a-f]+, .*device \d, stream ")
+        self.press("canvas.blocks", Keys.ARROW_RIGHT)
+        self.assertNotEqual(self.browser.find(".moment-panel .details").text, first)
+        self.press("canvas.blocks", Keys.ARROW_LEFT)
+        self.assertEqual(self.browser.find(".moment-panel .details").text, first)
+        self.press("canvas.blocks", Keys.END)
+        last = self.browser.find(".moment-panel .details").text
+        self.press("canvas.blocks", Keys.ARROW_RIGHT)
+        self.assertEqual(self.browser.find(".moment-panel .details").text, last)
+
+    def test_the_flame_graph_holds_what_is_live_and_goes_closer_by_enter(self):
+        most = self.browser.run("return Math.max(...report.runs[0].totals.requested)")
+        self.assertIn(f"{most:,} B", self.browser.find(".flame-panel .moment").text)
+        bars = self.browser.all(".flame g.frame")
+        self.assertGreater(len(bars), 5)
+        narrow = bars[-1]
+        before = narrow.size["width"]
+        self.browser.run("arguments[0].focus()", narrow)
+        self.assertRegex(self.browser.find(".flame-panel .details").text, r" blocks?$")
+        narrow.send_keys(Keys.ENTER)
+        self.browser.wait(f"return document.activeElement.getBoundingClientRect().width > {before} + 20")
+        self.shoot("made-flame")
+
+    def test_a_miss_and_a_failure_say_why(self):
+        for section in ["misses", "failures"]:
+            details = self.browser.all(f"#{section} details")[3]
+            details.find_element("css selector", "summary").send_keys(Keys.ENTER)
+            self.browser.frame()
+            self.assertIn("A request of", details.text)
+            event = self.browser.all(f"#{section} button.link")[3]
+            event.send_keys(Keys.ENTER)
+            self.assertEqual(f"{self.browser.run(MOMENT):,}", event.text)
+        self.shoot("made")
+
+    def test_texts_of_the_recording_stay_texts(self):
+        self.assertEqual(self.browser.all("img"), [])
+        self.assertIn("memory report", self.browser.driver.title)
+        self.assertIn(made_trace.HOSTILE, self.browser.find("#figures").text)
+        self.choose("Colours by", "label")
+        self.assertEqual(self.browser.all("img"), [])
+
+    def test_tab_reaches_everything_that_acts_and_shows_where_it_is(self):
+        reached = set()
+        body = self.browser.find("body")
+        for _ in range(400):
+            body = self.browser.driver.switch_to.active_element
+            body.send_keys(Keys.TAB)
+            place = self.browser.run("""
+                const at = document.activeElement;
+                if (at === document.body) return null;
+                const shown = at.matches("g") ? at.querySelector("rect") : at;
+                const style = getComputedStyle(shown);
+                const seen = at.matches("g") ? style.strokeWidth !== "0px" : style.outlineStyle !== "none";
+                return [at.tagName + "." + (at.getAttribute("class") ?? at.id), seen]""")
+            if place is None:
+                break
+            name, is_seen = place
+            self.assertTrue(is_seen, f"{name} does not show that it has the focus")
+            reached.add(name.split(".")[0].lower() + "." + name.split(".")[1])
+        for name in ["select.theme", "div.chart", "canvas.blocks", "g.frame", "button.link", "div.table"]:
+            self.assertIn(name, reached)
+
+    def test_controls_have_names(self):
+        unnamed = self.browser.run("""
+            return Array.from(document.querySelectorAll("select, input, button, canvas, [tabindex]"))
+              .filter((at) => !at.closest("[aria-hidden]") && !(at.labels?.length || at.getAttribute("aria-label") || at.textContent.trim())).map((at) => at.outerHTML)""")
+        self.assertEqual(unnamed, [])
+
+
+class ManyStreams(Page):
+    ARGUMENTS = (real("many_streams"),)
+
+    def test_segments_lie_under_their_streams(self):
+        self.choose("Show", "stream")
+        self.choose("of", "reserved")
+        self.assertEqual(len(self.browser.all(".legend li")), 10, "nine streams and the others")
+        rows = self.browser.all("#moment tbody tr")
+        self.assertGreater(len(rows), 30)
+        self.shoot("many_streams")
+
+    def test_what_is_drawn_is_not_blank(self):
+        for selector in [".u-wrap canvas", "canvas.blocks"]:
+            colours = self.browser.run("""
+                const canvas = document.querySelector(arguments[0]);
+                const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                return new Set(new Uint32Array(data.buffer)).size""", selector)
+            self.assertGreater(colours, 4, selector)
+
+
+class Pair(Page):
+    ARGUMENTS = (real("gnn_train"), "--against-config", "expandable_segments:True")
+    WIDTH = 1800
+
+    @classmethod
+    def change_page(cls):
+        with open(cls.path, encoding="utf-8") as page:
+            text = page.read()
+        tune = {"rows": [{"config": "<b>max_split_size_mb:64</b>", "fits_bytes": "9 GiB", "driver_calls": "12", "cost_ms": "3",
+                          "on_front": "yes", "note": ""}]}
+        with open(cls.path, "w", encoding="utf-8") as page:
+            page.write(text.replace('"runs":[', f'"tune":{json.dumps(tune)},'.replace("<", "\\u003c") + '"runs":[', 1))
+
+    def test_runs_are_side_by_side_with_the_same_axes(self):
+        places = [box.rect for box in self.browser.all(".chart")]
+        self.assertEqual(len(places), 2)
+        self.assertEqual(places[0]["y"], places[1]["y"])
+        scales = self.browser.run("return report.charts.map(({plot}) => [plot.scales.x.max, plot.scales.y.max])")
+        self.assertEqual(scales[0], scales[1])
+        self.shoot("gnn_train-pair")
+
+    def test_their_moments_are_one(self):
+        self.press(".chart", Keys.END)
+        self.assertEqual(self.browser.run("return report.moments.map((moment) => moment.value)"), [37379, 37379])
+        reserved = [int(self.sums(i)["reserved"]) for i in (0, 1)]
+        self.assertGreater(reserved[0], reserved[1])
+
+    def test_their_figures_are_compared(self):
+        row = next(row for row in self.browser.all("#figures tr") if row.text.startswith("peak of reserved"))
+        self.assertRegex(row.text, r"33\.2 GiB 9\.\d+ GiB −23\.\d GiB \(−7\d\.\d %\)")
+
+    def test_other_configurations_are_a_table_of_texts(self):
+        self.assertEqual(self.browser.find("#tune tbody").text, "<b>max_split_size_mb:64</b> 9 GiB 12 3 yes")
+
+
+class Nothing(Page):
+    @classmethod
+    def arguments(cls):
+        path = os.path.join(cls.folder.name, "nothing.csv")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write('# {"warm_up": 0}\n')
+        return (path,)
+
+    def test_a_run_of_nothing_is_shown(self):
+        self.assertIn("No request failed.", self.browser.find("#failures").text)
+        self.press(".chart", Keys.ARROW_RIGHT, "+", "r")
+        self.assertEqual(self.browser.run(MOMENT), 0)
+
+
+if __name__ == "__main__":
+    PROGRAM, LIBRARY, SCREENSHOTS = sys.argv[1:4]
+    os.makedirs(SCREENSHOTS, exist_ok=True)
+    print(f"CACHALOT_TEST_SEED={SEED}")
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
