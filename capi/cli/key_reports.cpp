@@ -67,8 +67,7 @@ std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCal
   const auto changes = changes_of(timeline);
   for (size_t i = 0; i < requests.size(); i++) {
     const uint64_t event = last_change(changes, requests[i]);
-    if (event != kNever && is_default(requests[i].owner.pool))
-      due.emplace(event, i);
+    if (event != kNever && is_default(requests[i].owner.pool)) due.emplace(event, i);
   }
   if (due.empty()) return texts;
   replay_trace(trace, call,
@@ -82,18 +81,22 @@ std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCal
   return texts;
 }
 
-KeyRequest request_at_peak(const Timeline& timeline,
-                           const std::vector<cachalot_trace_event>& events) {
-  if (timeline.reserved.event < events.size()) {
-    const cachalot_trace_event& event = events[timeline.reserved.event];
-    const Owner owner{event.device, event.stream, event.pool};
-    if (is_default(owner.pool)) return {timeline.reserved.event, false, owner, event.size};
+KeyRequest fragmented_request(const Timeline& timeline,
+                              const std::vector<cachalot_trace_event>& events) {
+  KeyRequest request{timeline.reserved.event, true, {}, 0};
+  uint64_t most = 0;
+  for (const TimelineMiss& miss : timeline.misses) {
+    const cachalot_trace_event& event = events[miss.event];
+    const uint64_t needless = std::min(miss.cached, miss.obtained);
+    if (needless == 0 || needless < most || !is_default(event.pool)) continue;
+    most = needless;
+    request = request_of(event, miss.event, false);
   }
-  const auto largest = std::max_element(
-      timeline.kinds.begin(), timeline.kinds.end(),
-      [](const BlockKind& a, const BlockKind& b) { return a.requested < b.requested; });
-  if (largest == timeline.kinds.end()) return {timeline.reserved.event, true, {}, 0};
-  return {timeline.reserved.event, true, largest->owner, largest->requested};
+  return request;
+}
+
+KeyRequest request_of(const cachalot_trace_event& event, uint64_t index, bool is_behind) {
+  return {index, is_behind, {event.device, event.stream, event.pool}, event.size};
 }
 
 }  // namespace cachalot::cli

@@ -19,15 +19,17 @@ struct KeyRequest {
   uint64_t size;
 };
 
+KeyRequest request_of(const cachalot_trace_event& event, uint64_t index, bool is_behind);
+
 // In the order of the requests, as cachalot_report_json has them; "" where nothing was there yet, and for requests in
 // private pools, since a report is about those that the calling thread would make. Throws Failure.
 std::vector<std::string> reports_of(const cachalot_trace* trace, const ReplayCall& call,
                                     const Timeline& timeline,
                                     const std::vector<KeyRequest>& requests);
 
-// The request that led to the peak of what is reserved, before it. If it is of a private pool: the largest of the run,
-// at the peak; of size 0 without requests.
-KeyRequest request_at_peak(const Timeline& timeline,
-                           const std::vector<cachalot_trace_event>& events);
+// Of the requests that needed the driver: the one that most memory was obtained for although as much was cached, the last
+// such; of size 0 if nothing was ever cached then.
+KeyRequest fragmented_request(const Timeline& timeline,
+                              const std::vector<cachalot_trace_event>& events);
 
 }  // namespace cachalot::cli

@@ -12,6 +12,7 @@
 #include "cachalot/cachalot.h"
 #include "convert_command.h"
 #include "failure.h"
+#include "inspect_command.h"
 #include "launch.h"
 #include "measure/measure_command.h"
 #include "record_command.h"

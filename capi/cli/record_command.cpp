@@ -24,8 +24,6 @@ constexpr size_t kPlacesOfARun = 5;
 constexpr const char* kUsualPlace = "127.0.0.1:9464";
 constexpr uint64_t kUsualBytes = uint64_t{64} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{2} << 20;
-constexpr const char* kTryHelp =
-    "An option string whose effect is forecast, like expandable_segments:True; may be repeated";
 
 // Programs that the program starts may be in other folders. An earlier recording of the name is kept beside.
 std::string output_path(const RecordCall& call, const std::string& program) {
@@ -37,12 +35,6 @@ std::string output_path(const RecordCall& call, const std::string& program) {
     throw Failure(path.parent_path().string() + " is no folder");
   if (fs::is_regular_file(path, error)) fs::rename(path, path.string() + ".old");
   return path;
-}
-
-std::vector<std::string> with_defaults(const std::vector<std::string>& options) {
-  std::vector<std::string> all{""};
-  all.insert(all.end(), options.begin(), options.end());
-  return all;
 }
 
 void print_recordings(const std::vector<std::string>& paths, const RecordCall& call) {
@@ -126,30 +118,6 @@ int run_record_command(const RecordCall& call) {
   });
   if (launched.error == 0 && !call.quiet) print_recordings(list.lines(), call);
   return launched.exit_code;
-}
-
-void add_inspect_command(CLI::App* app, InspectCall* call) {
-  CLI::App* const inspect = app->add_subcommand(
-      "inspect", "Show what recordings of programs tell, and what cachalot would make of them");
-  inspect->add_option("FILE", call->files, "Recordings: plain, .gz or .xz")->required();
-  inspect->add_option("--try", call->options, kTryHelp)->allow_extra_args(false);
-  inspect->add_option("--places", call->places,
-                      "Show so many of the places in the program that have the most at the peak");
-}
-
-int run_inspect_command(const InspectCall& call) {
-  int code = kAsExpected;
-  for (const std::string& file : call.files) {
-    if (&file != &call.files.front()) std::printf("\n");
-    try {
-      print_recording(file, with_defaults(call.options), call.places, stdout);
-    } catch (const Failure& failure) {
-      std::fflush(stdout);
-      tell_user(file + ": " + failure.what());
-      code = kFailed;
-    }
-  }
-  return code;
 }
 
 }  // namespace cachalot::cli

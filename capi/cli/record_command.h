@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `cachalot record -- PROGRAM`, and `cachalot inspect FILE` for what it recorded.
+// `cachalot record -- PROGRAM`.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -25,17 +25,8 @@ struct RecordCall {
   bool is_live() const { return live || !listen.empty(); }
 };
 
-struct InspectCall {
-  std::vector<std::string> files;
-  std::vector<std::string> options;
-  size_t places = 0;
-};
-
 void add_record_command(CLI::App* app, RecordCall* call);
 // Gives the program's exit code.
 int run_record_command(const RecordCall& call);
-
-void add_inspect_command(CLI::App* app, InspectCall* call);
-int run_inspect_command(const InspectCall& call);
 
 }  // namespace cachalot::cli

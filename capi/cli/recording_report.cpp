@@ -168,6 +168,22 @@ class Report {
 
 }  // namespace
 
+std::vector<std::string> with_defaults(const std::vector<std::string>& options) {
+  std::vector<std::string> all{""};
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
+bool is_recording_of_program(const cachalot_trace* trace) {
+  cachalot_trace_info info{};
+  info.struct_size = sizeof info;
+  check(cachalot_trace_get_info(trace, &info));
+  if (info.format < 2) return false;
+  const auto events = events_of(trace);
+  return *info.command != '\0' || std::any_of(events.begin(), events.end(),
+                                              [](const auto& event) { return event.entry != 0; });
+}
+
 void print_recording(const std::string& file, const std::vector<std::string>& options,
                      size_t places, std::FILE* out) {
   double reading = 0;

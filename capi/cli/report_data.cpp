@@ -12,6 +12,7 @@
 #include "numbers.h"
 #include "packed.h"
 #include "recording.h"
+#include "run_facts.h"
 #include "timeline.h"
 
 namespace cachalot::cli {
@@ -19,17 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMisses = 100;          // rows, by bytes and by cost
-constexpr size_t kFailures = 50;         // rows
-
-std::string stream_text(cachalot_stream stream) {
-  return stream == CACHALOT_STREAM_ALL ? "all" : hexadecimal(stream);
-}
-
-std::string pool_text(cachalot_pool_id pool) {
-  if (pool.first == 0 && pool.second == 0) return "default";
-  return std::to_string(pool.first) + ":" + std::to_string(pool.second);
-}
+constexpr size_t kMisses = 100;   // rows, by bytes and by cost
+constexpr size_t kFailures = 50;  // rows
 
 // Numbers things in the order in which they are met first.
 template <class Thing>
@@ -73,15 +65,11 @@ class ColumnWriter {
 class RunWriter {
  public:
   RunWriter(const cachalot_trace* trace, const ReplayCall& call)
-      : trace_(trace), call_(call), timeline_(timeline_of(trace, call)) {
-    info_.struct_size = sizeof info_;
-    check(cachalot_trace_get_info(trace, &info_));
-  }
+      : trace_(trace), call_(call), timeline_(timeline_of(trace, call)) {}
 
   ReportRun write(const std::string& file, const std::string& name) {
     facts_ = {{"name", name}, {"file", file}};
-    write_header();
-    write_figures();
+    facts_.update(run_facts(trace_, call_, timeline_));
     write_kinds();
     write_blocks();
     write_ranges();
@@ -94,36 +82,6 @@ class RunWriter {
   }
 
  private:
-  void write_header() {
-    facts_["workload"] = info_.workload;
-    facts_["command"] = info_.command;
-    facts_["recorder"] = info_.recorder;
-    facts_["config"] = timeline_.config;
-    facts_["release"] = timeline_.release == CACHALOT_RELEASE_2_11 ? "2.11" : "2.15";
-    facts_["policy"] = call_.policy.policy == CACHALOT_POLICY_SERVING ? "serving" : "pytorch";
-    facts_["capacity"] = timeline_.capacity;
-    facts_["devices"] = timeline_.device_count;
-    facts_["events"] = timeline_.event_count;
-    facts_["start_us"] = info_.start_us;
-  }
-
-  static Json peak_json(const Peak& peak) { return {{"bytes", peak.bytes}, {"event", peak.event}}; }
-
-  void write_figures() {
-    const cachalot_replay_result& result = timeline_.result;
-    facts_["figures"] = {{"peak_requested", result.peak_requested},
-                         {"peak_allocated", result.peak_allocated},
-                         {"peak_reserved", result.peak_reserved},
-                         {"allocations", result.allocations},
-                         {"out_of_memory", result.out_of_memory},
-                         {"driver_allocations", result.driver_allocations},
-                         {"driver_frees", result.driver_frees},
-                         {"segments_peak", result.segments_peak}};
-    facts_["peaks"] = {{"requested", peak_json(timeline_.requested)},
-                       {"allocated", peak_json(timeline_.allocated)},
-                       {"reserved", peak_json(timeline_.reserved)}};
-  }
-
   void write_kinds() {
     NumberColumn& owner = columns_.column("kind_owner");
     NumberColumn& requested = columns_.column("kind_requested");
@@ -228,10 +186,6 @@ class RunWriter {
 
   // ---- Requests that the cache did not serve ----
 
-  KeyRequest request_of(const cachalot_trace_event& event, size_t index, bool is_behind) const {
-    return {index, is_behind, {event.device, event.stream, event.pool}, event.size};
-  }
-
   // The misses with the most bytes, and those that cost the recorded program the most.
   std::vector<TimelineMiss> costliest_misses() const {
     std::set<uint64_t> chosen;
@@ -267,12 +221,14 @@ class RunWriter {
   }
 
   void write_requests() {
-    std::vector<KeyRequest> keys{request_at_peak(timeline_, events())};
+    std::vector<KeyRequest> keys{fragmented_request(timeline_, events())};
+    facts_["fragmented"] = {{"event", keys[0].event}, {"report", 0}};
     Json misses = Json::array();
     for (const TimelineMiss& miss : costliest_misses()) {
       Json row = request_json(miss.event);
       row["obtained"] = miss.obtained;
       row["given_back"] = miss.given_back;
+      row["cached"] = miss.cached;
       if (miss.cost_ns >= 0) row["cost_ns"] = miss.cost_ns;
       row["report"] = keys.size();
       keys.push_back(request_of(events()[miss.event], miss.event, false));
@@ -319,7 +275,6 @@ class RunWriter {
     for (const std::string& text : reports_of(trace_, call_, timeline_, keys))
       reports.push_back(text.empty() ? Json() : without_holders(Json::parse(text)));
     facts_["reports"] = std::move(reports);
-    facts_["peak_report"] = 0;
   }
 
   const std::vector<cachalot_trace_event>& events() const { return events_; }
@@ -328,7 +283,6 @@ class RunWriter {
   const ReplayCall& call_;
   const Timeline timeline_;
   const std::vector<cachalot_trace_event> events_ = events_of(trace_);
-  cachalot_trace_info info_{};
   Json facts_;
   ColumnWriter columns_;
   Numbering<Owner> owners_;

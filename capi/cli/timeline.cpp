@@ -48,6 +48,7 @@ class Recorder {
     note(&timeline_.reserved, reserved_);
     is_request_ = false;
     given_back_ = 0;
+    cached_before_ = cached();
   }
 
  private:
@@ -56,6 +57,9 @@ class Recorder {
   static Owner owner_of(const cachalot_trace_entry& entry) {
     return {entry.device, entry.stream, entry.pool};
   }
+
+  // The blocks of frees that are pending are not.
+  uint64_t cached() const { return reserved_ - allocated_ - pending_; }
 
   void note(Peak* peak, uint64_t bytes) const {
     if (bytes > peak->bytes) *peak = {bytes, event_};
@@ -82,6 +86,7 @@ class Recorder {
     TimelineBlock& block = timeline_.blocks[found->second];
     block.freed = event_;
     allocated_ -= timeline_.kind_of(block).size;
+    pending_ += timeline_.kind_of(block).size;
   }
 
   void complete_free(const cachalot_trace_entry& entry) {
@@ -90,13 +95,15 @@ class Recorder {
     TimelineBlock& block = timeline_.blocks[found->second];
     block.completed = event_;
     requested_ -= timeline_.kind_of(block).requested;
+    pending_ -= timeline_.kind_of(block).size;
     active_.erase(found);
   }
 
   // The miss of this event: a request may obtain memory in several parts.
   TimelineMiss& miss() {
     if (!is_request_)
-      timeline_.misses.push_back({.event = event_, .cost_ns = events_[event_].cost_ns});
+      timeline_.misses.push_back(
+          {.event = event_, .cached = cached_before_, .cost_ns = events_[event_].cost_ns});
     is_request_ = true;
     TimelineMiss& miss = timeline_.misses.back();
     miss.given_back += std::exchange(given_back_, 0);
@@ -152,9 +159,11 @@ class Recorder {
   uint64_t event_ = 0;
   uint64_t requested_ = 0;
   uint64_t allocated_ = 0;
+  uint64_t pending_ = 0;
   uint64_t reserved_ = 0;
-  bool is_request_ = false;  // the event has its row among the misses
-  uint64_t given_back_ = 0;  // by the event, before it obtained anything
+  uint64_t cached_before_ = 0;  // the event
+  bool is_request_ = false;     // the event has its row among the misses
+  uint64_t given_back_ = 0;     // by the event, before it obtained anything
 };
 
 void take_settings(cachalot_allocator* allocator, Timeline* timeline) {

@@ -68,7 +68,8 @@ struct TimelineMiss {
   uint64_t event;
   uint64_t obtained = 0;    // bytes
   uint64_t given_back = 0;  // bytes, on the way
-  int64_t cost_ns = -1;  // what the same request cost in the recorded program; -1: not said
+  uint64_t cached = 0;      // bytes, before the event
+  int64_t cost_ns = -1;     // what the same request cost in the recorded program; -1: not said
   bool has_failed = false;
 };
 

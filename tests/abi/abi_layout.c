@@ -700,7 +700,7 @@ FIELD(cachalot_trace_frame, address, 8, 8);
 FIELD(cachalot_trace_frame, file_offset, 16, 8);
 FIELD(cachalot_trace_frame, path, 24, 8);
 
-SIZE(cachalot_replay_options, 88);
+SIZE(cachalot_replay_options, 112);
 FIELD(cachalot_replay_options, struct_size, 0, 8);
 FIELD(cachalot_replay_options, config, 8, 8);
 FIELD(cachalot_replay_options, release, 16, 4);
@@ -714,10 +714,13 @@ FIELD(cachalot_replay_options, thrift, 60, 4);
 FIELD(cachalot_replay_options, borrow, 64, 4);
 FIELD(cachalot_replay_options, streams, 68, 4);
 FIELD(cachalot_replay_options, page_bytes, 72, 8);
-FIELD(cachalot_replay_options, history, 80, 4);
-FIELD(cachalot_replay_options, reserved_0, 84, 4);
+FIELD(cachalot_replay_options, stop_at_out_of_memory, 80, 4);
+FIELD(cachalot_replay_options, history, 84, 4);
+FIELD(cachalot_replay_options, observer, 88, 8);
+FIELD(cachalot_replay_options, observer_user_data, 96, 8);
+FIELD(cachalot_replay_options, event_count, 104, 8);
 
-SIZE(cachalot_replay_result, 120);
+SIZE(cachalot_replay_result, 128);
 FIELD(cachalot_replay_result, struct_size, 0, 8);
 FIELD(cachalot_replay_result, events, 8, 8);
 FIELD(cachalot_replay_result, allocations, 16, 8);
@@ -733,3 +736,11 @@ FIELD(cachalot_replay_result, differing_events, 88, 8);
 FIELD(cachalot_replay_result, first_difference, 96, 8);
 FIELD(cachalot_replay_result, expected, 104, 8);
 FIELD(cachalot_replay_result, actual, 112, 8);
+FIELD(cachalot_replay_result, peak_device_bytes, 120, 8);
+
+SIZE(cachalot_replay_call, 40);
+FIELD(cachalot_replay_call, struct_size, 0, 8);
+FIELD(cachalot_replay_call, function, 8, 8);
+FIELD(cachalot_replay_call, size, 16, 8);
+FIELD(cachalot_replay_call, count, 24, 8);
+FIELD(cachalot_replay_call, cold_count, 32, 8);

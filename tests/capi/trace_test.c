@@ -287,6 +287,54 @@ static void the_end_of_a_context_counts_as_no_call(void) {
   CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
   check_call(replay, 0, "cuMemAlloc", 40 * MIB, 1, 1);
   cachalot_replay_destroy(replay);
+typedef struct watch {
+  cachalot_replay* replay;
+  int entries;
+  uint64_t last_event;
+  uint64_t block_size;
+} watch;
+
+/* No lock is held: the allocator can be asked. */
+static void see_entry(void* user_data, uint64_t event, const cachalot_trace_entry* entry) {
+  watch* seen = user_data;
+  cachalot_block block = {.struct_size = sizeof block};
+  CHECK(entry->struct_size == sizeof *entry);
+  seen->entries++;
+  seen->last_event = event;
+  if (entry->action != CACHALOT_ACTION_ALLOC) return;
+  CHECK_OK(cachalot_get_block(cachalot_replay_allocator(seen->replay), entry->address, &block,
+                              &last_error));
+  seen->block_size = block.size;
+}
+
+static void a_replay_tells_an_observer_what_it_does(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  watch seen = {0};
+  cachalot_replay_options options = {
+      .struct_size = sizeof options, .observer = see_entry, .observer_user_data = &seen};
+  CHECK_OK(cachalot_replay_run(trace, &options, &seen.replay, &last_error));
+  CHECK_EQUAL(seen.entries, 4); /* segment_alloc, alloc, free_requested, free_completed */
+  CHECK_EQUAL(seen.last_event, 2);
+  CHECK_EQUAL(seen.block_size, 512);
+  cachalot_replay_destroy(seen.replay);
+  cachalot_trace_destroy(trace);
+}
+
+static void a_replay_ends_behind_as_many_events_as_it_is_told(void) {
+  cachalot_trace* trace = trace_of(kSmall);
+  cachalot_replay_options options = {.struct_size = sizeof options, .event_count = 2};
+  cachalot_replay_result result = {.struct_size = sizeof result};
+  cachalot_replay* replay = NULL;
+  CHECK_OK(cachalot_replay_run(trace, &options, &replay, &last_error));
+  CHECK_OK(cachalot_replay_get_result(replay, &result));
+  CHECK_EQUAL(result.events, 2);
+  CHECK_EQUAL(cachalot_memory_allocated(cachalot_replay_allocator(replay), 0), 512);
+  cachalot_replay_destroy(replay);
+  options.expect = 1;
+  CHECK_FAILS(cachalot_replay_run(trace, &options, &replay, &last_error),
+              CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK(replay == NULL);
+  cachalot_trace_destroy(trace);
 }
 
 static void a_history_replays_exactly(void) {
@@ -501,6 +549,8 @@ int main(void) {
   RUN(a_replay_counts_the_calls_of_the_driver);
   RUN(a_call_is_cold_behind_many_requests_without_one);
   RUN(the_end_of_a_context_counts_as_no_call);
+  RUN(a_replay_tells_an_observer_what_it_does);
+  RUN(a_replay_ends_behind_as_many_events_as_it_is_told);
   RUN(a_history_replays_exactly);
   RUN(failures_of_callbacks_are_told);
   RUN(what_does_not_fit_is_refused);

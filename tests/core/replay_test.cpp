@@ -224,6 +224,36 @@ TEST(Replay, StopsWhenItIsTold) {
   EXPECT_EQ(outcome.message, "the replay was stopped after 1 of 1 events");
 }
 
+// The work of the late free is done where its `c` stands.
+TEST(Replay, TellsAnObserverWhatEachEventLedTo) {
+  const Trace trace = read_events(
+      "a,200,512,0\na,400,512,0\nq,200,512,0\ns,0,512,0\nc,200,512,0\nq,400,512,0\nc,400,512,0\n");
+  std::string seen;
+  ReplayOptions options;
+  options.observer = [&](size_t event, const TraceEntry& entry) {
+    seen += format("%zu %s %llu\n", event, action_name(entry.action),
+                   static_cast<unsigned long long>(entry.size));
+  };
+  const Replayed replayed(trace, options);
+  EXPECT_EQ(seen,
+            "0 segment_alloc 2097152\n0 alloc 512\n1 alloc 512\n2 free_requested 512\n"
+            "5 free_requested 512\n5 free_completed 512\n");
+}
+
+TEST(Replay, ReplaysAsManyEventsAsItIsTold) {
+  const Trace trace = read_events("a,200,512,0\na,400,512,0\nq,200,512,0\nc,200,512,0\n");
+  const auto live_behind = [&](size_t count) {
+    ReplayOptions options;
+    options.event_count = count;
+    return Replayed(trace, options).allocator->live_blocks();
+  };
+  EXPECT_EQ(live_behind(1), 1u);
+  EXPECT_EQ(live_behind(2), 2u);
+  EXPECT_EQ(live_behind(3), 1u);
+  EXPECT_EQ(live_behind(0), 1u) << "all";
+  EXPECT_EQ(live_behind(100), 1u) << "there are no more";
+}
+
 TEST(Replay, DoesNotPlaceSegmentsOverEachOther) {
   // Whatever a file claims, the second and third segment cannot lie inside the first.
   const Trace trace = read_events(

@@ -232,11 +232,9 @@ class Moments(Page):
 
     def test_a_miss_and_a_failure_say_why(self):
         for section in ["misses", "failures"]:
-            details = self.browser.all(f"#{section} details")[3]
-            details.find_element("css selector", "summary").send_keys(Keys.ENTER)
-            self.browser.frame()
-            self.assertIn("A request of", details.text)
-            event = self.browser.all(f"#{section} button.link")[3]
+            self.browser.all(f"#{section} button.why")[3].send_keys(Keys.ENTER)
+            self.assertIn("A request of", self.browser.find(f"#{section} .explanation").text)
+            event = self.browser.all(f"#{section} th button.link")[3]
             event.send_keys(Keys.ENTER)
             self.assertEqual(f"{self.browser.run(MOMENT):,}", event.text)
         self.shoot("made")

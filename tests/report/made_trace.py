@@ -59,7 +59,7 @@ class Program:
 
 
 def header(**keys):
-    return "# " + json.dumps({"format": 2, "command": "server " + HOSTILE, "workload": HOSTILE, "recorder": HOSTILE, "pid": 77,
+    return "# " + json.dumps({"format": 2, "command": "server " + HOSTILE, "workload": HOSTILE, "recorder": HOSTILE, "pid": 77, "start_us": 1_700_000_000_000_000,
                               "torch": "2.11.0", "device_total": 8 << 30, **keys}) + "\n"
 
 

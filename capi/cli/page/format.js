@@ -62,7 +62,7 @@ function choice(label, options, chosen, change) {
   return element("label", {class: "choice"}, label + " ", select);
 }
 
-// columns: [title, "number" or "text"]; rows of strings or nodes; the first cell of a row is its heading.
+// columns: [title, "number", "text" or "long", which is broken]; rows of strings or nodes; the first cell of a row is its heading.
 function table(caption, columns, rows) {
   const head = element("tr", {}, ...columns.map(([title, kind]) => element("th", {scope: "col", class: kind}, title)));
   const body = rows.map((row) => element("tr", {}, ...row.map((cell, i) =>

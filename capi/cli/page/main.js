@@ -52,7 +52,7 @@ function factsOf(run) {
 }
 
 function factsTable(runs) {
-  const columns = [["", "text"], ...runs.map((run) => [run.facts.title, "text"])];
+  const columns = [["", "text"], ...runs.map((run) => [run.facts.title, "long"])];
   const facts = runs.map(factsOf);
   const rows = facts[0].map(([name], i) => [name, ...facts.map((list) => list[i][1] || "–")]);
   return table("What was replayed", columns, rows.filter((row) => row.slice(1).some((cell) => cell !== "–")));
@@ -77,8 +77,8 @@ function sections(runs, moments, state, document_) {
     section("moment", "Segments and blocks", "All memory that is reserved at the moment: a bar is a segment, what is coloured in it is a block.",
       panels(runs, (run, i) => maps[i].panel)),
     section("flame", "Who holds it", "", panels(runs, (run, i) => element("div", {}, flames[i].panel, holdersTable(run)))),
-    section("reasons", "Why cached memory cannot be used", "For the request that led to the peak of what is reserved, before it.",
-      panels(runs, (run) => reportPanel(run.facts.reports[run.facts.peak_report]))),
+    section("reasons", "Why cached memory could not be used", "For the request that the most memory was obtained for although as much was cached; the tables below say it for each.",
+      panels(runs, (run, i) => fragmentedPanel(run, moments[i]))),
     section("misses", "The costliest misses", "", panels(runs, (run, i) => missesPanel(run, moments[i]))),
     section("failures", "Failures", "", panels(runs, (run, i) => failuresPanel(run, moments[i]))),
   ];

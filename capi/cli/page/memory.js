@@ -52,7 +52,7 @@ class MemoryChart {
     this.run = run;
     this.state = state;
     this.moment = moment;
-    this.colours = new Map();  // of groups
+    this.colours = new Map();  // of groups, by the way of grouping
     this.box = element("div", {class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart",
       "aria-label": `Memory over time of ${run.facts.title}; arrow keys choose a moment`,
       onkeydown: (event) => this.key(event)});
@@ -102,9 +102,11 @@ class MemoryChart {
 
   groupColour(group) {
     if (group.isRest) return styleColour("rest");
-    const key = this.state.grouping + " " + group.name;
-    if (!this.colours.has(key)) this.colours.set(key, this.colours.size);
-    return seriesColour(this.colours.get(key));
+    const {grouping} = this.state;
+    if (!this.colours.has(grouping)) this.colours.set(grouping, new Map());
+    const colours = this.colours.get(grouping);
+    if (!colours.has(group.name)) colours.set(group.name, colours.size);
+    return seriesColour(colours.get(group.name));
   }
 
   // ---- Drawing ----

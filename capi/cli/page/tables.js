@@ -28,16 +28,24 @@ function reasonsTable(report) {
     bytesText(row.largest)]);
   if (rows.length === 0) return element("p", {}, "Nothing is cached.");
   return table("Memory that is not live, by why the request cannot have it",
-    [["why", "text"], ["blocks", "number"], ["bytes", "number"], ["largest", "number"]], rows);
+    [["why", "long"], ["blocks", "number"], ["bytes", "number"], ["largest", "number"]], rows);
 }
 
 function reportPanel(report) {
-  if (!report) return element("p", {}, "No report: nothing was reserved yet, or the request is of a private pool.");
+  if (!report) return element("p", {}, "No report: nothing was reserved before, or the request is of a private pool.");
   const request = report.request;
   const asked = request ? `A request of ${exactBytes(request.requested ?? request.size)} on stream ${streamText(request.stream)}: ` : "";
   const outcome = OUTCOME_TEXTS[request?.outcome ?? report.outcome] ?? "";
   return element("div", {class: "report"}, element("p", {}, asked + outcome), reasonsTable(report),
     report.advice ? element("p", {class: "advice"}, report.advice) : null);
+}
+
+function fragmentedPanel(run, moment) {
+  const {event, report} = run.facts.fragmented;
+  const shown = run.facts.reports[report];
+  if (!shown?.request) return element("p", {}, "Nothing was cached when a request needed the driver.");
+  const go = element("button", {type: "button", onclick: () => moment.set(Math.max(0, event - 1))}, "The moment before it");
+  return element("div", {}, reportPanel(shown), element("div", {class: "controls"}, go));
 }
 
 function streamText(stream) {
@@ -65,7 +73,7 @@ function holdersTable(run) {
     bytesText(holder.size), percentText(holder.requested, all)]);
   const caption = sorted.length > SHOWN_HOLDERS ? `Top ${SHOWN_HOLDERS} of ${countText(sorted.length)} holders at the peak of requested`
     : "Holders at the peak of requested";
-  return table(caption, [["holder", "text"], ["blocks", "number"], ["requested", "number"], ["in blocks of", "number"],
+  return table(caption, [["holder", "long"], ["blocks", "number"], ["requested", "number"], ["in blocks of", "number"],
     ["share", "number"]], rows);
 }
 
@@ -78,15 +86,21 @@ function requestCells(run, row, moment) {
 
 function requestColumns(run) {
   const columns = [["event", "number"], ["requested", "number"], ["stream and pool", "text"]];
-  return run.hasContexts() ? [...columns, [run.contextTitle(), "text"]] : columns;
+  return run.hasContexts() ? [...columns, [run.contextTitle(), "long"]] : columns;
 }
 
+// Opens a row of its own below.
 function explanation(run, row) {
   if (row.report === undefined) return "";
-  return element("details", {ontoggle: (event) => {
-    const box = event.target;
-    if (box.open && box.children.length === 1) box.append(reportPanel(run.facts.reports[row.report]));
-  }}, element("summary", {}, "why"));
+  const button = element("button", {type: "button", class: "link why", "aria-expanded": "false", onclick: () => {
+    const above = button.closest("tr");
+    const isOpen = button.getAttribute("aria-expanded") === "true";
+    button.setAttribute("aria-expanded", String(!isOpen));
+    if (isOpen) above.nextSibling.remove();
+    else above.after(element("tr", {class: "explanation"},
+      element("td", {colspan: String(above.children.length)}, reportPanel(run.facts.reports[row.report]))));
+  }}, "why");
+  return button;
 }
 
 function missesPanel(run, moment) {
