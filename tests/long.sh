@@ -17,6 +17,7 @@
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=240
 #   fleet       recordings on a local cluster of Ray                 -
+#   browser     the page of cachalot report in Chromium              -
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
 # oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does
@@ -175,6 +176,19 @@ part_fuzz() {
   figure "inputs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.fuzzers" | tr '\n' ' ')"
 }
 
+# The screenshots are for people.
+part_browser() {
+  need chromium chromium-driver python3-selenium fonts-dejavu-core
+  build build/release release cachalot cachalot_cli
+  CI=1 CACHALOT_TEST_SEED=$seed python3 tests/report/browser_test.py build/release/cachalot \
+    build/release/libcachalot.so "$out/screenshots" >"$out/$part.tests" 2>&1 || {
+    cat "$out/$part.tests"
+    return 1
+  }
+  figure "$(sed -n 's/^Ran \([0-9]* tests\) .*/\1/p' "$out/$part.tests"), screenshots in $out/screenshots"
+  grep ' MiB, charts after ' "$out/$part.tests" | while read -r line; do figure "$line"; done
+}
+
 # Half of the time without observers, where hits take the fast path.
 part_oracle() {
   build build/release release cachalot_verify cachalot_cli
@@ -240,7 +254,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz oracle tune fleet"
+all="simulation policy faults seeds clang portable threads fuzz oracle tune fleet browser"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

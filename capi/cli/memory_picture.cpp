@@ -89,17 +89,18 @@ ChartColumns chart_of(const Timeline& timeline) {
   return {columns_of(requested), columns_of(reserved)};
 }
 
-// Control characters of a label or a path would be the terminal's.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  return text.size() > kMostName ? text.substr(0, kMostName - 3) + "..." : text;
+// Not in the middle of a character of UTF-8.
+std::string shortened(const std::string& text) {
+  if (text.size() <= kMostName) return text;
+  size_t end = kMostName - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) end--;
+  return text.substr(0, end) + "...";
 }
 
 std::string name_of(const Json& holder) {
   const Json& context = holder["context"];
   const auto owner = holder["owner"].get<std::string>();
-  return context.empty() ? owner : printable(context[0].get<std::string>()) + ", " + owner;
+  return context.empty() ? owner : shortened(context[0].get<std::string>()) + ", " + owner;
 }
 
 std::string bytes_of(const Json& json, const char* key) {

@@ -12,6 +12,13 @@ constexpr size_t kGap = 3;
 
 }  // namespace
 
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row)
+    for (char& c : cell)
+      if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  rows_.push_back(std::move(row));
+}
+
 void Table::print(std::FILE* out) const {
   const std::vector<size_t> width = widths();
   const size_t all = std::accumulate(width.begin(), width.end(), kGap * (width.size() - 1));

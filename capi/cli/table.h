@@ -13,8 +13,8 @@ class Table {
   // alignment: 'l' or 'r' for each column.
   explicit Table(std::string alignment) : alignment_(std::move(alignment)) {}
 
-  // Cells that are left out are empty.
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Cells that are left out are empty. Control characters, which a recording's texts may have, become "?".
+  void add(std::vector<std::string> row);
   // A line under the rows so far.
   void rule() { rows_.emplace_back(); }
 

@@ -5,6 +5,7 @@
 Usage: cli_test.py PROGRAM [unittest arguments]
 """
 import gzip
+import json
 import lzma
 import os
 import re
@@ -159,6 +160,66 @@ class Script(Program):
 
     def test_it_takes_one_file(self):
         self.expect_failure("--script takes one file", "--script", self.trace(), self.trace())
+
+
+class Inspect(Program):
+    def inspect(self, *arguments):
+        code, out, err = run("inspect", *arguments)
+        self.assertEqual(code, 0, out + err)
+        return out
+
+    # A large block is free, and a request of another stream gets memory of its own.
+    FRAGMENTED = (
+        "a,1000,3145728,0\nq,1000,3145728,0\nc,1000,3145728,0\na,2000,3145728,a0\n"
+        "a,3000,1024,a0\n"
+    )
+
+    def test_it_shows_a_run_on_one_screen(self):
+        out = self.inspect(self.trace(self.FRAGMENTED))
+        self.assertLess(out.count("\n"), 30)
+        self.assertIn("over 5 events", out)
+        self.assertRegex(out, r"peak requested +3\.0 MiB +7\.1 %")
+        self.assertRegex(out, r"peak reserved +42\.0 MiB +100\.0 %")
+        self.assertRegex(out, r"stream 0xa0, default pools +2 +3\.0 MiB +3\.0 MiB\n")
+        self.assertRegex(out, r"a request of 3\.0 MiB on stream 0xa0 \(event 3\) needed the driver")
+        self.assertRegex(out, r"other_stream +1 +20\.0 MiB +20\.0 MiB\n")
+
+    def test_the_chart_is_as_high_as_the_memory(self):
+        out = self.inspect(self.trace(self.FRAGMENTED))
+        rows = re.findall(r"│(.*)$", out, re.MULTILINE)
+        self.assertEqual(len(rows), 6)
+        self.assertEqual([len(row) for row in rows], [5] * 6)
+        self.assertEqual([row[4] for row in rows], ["░"] * 5 + ["▃"], "3 of 42 MiB at the end")
+        self.assertEqual([row[1] for row in rows][:3], [" ", " ", " "], "20 of 42 MiB before")
+
+    def test_options_of_a_replay_are_taken(self):
+        out = self.inspect(self.trace(self.FRAGMENTED), "--config", "expandable_segments:True", "--torch", "2.15")
+        self.assertIn("as PyTorch 2.15", out)
+        self.assertIn("options: expandable_segments:True", out)
+
+    def test_json_has_what_is_documented(self):
+        path = self.trace(self.FRAGMENTED)
+        picture = json.loads(self.inspect("--json", path))
+        self.assertEqual([picture["version"], picture["file"], picture["events"]], [1, path, 5])
+        self.assertEqual(picture["figures"]["peak_reserved"], 42 << 20)
+        self.assertEqual(picture["peaks"]["requested"], {"bytes": (3 << 20) + 1024, "event": 4})
+        self.assertEqual([(row["stream"], row["blocks"]) for row in picture["holders"]], [("0xa0", 2)])
+        self.assertEqual(picture["fragmented"]["event"], 3)
+        self.assertEqual(picture["fragmented"]["report"]["reasons"][0]["reason"], "other_stream")
+        self.assertEqual(picture["chart"]["reserved"], [20 << 20] * 3 + [40 << 20, 42 << 20])
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "report.md"),
+                  encoding="utf-8") as page:
+            documented = set(re.findall(r"`([a-z_]+)`", page.read()))
+        self.assertLessEqual(set(picture), documented)
+
+    def test_texts_of_a_recording_do_not_reach_the_terminals_controls(self):
+        header = '# {"format": 2, "warm_up": 0, "workload": "\\u001b[32m", "command": "a\\u001b[33m"}\n# module 400000 500000 0 /nowhere/evil\x1b[31m\n# stack a 400010\n'
+        out = self.inspect(self.trace("a,1000,512,0,0,,1,a,5,s\n", header))
+        self.assertIn("evil?[31m+0x10, stream 0x0", out)
+        self.assertNotIn("\x1b", out)
+
+    def test_a_run_of_nothing_has_no_chart(self):
+        self.assertNotIn("│", self.inspect(self.trace("")))
 
 
 class Files(Program):

@@ -237,7 +237,7 @@ TEST(Replay, TellsAnObserverWhatEachEventLedTo) {
   const Replayed replayed(trace, options);
   EXPECT_EQ(seen,
             "0 segment_alloc 2097152\n0 alloc 512\n1 alloc 512\n2 free_requested 512\n"
-            "5 free_requested 512\n5 free_completed 512\n");
+            "4 free_completed 512\n5 free_requested 512\n5 free_completed 512\n");
 }
 
 TEST(Replay, ReplaysAsManyEventsAsItIsTold) {

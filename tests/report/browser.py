@@ -75,10 +75,11 @@ class Browser:
         return [message["params"]["request"]["url"] for message in messages
                 if message["method"] == "Network.requestWillBeSent"]
 
-    def screenshot(self, path):
-        """Of the whole page."""
-        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+    def screenshot(self, path, selector="html"):
+        """Of the whole page, or of an element."""
+        box = self.run("""const box = document.querySelector(arguments[0]).getBoundingClientRect();
+                          return [box.x + scrollX, box.y + scrollY, box.width, box.height]""", selector)
+        clip = dict(zip(("x", "y", "width", "height"), box, strict=True), scale=1)
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         with open(path, "wb") as out:
             out.write(base64.b64decode(shot["data"]))

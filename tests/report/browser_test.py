@@ -49,7 +49,7 @@ class Page(unittest.TestCase):
         cls.browser = Browser(cls.WIDTH)
         cls.addClassCleanup(cls.browser.quit)
         cls.ready_ms = cls.browser.open(cls.path)
-        print(f"{cls.__name__}: {os.path.getsize(cls.path) / MIB:.2f} MiB, charts after {cls.ready_ms} ms")
+        print(f"\n{cls.__name__}: {os.path.getsize(cls.path) / MIB:.2f} MiB, charts after {cls.ready_ms} ms")
 
     @classmethod
     def arguments(cls):
@@ -88,9 +88,12 @@ class Page(unittest.TestCase):
         self.browser.frame()
         return self.browser.run("return {...document.querySelectorAll('.sums .table')[arguments[0]].dataset}", place)
 
-    def shoot(self, name):
+    def shoot(self, name, *sections):
+        """The whole page, and those sections that docs/report.md shows."""
         self.browser.frame()
         self.browser.screenshot(os.path.join(SCREENSHOTS, name + ".png"))
+        for section in sections:
+            self.browser.screenshot(os.path.join(SCREENSHOTS, f"{name}-{section}.png"), "#" + section)
 
 
 def real(name):
@@ -232,9 +235,12 @@ class Moments(Page):
 
     def test_a_miss_and_a_failure_say_why(self):
         for section in ["misses", "failures"]:
-            self.browser.all(f"#{section} button.why")[3].send_keys(Keys.ENTER)
+            # Those of private pools have no report.
+            row = self.browser.run("const {facts} = report.runs[0];"
+                                   "return facts[arguments[0]].findIndex((row) => facts.reports[row.report])", section)
+            self.browser.all(f"#{section} button.why")[row].send_keys(Keys.ENTER)
             self.assertIn("A request of", self.browser.find(f"#{section} .explanation").text)
-            event = self.browser.all(f"#{section} th button.link")[3]
+            event = self.browser.all(f"#{section} th button.link")[row]
             event.send_keys(Keys.ENTER)
             self.assertEqual(f"{self.browser.run(MOMENT):,}", event.text)
         self.shoot("made")
@@ -283,7 +289,9 @@ class ManyStreams(Page):
         self.assertEqual(len(self.browser.all(".legend li")), 10, "nine streams and the others")
         rows = self.browser.all("#moment tbody tr")
         self.assertGreater(len(rows), 30)
-        self.shoot("many_streams")
+        colours = self.browser.run("return Array.from(document.querySelectorAll('.legend .swatch'), (at) => at.style.background)")
+        self.assertEqual(len(set(colours)), 10)
+        self.shoot("many_streams", "memory", "moment", "flame")
 
     def test_what_is_drawn_is_not_blank(self):
         for selector in [".u-wrap canvas", "canvas.blocks"]:
@@ -313,7 +321,7 @@ class Pair(Page):
         self.assertEqual(places[0]["y"], places[1]["y"])
         scales = self.browser.run("return report.charts.map(({plot}) => [plot.scales.x.max, plot.scales.y.max])")
         self.assertEqual(scales[0], scales[1])
-        self.shoot("gnn_train-pair")
+        self.shoot("gnn_train-pair", "memory", "reasons")
 
     def test_their_moments_are_one(self):
         self.press(".chart", Keys.END)

@@ -21,6 +21,7 @@ class Program:
         self.contexts = [0, 1, 2, 3, 4, 5]
         while len(self.lines) < events:
             self.step()
+        del self.lines[events:]
 
     def step(self):
         self.time += self.random.choice([0, 3, 17, 2500])

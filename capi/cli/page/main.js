@@ -122,7 +122,7 @@ async function start() {
     afterPaint(() => document.documentElement.dataset.ready = String(Math.round(painted)));
   });
   // For tests, and for those who ask the page by its console.
-  window.report = {document: document_, runs, moments, state, charts, groupedValues, momentSums};
+  window.report = {document: document_, runs, moments, state, charts, momentSums};
 }
 
 start().catch((error) => {

@@ -52,7 +52,7 @@ class MemoryChart {
     this.run = run;
     this.state = state;
     this.moment = moment;
-    this.colours = new Map();  // of groups, by the way of grouping
+    this.groupNames = new Map();  // by grouping and measure
     this.box = element("div", {class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart",
       "aria-label": `Memory over time of ${run.facts.title}; arrow keys choose a moment`,
       onkeydown: (event) => this.key(event)});
@@ -88,11 +88,12 @@ class MemoryChart {
 
   // Each line is the sum of its group and of those below it.
   stack(shown) {
-    const events = shownPeaks(this.run.totals[this.state.measure], shown);
-    const groups = groupedValues(this.run, this.state.measure, this.state.grouping, events);
+    const {measure, grouping} = this.state;
+    const events = shownPeaks(this.run.totals[measure], shown);
+    const groups = groupedValues(this.run, measure, grouping, events, this.groups());
     const sums = new Float64Array(events.length);
-    const lines = groups.map((group) => {
-      const colour = this.groupColour(group);
+    const lines = groups.map((group, place) => {
+      const colour = group.isRest ? styleColour("rest") : seriesColour(place);
       for (let i = 0; i < sums.length; i++) sums[i] += group.values[i];
       return {name: group.name, title: group.name, colour, fill: colour, values: Array.from(sums)};
     });
@@ -100,13 +101,15 @@ class MemoryChart {
     return {events, lines, bands};
   }
 
-  groupColour(group) {
-    if (group.isRest) return styleColour("rest");
-    const {grouping} = this.state;
-    if (!this.colours.has(grouping)) this.colours.set(grouping, new Map());
-    const colours = this.colours.get(grouping);
-    if (!colours.has(group.name)) colours.set(group.name, colours.size);
-    return seriesColour(colours.get(group.name));
+  // The largest ones of the whole run, whatever part of it is shown: they keep their places and colours.
+  groups() {
+    const {measure, grouping} = this.state;
+    const key = `${grouping} ${measure}`;
+    if (!this.groupNames.has(key)) {
+      const events = shownPeaks(this.run.totals[measure], shownEvents(0, this.run.lastMoment, CHART_PARTS));
+      this.groupNames.set(key, largestGroups(this.run, measure, grouping, events));
+    }
+    return this.groupNames.get(key);
   }
 
   // ---- Drawing ----

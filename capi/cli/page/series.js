@@ -96,10 +96,9 @@ function* holdings(run, measure, groupOf) {
   }
 }
 
-// The groups with the most bytes at a time, and the rest: [{name, values}], values at each of the events.
-function groupedValues(run, measure, grouping, events) {
-  const places = new Map();
-  const place = (event) => {  // the first of the events that is not before it
+// The values of each group at each of the events: [name, values].
+function* valuesOfGroups(run, measure, grouping, events) {
+  const first = (event) => {  // place of the first event that is not before it
     let low = 0;
     let high = events.length;
     while (low < high) {
@@ -109,27 +108,35 @@ function groupedValues(run, measure, grouping, events) {
     }
     return low;
   };
+  const changes = new Map();
   for (const [group, bytes, begin, end] of holdings(run, measure, GROUPINGS[grouping])) {
-    const from = place(begin);
-    const to = end === NEVER ? events.length : place(end);
-    if (from === to) continue;
-    if (!places.has(group)) places.set(group, new Float64Array(events.length + 1));
-    const changes = places.get(group);
-    changes[from] += bytes;
-    changes[to] -= bytes;
+    if (!changes.has(group)) changes.set(group, new Float64Array(events.length + 1));
+    changes.get(group)[first(begin)] += bytes;
+    if (end !== NEVER) changes.get(group)[first(end)] -= bytes;
   }
-  const groups = Array.from(places, ([name, values]) => {
-    let most = 0;
+  for (const [name, values] of changes) {
     for (let i = 1; i < values.length; i++) values[i] += values[i - 1];
-    for (const value of values) most = Math.max(most, value);
-    return {name, most, values: values.subarray(0, events.length)};
-  });
-  groups.sort((a, b) => b.most - a.most || (a.name < b.name ? -1 : 1));
-  const rest = groups.splice(STACKED_GROUPS);
-  if (rest.length > 0) {
-    const values = new Float64Array(events.length);
-    for (const group of rest) group.values.forEach((value, i) => values[i] += value);
-    groups.push({name: `${countText(rest.length)} others`, values, isRest: true});
+    yield [name, values.subarray(0, events.length)];
   }
-  return groups;
+}
+
+// The names of the groups with the most bytes at one of the events.
+function largestGroups(run, measure, grouping, events) {
+  const groups = Array.from(valuesOfGroups(run, measure, grouping, events),
+    ([name, values]) => ({name, most: values.reduce((most, bytes) => Math.max(most, bytes), 0)}));
+  groups.sort((a, b) => b.most - a.most || (a.name < b.name ? -1 : 1));
+  return groups.slice(0, STACKED_GROUPS).map((group) => group.name);
+}
+
+// Of the groups with these names, in their order, and of all others together: [{name, values}].
+function groupedValues(run, measure, grouping, events, names) {
+  const groups = names.map((name) => ({name, values: new Float64Array(events.length)}));
+  const rest = {values: new Float64Array(events.length), isRest: true};
+  let others = 0;
+  for (const [name, values] of valuesOfGroups(run, measure, grouping, events)) {
+    const group = groups[names.indexOf(name)] ?? rest;
+    if (group === rest) others++;
+    values.forEach((value, i) => group.values[i] += value);
+  }
+  return others === 0 ? groups : [...groups, {...rest, name: `${countText(others)} others`}];
 }

@@ -108,7 +108,7 @@ function missesPanel(run, moment) {
   if (count === 0) return element("p", {}, "Every request was served by the cache.");
   const hasCosts = misses.some((row) => row.cost_ns !== undefined);
   const columns = [...requestColumns(run), ["obtained", "number"], ["given back before", "number"],
-    ...(hasCosts ? [["cost in the recorded program", "number"]] : []), ["why not from the cache", "text"]];
+    ...(hasCosts ? [["recorded cost", "number"]] : []), ["why not from the cache", "text"]];
   const rows = misses.map((row) => [...requestCells(run, row, moment), bytesText(row.obtained),
     bytesText(row.given_back), ...(hasCosts ? [row.cost_ns === undefined ? "" : durationText(row.cost_ns)] : []), explanation(run, row)]);
   const all = misses.length < count ? `${countText(misses.length)} of ${countText(count)}` : countText(count);
