@@ -116,6 +116,17 @@ class Data(Report):
         self.assertGreater(run_.facts["failure_count"], 0)
         self.assertTrue(any(r.expandable for r in run_.ranges))
 
+    def test_so_are_those_where_a_part_is_unmapped_of_what_was_mapped_at_once(self):
+        whole = "a,1000,62914560,0\nq,1000,62914560,0\nc,1000,62914560,0\n"
+        parts = ["a,2000,20971520,0\n", "a,3000,20971520,0\n", "a,4000,20971520,0\n"]
+        for freed, ranges in [("2", [(20, 40)]), ("3", [(0, 20), (40, 20)]), ("4", [(0, 40)])]:
+            free = f"q,{freed}000,20971520,0\nc,{freed}000,20971520,0\nU,{freed}000,20971520,0\n"
+            text = '# {"warm_up": 0}\n' + whole + "".join(parts) + free
+            run_ = self.expect_snapshots(text, lambda run_: [7, 8], 0, "expandable_segments:True")
+            there = [r for r in run_.ranges if r.end > 8]
+            first = min(r.address for r in run_.ranges)
+            self.assertEqual([((r.address - first) // MIB, r.size // MIB) for r in there], ranges)
+
     def test_so_are_those_of_a_real_run(self):
         with lzma.open(os.path.join(TRACES, "tenants_streams.csv.xz"), "rt") as file:
             text = file.read()
