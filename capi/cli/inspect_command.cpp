@@ -35,15 +35,16 @@ void print_json(const std::string& file, nlohmann::ordered_json picture) {
               object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
+// What the program's calls tell is shown also where they cannot be replayed.
 void inspect(const std::string& file, const InspectCall& call) {
   double seconds = 0;
   const TraceHandle trace = read_trace(file, &seconds);
+  const bool is_of_program = is_recording_of_program(trace.get());
+  if (is_of_program && !call.json)
+    print_recording(file, with_defaults(call.options), call.places, stdout);
   const auto picture = memory_picture(trace.get(), call.replay);
   if (call.json) return print_json(file, picture);
-  if (is_recording_of_program(trace.get()))
-    print_recording(file, with_defaults(call.options), call.places, stdout);
-  else
-    print_header(file, picture);
+  if (!is_of_program) print_header(file, picture);
   print_memory_picture(picture, stdout);
 }
 
