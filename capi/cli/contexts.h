@@ -14,8 +14,12 @@ namespace cachalot::cli {
 // Frames, the innermost first; of a label, its one text.
 using ContextFrames = std::vector<std::string>;
 
-// Of those contexts that the trace tells of. Names of functions are those that addr2line knows.
-std::map<uint64_t, ContextFrames> frames_of(const cachalot_trace* trace,
-                                            const std::vector<uint64_t>& contexts);
+struct ContextTexts {
+  std::map<uint64_t, ContextFrames> frames;  // of those contexts that the trace tells of
+  bool are_stacks = true;
+};
+
+// Names of functions are those that addr2line knows.
+ContextTexts context_texts(const cachalot_trace* trace, const std::vector<uint64_t>& contexts);
 
 }  // namespace cachalot::cli

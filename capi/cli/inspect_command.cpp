@@ -28,7 +28,7 @@ void print_header(const std::string& file, const nlohmann::ordered_json& picture
   table.print(stdout);
 }
 
-void print_json(const std::string& file, nlohmann::ordered_json picture) {
+void print_json(const std::string& file, const nlohmann::ordered_json& picture) {
   nlohmann::ordered_json object{{"version", 1}, {"file", file}};
   object.update(picture);
   std::printf("%s\n",

@@ -43,7 +43,7 @@ Json holders_at(const cachalot_trace* trace, const Timeline& timeline, uint64_t 
   std::vector<uint64_t> contexts;
   for (const auto& [key, holder] : holders)
     if (key.second != 0) contexts.push_back(key.second);
-  const auto frames = frames_of(trace, contexts);
+  const auto frames = context_texts(trace, contexts).frames;
   Json rows = Json::array();
   for (const auto& [key, holder] : holders) {
     const auto& [owner, context] = key;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "contexts.h"
 #include "failure.h"
@@ -22,6 +23,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMisses = 100;   // rows, by bytes and by cost
 constexpr size_t kFailures = 50;  // rows
+
+// "model-a/kv-cache" is a label within another.
+ContextFrames outermost_first(uint64_t context, const ContextTexts& known) {
+  const auto found = known.frames.find(context);
+  if (found == known.frames.end())
+    return context == 0 ? ContextFrames() : ContextFrames{"context " + hexadecimal(context)};
+  const ContextFrames& frames = found->second;
+  if (known.are_stacks) return {frames.rbegin(), frames.rend()};
+  ContextFrames parts;
+  std::istringstream label(frames.front());
+  for (std::string part; std::getline(label, part, '/');) parts.push_back(part);
+  return parts;
+}
 
 // Numbers things in the order in which they are met first.
 template <class Thing>
@@ -158,19 +172,14 @@ class RunWriter {
   // Each context is the list of its frames, the outermost first, as numbers of texts.
   void write_contexts() {
     Numbering<std::string> texts;
-    const auto frames = frames_of(trace_, contexts_.things());
+    const ContextTexts known = context_texts(trace_, contexts_.things());
     Json contexts = Json::array();
     for (const uint64_t context : contexts_.things()) {
       Json row = Json::array();
-      const auto found = frames.find(context);
-      if (found != frames.end())
-        for (auto text = found->second.rbegin(); text != found->second.rend(); text++)
-          row.push_back(texts(*text));
-      else if (context != 0)
-        row.push_back(texts("context " + hexadecimal(context)));
+      for (const std::string& frame : outermost_first(context, known)) row.push_back(texts(frame));
       contexts.push_back(std::move(row));
     }
-    facts_["contexts_are"] = "stacks";
+    facts_["contexts_are"] = known.are_stacks ? "stacks" : "labels";
     facts_["contexts"] = std::move(contexts);
     facts_["texts"] = texts.things();
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "numbers.h"
 
@@ -16,7 +17,8 @@ constexpr const char* kShade = "░";
 // How many eighths of a character a bar is high: anything that is there is seen.
 uint64_t eighths(uint64_t bytes, uint64_t most, size_t height) {
   const double share = static_cast<double>(bytes) / static_cast<double>(most);
-  const auto high = static_cast<uint64_t>(share * static_cast<double>(height * kEighths) + 0.5);
+  const auto high =
+      static_cast<uint64_t>(std::lround(share * static_cast<double>(height * kEighths)));
   return bytes > 0 ? std::max<uint64_t>(high, 1) : 0;
 }
 
