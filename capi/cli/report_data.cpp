@@ -30,7 +30,7 @@ ContextFrames outermost_first(uint64_t context, const ContextTexts& known) {
   if (found == known.frames.end())
     return context == 0 ? ContextFrames() : ContextFrames{"context " + hexadecimal(context)};
   const ContextFrames& frames = found->second;
-  if (known.are_stacks) return {frames.rbegin(), frames.rend()};
+  if (known.are_stacks || frames.size() > 1) return {frames.rbegin(), frames.rend()};
   ContextFrames parts;
   std::istringstream label(frames.front());
   for (std::string part; std::getline(label, part, '/');) parts.push_back(part);
