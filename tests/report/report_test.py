@@ -76,6 +76,10 @@ class Form(Report):
         self.assertNotIn("img", self.elements.names)
         self.assertNotIn("<img", self.text)
 
+    def test_the_libraries_inside_come_with_their_licences(self):
+        for words in ["Leon Sorokin", "Mike Bostock", "Apache License"]:
+            self.assertIn(words, self.text)
+
     def test_equal_calls_write_equal_pages(self):
         self.assertEqual(self.page(self.path("made.trace")), self.text)
 
