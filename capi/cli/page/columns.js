@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The packed columns of a run: base64 of gzip of numbers with 7 bits a byte.
 
+function bytesOfBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
 async function unpackedColumns(id) {
-  const text = document.getElementById(id).textContent;
-  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const packed = bytesOfBase64(document.getElementById(id).textContent);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }

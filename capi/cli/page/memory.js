@@ -19,7 +19,7 @@ class ChartState {
     this.unit = "event";
     this.grouping = "";
     this.measure = "requested";
-    this.hidden = new Set(runs.some((run) => run.totals.pending.some((bytes) => bytes > 0)) ? [] : ["pending"]);
+    this.hidden = new Set(runs.some((run) => run.most("pending") > 0) ? [] : ["pending"]);
     this.view = [0, Math.max(...runs.map((run) => run.lastMoment))];
     this.listeners = [];
   }

@@ -18,9 +18,7 @@ class Run {
     this.readRanges(readers);
     this.readTimes(readers);
     this.totals = totalsOf(this);
-    this.mosts = {};
-    for (const [name, series] of Object.entries(this.totals))
-      this.mosts[name] = series.reduce((most, bytes) => Math.max(most, bytes), 0);
+    this.mosts = Object.fromEntries(Object.entries(this.totals).map(([name, series]) => [name, mostOf(series)]));
   }
 
   most(name) {

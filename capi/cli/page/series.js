@@ -29,6 +29,12 @@ function totalsOf(run) {
   return totals;
 }
 
+function mostOf(series) {
+  let most = 0;
+  for (let i = 0; i < series.length; i++) if (series[i] > most) most = series[i];
+  return most;
+}
+
 // The events whose values a chart shows: all of few, else the first and the last of each of so many parts.
 function shownEvents(from, to, parts) {
   const count = to - from + 1;
