@@ -41,7 +41,7 @@ void inspect(const std::string& file, const InspectCall& call) {
   const TraceHandle trace = read_trace(file, &seconds);
   const bool is_of_program = is_recording_of_program(trace.get());
   if (is_of_program && !call.json)
-    print_recording(file, with_defaults(call.options), call.places, stdout);
+    print_recording(trace.get(), file, with_defaults(call.options), call.places, stdout);
   const auto picture = memory_picture(trace.get(), call.replay);
   if (call.json) return print_json(file, picture);
   if (!is_of_program) print_header(file, picture);

@@ -14,6 +14,7 @@
 #include "options_check.h"
 #include "proxy_folder.h"
 #include "recording_report.h"
+#include "run.h"
 
 namespace cachalot::cli {
 namespace {
@@ -45,8 +46,10 @@ void print_recordings(const std::vector<std::string>& paths, const RecordCall& c
   for (const std::string& path : paths) {
     std::fprintf(stderr, "\n");
     try {
-      print_recording(path, with_defaults(call.options), call.frames > 0 ? kPlacesOfARun : 0,
-                      stderr);
+      double seconds = 0;
+      const TraceHandle trace = read_trace(path, &seconds);
+      print_recording(trace.get(), path, with_defaults(call.options),
+                      call.frames > 0 ? kPlacesOfARun : 0, stderr);
     } catch (const std::exception& failure) {  // the program's exit code is what counts
       tell_user(path + ": " + failure.what());
     }

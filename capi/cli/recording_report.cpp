@@ -184,19 +184,15 @@ bool is_recording_of_program(const cachalot_trace* trace) {
                                               [](const auto& event) { return event.entry != 0; });
 }
 
-void print_recording(const std::string& file, const std::vector<std::string>& options,
-                     size_t places, std::FILE* out) {
-  double reading = 0;
-  const TraceHandle trace = read_trace(file, &reading);
+void print_recording(const cachalot_trace* trace, const std::string& file,
+                     const std::vector<std::string>& options, size_t places, std::FILE* out) {
   cachalot_trace_info info{};
   info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace.get(), &info));
-  if (info.format < 2)
-    throw Failure(file + ": not a recording of a program: `cachalot replay` reads it");
-  const auto events = events_of(trace.get());
+  check(cachalot_trace_get_info(trace, &info));
+  const auto events = events_of(trace);
   const RecordingSummary summary = summarize(info, events);
   Report(info, events, summary, out).print(file, options);
-  if (places > 0) print_places(trace.get(), events, summary, places, out);
+  if (places > 0) print_places(trace, events, summary, places, out);
 }
 
 }  // namespace cachalot::cli

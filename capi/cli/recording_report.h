@@ -19,9 +19,9 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& options);
 // Whether its events are calls of the driver, not those of an allocator.
 bool is_recording_of_program(const cachalot_trace* trace);
 
-// options: option strings whose effect is forecast; the first is "" for none. places: how many of the places in the
-// program that ask for the most are shown. Throws Failure.
-void print_recording(const std::string& file, const std::vector<std::string>& options,
-                     size_t places, std::FILE* out);
+// file: what it is called. options: option strings whose effect is forecast; the first is "" for none. places: how many
+// of the places in the program that ask for the most are shown. Throws Failure.
+void print_recording(const cachalot_trace* trace, const std::string& file,
+                     const std::vector<std::string>& options, size_t places, std::FILE* out);
 
 }  // namespace cachalot::cli

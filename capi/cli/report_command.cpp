@@ -43,9 +43,16 @@ void write_page(const std::string& path, const std::string& page) {
     throw Failure(path + " cannot be written: " + std::strerror(errno));
 }
 
-ReportRun run_of(const std::string& file, const std::string& name, const ReplayCall& call) {
+// A pipe can be read only once, so what is compared with itself is, too.
+void add_runs(const std::string& file, const ReportCall& call, std::vector<ReportRun>* runs) {
   try {
-    return report_run(file, name, call);
+    double seconds = 0;
+    const TraceHandle trace = read_trace(file, &seconds);
+    runs->push_back(report_run(trace.get(), file, name_of(file), call.replay));
+    if (!call.against_config) return;
+    ReplayCall against = call.replay;
+    against.config = *call.against_config;
+    runs->push_back(report_run(trace.get(), file, name_of(file), against));
   } catch (const Failure& failure) {
     throw Failure(file + ": " + failure.what());
   }
@@ -53,13 +60,7 @@ ReportRun run_of(const std::string& file, const std::string& name, const ReplayC
 
 std::vector<ReportRun> runs_of(const ReportCall& call) {
   std::vector<ReportRun> runs;
-  for (const std::string& file : call.replay.files)
-    runs.push_back(run_of(file, name_of(file), call.replay));
-  if (!call.against_config) return runs;
-  const std::string& file = call.replay.files.front();
-  ReplayCall against = call.replay;
-  against.config = *call.against_config;
-  runs.push_back(run_of(file, name_of(file), against));
+  for (const std::string& file : call.replay.files) add_runs(file, call, &runs);
   return runs;
 }
 

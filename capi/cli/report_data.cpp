@@ -300,10 +300,9 @@ class RunWriter {
 
 }  // namespace
 
-ReportRun report_run(const std::string& file, const std::string& name, const ReplayCall& call) {
-  double seconds = 0;
-  const TraceHandle trace = read_trace(file, &seconds);
-  return RunWriter(trace.get(), call).write(file, name);
+ReportRun report_run(const cachalot_trace* trace, const std::string& file, const std::string& name,
+                     const ReplayCall& call) {
+  return RunWriter(trace, call).write(file, name);
 }
 
 }  // namespace cachalot::cli

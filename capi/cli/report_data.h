@@ -15,7 +15,8 @@ struct ReportRun {
   std::string columns;  // facts["columns"] says where each is; not compressed yet
 };
 
-// Throws Failure. name: what the page calls the run.
-ReportRun report_run(const std::string& file, const std::string& name, const ReplayCall& call);
+// Throws Failure. file, name: what the page calls the recording and the run.
+ReportRun report_run(const cachalot_trace* trace, const std::string& file, const std::string& name,
+                     const ReplayCall& call);
 
 }  // namespace cachalot::cli

@@ -218,6 +218,13 @@ class Inspect(Program):
         self.assertIn("evil?[31m+0x10, stream 0x0", out)
         self.assertNotIn("\x1b", out)
 
+    def test_it_reads_a_pipe_once(self):
+        recording = b'# {"format": 2, "command": "server"}\na,1000,512,0,0,,1,,5,s\n'
+        code, out, err = run("inspect", "/dev/stdin", stdin=recording)
+        self.assertEqual(code, 0, err)
+        self.assertIn("cuMemAlloc", out)
+        self.assertIn("peak requested", out)
+
     def test_a_run_of_nothing_has_no_chart(self):
         self.assertNotIn("│", self.inspect(self.trace("")))
 

@@ -210,6 +210,12 @@ class Pairs(Report):
         self.assertEqual([facts["config"] for facts in document["runs"]], ["", "expandable_segments:True"])
         self.assertEqual([any(r.expandable for r in run_.ranges) for run_ in runs], [False, True])
 
+    def test_a_pipe_is_read_once(self):
+        recording = made_trace.trace(SEED, 30).encode()
+        result = subprocess.run([PROGRAM, "report", "-", "--against-config", "", "-o", self.path("page.html")], input=recording,
+                                capture_output=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_two_files_are_compared(self):
         first = self.file(made_trace.trace(SEED, 600), "first.csv")
         second = self.file(made_trace.trace(SEED + 1, 300), "second.csv")
