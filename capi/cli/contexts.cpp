@@ -2,16 +2,26 @@
 #include "contexts.h"
 
 #include <set>
+#include <sstream>
 
+#include "failure.h"
 #include "stack_report.h"
 #include "symbols.h"
 
 namespace cachalot::cli {
 namespace {
 
-// "" if the trace tells of none.
-std::string label_of(const cachalot_trace*, uint64_t) {
-  return "";  // no trace format has labels yet
+// Lines; one of a label, several of a stack that a history has described; none if the trace tells nothing.
+ContextFrames lines_of(const cachalot_trace* trace, uint64_t context) {
+  size_t length = 0;
+  check(cachalot_trace_context_text(trace, context, nullptr, 0, &length));
+  std::string text(length + 1, '\0');
+  check(cachalot_trace_context_text(trace, context, text.data(), text.size(), &length));
+  text.resize(length);
+  ContextFrames lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace
@@ -20,16 +30,21 @@ ContextTexts context_texts(const cachalot_trace* trace, const std::vector<uint64
   ContextTexts texts;
   std::map<uint64_t, std::vector<cachalot_trace_frame>> stacks;
   std::set<CodePlace> codes;
+  bool is_label = false;
   for (const uint64_t context : contexts) {
     auto stack = stack_of(trace, context);
     for (const cachalot_trace_frame& frame : stack)
       if (*frame.path != '\0') codes.emplace(frame.path, frame.file_offset);
-    const std::string label = stack.empty() ? label_of(trace, context) : "";
-    if (!label.empty()) texts.frames[context] = {label};
-    if (!stack.empty()) stacks.emplace(context, std::move(stack));
+    if (!stack.empty()) {
+      stacks.emplace(context, std::move(stack));
+      continue;
+    }
+    ContextFrames lines = lines_of(trace, context);
+    is_label = is_label || lines.size() == 1;
+    if (!lines.empty()) texts.frames[context] = std::move(lines);
   }
   const auto names = codes.empty() ? std::map<CodePlace, std::string>() : names_of(codes);
-  texts.are_stacks = texts.frames.empty();
+  texts.are_stacks = !is_label;
   for (const auto& [context, stack] : stacks)
     for (const cachalot_trace_frame& frame : stack)
       texts.frames[context].push_back(frame_text(frame, names));

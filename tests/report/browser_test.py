@@ -280,6 +280,26 @@ class Moments(Page):
         self.assertEqual(unnamed, [])
 
 
+class Labels(Page):
+    @classmethod
+    def arguments(cls):
+        return (cls.made(cls, events=3000, contexts=made_trace.labels),)
+
+    def test_memory_is_told_by_label(self):
+        self.choose("Show", "label")
+        names = {item.text for item in self.browser.all(".legend li")}
+        self.assertEqual(names, {"model-a/weights", "model-a/kv-cache", "model-b/weights", "model-b", made_trace.HOSTILE, "no label"})
+        self.assertEqual(self.browser.all("img"), [])
+        self.shoot("made-labels", "memory", "flame")
+
+    def test_labels_within_a_label_are_above_it_in_the_flame_graph(self):
+        widths = {bar.get_attribute("name"): bar.size["width"] for bar in self.browser.all(".flame g.frame")}
+        self.assertGreater(widths["model-a"], widths["kv-cache"])
+        self.assertAlmostEqual(widths["model-a"], widths["kv-cache"] + self.browser.run(
+            "return [...document.querySelectorAll('.flame g.frame')].filter((bar) => bar.getAttribute('name') === 'weights')"
+            ".map((bar) => bar.getBoundingClientRect().width)")[0], delta=4)
+
+
 class ManyStreams(Page):
     ARGUMENTS = (real("many_streams"),)
 

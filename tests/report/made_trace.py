@@ -73,5 +73,11 @@ def modules():
     return "\n".join(lines) + "\n"
 
 
-def trace(seed, events=2000, devices=1, pools=True, **keys):
-    return header(**keys) + modules() + "\n".join(Program(seed, events, devices, pools).lines) + "\n"
+def labels():
+    """Contexts 1 to 5 as labels, some of which lie in others."""
+    texts = ["model-a/weights", "model-a/kv-cache", "model-b/weights", HOSTILE, "model-b"]
+    return "".join(f"# label {context:x} {text}\n" for context, text in enumerate(texts, 1))
+
+
+def trace(seed, events=2000, devices=1, pools=True, contexts=modules, **keys):
+    return header(**keys) + contexts() + "\n".join(Program(seed, events, devices, pools).lines) + "\n"

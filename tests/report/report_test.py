@@ -164,6 +164,19 @@ class Data(Report):
                 self.assertEqual(run_.facts["texts"][frames[-1]], f"libmodel.so+0x{16 * (context % 3):x}")
 
 
+    def test_labels_are_paths_of_their_parts(self):
+        facts = read_page(self.page(self.file(made_trace.trace(SEED, 300, contexts=made_trace.labels))))[1]["runs"][0]
+        self.assertEqual(facts["contexts_are"], "labels")
+        paths = {"/".join(facts["texts"][text] for text in frames) for frames in facts["contexts"]}
+        self.assertEqual(paths, {"", "model-a/weights", "model-a/kv-cache", "model-b/weights", made_trace.HOSTILE, "model-b"})
+
+
+    def test_stacks_that_a_history_described_are_stacks(self):
+        text = '# {"format": 2, "warm_up": 0}\n# label a inner\\nouter\na,1000,512,0,,,,a\n'
+        facts = read_page(self.page(self.file(text)))[1]["runs"][0]
+        self.assertEqual([facts["contexts_are"], facts["texts"]], ["stacks", ["outer", "inner"]])
+
+
 class Requests(Report):
     def test_a_miss_says_what_was_obtained_and_why_the_cache_had_nothing(self):
         events = "a,1000,3145728,0\nq,1000,3145728,0\nc,1000,3145728,0\na,2000,3145728,a0\n"
