@@ -5,6 +5,7 @@ package cachalot_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -364,6 +365,26 @@ func TestATraceOfAProgramTellsOfItsStacks(t *testing.T) {
 	same(t, "innermost", stack[0], cachalot.TraceFrame{Address: 0x401234, FileOffset: 0x2234, Path: "/usr/bin/server"})
 	same(t, "outermost", stack[1], cachalot.TraceFrame{Address: 0x7f001000})
 	same(t, "of another", len(need[[]cachalot.TraceFrame](t)(trace.Stack(0xfe))), 0)
+}
+
+func TestAReplayCanEndAtTheFirstFailureAndTellsItsDriverCalls(t *testing.T) {
+	text := "# {\"warm_up\": 0}\n"
+	for i := 1; i < 5; i++ {
+		text += fmt.Sprintf("a,%d00000000,41943040,0\n", i)
+	}
+	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader(text)))
+	replay := need[*cachalot.Replay](t)(trace.Replay(cachalot.ReplayOptions{
+		Capacity: 100 * mib, StopAtOutOfMemory: true}))
+	result := need[cachalot.ReplayResult](t)(replay.Result())
+	same(t, "failures", result.OutOfMemory, 1)
+	same(t, "peak of the device", result.PeakDeviceBytes, 80*mib)
+	calls := need[[]cachalot.ReplayCall](t)(replay.Calls())
+	same(t, "calls", len(calls), 1)
+	same(t, "call", calls[0], cachalot.ReplayCall{Function: "cuMemAlloc", Size: 40 * mib, Count: 4, ColdCount: 1})
+	works(t, replay.Close(), trace.Close())
+	if _, err := replay.Calls(); !errors.Is(err, cachalot.ErrClosed) {
+		t.Error(err)
+	}
 }
 
 func TestATraceIsWrittenReadAndReplayed(t *testing.T) {

@@ -22,6 +22,8 @@ type ReplayOptions struct {
 	Capacity uint64
 	// Fraction is the memory fraction; 0: no limit.
 	Fraction float64
+	// StopAtOutOfMemory ends the replay at the first request that fails so. Not with Expect.
+	StopAtOutOfMemory bool
 	// History is kept, for Replay.Snapshot.
 	History bool
 	// Progress is called now and then with the events done and all of them; false stops the replay (ErrCallback).
@@ -32,7 +34,7 @@ func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
 	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
 		Fraction: o.Fraction, Policy: narrow(o.Policy.Kind), Thrift: flag(o.Policy.Thrift),
 		Borrow: narrow(o.Policy.Borrow), Streams: flag(o.Policy.AnnouncedStreams), PageBytes: o.Policy.PageBytes,
-		History: flag(o.History)}
+		StopAtOutOfMemory: flag(o.StopAtOutOfMemory), History: flag(o.History)}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {
 			return nil, err
@@ -116,6 +118,39 @@ type ReplayResult struct {
 	// Expected and Actual are what was expected there and what came; "" without a difference.
 	Expected string `json:"expected"`
 	Actual   string `json:"actual"`
+	// PeakDeviceBytes is the most that the driver had handed out of one device. With PyTorch's decisions and without a
+	// memory fraction the replay is the same on a device of any size from this one up to its own.
+	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
+}
+
+// ReplayCall is calls of one function of the driver with one size.
+type ReplayCall struct {
+	// Function is its name in the CUDA driver, like cuMemAlloc.
+	Function string `json:"function"`
+	// Size in bytes.
+	Size uint64 `json:"size"`
+	// Count has those that failed too, and none of what an ending context gives back.
+	Count uint64 `json:"count"`
+	// ColdCount is those of them before which 32 requests and more had been served from the cache.
+	ColdCount uint64 `json:"cold_count"`
+}
+
+// Calls are those by which the replay obtained memory and gave it back, by function, then by size.
+func (r *Replay) Calls() ([]ReplayCall, error) {
+	c, err := r.gate.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	calls := make([]ReplayCall, raw.ReplayCallCount(r.raw))
+	for i := range calls {
+		call, err := raw.ReplayGetCall(r.raw, uint64(i))
+		if err != nil {
+			return nil, wrap(err)
+		}
+		calls[i] = ReplayCall(call)
+	}
+	return calls, nil
 }
 
 // Result is what came of it.

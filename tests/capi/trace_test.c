@@ -287,6 +287,8 @@ static void the_end_of_a_context_counts_as_no_call(void) {
   CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
   check_call(replay, 0, "cuMemAlloc", 40 * MIB, 1, 1);
   cachalot_replay_destroy(replay);
+}
+
 typedef struct watch {
   cachalot_replay* replay;
   int entries;

@@ -30,16 +30,16 @@ int32_t cachalot_go_free_memory_fn(void* user_data, int32_t device, uint64_t siz
   return result;
 }
 
-int64_t cachalot_go_read_fn(void* user_data, void* buffer, size_t capacity) {
+int32_t cachalot_go_write_fn(void* user_data, const void* data, size_t size) {
   cachalot_go_enter(0);
-  int64_t result = cachalotGoReadFn((uintptr_t)user_data, (void*)buffer, capacity);
+  int32_t result = cachalotGoWriteFn((uintptr_t)user_data, (void*)data, size);
   cachalot_go_leave(0);
   return result;
 }
 
-int32_t cachalot_go_write_fn(void* user_data, const void* data, size_t size) {
+int64_t cachalot_go_read_fn(void* user_data, void* buffer, size_t capacity) {
   cachalot_go_enter(0);
-  int32_t result = cachalotGoWriteFn((uintptr_t)user_data, (void*)data, size);
+  int64_t result = cachalotGoReadFn((uintptr_t)user_data, (void*)buffer, capacity);
   cachalot_go_leave(0);
   return result;
 }
@@ -84,6 +84,13 @@ int32_t cachalot_go_pool_route_predicate(void* user_data, cachalot_stream stream
   return result;
 }
 
+int32_t cachalot_go_recorder_options_write(void* user_data, const void* data, size_t size) {
+  cachalot_go_enter(1);
+  int32_t result = cachalotGoRecorderOptionsWrite((uintptr_t)user_data, (void*)data, size);
+  cachalot_go_leave(1);
+  return result;
+}
+
 uint64_t cachalot_go_tenant_options_pressure(void* user_data, const cachalot_pressure* pressure) {
   cachalot_go_enter(0);
   uint64_t result = cachalotGoTenantOptionsPressure((uintptr_t)user_data, (cachalot_pressure*)pressure);
@@ -96,6 +103,12 @@ int32_t cachalot_go_replay_options_progress(void* user_data, uint64_t done, uint
   int32_t result = cachalotGoReplayOptionsProgress((uintptr_t)user_data, done, total);
   cachalot_go_leave(0);
   return result;
+}
+
+void cachalot_go_replay_options_observer(void* user_data, uint64_t event, const cachalot_trace_entry* entry) {
+  cachalot_go_enter(0);
+  cachalotGoReplayOptionsObserver((uintptr_t)user_data, event, (cachalot_trace_entry*)entry);
+  cachalot_go_leave(0);
 }
 
 void cachalot_go_destroy(void* user_data) { cachalotGoDestroy((uintptr_t)user_data); }

@@ -55,6 +55,19 @@ type RejectionObserverFn func(numbers Rejection)
 // @return Not 0 if it freed something: then the cache is searched again.
 type FreeMemoryFn func(device int32, size uint64) int32
 
+// RecordingWriteFn is cachalot_recording_write_fn.
+//
+// Gets whole lines of a recording, up to 64 KiB at a time, in their order; returns 0, or any other
+// number on failure: then the recording is over and all later events are lost. Called on the thread
+// that fills the buffer, mostly with the lock of a device and always with that of the recorder held:
+// it must not call back.
+type RecordingWriteFn func(data []byte) int32
+
+// WriteFn is cachalot_write_fn.
+//
+// Writes size bytes; returns 0, or any other number on failure.
+type WriteFn func(data []byte) int32
+
 // PressureFn is cachalot_pressure_fn.
 //
 // Asks a tenant to free memory of its own. See the rules above.
@@ -69,15 +82,19 @@ type PressureFn func(pressure Pressure) uint64
 // failure.
 type ReadFn func(buffer_ []byte) int64
 
-// WriteFn is cachalot_write_fn.
-//
-// Writes size bytes; returns 0, or any other number on failure.
-type WriteFn func(data []byte) int32
-
 // ProgressFn is cachalot_progress_fn.
 //
 // Called now and then during a replay; not 0 stops it with CACHALOT_ERROR_CALLBACK.
 type ProgressFn func(done uint64, total uint64) int32
+
+// ReplayObserverFn is cachalot_replay_observer_fn.
+//
+// Sees what the allocator of a replay did at an event of the trace, once for each entry. All of the event is done and
+// no lock is held: the observer may ask the allocator, but not change it.
+//
+// @param event  The index of the event in the trace.
+// @param entry  Its texts live as long as the call. Its context is 0: that of the event is the trace's.
+type ReplayObserverFn func(event uint64, entry TraceEntry)
 
 // PoolSourceAllocateFn is cachalot_pool_source::allocate.
 //
@@ -128,22 +145,22 @@ func cachalotGoFreeMemoryFn(handle C.uintptr_t, device C.int32_t, size C.uint64_
 	return
 }
 
-//export cachalotGoReadFn
-func cachalotGoReadFn(handle C.uintptr_t, buffer_ unsafe.Pointer, capacity C.size_t) (result C.int64_t) {
-	returned := false
-	defer caught(&returned)
-	result = -1
-	result = C.int64_t(cgo.Handle(handle).Value().(ReadFn)(unsafe.Slice((*byte)(buffer_), int(capacity))))
-	returned = true
-	return
-}
-
 //export cachalotGoWriteFn
 func cachalotGoWriteFn(handle C.uintptr_t, data unsafe.Pointer, size C.size_t) (result C.int32_t) {
 	returned := false
 	defer caught(&returned)
 	result = 1
 	result = C.int32_t(cgo.Handle(handle).Value().(WriteFn)(unsafe.Slice((*byte)(data), int(size))))
+	returned = true
+	return
+}
+
+//export cachalotGoReadFn
+func cachalotGoReadFn(handle C.uintptr_t, buffer_ unsafe.Pointer, capacity C.size_t) (result C.int64_t) {
+	returned := false
+	defer caught(&returned)
+	result = -1
+	result = C.int64_t(cgo.Handle(handle).Value().(ReadFn)(unsafe.Slice((*byte)(buffer_), int(capacity))))
 	returned = true
 	return
 }
@@ -200,6 +217,16 @@ func cachalotGoPoolRoutePredicate(handle C.uintptr_t, stream C.cachalot_stream) 
 	return
 }
 
+//export cachalotGoRecorderOptionsWrite
+func cachalotGoRecorderOptionsWrite(handle C.uintptr_t, data unsafe.Pointer, size C.size_t) (result C.int32_t) {
+	returned := false
+	defer caught(&returned)
+	result = 1
+	result = C.int32_t(cgo.Handle(handle).Value().(*RecorderOptions).Write(unsafe.Slice((*byte)(data), int(size))))
+	returned = true
+	return
+}
+
 //export cachalotGoTenantOptionsPressure
 func cachalotGoTenantOptionsPressure(handle C.uintptr_t, pressure *C.cachalot_pressure) (result C.uint64_t) {
 	returned := false
@@ -217,6 +244,14 @@ func cachalotGoReplayOptionsProgress(handle C.uintptr_t, done C.uint64_t, total 
 	result = C.int32_t(cgo.Handle(handle).Value().(*ReplayOptions).Progress(uint64(done), uint64(total)))
 	returned = true
 	return
+}
+
+//export cachalotGoReplayOptionsObserver
+func cachalotGoReplayOptionsObserver(handle C.uintptr_t, event C.uint64_t, entry *C.cachalot_trace_entry) {
+	returned := false
+	defer caught(&returned)
+	cgo.Handle(handle).Value().(*ReplayOptions).Observer(uint64(event), traceEntryOf(entry))
+	returned = true
 }
 
 //export cachalotGoDestroy

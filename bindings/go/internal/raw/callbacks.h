@@ -9,16 +9,18 @@ void cachalot_go_trace_observer_fn(void* user_data, const cachalot_trace_entry* 
 void cachalot_go_out_of_memory_observer_fn(void* user_data, const cachalot_out_of_memory* numbers);
 void cachalot_go_rejection_observer_fn(void* user_data, const cachalot_rejection* numbers);
 int32_t cachalot_go_free_memory_fn(void* user_data, int32_t device, uint64_t size);
-int64_t cachalot_go_read_fn(void* user_data, void* buffer, size_t capacity);
 int32_t cachalot_go_write_fn(void* user_data, const void* data, size_t size);
+int64_t cachalot_go_read_fn(void* user_data, void* buffer, size_t capacity);
 void cachalot_go_allocator_options_log(void* user_data, int32_t level, const char* message);
 uint64_t cachalot_go_allocator_options_context_capture(void* user_data);
 size_t cachalot_go_allocator_options_context_text(void* user_data, uint64_t context, char* buffer, size_t capacity);
 cachalot_address cachalot_go_pool_source_allocate(void* user_data, uint64_t size, int32_t device, cachalot_stream stream);
 void cachalot_go_pool_source_free(void* user_data, cachalot_address address, uint64_t size, int32_t device, cachalot_stream stream);
 int32_t cachalot_go_pool_route_predicate(void* user_data, cachalot_stream stream);
+int32_t cachalot_go_recorder_options_write(void* user_data, const void* data, size_t size);
 uint64_t cachalot_go_tenant_options_pressure(void* user_data, const cachalot_pressure* pressure);
 int32_t cachalot_go_replay_options_progress(void* user_data, uint64_t done, uint64_t total);
+void cachalot_go_replay_options_observer(void* user_data, uint64_t event, const cachalot_trace_entry* entry);
 void cachalot_go_destroy(void* user_data);
 
 #endif /* CACHALOT_GO_CALLBACKS_H_ */

@@ -486,6 +486,21 @@ const ROUTE_CAPTURE int32 = 4
 // those that a function accepts
 const ROUTE_PREDICATE int32 = 5
 
+// RECORD_LABELS is CACHALOT_RECORD_LABELS.
+//
+// the thread's labels (cachalot_label_push), with their texts
+const RECORD_LABELS int32 = 0
+
+// RECORD_HISTORY_CONTEXTS is CACHALOT_RECORD_HISTORY_CONTEXTS.
+//
+// the context that the history keeps (cachalot_history_options::context); the texts of new ones are written by cachalot_recorder_flush and at the end
+const RECORD_HISTORY_CONTEXTS int32 = 1
+
+// RECORD_NO_CONTEXTS is CACHALOT_RECORD_NO_CONTEXTS.
+//
+// What stands in the field `context` of a recorded event (cachalot_recorder_options::contexts).
+const RECORD_NO_CONTEXTS int32 = 2
+
 // OUTCOME_NO_REQUEST is CACHALOT_OUTCOME_NO_REQUEST.
 //
 // What would become of the request now (cachalot_report_numbers::outcome). Their names are those of cachalot_report_outcome_name.

@@ -1320,6 +1320,96 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
   return result;
 }
 
+cachalot_go_recorder_start_result cachalot_go_recorder_start(uintptr_t allocator, const cachalot_recorder_options* options) {
+  cachalot_go_recorder_start_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_recorder_start((cachalot_allocator*)allocator, options, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_recorder_flush_result cachalot_go_recorder_flush(uintptr_t allocator, uint64_t id) {
+  cachalot_go_recorder_flush_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_recorder_flush((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_recorder_stop_result cachalot_go_recorder_stop(uintptr_t allocator, uint64_t id) {
+  cachalot_go_recorder_stop_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_recorder_stop((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_recorder_get_stats_result cachalot_go_recorder_get_stats(uintptr_t allocator, uint64_t id, cachalot_recorder_stats* out_stats) {
+  cachalot_go_recorder_get_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_recorder_get_stats((cachalot_allocator*)allocator, id, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_recorder_path_result cachalot_go_recorder_path(uintptr_t allocator, uint64_t id, char* buffer, size_t capacity) {
+  cachalot_go_recorder_path_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_recorder_path((cachalot_allocator*)allocator, id, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_oom_dump_result cachalot_go_set_oom_dump(uintptr_t allocator, const cachalot_oom_dump_options* options) {
+  cachalot_go_set_oom_dump_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_set_oom_dump((cachalot_allocator*)allocator, options, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_report_create_result cachalot_go_report_create(uintptr_t allocator, const cachalot_report_options* options) {
   cachalot_go_report_create_result result = {0};
   cachalot_error error;
@@ -1574,6 +1664,21 @@ cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, 
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_snapshot_take((cachalot_allocator*)allocator, options, &result.snapshot, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write) {
+  cachalot_go_snapshot_write_pickle_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_snapshot_write_pickle((const cachalot_snapshot*)snapshot, (cachalot_allocator*)allocator, cachalot_go_write_fn, (void*)write, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
@@ -1883,6 +1988,12 @@ cachalot_go_trace_read_result cachalot_go_trace_read(uintptr_t read) {
   return result;
 }
 
+cachalot_go_trace_context_text_result cachalot_go_trace_context_text(uintptr_t trace, uint64_t context, char* buffer, size_t capacity) {
+  cachalot_go_trace_context_text_result result = {0};
+  result.status = (int32_t)cachalot_trace_context_text((const cachalot_trace*)trace, context, buffer, capacity, &result.length);
+  return result;
+}
+
 cachalot_go_trace_write_result cachalot_go_trace_write(uintptr_t snapshot, const cachalot_stats* stats, const char* workload, uintptr_t write) {
   cachalot_go_trace_write_result result = {0};
   cachalot_error error;
@@ -1899,6 +2010,17 @@ cachalot_go_replay_run_result cachalot_go_replay_run(uintptr_t trace, const cach
   cachalot_error error;
   error.struct_size = sizeof error;
   result.status = (int32_t)(cachalot_replay_run((const cachalot_trace*)trace, options, &result.replay, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_replay_snapshot_result cachalot_go_replay_snapshot(uintptr_t replay) {
+  cachalot_go_replay_snapshot_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_replay_snapshot((const cachalot_replay*)replay, &result.snapshot, &error));
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
   }

@@ -862,8 +862,8 @@ func RegisterFreeMemoryCallback(allocator Allocator, callback FreeMemoryFn) (id 
 
 // Detach is cachalot_detach.
 //
-// Detaches an observer or callback of any kind. CACHALOT_ERROR_INVALID_ARGUMENT for an id that is
-// none.
+// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
 func Detach(allocator Allocator, id uint64) (err error) {
 	r := C.cachalot_go_detach(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
 	err = check(r.status, r.error)
@@ -1305,6 +1305,104 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 	return
 }
 
+// RecorderStart is cachalot_recorder_start.
+//
+// Starts a recorder on all devices. The recording begins with the blocks that are live, and no event
+// comes between them and the first that is recorded, whatever other threads do. Blocks that bypass the
+// cache (cachalot_set_caching_enabled) have no events.
+//
+// A file is whole at any time, also while it is written and after the process was killed. Lines for
+// write are held back until there are 64 KiB of them. An allocator that ends stops its recorders.
+//
+// @param out_id  For the functions below. cachalot_detach with it is cachalot_recorder_stop.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for options that do not fit each other;
+// CACHALOT_ERROR_IO if the file cannot be made; CACHALOT_ERROR_NOT_SUPPORTED under
+// backend:cudaMallocAsync. Any thread, but not from within a trace observer.
+func RecorderStart(allocator Allocator, options *RecorderOptions) (id uint64, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_recorder_start(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
+	return
+}
+
+// RecorderFlush is cachalot_recorder_flush.
+//
+// Writes what is held back: lines for write, and texts of contexts.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_IO if events are lost, now or before;
+// CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+func RecorderFlush(allocator Allocator, id uint64) (err error) {
+	r := C.cachalot_go_recorder_flush(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
+	err = check(r.status, r.error)
+	return
+}
+
+// RecorderStop is cachalot_recorder_stop.
+//
+// Writes the last line, which says how many events are lost, and ends the recorder.
+// CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread, but not from within a trace
+// observer.
+func RecorderStop(allocator Allocator, id uint64) (err error) {
+	r := C.cachalot_go_recorder_stop(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
+	err = check(r.status, r.error)
+	return
+}
+
+// RecorderGetStats is cachalot_recorder_get_stats.
+//
+// What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+func RecorderGetStats(allocator Allocator, id uint64) (stats RecorderStats, err error) {
+	var statsC C.cachalot_recorder_stats
+	statsC.struct_size = C.sizeof_cachalot_recorder_stats
+	r := C.cachalot_go_recorder_get_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id), &statsC)
+	err = check(r.status, r.error)
+	stats = recorderStatsOf(&statsC)
+	return
+}
+
+// RecorderPath is cachalot_recorder_path.
+//
+// The file that it writes, "" if there is none. Text like snprintf. CACHALOT_ERROR_INVALID_ARGUMENT
+// for an id of no recorder. Any thread.
+func RecorderPath(allocator Allocator, id uint64) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_recorder_path(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// SetOomDump is cachalot_set_oom_dump.
+//
+// From now on each request that fails as out of memory leaves files in the folder, with mode 0600,
+// before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
+// PROCESS-N.events.csv (the last events, a trace of format 1) and PROCESS-N.trace.csv (the live
+// blocks, a trace of format 2). N counts from 1; numbers that are taken are passed over. Only the
+// first 16 failures are written. What cannot be written is a warning for the log.
+//
+// @param options  NULL: nothing is written any more. Takes the place of earlier options, also of those
+// that the environment variable CACHALOT_OOM_DUMP gave.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a number that is not acceptable;
+// CACHALOT_ERROR_IO if there is no such folder; CACHALOT_ERROR_NOT_SUPPORTED under
+// backend:cudaMallocAsync: nothing has changed. Any thread, but not from within an observer.
+func SetOomDump(allocator Allocator, options *OomDumpOptions) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_set_oom_dump(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	return
+}
+
 // ReportCreate is cachalot_report_create.
 //
 // Makes a report: of a request that may come ("why would it fail now?"), or of one that has failed,
@@ -1740,6 +1838,25 @@ func SnapshotEntry(snapshot Snapshot, device int32, index uint64) (entry TraceEn
 	return
 }
 
+// SnapshotWritePickle is cachalot_snapshot_write_pickle.
+//
+// Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
+// torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
+// that the allocator follows.
+//
+// @param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
+// any other line one with that name. NULL: contexts have no frames, but for those of a replay,
+// which its snapshot explains itself.
+// @param write      Called on this thread, once or more.
+// @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
+func SnapshotWritePickle(snapshot Snapshot, allocator Allocator, write WriteFn) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_snapshot_write_pickle(C.uintptr_t(uintptr(unsafe.Pointer(snapshot))), C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.hold(write)))
+	err = check(r.status, r.error)
+	return
+}
+
 // SnapshotSettings is cachalot_snapshot_settings.
 //
 // The options at the moment of the snapshot.
@@ -2088,6 +2205,26 @@ func TraceGetFrame(trace Trace, context uint64, index uint64) (frame TraceFrame,
 	return
 }
 
+// TraceContextText is cachalot_trace_context_text.
+//
+// What the trace tells of a context: its label, or its stack, one frame a line ("/usr/bin/server+0x2234"), the
+// innermost first; "" if it tells nothing. Text like snprintf. Any thread.
+func TraceContextText(trace Trace, context uint64) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_trace_context_text(C.uintptr_t(uintptr(unsafe.Pointer(trace))), C.uint64_t(context), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = statusError(C.cachalot_status(r.status)); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
 // TraceGetStat is cachalot_trace_get_stat.
 //
 // One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
@@ -2123,7 +2260,7 @@ func TraceWrite(snapshot Snapshot, stats *Stats, workload string, write WriteFn)
 //
 // @param options     NULL: all defaults.
 // @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
-// differ.
+// differ, and from before the first event on; NULL after a failure.
 // @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
 // not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
 func ReplayRun(trace Trace, options *ReplayOptions) (replay Replay, err error) {
@@ -2153,6 +2290,25 @@ func ReplayGetResult(replay Replay) (result ReplayResult, err error) {
 	return
 }
 
+// ReplayCallCount is cachalot_replay_call_count.
+//
+// Rows of the driver's calls by which the replay obtained memory and gave it back, in the order of the functions
+// above, then by size. 0 for NULL.
+func ReplayCallCount(replay Replay) uint64 {
+	return uint64(C.cachalot_replay_call_count(replay))
+}
+
+// ReplayGetCall is cachalot_replay_get_call.
+//
+// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func ReplayGetCall(replay Replay, index uint64) (call ReplayCall, err error) {
+	var callC C.cachalot_replay_call
+	callC.struct_size = C.sizeof_cachalot_replay_call
+	err = statusError(C.cachalot_replay_get_call(replay, C.size_t(index), &callC))
+	call = replayCallOf(&callC)
+	return
+}
+
 // ReplayAllocator is cachalot_replay_allocator.
 //
 // The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
@@ -2160,10 +2316,24 @@ func ReplayAllocator(replay Replay) Allocator {
 	return C.cachalot_replay_allocator(replay)
 }
 
+// ReplaySnapshot is cachalot_replay_snapshot.
+//
+// Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with the times and the
+// contexts of the recording; where `expect` found no difference it is the recorded one.
+//
+// @param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy. It may outlive the replay.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the replay has kept no history.
+func ReplaySnapshot(replay Replay) (snapshot Snapshot, err error) {
+	r := C.cachalot_go_replay_snapshot(C.uintptr_t(uintptr(unsafe.Pointer(replay))))
+	err = check(r.status, r.error)
+	snapshot = r.snapshot
+	return
+}
+
 // ReplayWriteScript is cachalot_replay_write_script.
 //
-// Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
-// cachalot_replay_run.
+// Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
+// gives. Options as for cachalot_replay_run.
 func ReplayWriteScript(trace Trace, options *ReplayOptions, write WriteFn) (err error) {
 	var m memory
 	defer m.free()

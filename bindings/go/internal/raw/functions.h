@@ -663,6 +663,50 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
 
 typedef struct {
   int32_t status;
+  uint64_t id;
+  cachalot_error* error;
+} cachalot_go_recorder_start_result;
+
+cachalot_go_recorder_start_result cachalot_go_recorder_start(uintptr_t allocator, const cachalot_recorder_options* options);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_recorder_flush_result;
+
+cachalot_go_recorder_flush_result cachalot_go_recorder_flush(uintptr_t allocator, uint64_t id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_recorder_stop_result;
+
+cachalot_go_recorder_stop_result cachalot_go_recorder_stop(uintptr_t allocator, uint64_t id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_recorder_get_stats_result;
+
+cachalot_go_recorder_get_stats_result cachalot_go_recorder_get_stats(uintptr_t allocator, uint64_t id, cachalot_recorder_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_recorder_path_result;
+
+cachalot_go_recorder_path_result cachalot_go_recorder_path(uintptr_t allocator, uint64_t id, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_oom_dump_result;
+
+cachalot_go_set_oom_dump_result cachalot_go_set_oom_dump(uintptr_t allocator, const cachalot_oom_dump_options* options);
+
+typedef struct {
+  int32_t status;
   cachalot_report* report;
   cachalot_error* error;
 } cachalot_go_report_create_result;
@@ -831,6 +875,13 @@ cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, 
 typedef struct {
   int32_t status;
   cachalot_error* error;
+} cachalot_go_snapshot_write_pickle_result;
+
+cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
 } cachalot_go_get_stats_result;
 
 cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t device, cachalot_stats* out_stats);
@@ -982,6 +1033,13 @@ cachalot_go_trace_read_result cachalot_go_trace_read(uintptr_t read);
 
 typedef struct {
   int32_t status;
+  size_t length;
+} cachalot_go_trace_context_text_result;
+
+cachalot_go_trace_context_text_result cachalot_go_trace_context_text(uintptr_t trace, uint64_t context, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
   cachalot_error* error;
 } cachalot_go_trace_write_result;
 
@@ -994,6 +1052,14 @@ typedef struct {
 } cachalot_go_replay_run_result;
 
 cachalot_go_replay_run_result cachalot_go_replay_run(uintptr_t trace, const cachalot_replay_options* options);
+
+typedef struct {
+  int32_t status;
+  cachalot_snapshot* snapshot;
+  cachalot_error* error;
+} cachalot_go_replay_snapshot_result;
+
+cachalot_go_replay_snapshot_result cachalot_go_replay_snapshot(uintptr_t replay);
 
 typedef struct {
   int32_t status;

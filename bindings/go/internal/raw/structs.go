@@ -852,6 +852,103 @@ func reserveOf(c *C.cachalot_reserve) (s Reserve) {
 	return
 }
 
+// RecorderOptions is cachalot_recorder_options.
+//
+// How a recording is made. Zero means default in every field; either path or write is needed.
+type RecorderOptions struct {
+	// The file, which is made with mode 0600; %p in it is the process. A file of this name that there
+	// is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+	// is called.
+	Path *string
+
+	// Bytes that the recording may take, at least 2 MiB; 0: any number. When half of them are used, the
+	// file is kept beside as PATH.before, in the place of an earlier one, and a new one begins with all
+	// blocks that are live, of which the recorder then keeps a table. 0 with write.
+	MaxBytes uint64
+
+	// CACHALOT_RECORD_*.
+	Contexts int32
+
+	// What is recorded, for the header of the trace. Copied. NULL: "".
+	Workload *string
+
+	// NULL with path.
+	Write RecordingWriteFn
+}
+
+func (s *RecorderOptions) fill(c *C.cachalot_recorder_options, m *memory) {
+	c.struct_size = C.sizeof_cachalot_recorder_options
+	c.path = m.optionalText(s.Path)
+	c.max_bytes = C.uint64_t(s.MaxBytes)
+	c.contexts = C.int32_t(s.Contexts)
+	c.workload = m.optionalText(s.Workload)
+	if s.Write != nil {
+		c.write = (*[0]byte)(C.cachalot_go_recorder_options_write)
+	}
+	if s.Write != nil {
+		c.write_user_data = C.cachalot_go_data(C.uintptr_t(m.give(s)))
+		c.write_destroy = (*[0]byte)(C.cachalot_go_destroy)
+	}
+}
+
+func (s *RecorderOptions) c(m *memory) *C.cachalot_recorder_options {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_recorder_options)(m.allocate(C.sizeof_cachalot_recorder_options))
+	s.fill(c, m)
+	return c
+}
+
+// RecorderStats is cachalot_recorder_stats.
+//
+// What a recorder has written.
+type RecorderStats struct {
+	// Events that it has seen, blocks that were live included.
+	Events uint64
+
+	// Lines that it could not write: the disk is full, or write has failed. The first lost one ends the
+	// recording, and the log hears of it.
+	Lost uint64
+
+	// Bytes that were written so far, of all files.
+	Bytes uint64
+}
+
+func recorderStatsOf(c *C.cachalot_recorder_stats) (s RecorderStats) {
+	s.Events = uint64(c.events)
+	s.Lost = uint64(c.lost)
+	s.Bytes = uint64(c.bytes)
+	return
+}
+
+// OomDumpOptions is cachalot_oom_dump_options.
+//
+// What is written when a request fails as out of memory. Zero means default in every field.
+type OomDumpOptions struct {
+	// A folder that there is. Copied. NULL or "": nothing is written.
+	Folder *string
+
+	// The last events that are kept for it, each in 120 bytes; 0: 10,000. To keep them slows each call
+	// down as history does; -1 keeps none. At most 10,000,000.
+	Events int64
+}
+
+func (s *OomDumpOptions) fill(c *C.cachalot_oom_dump_options, m *memory) {
+	c.struct_size = C.sizeof_cachalot_oom_dump_options
+	c.folder = m.optionalText(s.Folder)
+	c.events = C.int64_t(s.Events)
+}
+
+func (s *OomDumpOptions) c(m *memory) *C.cachalot_oom_dump_options {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_oom_dump_options)(m.allocate(C.sizeof_cachalot_oom_dump_options))
+	s.fill(c, m)
+	return c
+}
+
 // ReportOptions is cachalot_report_options.
 //
 // The request that a report is about. Zero means default in every field.
@@ -1695,6 +1792,18 @@ type ReplayOptions struct {
 	Streams int32
 
 	PageBytes uint64
+
+	// 1: the replay ends at the first request that fails as out of memory. Not with `expect`.
+	StopAtOutOfMemory int32
+
+	// 1: keeps the history, for cachalot_replay_snapshot.
+	History int32
+
+	// NULL: none. From within it, cachalot_replay_allocator(*out_replay) is the allocator.
+	Observer ReplayObserverFn
+
+	// Only so many events of the trace are replayed, from the first on; 0: all. `expect` needs all.
+	EventCount uint64
 }
 
 func (s *ReplayOptions) fill(c *C.cachalot_replay_options, m *memory) {
@@ -1712,8 +1821,17 @@ func (s *ReplayOptions) fill(c *C.cachalot_replay_options, m *memory) {
 	c.borrow = C.int32_t(s.Borrow)
 	c.streams = C.int32_t(s.Streams)
 	c.page_bytes = C.uint64_t(s.PageBytes)
+	c.stop_at_out_of_memory = C.int32_t(s.StopAtOutOfMemory)
+	c.history = C.int32_t(s.History)
+	if s.Observer != nil {
+		c.observer = (*[0]byte)(C.cachalot_go_replay_options_observer)
+	}
+	c.event_count = C.uint64_t(s.EventCount)
 	if s.Progress != nil {
 		c.progress_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
+	}
+	if s.Observer != nil {
+		c.observer_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
 	}
 }
 
@@ -1764,6 +1882,10 @@ type ReplayResult struct {
 	Expected string
 
 	Actual string
+
+	// The most bytes that the driver had handed out of one device. With PyTorch's decisions and without a memory
+	// fraction the replay is the same on a device of any size from this one up to its own.
+	PeakDeviceBytes uint64
 }
 
 func replayResultOf(c *C.cachalot_replay_result) (s ReplayResult) {
@@ -1781,5 +1903,33 @@ func replayResultOf(c *C.cachalot_replay_result) (s ReplayResult) {
 	s.FirstDifference = uint64(c.first_difference)
 	s.Expected = C.GoString(c.expected)
 	s.Actual = C.GoString(c.actual)
+	s.PeakDeviceBytes = uint64(c.peak_device_bytes)
+	return
+}
+
+// ReplayCall is cachalot_replay_call.
+//
+// Calls of one function of the driver with one size.
+type ReplayCall struct {
+	// The function, as the CUDA driver calls it: "cuMemAlloc", "cuMemFree", and of virtual memory "cuMemAddressReserve",
+	// "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess". Lives for ever.
+	Function string
+
+	// Bytes.
+	Size uint64
+
+	// How many calls, those that failed included. What an ending context gives back is none.
+	Count uint64
+
+	// Of them, those before which 32 requests and more had been served from the cache: they find the processor's
+	// caches cold, and take longer.
+	ColdCount uint64
+}
+
+func replayCallOf(c *C.cachalot_replay_call) (s ReplayCall) {
+	s.Function = C.GoString(c.function)
+	s.Size = uint64(c.size)
+	s.Count = uint64(c.count)
+	s.ColdCount = uint64(c.cold_count)
 	return
 }

@@ -68,6 +68,25 @@ pub type cachalot_free_memory_fn = ::core::option::Option<
         size: u64,
     ) -> i32,
 >;
+/// Gets whole lines of a recording, up to 64 KiB at a time, in their order; returns 0, or any other
+/// number on failure: then the recording is over and all later events are lost. Called on the thread
+/// that fills the buffer, mostly with the lock of a device and always with that of the recorder held:
+/// it must not call back.
+pub type cachalot_recording_write_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        data: *const core::ffi::c_void,
+        size: usize,
+    ) -> i32,
+>;
+/// Writes size bytes; returns 0, or any other number on failure.
+pub type cachalot_write_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        data: *const core::ffi::c_void,
+        size: usize,
+    ) -> i32,
+>;
 /// Asks a tenant to free memory of its own. See the rules above.
 ///
 /// @param pressure  Borrowed until the callback returns.
@@ -87,17 +106,21 @@ pub type cachalot_read_fn = ::core::option::Option<
         capacity: usize,
     ) -> i64,
 >;
-/// Writes size bytes; returns 0, or any other number on failure.
-pub type cachalot_write_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        user_data: *mut core::ffi::c_void,
-        data: *const core::ffi::c_void,
-        size: usize,
-    ) -> i32,
->;
 /// Called now and then during a replay; not 0 stops it with CACHALOT_ERROR_CALLBACK.
 pub type cachalot_progress_fn = ::core::option::Option<
     unsafe extern "C" fn(user_data: *mut core::ffi::c_void, done: u64, total: u64) -> i32,
+>;
+/// Sees what the allocator of a replay did at an event of the trace, once for each entry. All of the event is done and
+/// no lock is held: the observer may ask the allocator, but not change it.
+///
+/// @param event  The index of the event in the trace.
+/// @param entry  Its texts live as long as the call. Its context is 0: that of the event is the trace's.
+pub type cachalot_replay_observer_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        event: u64,
+        entry: *const cachalot_trace_entry,
+    ),
 >;
 /// Why a call failed. The caller owns it, on the stack if it likes; nothing in it needs to be freed,
 /// and it never goes stale: a call that fails fills it, a call that succeeds leaves it alone.
@@ -913,6 +936,59 @@ pub struct cachalot_reserve {
     /// What a new segment gets, before it is rounded up to pages.
     pub segment_bytes: u64,
 }
+/// How a recording is made. Zero means default in every field; either path or write is needed.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_recorder_options {
+    /// sizeof(cachalot_recorder_options), set by the caller.
+    pub struct_size: usize,
+    /// The file, which is made with mode 0600; %p in it is the process. A file of this name that there
+    /// is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+    /// is called.
+    pub path: *const core::ffi::c_char,
+    /// Bytes that the recording may take, at least 2 MiB; 0: any number. When half of them are used, the
+    /// file is kept beside as PATH.before, in the place of an earlier one, and a new one begins with all
+    /// blocks that are live, of which the recorder then keeps a table. 0 with write.
+    pub max_bytes: u64,
+    /// CACHALOT_RECORD_*.
+    pub contexts: i32,
+    pub reserved_0: i32,
+    /// What is recorded, for the header of the trace. Copied. NULL: "".
+    pub workload: *const core::ffi::c_char,
+    /// NULL with path.
+    pub write: cachalot_recording_write_fn,
+    pub write_user_data: *mut core::ffi::c_void,
+    /// Called once with write_user_data when the recorder has stopped, or starting it fails. May be NULL.
+    pub write_destroy: ::core::option::Option<
+        unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+    >,
+}
+/// What a recorder has written.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_recorder_stats {
+    /// sizeof(cachalot_recorder_stats), set by the caller.
+    pub struct_size: usize,
+    /// Events that it has seen, blocks that were live included.
+    pub events: u64,
+    /// Lines that it could not write: the disk is full, or write has failed. The first lost one ends the
+    /// recording, and the log hears of it.
+    pub lost: u64,
+    /// Bytes that were written so far, of all files.
+    pub bytes: u64,
+}
+/// What is written when a request fails as out of memory. Zero means default in every field.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_oom_dump_options {
+    /// sizeof(cachalot_oom_dump_options), set by the caller.
+    pub struct_size: usize,
+    /// A folder that there is. Copied. NULL or "": nothing is written.
+    pub folder: *const core::ffi::c_char,
+    /// The last events that are kept for it, each in 120 bytes; 0: 10,000. To keep them slows each call
+    /// down as history does; -1 keeps none. At most 10,000,000.
+    pub events: i64,
+}
 /// A picture of one device, and of one request for it. It keeps nothing alive, so it may outlive the
 /// allocator, and never changes, so any thread may read it at any time.
 #[repr(C)]
@@ -1363,6 +1439,15 @@ pub struct cachalot_replay_options {
     pub borrow: i32,
     pub streams: i32,
     pub page_bytes: u64,
+    /// 1: the replay ends at the first request that fails as out of memory. Not with `expect`.
+    pub stop_at_out_of_memory: i32,
+    /// 1: keeps the history, for cachalot_replay_snapshot.
+    pub history: i32,
+    /// NULL: none. From within it, cachalot_replay_allocator(*out_replay) is the allocator.
+    pub observer: cachalot_replay_observer_fn,
+    pub observer_user_data: *mut core::ffi::c_void,
+    /// Only so many events of the trace are replayed, from the first on; 0: all. `expect` needs all.
+    pub event_count: u64,
 }
 /// What came of a replay.
 #[repr(C)]
@@ -1391,6 +1476,26 @@ pub struct cachalot_replay_result {
     /// What was expected there and what came; "" without a difference. Lives as long as the replay.
     pub expected: *const core::ffi::c_char,
     pub actual: *const core::ffi::c_char,
+    /// The most bytes that the driver had handed out of one device. With PyTorch's decisions and without a memory
+    /// fraction the replay is the same on a device of any size from this one up to its own.
+    pub peak_device_bytes: u64,
+}
+/// Calls of one function of the driver with one size.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_replay_call {
+    /// sizeof(cachalot_replay_call), set by the caller.
+    pub struct_size: usize,
+    /// The function, as the CUDA driver calls it: "cuMemAlloc", "cuMemFree", and of virtual memory "cuMemAddressReserve",
+    /// "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess". Lives for ever.
+    pub function: *const core::ffi::c_char,
+    /// Bytes.
+    pub size: u64,
+    /// How many calls, those that failed included. What an ending context gives back is none.
+    pub count: u64,
+    /// Of them, those before which 32 requests and more had been served from the cache: they find the processor's
+    /// caches cold, and take longer.
+    pub cold_count: u64,
 }
 /// The blocks of a private pool at one moment, to be put back later.
 #[repr(C)]
@@ -1518,6 +1623,11 @@ pub const CACHALOT_ROUTE_STREAM: i32 = 3;
 pub const CACHALOT_ROUTE_CAPTURE: i32 = 4;
 /// those that a function accepts
 pub const CACHALOT_ROUTE_PREDICATE: i32 = 5;
+/// the thread's labels (cachalot_label_push), with their texts
+pub const CACHALOT_RECORD_LABELS: i32 = 0;
+/// the context that the history keeps (cachalot_history_options::context); the texts of new ones are written by cachalot_recorder_flush and at the end
+pub const CACHALOT_RECORD_HISTORY_CONTEXTS: i32 = 1;
+pub const CACHALOT_RECORD_NO_CONTEXTS: i32 = 2;
 pub const CACHALOT_OUTCOME_NO_REQUEST: i32 = 0;
 /// a cached block serves it
 pub const CACHALOT_OUTCOME_FROM_CACHE: i32 = 1;
@@ -2520,6 +2630,81 @@ const _: () = {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
+        "Size of cachalot_recorder_options",
+    ][::core::mem::size_of::<cachalot_recorder_options>() - 64usize];
+    [
+        "Alignment of cachalot_recorder_options",
+    ][::core::mem::align_of::<cachalot_recorder_options>() - 8usize];
+    [
+        "Offset of field: cachalot_recorder_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_recorder_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_recorder_options::path",
+    ][::core::mem::offset_of!(cachalot_recorder_options, path) - 8usize];
+    [
+        "Offset of field: cachalot_recorder_options::max_bytes",
+    ][::core::mem::offset_of!(cachalot_recorder_options, max_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_recorder_options::contexts",
+    ][::core::mem::offset_of!(cachalot_recorder_options, contexts) - 24usize];
+    [
+        "Offset of field: cachalot_recorder_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_recorder_options, reserved_0) - 28usize];
+    [
+        "Offset of field: cachalot_recorder_options::workload",
+    ][::core::mem::offset_of!(cachalot_recorder_options, workload) - 32usize];
+    [
+        "Offset of field: cachalot_recorder_options::write",
+    ][::core::mem::offset_of!(cachalot_recorder_options, write) - 40usize];
+    [
+        "Offset of field: cachalot_recorder_options::write_user_data",
+    ][::core::mem::offset_of!(cachalot_recorder_options, write_user_data) - 48usize];
+    [
+        "Offset of field: cachalot_recorder_options::write_destroy",
+    ][::core::mem::offset_of!(cachalot_recorder_options, write_destroy) - 56usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_recorder_stats",
+    ][::core::mem::size_of::<cachalot_recorder_stats>() - 32usize];
+    [
+        "Alignment of cachalot_recorder_stats",
+    ][::core::mem::align_of::<cachalot_recorder_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_recorder_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_recorder_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_recorder_stats::events",
+    ][::core::mem::offset_of!(cachalot_recorder_stats, events) - 8usize];
+    [
+        "Offset of field: cachalot_recorder_stats::lost",
+    ][::core::mem::offset_of!(cachalot_recorder_stats, lost) - 16usize];
+    [
+        "Offset of field: cachalot_recorder_stats::bytes",
+    ][::core::mem::offset_of!(cachalot_recorder_stats, bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_oom_dump_options",
+    ][::core::mem::size_of::<cachalot_oom_dump_options>() - 24usize];
+    [
+        "Alignment of cachalot_oom_dump_options",
+    ][::core::mem::align_of::<cachalot_oom_dump_options>() - 8usize];
+    [
+        "Offset of field: cachalot_oom_dump_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_oom_dump_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_oom_dump_options::folder",
+    ][::core::mem::offset_of!(cachalot_oom_dump_options, folder) - 8usize];
+    [
+        "Offset of field: cachalot_oom_dump_options::events",
+    ][::core::mem::offset_of!(cachalot_oom_dump_options, events) - 16usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
         "Size of cachalot_report_options",
     ][::core::mem::size_of::<cachalot_report_options>() - 32usize];
     [
@@ -3219,7 +3404,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_replay_options",
-    ][::core::mem::size_of::<cachalot_replay_options>() - 80usize];
+    ][::core::mem::size_of::<cachalot_replay_options>() - 112usize];
     [
         "Alignment of cachalot_replay_options",
     ][::core::mem::align_of::<cachalot_replay_options>() - 8usize];
@@ -3262,12 +3447,27 @@ const _: () = {
     [
         "Offset of field: cachalot_replay_options::page_bytes",
     ][::core::mem::offset_of!(cachalot_replay_options, page_bytes) - 72usize];
+    [
+        "Offset of field: cachalot_replay_options::stop_at_out_of_memory",
+    ][::core::mem::offset_of!(cachalot_replay_options, stop_at_out_of_memory) - 80usize];
+    [
+        "Offset of field: cachalot_replay_options::history",
+    ][::core::mem::offset_of!(cachalot_replay_options, history) - 84usize];
+    [
+        "Offset of field: cachalot_replay_options::observer",
+    ][::core::mem::offset_of!(cachalot_replay_options, observer) - 88usize];
+    [
+        "Offset of field: cachalot_replay_options::observer_user_data",
+    ][::core::mem::offset_of!(cachalot_replay_options, observer_user_data) - 96usize];
+    [
+        "Offset of field: cachalot_replay_options::event_count",
+    ][::core::mem::offset_of!(cachalot_replay_options, event_count) - 104usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of cachalot_replay_result",
-    ][::core::mem::size_of::<cachalot_replay_result>() - 120usize];
+    ][::core::mem::size_of::<cachalot_replay_result>() - 128usize];
     [
         "Alignment of cachalot_replay_result",
     ][::core::mem::align_of::<cachalot_replay_result>() - 8usize];
@@ -3316,6 +3516,33 @@ const _: () = {
     [
         "Offset of field: cachalot_replay_result::actual",
     ][::core::mem::offset_of!(cachalot_replay_result, actual) - 112usize];
+    [
+        "Offset of field: cachalot_replay_result::peak_device_bytes",
+    ][::core::mem::offset_of!(cachalot_replay_result, peak_device_bytes) - 120usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_replay_call",
+    ][::core::mem::size_of::<cachalot_replay_call>() - 40usize];
+    [
+        "Alignment of cachalot_replay_call",
+    ][::core::mem::align_of::<cachalot_replay_call>() - 8usize];
+    [
+        "Offset of field: cachalot_replay_call::struct_size",
+    ][::core::mem::offset_of!(cachalot_replay_call, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_replay_call::function",
+    ][::core::mem::offset_of!(cachalot_replay_call, function) - 8usize];
+    [
+        "Offset of field: cachalot_replay_call::size",
+    ][::core::mem::offset_of!(cachalot_replay_call, size) - 16usize];
+    [
+        "Offset of field: cachalot_replay_call::count",
+    ][::core::mem::offset_of!(cachalot_replay_call, count) - 24usize];
+    [
+        "Offset of field: cachalot_replay_call::cold_count",
+    ][::core::mem::offset_of!(cachalot_replay_call, cold_count) - 32usize];
 };
 impl Default for cachalot_error {
     fn default() -> Self {
@@ -3407,6 +3634,24 @@ impl Default for cachalot_pool_route {
         }
     }
 }
+impl Default for cachalot_recorder_options {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for cachalot_oom_dump_options {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 impl Default for cachalot_report_holder {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
@@ -3480,6 +3725,15 @@ impl Default for cachalot_replay_options {
     }
 }
 impl Default for cachalot_replay_result {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for cachalot_replay_call {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -4088,8 +4342,8 @@ unsafe extern "C" {
         out_id: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Detaches an observer or callback of any kind. CACHALOT_ERROR_INVALID_ARGUMENT for an id that is
-    /// none.
+    /// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+    /// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
     pub fn cachalot_detach(
         allocator: *mut cachalot_allocator,
         id: u64,
@@ -4397,6 +4651,73 @@ unsafe extern "C" {
         out_reserve: *mut cachalot_reserve,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// Starts a recorder on all devices. The recording begins with the blocks that are live, and no event
+    /// comes between them and the first that is recorded, whatever other threads do. Blocks that bypass the
+    /// cache (cachalot_set_caching_enabled) have no events.
+    ///
+    /// A file is whole at any time, also while it is written and after the process was killed. Lines for
+    /// write are held back until there are 64 KiB of them. An allocator that ends stops its recorders.
+    ///
+    /// @param out_id  For the functions below. cachalot_detach with it is cachalot_recorder_stop.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for options that do not fit each other;
+    /// CACHALOT_ERROR_IO if the file cannot be made; CACHALOT_ERROR_NOT_SUPPORTED under
+    /// backend:cudaMallocAsync. Any thread, but not from within a trace observer.
+    pub fn cachalot_recorder_start(
+        allocator: *mut cachalot_allocator,
+        options: *const cachalot_recorder_options,
+        out_id: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Writes what is held back: lines for write, and texts of contexts.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_IO if events are lost, now or before;
+    /// CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+    pub fn cachalot_recorder_flush(
+        allocator: *mut cachalot_allocator,
+        id: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Writes the last line, which says how many events are lost, and ends the recorder.
+    /// CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread, but not from within a trace
+    /// observer.
+    pub fn cachalot_recorder_stop(
+        allocator: *mut cachalot_allocator,
+        id: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+    pub fn cachalot_recorder_get_stats(
+        allocator: *mut cachalot_allocator,
+        id: u64,
+        out_stats: *mut cachalot_recorder_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The file that it writes, "" if there is none. Text like snprintf. CACHALOT_ERROR_INVALID_ARGUMENT
+    /// for an id of no recorder. Any thread.
+    pub fn cachalot_recorder_path(
+        allocator: *mut cachalot_allocator,
+        id: u64,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// From now on each request that fails as out of memory leaves files in the folder, with mode 0600,
+    /// before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
+    /// PROCESS-N.events.csv (the last events, a trace of format 1) and PROCESS-N.trace.csv (the live
+    /// blocks, a trace of format 2). N counts from 1; numbers that are taken are passed over. Only the
+    /// first 16 failures are written. What cannot be written is a warning for the log.
+    ///
+    /// @param options  NULL: nothing is written any more. Takes the place of earlier options, also of those
+    /// that the environment variable CACHALOT_OOM_DUMP gave.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a number that is not acceptable;
+    /// CACHALOT_ERROR_IO if there is no such folder; CACHALOT_ERROR_NOT_SUPPORTED under
+    /// backend:cudaMallocAsync: nothing has changed. Any thread, but not from within an observer.
+    pub fn cachalot_set_oom_dump(
+        allocator: *mut cachalot_allocator,
+        options: *const cachalot_oom_dump_options,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// Makes a report: of a request that may come ("why would it fail now?"), or of one that has failed,
     /// with cachalot_error::requested, device and stream, also from within an out-of-memory observer
     /// (cachalot_observe_out_of_memory), by when other threads may have changed something.
@@ -4676,6 +4997,22 @@ unsafe extern "C" {
         index: usize,
         out_entry: *mut cachalot_trace_entry,
     ) -> cachalot_status;
+    /// Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
+    /// torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
+    /// that the allocator follows.
+    ///
+    /// @param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
+    /// any other line one with that name. NULL: contexts have no frames, but for those of a replay,
+    /// which its snapshot explains itself.
+    /// @param write      Called on this thread, once or more.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
+    pub fn cachalot_snapshot_write_pickle(
+        snapshot: *const cachalot_snapshot,
+        allocator: *mut cachalot_allocator,
+        write: cachalot_write_fn,
+        user_data: *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// The options at the moment of the snapshot.
     pub fn cachalot_snapshot_settings(
         snapshot: *const cachalot_snapshot,
@@ -4909,6 +5246,15 @@ unsafe extern "C" {
         index: usize,
         out_frame: *mut cachalot_trace_frame,
     ) -> cachalot_status;
+    /// What the trace tells of a context: its label, or its stack, one frame a line ("/usr/bin/server+0x2234"), the
+    /// innermost first; "" if it tells nothing. Text like snprintf. Any thread.
+    pub fn cachalot_trace_context_text(
+        trace: *const cachalot_trace,
+        context: u64,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+    ) -> cachalot_status;
     /// One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
     /// past the last.
     pub fn cachalot_trace_get_stat(
@@ -4935,7 +5281,7 @@ unsafe extern "C" {
     ///
     /// @param options     NULL: all defaults.
     /// @param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
-    /// differ.
+    /// differ, and from before the first event on; NULL after a failure.
     /// @return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
     /// not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
     pub fn cachalot_replay_run(
@@ -4951,12 +5297,31 @@ unsafe extern "C" {
         replay: *const cachalot_replay,
         out_result: *mut cachalot_replay_result,
     ) -> cachalot_status;
+    /// Rows of the driver's calls by which the replay obtained memory and gave it back, in the order of the functions
+    /// above, then by size. 0 for NULL.
+    pub fn cachalot_replay_call_count(replay: *const cachalot_replay) -> usize;
+    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_replay_get_call(
+        replay: *const cachalot_replay,
+        index: usize,
+        out_call: *mut cachalot_replay_call,
+    ) -> cachalot_status;
     /// The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
     pub fn cachalot_replay_allocator(
         replay: *const cachalot_replay,
     ) -> *mut cachalot_allocator;
-    /// Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
-    /// cachalot_replay_run.
+    /// Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with the times and the
+    /// contexts of the recording; where `expect` found no difference it is the recorded one.
+    ///
+    /// @param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy. It may outlive the replay.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the replay has kept no history.
+    pub fn cachalot_replay_snapshot(
+        replay: *const cachalot_replay,
+        out_snapshot: *mut *mut cachalot_snapshot,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
+    /// gives. Options as for cachalot_replay_run.
     pub fn cachalot_replay_write_script(
         trace: *const cachalot_trace,
         options: *const cachalot_replay_options,

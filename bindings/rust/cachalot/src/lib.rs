@@ -104,7 +104,7 @@ pub use observer::{Observer, Rejection};
 pub use policy::{Borrow, Pin, Policy, PolicyStats, Serving};
 pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
 pub use recorder::{RecordedContexts, Recorder, RecorderOptions, RecorderStats};
-pub use replay::{Replay, ReplayDifference, ReplayOptions, ReplayResult};
+pub use replay::{Replay, ReplayCall, ReplayDifference, ReplayOptions, ReplayResult};
 pub use report::{
     Holder, Outcome, Reason, Report, ReportData, ReportNumbers, ReportOptions, ReportReason,
 };

@@ -26,6 +26,7 @@ pub struct ReplayOptions<'a> {
     release: Option<Release>,
     policy: Option<Policy>,
     expect: bool,
+    stop_at_out_of_memory: bool,
     history: bool,
     capacity: u64,
     fraction: f64,
@@ -63,6 +64,13 @@ impl<'a> ReplayOptions<'a> {
     /// and release.
     pub fn expect(mut self, expect: bool) -> Self {
         self.expect = expect;
+        self
+    }
+
+    /// The replay ends at the first request that fails as out of memory. Not with
+    /// [`ReplayOptions::expect`].
+    pub fn stop_at_out_of_memory(mut self, stop: bool) -> Self {
+        self.stop_at_out_of_memory = stop;
         self
     }
 
@@ -121,6 +129,25 @@ pub struct ReplayResult {
     pub differing_events: u64,
     /// The first of them, if there is one.
     pub first_difference: Option<ReplayDifference>,
+    /// The most bytes that the driver had handed out of one device. With PyTorch's decisions and
+    /// without a memory fraction the replay is the same on a device of any size from this one up to
+    /// its own.
+    pub peak_device_bytes: u64,
+}
+
+/// Calls of one function of the driver with one size. Stands for `cachalot_replay_call`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ReplayCall {
+    /// Its name in the CUDA driver, like `cuMemAlloc`.
+    pub function: String,
+    /// In bytes.
+    pub size: u64,
+    /// How many, those that failed included; what an ending context gives back is none.
+    pub count: u64,
+    /// Of them, those before which 32 requests and more had been served from the cache.
+    pub cold_count: u64,
 }
 
 /// The first event of a replay that differs.
@@ -179,6 +206,7 @@ fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     out.streams = policy.streams;
     out.page_bytes = policy.page_bytes;
     out.expect = options.expect.into();
+    out.stop_at_out_of_memory = options.stop_at_out_of_memory.into();
     out.history = options.history.into();
     out.capacity = options.capacity;
     out.fraction = options.fraction;
@@ -267,6 +295,29 @@ impl Replay {
         &self.result
     }
 
+    /// The driver's calls by which it obtained memory and gave it back, by function, then by size.
+    /// Stands for `cachalot_replay_call_count` and `cachalot_replay_get_call`.
+    pub fn calls(&self) -> Vec<ReplayCall> {
+        let raw = self.handle.0.as_ptr();
+        // SAFETY: the replay is live.
+        let count = unsafe { sys::cachalot_replay_call_count(raw) };
+        let calls = ffi::rows(
+            count,
+            |index, row| {
+                // SAFETY: the replay is live, and the row is of the size that it says.
+                ffi::check(unsafe { sys::cachalot_replay_get_call(raw, index, row) })
+            },
+            |row: &sys::cachalot_replay_call| ReplayCall {
+                // SAFETY: the text lives for ever.
+                function: unsafe { ffi::string_of(row.function) },
+                size: row.size,
+                count: row.count,
+                cold_count: row.cold_count,
+            },
+        );
+        calls.unwrap_or_default()
+    }
+
     /// Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with
     /// the times and the contexts of the recording; where [`ReplayOptions::expect`] found no difference
     /// it is the recorded one. Stands for `cachalot_replay_snapshot`.
@@ -309,6 +360,7 @@ fn result_of(row: &sys::cachalot_replay_result) -> ReplayResult {
             expected: text(row.expected),
             actual: text(row.actual),
         }),
+        peak_device_bytes: row.peak_device_bytes,
     }
 }
 

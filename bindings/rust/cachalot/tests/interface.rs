@@ -381,6 +381,21 @@ fn a_replay_has_the_recorded_times() {
 }
 
 #[test]
+fn a_replay_can_end_at_the_first_failure_and_tells_its_driver_calls() {
+    let requests: Vec<_> = (1..5).map(|i| format!("a,{i}00000000,41943040,0\n")).collect();
+    let text = format!("# {{\"warm_up\": 0}}\n{}", requests.concat());
+    let trace = Trace::read(Cursor::new(text)).unwrap();
+    let options = || ReplayOptions::new().capacity(100 << 20);
+    assert_eq!(trace.replay(options()).unwrap().result().out_of_memory, 2);
+    let replay = trace.replay(options().stop_at_out_of_memory(true)).unwrap();
+    assert_eq!(replay.result().out_of_memory, 1);
+    assert_eq!(replay.result().peak_device_bytes, 80 << 20);
+    let calls = replay.calls();
+    assert_eq!((calls.len(), calls[0].function.as_str()), (1, "cuMemAlloc"));
+    assert_eq!((calls[0].size, calls[0].count, calls[0].cold_count), (40 << 20, 4, 1));
+}
+
+#[test]
 fn a_recorded_run_is_replayed() {
     let allocator = allocator();
     allocator.record_history(&HistoryOptions::recording(1000)).unwrap();

@@ -11,19 +11,21 @@ const cachalot_java_method cachalot_java_methods[] = {
   {"outOfMemoryObserverFn", "(Ljava/lang/Object;J)V"},
   {"rejectionObserverFn", "(Ljava/lang/Object;J)V"},
   {"freeMemoryFn", "(Ljava/lang/Object;IJ)I"},
-  {"readFn", "(Ljava/lang/Object;JJ)J"},
   {"writeFn", "(Ljava/lang/Object;JJ)I"},
+  {"readFn", "(Ljava/lang/Object;JJ)J"},
   {"allocatorOptionsLog", "(Ljava/lang/Object;IJ)V"},
   {"allocatorOptionsContextCapture", "(Ljava/lang/Object;)J"},
   {"allocatorOptionsContextText", "(Ljava/lang/Object;JJJ)J"},
   {"poolSourceAllocate", "(Ljava/lang/Object;JIJ)J"},
   {"poolSourceFree", "(Ljava/lang/Object;JJIJ)V"},
   {"poolRoutePredicate", "(Ljava/lang/Object;J)I"},
+  {"recorderOptionsWrite", "(Ljava/lang/Object;JJ)I"},
   {"tenantOptionsPressure", "(Ljava/lang/Object;J)J"},
   {"replayOptionsProgress", "(Ljava/lang/Object;JJ)I"},
+  {"replayOptionsObserver", "(Ljava/lang/Object;JJ)V"},
 };
 
-const int cachalot_java_method_count = 15;
+const int cachalot_java_method_count = 17;
 
 static void cachalot_java_trace_observer_fn(void* user_data, const cachalot_trace_entry* entry) {
   int attached;
@@ -59,22 +61,22 @@ static int32_t cachalot_java_free_memory_fn(void* user_data, int32_t device, uin
   return result;
 }
 
-static int64_t cachalot_java_read_fn(void* user_data, void* buffer, size_t capacity) {
-  int attached;
-  JNIEnv* env = cachalot_java_enter(&attached);
-  if (env == 0) return -1;
-  int64_t result = (int64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[5], (jobject)user_data, (jlong)(intptr_t)buffer, (jlong)capacity);
-  if ((*env)->ExceptionCheck(env)) result = -1;
-  cachalot_java_leave(env, attached);
-  return result;
-}
-
 static int32_t cachalot_java_write_fn(void* user_data, const void* data, size_t size) {
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 1;
-  int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[6], (jobject)user_data, (jlong)(intptr_t)data, (jlong)size);
+  int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[5], (jobject)user_data, (jlong)(intptr_t)data, (jlong)size);
   if ((*env)->ExceptionCheck(env)) result = 1;
+  cachalot_java_leave(env, attached);
+  return result;
+}
+
+static int64_t cachalot_java_read_fn(void* user_data, void* buffer, size_t capacity) {
+  int attached;
+  JNIEnv* env = cachalot_java_enter(&attached);
+  if (env == 0) return -1;
+  int64_t result = (int64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[6], (jobject)user_data, (jlong)(intptr_t)buffer, (jlong)capacity);
+  if ((*env)->ExceptionCheck(env)) result = -1;
   cachalot_java_leave(env, attached);
   return result;
 }
@@ -135,11 +137,21 @@ static int32_t cachalot_java_pool_route_predicate(void* user_data, cachalot_stre
   return result;
 }
 
+static int32_t cachalot_java_recorder_options_write(void* user_data, const void* data, size_t size) {
+  int attached;
+  JNIEnv* env = cachalot_java_enter(&attached);
+  if (env == 0) return 1;
+  int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[13], (jobject)user_data, (jlong)(intptr_t)data, (jlong)size);
+  if ((*env)->ExceptionCheck(env)) result = 1;
+  cachalot_java_leave(env, attached);
+  return result;
+}
+
 static uint64_t cachalot_java_tenant_options_pressure(void* user_data, const cachalot_pressure* pressure) {
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 0;
-  uint64_t result = (uint64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[13], (jobject)user_data, (jlong)(intptr_t)pressure);
+  uint64_t result = (uint64_t)(*env)->CallStaticLongMethod(env, cachalot_java_class, cachalot_java_ids[14], (jobject)user_data, (jlong)(intptr_t)pressure);
   if ((*env)->ExceptionCheck(env)) result = 0;
   cachalot_java_leave(env, attached);
   return result;
@@ -149,10 +161,18 @@ static int32_t cachalot_java_replay_options_progress(void* user_data, uint64_t d
   int attached;
   JNIEnv* env = cachalot_java_enter(&attached);
   if (env == 0) return 1;
-  int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[14], (jobject)user_data, (jlong)done, (jlong)total);
+  int32_t result = (int32_t)(*env)->CallStaticIntMethod(env, cachalot_java_class, cachalot_java_ids[15], (jobject)user_data, (jlong)done, (jlong)total);
   if ((*env)->ExceptionCheck(env)) result = 1;
   cachalot_java_leave(env, attached);
   return result;
+}
+
+static void cachalot_java_replay_options_observer(void* user_data, uint64_t event, const cachalot_trace_entry* entry) {
+  int attached;
+  JNIEnv* env = cachalot_java_enter(&attached);
+  if (env == 0) return;
+  (*env)->CallStaticVoidMethod(env, cachalot_java_class, cachalot_java_ids[16], (jobject)user_data, (jlong)event, (jlong)(intptr_t)entry);
+  cachalot_java_leave(env, attached);
 }
 
 static const intptr_t functions[] = {
@@ -161,16 +181,18 @@ static const intptr_t functions[] = {
   (intptr_t)cachalot_java_out_of_memory_observer_fn,
   (intptr_t)cachalot_java_rejection_observer_fn,
   (intptr_t)cachalot_java_free_memory_fn,
-  (intptr_t)cachalot_java_read_fn,
   (intptr_t)cachalot_java_write_fn,
+  (intptr_t)cachalot_java_read_fn,
   (intptr_t)cachalot_java_allocator_options_log,
   (intptr_t)cachalot_java_allocator_options_context_capture,
   (intptr_t)cachalot_java_allocator_options_context_text,
   (intptr_t)cachalot_java_pool_source_allocate,
   (intptr_t)cachalot_java_pool_source_free,
   (intptr_t)cachalot_java_pool_route_predicate,
+  (intptr_t)cachalot_java_recorder_options_write,
   (intptr_t)cachalot_java_tenant_options_pressure,
   (intptr_t)cachalot_java_replay_options_progress,
+  (intptr_t)cachalot_java_replay_options_observer,
 };
 
 intptr_t cachalot_java_entry(int number) {

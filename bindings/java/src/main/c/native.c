@@ -724,6 +724,48 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getReserve(
   return (jint)cachalot_get_reserve((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const char*)(intptr_t)name, (cachalot_reserve*)(intptr_t)outReserve, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderStart(
+    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outId, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_recorder_start((cachalot_allocator*)(intptr_t)allocator, (const cachalot_recorder_options*)(intptr_t)options, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderFlush(
+    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_recorder_flush((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderStop(
+    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_recorder_stop((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderGetStats(
+    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_recorder_get_stats((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_recorder_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderPath(
+    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_recorder_path((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setOomDump(
+    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_oom_dump((cachalot_allocator*)(intptr_t)allocator, (const cachalot_oom_dump_options*)(intptr_t)options, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_reportCreate(
     JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outReport, jlong error) {
   (void)env;
@@ -997,6 +1039,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_snapshotEntry(
   return (jint)cachalot_snapshot_entry((const cachalot_snapshot*)(intptr_t)snapshot, (int32_t)device, (size_t)index, (cachalot_trace_entry*)(intptr_t)outEntry);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_snapshotWritePickle(
+    JNIEnv* env, jclass type, jlong snapshot, jlong allocator, jlong write, jlong userData, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_snapshot_write_pickle((const cachalot_snapshot*)(intptr_t)snapshot, (cachalot_allocator*)(intptr_t)allocator, (cachalot_write_fn)(intptr_t)write, (void*)(intptr_t)userData, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_snapshotSettings(
     JNIEnv* env, jclass type, jlong snapshot, jlong outSettings) {
   (void)env;
@@ -1221,6 +1270,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceGetFrame(
   return (jint)cachalot_trace_get_frame((const cachalot_trace*)(intptr_t)trace, (uint64_t)context, (size_t)index, (cachalot_trace_frame*)(intptr_t)outFrame);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceContextText(
+    JNIEnv* env, jclass type, jlong trace, jlong context, jlong buffer, jlong capacity, jlong outLength) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_trace_context_text((const cachalot_trace*)(intptr_t)trace, (uint64_t)context, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceGetStat(
     JNIEnv* env, jclass type, jlong trace, jlong index, jlong outName, jlong outValue) {
   (void)env;
@@ -1256,11 +1312,32 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_replayGetResult(
   return (jint)cachalot_replay_get_result((const cachalot_replay*)(intptr_t)replay, (cachalot_replay_result*)(intptr_t)outResult);
 }
 
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_replayCallCount(
+    JNIEnv* env, jclass type, jlong replay) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_replay_call_count((const cachalot_replay*)(intptr_t)replay);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_replayGetCall(
+    JNIEnv* env, jclass type, jlong replay, jlong index, jlong outCall) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_replay_get_call((const cachalot_replay*)(intptr_t)replay, (size_t)index, (cachalot_replay_call*)(intptr_t)outCall);
+}
+
 JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_replayAllocator(
     JNIEnv* env, jclass type, jlong replay) {
   (void)env;
   (void)type;
   return (jlong)(intptr_t)cachalot_replay_allocator((const cachalot_replay*)(intptr_t)replay);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_replaySnapshot(
+    JNIEnv* env, jclass type, jlong replay, jlong outSnapshot, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_replay_snapshot((const cachalot_replay*)(intptr_t)replay, (cachalot_snapshot**)(intptr_t)outSnapshot, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_replayWriteScript(

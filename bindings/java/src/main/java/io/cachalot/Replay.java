@@ -3,6 +3,8 @@ package io.cachalot;
 
 import io.cachalot.raw.Native;
 import io.cachalot.raw.Structs;
+import java.util.ArrayList;
+import java.util.List;
 
 /** A replay that has ended, with its allocator. */
 public final class Replay implements AutoCloseable {
@@ -42,6 +44,23 @@ public final class Replay implements AutoCloseable {
       Errors.row(Native.replayGetResult(scratch.handle, scratch.sized(Structs.ReplayResult.SIZE)), 0);
       return ReplayResult.of(Structs.ReplayResult.read(scratch.memory(), Scratch.struct()));
     }
+  }
+
+  /**
+   * The driver's calls by which it obtained memory and gave it back.
+   *
+   * @return the rows, by function, then by size
+   */
+  public List<ReplayCall> calls() {
+    List<ReplayCall> rows = new ArrayList<>();
+    try (Scratch scratch = Scratch.enter(resource)) {
+      long count = Native.replayCallCount(scratch.handle);
+      for (long i = 0; i < count; i++) {
+        Errors.row(Native.replayGetCall(scratch.handle, i, scratch.sized(Structs.ReplayCall.SIZE)), i);
+        rows.add(ReplayCall.of(Structs.ReplayCall.read(scratch.memory(), Scratch.struct())));
+      }
+    }
+    return List.copyOf(rows);
   }
 
   /**

@@ -104,6 +104,17 @@ public final class ReplayOptions {
   }
 
   /**
+   * Whether the replay ends at the first request that fails as out of memory. Not with {@link #expect}.
+   *
+   * @param stop true: it does
+   * @return this
+   */
+  public ReplayOptions stopAtOutOfMemory(boolean stop) {
+    values.stopAtOutOfMemory = stop ? 1 : 0;
+    return this;
+  }
+
+  /**
    * Whether the history is kept, for {@link Replay#snapshot}.
    *
    * @param history true: it is
@@ -163,6 +174,7 @@ public final class ReplayOptions {
     copy.streams = values.streams;
     copy.pageBytes = values.pageBytes;
     copy.expect = values.expect;
+    copy.stopAtOutOfMemory = values.stopAtOutOfMemory;
     copy.history = values.history;
     copy.capacity = values.capacity;
     copy.fraction = values.fraction;

@@ -20,15 +20,17 @@ import io.cachalot.raw.Structs;
  * @param firstDifference the index of the first of them in the trace; -1: none
  * @param expected what was expected there
  * @param actual what came
+ * @param peakDeviceBytes the most that the driver had handed out of one device; with PyTorch's decisions and without a
+ *     memory fraction the replay is the same on a device of any size from this one up to its own
  */
 public record ReplayResult(
     long events, long allocations, long outOfMemory, long driverAllocations, long driverFrees, long segments, long
     segmentsPeak, long peakRequested, long peakAllocated, long peakReserved, long differingEvents, long
-    firstDifference, String expected, String actual) {
+    firstDifference, String expected, String actual, long peakDeviceBytes) {
   static ReplayResult of(Structs.ReplayResult from) {
     return new ReplayResult(
         from.events, from.allocations, from.outOfMemory, from.driverAllocations, from.driverFrees, from.segments,
         from.segmentsPeak, from.peakRequested, from.peakAllocated, from.peakReserved, from.differingEvents,
-        from.firstDifference, from.expected, from.actual);
+        from.firstDifference, from.expected, from.actual, from.peakDeviceBytes);
   }
 }

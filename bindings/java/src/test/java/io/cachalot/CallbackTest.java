@@ -330,6 +330,21 @@ final class CallbackTest {
   }
 
   @Test
+  void aReplayCanEndAtTheFirstFailureAndTellsItsDriverCalls() throws IOException {
+    StringBuilder text = new StringBuilder("# {\"warm_up\": 0}\n");
+    for (int i = 1; i < 5; i++) {
+      text.append("a,").append(i).append("00000000,41943040,0\n");
+    }
+    ReplayOptions options = new ReplayOptions().capacity(100 * MIB).stopAtOutOfMemory(true);
+    try (Trace trace = Trace.read(new ByteArrayInputStream(text.toString().getBytes(StandardCharsets.UTF_8)));
+        Replay replay = trace.replay(options)) {
+      assertEquals(1, replay.result().outOfMemory());
+      assertEquals(80 * MIB, replay.result().peakDeviceBytes());
+      assertEquals(List.of(new ReplayCall("cuMemAlloc", 40 * MIB, 4, 1)), replay.calls());
+    }
+  }
+
+  @Test
   void aTraceIsWrittenReadAndReplayed() throws IOException {
     allocator.recordHistory(HistoryOptions.recording(100));
     allocator.allocate(MIB).close();

@@ -36,12 +36,12 @@ public final class Callbacks {
   /**
    * A native function that calls a callback, for Memory.entry.
    */
-  public static final int READ_FN = 5;
+  public static final int WRITE_FN = 5;
 
   /**
    * A native function that calls a callback, for Memory.entry.
    */
-  public static final int WRITE_FN = 6;
+  public static final int READ_FN = 6;
 
   /**
    * A native function that calls a callback, for Memory.entry.
@@ -76,12 +76,22 @@ public final class Callbacks {
   /**
    * A native function that calls a callback, for Memory.entry.
    */
-  public static final int TENANT_OPTIONS_PRESSURE = 13;
+  public static final int RECORDER_OPTIONS_WRITE = 13;
 
   /**
    * A native function that calls a callback, for Memory.entry.
    */
-  public static final int REPLAY_OPTIONS_PROGRESS = 14;
+  public static final int TENANT_OPTIONS_PRESSURE = 14;
+
+  /**
+   * A native function that calls a callback, for Memory.entry.
+   */
+  public static final int REPLAY_OPTIONS_PROGRESS = 15;
+
+  /**
+   * A native function that calls a callback, for Memory.entry.
+   */
+  public static final int REPLAY_OPTIONS_OBSERVER = 16;
 
   /**
    * cachalot_log_fn.
@@ -155,6 +165,27 @@ public final class Callbacks {
   }
 
   /**
+   * cachalot_recording_write_fn.
+   * Gets whole lines of a recording, up to 64 KiB at a time, in their order; returns 0, or any other
+   * number on failure: then the recording is over and all later events are lost. Called on the thread
+   * that fills the buffer, mostly with the lock of a device and always with that of the recorder held:
+   * it must not call back.
+   */
+  @FunctionalInterface
+  public interface RecordingWriteFn {
+    int call(ByteBuffer data);
+  }
+
+  /**
+   * cachalot_write_fn.
+   * Writes size bytes; returns 0, or any other number on failure.
+   */
+  @FunctionalInterface
+  public interface WriteFn {
+    int call(ByteBuffer data);
+  }
+
+  /**
    * cachalot_pressure_fn.
    * Asks a tenant to free memory of its own. See the rules above.
    *
@@ -177,21 +208,25 @@ public final class Callbacks {
   }
 
   /**
-   * cachalot_write_fn.
-   * Writes size bytes; returns 0, or any other number on failure.
-   */
-  @FunctionalInterface
-  public interface WriteFn {
-    int call(ByteBuffer data);
-  }
-
-  /**
    * cachalot_progress_fn.
    * Called now and then during a replay; not 0 stops it with CACHALOT_ERROR_CALLBACK.
    */
   @FunctionalInterface
   public interface ProgressFn {
     int call(long done, long total);
+  }
+
+  /**
+   * cachalot_replay_observer_fn.
+   * Sees what the allocator of a replay did at an event of the trace, once for each entry. All of the event is done and
+   * no lock is held: the observer may ask the allocator, but not change it.
+   *
+   * &#64;param event  The index of the event in the trace.
+   * &#64;param entry  Its texts live as long as the call. Its context is 0: that of the event is the trace's.
+   */
+  @FunctionalInterface
+  public interface ReplayObserverFn {
+    void call(long event, Structs.TraceEntry entry);
   }
 
   /**
@@ -255,21 +290,21 @@ public final class Callbacks {
     }
   }
 
-  static long readFn(Object target, long buffer, long capacity) {
-    try {
-      return ((ReadFn) target).call(Memory.view(buffer, capacity));
-    } catch (Throwable thrown) {
-      Memory.report(thrown);
-      return -1;
-    }
-  }
-
   static int writeFn(Object target, long data, long size) {
     try {
       return ((WriteFn) target).call(Memory.view(data, size));
     } catch (Throwable thrown) {
       Memory.report(thrown);
       return 1;
+    }
+  }
+
+  static long readFn(Object target, long buffer, long capacity) {
+    try {
+      return ((ReadFn) target).call(Memory.view(buffer, capacity));
+    } catch (Throwable thrown) {
+      Memory.report(thrown);
+      return -1;
     }
   }
 
@@ -325,6 +360,15 @@ public final class Callbacks {
     }
   }
 
+  static int recorderOptionsWrite(Object target, long data, long size) {
+    try {
+      return ((Structs.RecorderOptions) target).write.call(Memory.view(data, size));
+    } catch (Throwable thrown) {
+      Memory.report(thrown);
+      return 1;
+    }
+  }
+
   static long tenantOptionsPressure(Object target, long pressure) {
     try {
       return ((Structs.TenantOptions) target).pressure.call(Structs.Pressure.read(Memory.view(pressure, Structs.Pressure.SIZE), 0));
@@ -340,6 +384,14 @@ public final class Callbacks {
     } catch (Throwable thrown) {
       Memory.report(thrown);
       return 1;
+    }
+  }
+
+  static void replayOptionsObserver(Object target, long event, long entry) {
+    try {
+      ((Structs.ReplayOptions) target).observer.call(event, Structs.TraceEntry.read(Memory.view(entry, Structs.TraceEntry.SIZE), 0));
+    } catch (Throwable thrown) {
+      Memory.report(thrown);
     }
   }
 }

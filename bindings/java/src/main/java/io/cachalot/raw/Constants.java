@@ -556,6 +556,24 @@ public final class Constants {
   public static final int ROUTE_PREDICATE = 5;
 
   /**
+   * CACHALOT_RECORD_LABELS.
+   * the thread's labels (cachalot_label_push), with their texts
+   */
+  public static final int RECORD_LABELS = 0;
+
+  /**
+   * CACHALOT_RECORD_HISTORY_CONTEXTS.
+   * the context that the history keeps (cachalot_history_options::context); the texts of new ones are written by cachalot_recorder_flush and at the end
+   */
+  public static final int RECORD_HISTORY_CONTEXTS = 1;
+
+  /**
+   * CACHALOT_RECORD_NO_CONTEXTS.
+   * What stands in the field `context` of a recorded event (cachalot_recorder_options::contexts).
+   */
+  public static final int RECORD_NO_CONTEXTS = 2;
+
+  /**
    * CACHALOT_OUTCOME_NO_REQUEST.
    * What would become of the request now (cachalot_report_numbers::outcome). Their names are those of cachalot_report_outcome_name.
    */

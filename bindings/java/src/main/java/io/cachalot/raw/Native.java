@@ -589,8 +589,8 @@ public final class Native {
 
   /**
    * cachalot_detach.
-   * Detaches an observer or callback of any kind. CACHALOT_ERROR_INVALID_ARGUMENT for an id that is
-   * none.
+   * Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+   * CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
    */
   public static native int detach(long allocator, long id, long error);
 
@@ -854,6 +854,68 @@ public final class Native {
    * What a class gets on a device. name NULL or "": streams without a class.
    */
   public static native int getReserve(long allocator, int device, long name, long outReserve, long error);
+
+  /**
+   * cachalot_recorder_start.
+   * Starts a recorder on all devices. The recording begins with the blocks that are live, and no event
+   * comes between them and the first that is recorded, whatever other threads do. Blocks that bypass the
+   * cache (cachalot_set_caching_enabled) have no events.
+   *
+   * A file is whole at any time, also while it is written and after the process was killed. Lines for
+   * write are held back until there are 64 KiB of them. An allocator that ends stops its recorders.
+   *
+   * &#64;param out_id  For the functions below. cachalot_detach with it is cachalot_recorder_stop.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for options that do not fit each other;
+   * CACHALOT_ERROR_IO if the file cannot be made; CACHALOT_ERROR_NOT_SUPPORTED under
+   * backend:cudaMallocAsync. Any thread, but not from within a trace observer.
+   */
+  public static native int recorderStart(long allocator, long options, long outId, long error);
+
+  /**
+   * cachalot_recorder_flush.
+   * Writes what is held back: lines for write, and texts of contexts.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_IO if events are lost, now or before;
+   * CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+   */
+  public static native int recorderFlush(long allocator, long id, long error);
+
+  /**
+   * cachalot_recorder_stop.
+   * Writes the last line, which says how many events are lost, and ends the recorder.
+   * CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread, but not from within a trace
+   * observer.
+   */
+  public static native int recorderStop(long allocator, long id, long error);
+
+  /**
+   * cachalot_recorder_get_stats.
+   * What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+   */
+  public static native int recorderGetStats(long allocator, long id, long outStats, long error);
+
+  /**
+   * cachalot_recorder_path.
+   * The file that it writes, "" if there is none. Text like snprintf. CACHALOT_ERROR_INVALID_ARGUMENT
+   * for an id of no recorder. Any thread.
+   */
+  public static native int recorderPath(long allocator, long id, long buffer, long capacity, long outLength, long error);
+
+  /**
+   * cachalot_set_oom_dump.
+   * From now on each request that fails as out of memory leaves files in the folder, with mode 0600,
+   * before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
+   * PROCESS-N.events.csv (the last events, a trace of format 1) and PROCESS-N.trace.csv (the live
+   * blocks, a trace of format 2). N counts from 1; numbers that are taken are passed over. Only the
+   * first 16 failures are written. What cannot be written is a warning for the log.
+   *
+   * &#64;param options  NULL: nothing is written any more. Takes the place of earlier options, also of those
+   * that the environment variable CACHALOT_OOM_DUMP gave.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a number that is not acceptable;
+   * CACHALOT_ERROR_IO if there is no such folder; CACHALOT_ERROR_NOT_SUPPORTED under
+   * backend:cudaMallocAsync: nothing has changed. Any thread, but not from within an observer.
+   */
+  public static native int setOomDump(long allocator, long options, long error);
 
   /**
    * cachalot_report_create.
@@ -1142,6 +1204,20 @@ public final class Native {
   public static native int snapshotEntry(long snapshot, int device, long index, long outEntry);
 
   /**
+   * cachalot_snapshot_write_pickle.
+   * Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
+   * torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
+   * that the allocator follows.
+   *
+   * &#64;param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
+   * any other line one with that name. NULL: contexts have no frames, but for those of a replay,
+   * which its snapshot explains itself.
+   * &#64;param write      Called on this thread, once or more.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
+   */
+  public static native int snapshotWritePickle(long snapshot, long allocator, long write, long userData, long error);
+
+  /**
    * cachalot_snapshot_settings.
    * The options at the moment of the snapshot.
    */
@@ -1367,6 +1443,13 @@ public final class Native {
   public static native int traceGetFrame(long trace, long context, long index, long outFrame);
 
   /**
+   * cachalot_trace_context_text.
+   * What the trace tells of a context: its label, or its stack, one frame a line ("/usr/bin/server+0x2234"), the
+   * innermost first; "" if it tells nothing. Text like snprintf. Any thread.
+   */
+  public static native int traceContextText(long trace, long context, long buffer, long capacity, long outLength);
+
+  /**
    * cachalot_trace_get_stat.
    * One recorded statistic; out_name lives as long as the trace. CACHALOT_ERROR_INVALID_ARGUMENT
    * past the last.
@@ -1390,7 +1473,7 @@ public final class Native {
    *
    * &#64;param options     NULL: all defaults.
    * &#64;param out_replay  The caller owns it; end it with cachalot_replay_destroy. Set also when events
-   * differ.
+   * differ, and from before the first event on; NULL after a failure.
    * &#64;return CACHALOT_OK, also when events differ; CACHALOT_ERROR_INVALID_ARGUMENT for options that do
    * not fit; CACHALOT_ERROR_IO for a trace that cannot have happened (a free of what is not live).
    */
@@ -1409,15 +1492,38 @@ public final class Native {
   public static native int replayGetResult(long replay, long outResult);
 
   /**
+   * cachalot_replay_call_count.
+   * Rows of the driver's calls by which the replay obtained memory and gave it back, in the order of the functions
+   * above, then by size. 0 for NULL.
+   */
+  public static native long replayCallCount(long replay);
+
+  /**
+   * cachalot_replay_get_call.
+   * One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int replayGetCall(long replay, long index, long outCall);
+
+  /**
    * cachalot_replay_allocator.
    * The allocator at the end of the run, to be asked for statistics, summary and snapshot. Borrowed.
    */
   public static native long replayAllocator(long replay);
 
   /**
+   * cachalot_replay_snapshot.
+   * Takes a snapshot of the allocator at the end of the run. Its history is that of the replay, with the times and the
+   * contexts of the recording; where `expect` found no difference it is the recorded one.
+   *
+   * &#64;param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy. It may outlive the replay.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the replay has kept no history.
+   */
+  public static native int replaySnapshot(long replay, long outSnapshot, long error);
+
+  /**
    * cachalot_replay_write_script.
-   * Writes a run as a script for the oracle (tests/oracle/FORMAT.md). Options as for
-   * cachalot_replay_run.
+   * Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
+   * gives. Options as for cachalot_replay_run.
    */
   public static native int replayWriteScript(long trace, long options, long write, long userData, long error);
 

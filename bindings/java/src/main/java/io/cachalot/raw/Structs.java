@@ -1084,6 +1084,139 @@ public final class Structs {
   }
 
   /**
+   * cachalot_recorder_options.
+   * How a recording is made. Zero means default in every field; either path or write is needed.
+   */
+  public static final class RecorderOptions {
+    public static final int SIZE = 64;
+
+    /**
+     * The file, which is made with mode 0600; %p in it is the process. A file of this name that there
+     * is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+     * is called.
+     */
+    public String path;
+
+    /**
+     * Bytes that the recording may take, at least 2 MiB; 0: any number. When half of them are used, the
+     * file is kept beside as PATH.before, in the place of an earlier one, and a new one begins with all
+     * blocks that are live, of which the recorder then keeps a table. 0 with write.
+     */
+    public long maxBytes;
+
+    /**
+     * CACHALOT_RECORD_*.
+     */
+    public int contexts;
+
+    /**
+     * What is recorded, for the header of the trace. Copied. NULL: "".
+     */
+    public String workload;
+
+    /**
+     * NULL with path.
+     */
+    public Callbacks.RecordingWriteFn write;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putLong(at + 8, memory.text(this.path));
+      to.putLong(at + 16, this.maxBytes);
+      to.putInt(at + 24, this.contexts);
+      to.putLong(at + 32, memory.text(this.workload));
+      if (this.write != null) {
+        to.putLong(at + 40, Memory.entry(Callbacks.RECORDER_OPTIONS_WRITE));
+      }
+      if (this.write != null) {
+        to.putLong(at + 48, Memory.newReference(this));
+        to.putLong(at + 56, Memory.entry(Callbacks.DESTROY));
+      }
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_recorder_stats.
+   * What a recorder has written.
+   */
+  public static final class RecorderStats {
+    public static final int SIZE = 32;
+
+    /**
+     * Events that it has seen, blocks that were live included.
+     */
+    public long events;
+
+    /**
+     * Lines that it could not write: the disk is full, or write has failed. The first lost one ends the
+     * recording, and the log hears of it.
+     */
+    public long lost;
+
+    /**
+     * Bytes that were written so far, of all files.
+     */
+    public long bytes;
+
+    public static RecorderStats read(ByteBuffer from, int at) {
+      RecorderStats value = new RecorderStats();
+      value.events = from.getLong(at + 8);
+      value.lost = from.getLong(at + 16);
+      value.bytes = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_oom_dump_options.
+   * What is written when a request fails as out of memory. Zero means default in every field.
+   */
+  public static final class OomDumpOptions {
+    public static final int SIZE = 24;
+
+    /**
+     * A folder that there is. Copied. NULL or "": nothing is written.
+     */
+    public String folder;
+
+    /**
+     * The last events that are kept for it, each in 120 bytes; 0: 10,000. To keep them slows each call
+     * down as history does; -1 keeps none. At most 10,000,000.
+     */
+    public long events;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putLong(at + 8, memory.text(this.folder));
+      to.putLong(at + 16, this.events);
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
    * cachalot_report_options.
    * The request that a report is about. Zero means default in every field.
    */
@@ -2182,7 +2315,7 @@ public final class Structs {
    * How a trace is replayed. Zero means default in every field.
    */
   public static final class ReplayOptions {
-    public static final int SIZE = 80;
+    public static final int SIZE = 112;
 
     /**
      * The option string. NULL: the recorded one.
@@ -2228,6 +2361,26 @@ public final class Structs {
     public long pageBytes;
 
     /**
+     * 1: the replay ends at the first request that fails as out of memory. Not with `expect`.
+     */
+    public int stopAtOutOfMemory;
+
+    /**
+     * 1: keeps the history, for cachalot_replay_snapshot.
+     */
+    public int history;
+
+    /**
+     * NULL: none. From within it, cachalot_replay_allocator(*out_replay) is the allocator.
+     */
+    public Callbacks.ReplayObserverFn observer;
+
+    /**
+     * Only so many events of the trace are replayed, from the first on; 0: all. `expect` needs all.
+     */
+    public long eventCount;
+
+    /**
      * Writes it to memory that is 0.
      */
     public void put(ByteBuffer to, int at, Memory memory) {
@@ -2245,8 +2398,17 @@ public final class Structs {
       to.putInt(at + 64, this.borrow);
       to.putInt(at + 68, this.streams);
       to.putLong(at + 72, this.pageBytes);
+      to.putInt(at + 80, this.stopAtOutOfMemory);
+      to.putInt(at + 84, this.history);
+      if (this.observer != null) {
+        to.putLong(at + 88, Memory.entry(Callbacks.REPLAY_OPTIONS_OBSERVER));
+      }
+      to.putLong(at + 104, this.eventCount);
       if (this.progress != null) {
         to.putLong(at + 48, memory.hold(this));
+      }
+      if (this.observer != null) {
+        to.putLong(at + 96, memory.hold(this));
       }
     }
 
@@ -2265,7 +2427,7 @@ public final class Structs {
    * What came of a replay.
    */
   public static final class ReplayResult {
-    public static final int SIZE = 120;
+    public static final int SIZE = 128;
 
     /**
      * Events of the trace that were replayed or compared.
@@ -2316,6 +2478,12 @@ public final class Structs {
 
     public String actual;
 
+    /**
+     * The most bytes that the driver had handed out of one device. With PyTorch's decisions and without a memory
+     * fraction the replay is the same on a device of any size from this one up to its own.
+     */
+    public long peakDeviceBytes;
+
     public static ReplayResult read(ByteBuffer from, int at) {
       ReplayResult value = new ReplayResult();
       value.events = from.getLong(at + 8);
@@ -2332,6 +2500,46 @@ public final class Structs {
       value.firstDifference = from.getLong(at + 96);
       value.expected = Memory.textOf(from.getLong(at + 104));
       value.actual = Memory.textOf(from.getLong(at + 112));
+      value.peakDeviceBytes = from.getLong(at + 120);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_replay_call.
+   * Calls of one function of the driver with one size.
+   */
+  public static final class ReplayCall {
+    public static final int SIZE = 40;
+
+    /**
+     * The function, as the CUDA driver calls it: "cuMemAlloc", "cuMemFree", and of virtual memory "cuMemAddressReserve",
+     * "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess". Lives for ever.
+     */
+    public String function;
+
+    /**
+     * Bytes.
+     */
+    public long size;
+
+    /**
+     * How many calls, those that failed included. What an ending context gives back is none.
+     */
+    public long count;
+
+    /**
+     * Of them, those before which 32 requests and more had been served from the cache: they find the processor's
+     * caches cold, and take longer.
+     */
+    public long coldCount;
+
+    public static ReplayCall read(ByteBuffer from, int at) {
+      ReplayCall value = new ReplayCall();
+      value.function = Memory.textOf(from.getLong(at + 8));
+      value.size = from.getLong(at + 16);
+      value.count = from.getLong(at + 24);
+      value.coldCount = from.getLong(at + 32);
       return value;
     }
   }

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Structs;
+
+/**
+ * Calls of one function of the driver with one size.
+ *
+ * @param function its name in the CUDA driver, like {@code cuMemAlloc}
+ * @param size in bytes
+ * @param count how many, those that failed included; what an ending context gives back is none
+ * @param coldCount of them, those before which 32 requests and more had been served from the cache
+ */
+public record ReplayCall(String function, long size, long count, long coldCount) {
+  static ReplayCall of(Structs.ReplayCall from) {
+    return new ReplayCall(from.function, from.size, from.count, from.coldCount);
+  }
+}
