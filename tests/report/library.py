@@ -13,7 +13,8 @@ class ReplayOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("config", c_char_p), ("release", c_int32), ("expect", c_int32),
                 ("capacity", c_uint64), ("fraction", c_double), ("progress", c_void_p), ("progress_user_data", c_void_p),
                 ("policy", c_int32), ("thrift", c_int32), ("borrow", c_int32), ("streams", c_int32),
-                ("page_bytes", c_uint64), ("observer", c_void_p), ("observer_user_data", c_void_p),
+                ("page_bytes", c_uint64), ("stop_at_out_of_memory", c_int32), ("history", c_int32),
+                ("observer", c_void_p), ("observer_user_data", c_void_p),
                 ("event_count", c_uint64)]
 
 
