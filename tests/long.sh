@@ -15,7 +15,7 @@
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
-#   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=240
+#   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
 #   browser     the page of cachalot report in Chromium              -
 #
@@ -216,7 +216,7 @@ part_tune() {
   folder=${LONG_ORACLE_FOLDER:-build/proof}/2.11
   [ -x "$folder/build/oracle" ] || tests/oracle/fetch.sh "$folder" 2.11.0
   # shellcheck disable=SC2046
-  tests/tune/confirm.py --strings "${LONG_TUNE_STRINGS:-240}" build/release/cachalot "$folder/build/oracle" \
+  tests/tune/confirm.py --strings "${LONG_TUNE_STRINGS:-160}" build/release/cachalot "$folder/build/oracle" \
     $(find tests/traces -name '*.csv.xz' | sort) >"$out/$part.table" || {
     cat "$out/$part.table"
     return 1

@@ -61,7 +61,7 @@ def main():
     parser.add_argument("cachalot")
     parser.add_argument("oracle")
     parser.add_argument("traces", nargs="+")
-    parser.add_argument("--strings", type=int, default=240)
+    parser.add_argument("--strings", type=int, default=160)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     runs = tune(arguments.cachalot, arguments.traces, arguments.strings)

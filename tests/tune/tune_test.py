@@ -107,13 +107,13 @@ class Answers(Tune):
                 capacity = int(capacity * 1.004) + 1
 
     def test_the_search_finds_a_smaller_device_than_the_usual_advice(self):
-        answer = self.tune(TRACES / "resnet50_train.csv.xz")["runs"][0]
+        answer = self.tune(TRACES / "tenants_streams.csv.xz")["runs"][0]
         found = [row for row in answer["results"] if row["found_by_search"]]
         usual = [row for row in answer["results"] if not row["found_by_search"] and not row["policy"]]
         self.assertGreater(answer["strings_tried"], 100)
         self.assertLess(min(row["fits_bytes"] for row in found), min(row["fits_bytes"] for row in usual))
         for row in found:
-            self.check_row(TRACES / "resnet50_train.csv.xz", row)
+            self.check_row(TRACES / "tenants_streams.csv.xz", row)
 
     def test_a_search_with_the_same_seed_finds_the_same_whatever_the_threads(self):
         trace = self.trace(random_events(SEED))

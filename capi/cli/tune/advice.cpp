@@ -25,6 +25,7 @@ const TunedRow* find_defaults(const std::vector<TunedRow>& rows) {
 // Strings that cost about the same go by their length: what a string does not say cannot surprise.
 bool is_preferred(const TunedRow& a, const TunedRow& b) {
   if (a.fits_device() != b.fits_device()) return a.fits_device();
+  if (a.reserved * 2 < b.reserved || b.reserved * 2 < a.reserved) return a.reserved < b.reserved;
   const double slack = 0.05 * std::min(a.cost_ms, b.cost_ms);
   if (a.cost_ms + slack < b.cost_ms) return true;
   if (b.cost_ms + slack < a.cost_ms) return false;
@@ -93,9 +94,9 @@ std::optional<Recommendation> recommend(const std::vector<TunedRow>& rows) {
                         reason_of(*best, defaults),
                         warnings_of(best->options.config),
                         {}};
-  if (defaults != nullptr && best->left < defaults->left / 2)
-    advice.warnings.push_back("on the device asked for it leaves " + gibibytes(best->left) +
-                              " to others, the defaults " + gibibytes(defaults->left));
+  if (defaults != nullptr && best->reserved / 2 > defaults->reserved)
+    advice.warnings.push_back("on the device asked for it reserves " + gibibytes(best->reserved) +
+                              ", the defaults " + gibibytes(defaults->reserved));
   return advice;
 }
 

@@ -22,7 +22,8 @@ struct TunedRow {
   uint64_t retries = 0;
   uint64_t driver_calls = 0;
   double cost_ms = 0;
-  uint64_t left = 0;  // bytes that the runs never reserved
+  uint64_t reserved = 0;  // bytes, at the most
+  uint64_t left = 0;      // of those that can be used
   bool is_on_front = false;
 
   bool fits_device() const { return out_of_memory == 0; }
@@ -54,7 +55,7 @@ struct Recommendation {
 void mark_front(std::vector<TunedRow>* rows);
 
 // The string to take: of PyTorch's own those that need at most 2 % more than the least, of them the cheapest on the device
-// that was asked for. The defaults where they are among them. Nothing without rows.
+// that was asked for, unless it reserves more than twice as much as others there. The defaults where they are among them. Nothing without rows.
 std::optional<Recommendation> recommend(const std::vector<TunedRow>& rows);
 
 // What is dangerous about a string in general, however good it looks in one recording. A line each.

@@ -11,7 +11,8 @@ namespace cachalot::cli {
 namespace {
 
 constexpr size_t kBatch = 16;  // of a round; what is found does not depend on the number of threads
-constexpr size_t kKept = 6;    // strings that others are made of
+constexpr size_t kKept = 4;    // strings of each kind of segments, that others are made of
+constexpr double kWorthALook = 1.01;
 constexpr size_t kMostAttempts = 400;  // to find a string that was not tried
 constexpr uint32_t kLeastSegmentMb = 11;
 constexpr uint32_t kSegmentMb = 20;
@@ -75,7 +76,7 @@ OptionSearch::OptionSearch(const RecordedRun& run, uint64_t best, const SearchLi
       limits_(limits),
       sizes_(request_sizes(run.trace(), run.info().event_count)),
       random_(limits.seed),
-      bound_(best) {}
+      first_bound_(static_cast<uint64_t>(kWorthALook * static_cast<double>(best))) {}
 
 std::vector<OptionSearch::Found> OptionSearch::search(const Jobs& jobs) {
   while (tried_.size() < limits_.strings && !Cancellation::is_set()) {
@@ -84,7 +85,7 @@ std::vector<OptionSearch::Found> OptionSearch::search(const Jobs& jobs) {
     std::vector<std::optional<Found>> found(options.size());
     std::vector<std::function<void()>> work;
     for (size_t i = 0; i < options.size(); i++)
-      work.emplace_back([this, &found, &options, i] { found[i] = try_out(options[i], bound_); });
+      work.emplace_back([this, &found, &options, i] { found[i] = try_out(options[i]); });
     jobs.run("searching", work);
     for (const auto& result : found)
       if (result) keep(*result);
@@ -194,11 +195,10 @@ PlacementOptions OptionSearch::cross(const PlacementOptions& a, const PlacementO
   return child;
 }
 
-// bound: the string has to do better than that. A string that no allocator takes is none.
-std::optional<OptionSearch::Found> OptionSearch::try_out(const PlacementOptions& options,
-                                                         uint64_t bound) const {
+std::optional<OptionSearch::Found> OptionSearch::try_out(const PlacementOptions& options) const {
   const OptionString string{.config = options.text(), .policy = "", .is_of_search = true};
-  const Trial first = run_.run_until_failure(string, one_step_below(bound));
+  const uint64_t below = one_step_below(bound(options.expandable_segments));
+  const Trial first = run_.run_until_failure(string, below);
   if (!first.fits()) return {};
   return Found{options, string.config, smallest_capacity_below(run_, string, first)};
 }
@@ -208,8 +208,28 @@ void OptionSearch::keep(const Found& found) {
   std::stable_sort(best_.begin(), best_.end(), [](const Found& a, const Found& b) {
     return a.capacity.fits < b.capacity.fits;
   });
-  if (best_.size() > kKept) best_.pop_back();
-  if (best_.size() == kKept) bound_ = std::min(bound_, best_.back().capacity.fits);
+  if (count(found.options.expandable_segments) > kKept)
+    best_.erase(worst(found.options.expandable_segments));
+}
+
+size_t OptionSearch::count(bool expandable) const {
+  return static_cast<size_t>(std::count_if(best_.begin(), best_.end(), [=](const Found& found) {
+    return found.options.expandable_segments == expandable;
+  }));
+}
+
+// pre: there is one.
+std::vector<OptionSearch::Found>::const_iterator OptionSearch::worst(bool expandable) const {
+  const auto last = std::find_if(best_.rbegin(), best_.rend(), [=](const Found& found) {
+    return found.options.expandable_segments == expandable;
+  });
+  return std::prev(last.base());
+}
+
+// What a string has to do better than to be kept.
+uint64_t OptionSearch::bound(bool expandable) const {
+  if (count(expandable) < kKept) return first_bound_;
+  return std::min(first_bound_, worst(expandable)->capacity.fits);
 }
 
 void OptionSearch::simplify(Found* found) const {

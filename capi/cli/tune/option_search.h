@@ -3,7 +3,8 @@
 //
 // It is an evolution over PlacementOptions: in each round a batch of strings comes from the best ones so far, by one or two
 // changes each, or by taking some options of one and the rest of another. Values come from the sizes that the program asks
-// for. A string is first tried one step below the best capacity so far. Most fail there, early in the run. The others go
+// for. Plain segments and expandable ones are kept apart, since the best of
+// one kind can have a price that the other does not. A string is first tried one step below the worst that is kept. Most fail there, early in the run. The others go
 // on downwards. What is found this way has not been looked at on larger devices: smallest_capacity() does that for the
 // strings that are kept.
 #pragma once
@@ -24,7 +25,7 @@
 namespace cachalot::cli {
 
 struct SearchLimits {
-  size_t strings = 240;  // to be tried
+  size_t strings = 160;  // to be tried
   uint64_t seed = 1;
 };
 
@@ -52,7 +53,10 @@ class OptionSearch {
   void change_limit(PlacementOptions* options);
   void change_roundup(PlacementOptions* options);
   PlacementOptions cross(const PlacementOptions& a, const PlacementOptions& b);
-  std::optional<Found> try_out(const PlacementOptions& options, uint64_t bound) const;
+  std::optional<Found> try_out(const PlacementOptions& options) const;
+  size_t count(bool expandable) const;
+  std::vector<Found>::const_iterator worst(bool expandable) const;
+  uint64_t bound(bool expandable) const;
   void keep(const Found& found);
   void simplify(Found* found) const;
   uint32_t pick(const std::vector<uint32_t>& values);
@@ -62,7 +66,7 @@ class OptionSearch {
   const SearchLimits limits_;
   RequestSizes sizes_;
   std::mt19937_64 random_;
-  uint64_t bound_;           // capacity of the worst string that is kept, or the one to be beaten
+  uint64_t first_bound_;     // as long as few strings are kept
   std::vector<Found> best_;  // ascending
   std::set<std::string> tried_;
 };

@@ -19,9 +19,10 @@ constexpr unsigned kVariedRuns = 8;
 constexpr double kVariedRoom = 1.02;
 constexpr size_t kVerified = 3;  // strings of a search that are looked at on all devices
 
-// PyTorch's defaults, and what its users are told to try.
+// PyTorch's defaults, and what its users are told to try; pages of 12 MiB are our own advice (README).
 constexpr std::array kUsual{"",
                             "expandable_segments:True",
+                            "expandable_segments:True,large_segment_size_mb:12",
                             "max_split_size_mb:128",
                             "max_split_size_mb:64",
                             "garbage_collection_threshold:0.8,per_process_memory_fraction:0.999",
@@ -57,6 +58,19 @@ int32_t release_number(const std::string& release) {
 uint64_t device_of(const RecordedRun& run, const TuneCall& call) {
   if (call.capacity != 0) return call.capacity;
   return run.info().device_total != 0 ? run.info().device_total : kDefaultDevice;
+}
+
+// The best ones, of each kind of segments at least one.
+std::vector<OptionSearch::Found> worth_verifying(const std::vector<OptionSearch::Found>& found) {
+  std::vector<OptionSearch::Found> chosen;
+  for (const OptionSearch::Found& one : found) {
+    const bool is_new_kind =
+        std::none_of(chosen.begin(), chosen.end(), [&](const OptionSearch::Found& other) {
+          return other.options.expandable_segments == one.options.expandable_segments;
+        });
+    if (is_new_kind || chosen.size() < kVerified) chosen.push_back(one);
+  }
+  return chosen;
 }
 
 class Tuning {
@@ -105,6 +119,7 @@ class Tuning {
     row.retries = trial.retries;
     row.driver_calls = trial.driver_calls;
     row.cost_ms = costs_.ns(trial.calls) / 1e6;
+    row.reserved = trial.peak_device;
     row.left = usable - std::min(usable, trial.peak_device);
     return row;
   }
@@ -143,10 +158,10 @@ class Tuning {
     if (call_.search.strings == 0 || least(*tuned) == UINT64_MAX || Cancellation::is_set()) return;
     OptionSearch search(*tuned->runs.front(), least(*tuned), call_.search);
     std::vector<std::pair<Tuned*, OptionString>> work;
-    for (const OptionSearch::Found& found : search.search(jobs_))
-      if (work.size() < kVerified)
-        work.emplace_back(tuned,
-                          OptionString{.config = found.config, .policy = "", .is_of_search = true});
+    for (const OptionSearch::Found& found : worth_verifying(search.search(jobs_))) {
+      const OptionString options{.config = found.config, .policy = "", .is_of_search = true};
+      if (row_of(*tuned, options) == nullptr) work.emplace_back(tuned, options);
+    }
     tuned->strings_tried = search.strings_tried();
     look_at_all("verifying", work);
   }
@@ -213,6 +228,7 @@ class Tuning {
       joined.retries += row->retries;
       joined.driver_calls += row->driver_calls;
       joined.cost_ms += row->cost_ms;
+      joined.reserved = std::max(joined.reserved, row->reserved);
       joined.left = std::min(joined.left, row->left);
     }
     together->rows.push_back(joined);

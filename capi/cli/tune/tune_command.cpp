@@ -35,7 +35,7 @@ void add_tune_command(CLI::App* app, TuneCall* call) {
       "--costs", call->costs,
       "What the driver's calls cost: H100, H200, or a file of cachalot measure [H100]");
   tune->add_option("--strings", call->search.strings,
-                   "Strings that the search tries for each run; 0: none [240]")
+                   "Strings that the search tries for each run; 0: none [160]")
       ->check(CLI::Range(size_t{0}, size_t{1000000}));
   tune->add_option("--seed", call->search.seed, "Of the search [1]");
   tune->add_option("--threads", call->threads, "[one a core]")->check(CLI::Range(1U, 4096U));
