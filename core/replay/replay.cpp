@@ -210,7 +210,8 @@ class EntryRelay {
  public:
   EntryRelay(const ReplayOptions& options, Allocator* allocator) : observer_(options.observer) {
     if (is_on())
-      watch_.emplace(allocator, [this](const TraceEntry& entry) { entries_.push_back(entry); });
+      watch_ = std::make_unique<Watch>(
+          allocator, [this](const TraceEntry& entry) { entries_.push_back(entry); });
   }
 
   bool is_on() const { return observer_ != nullptr; }
@@ -221,7 +222,7 @@ class EntryRelay {
  private:
   const std::function<void(size_t event, const TraceEntry& entry)>& observer_;
   std::vector<TraceEntry> entries_;
-  std::optional<Watch> watch_;
+  std::unique_ptr<Watch> watch_;  // GCC 12 takes that of an optional for uninitialized
 };
 
 void perform(const Trace& trace, const ReplayOptions& options, Allocator* allocator,
