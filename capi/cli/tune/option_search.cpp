@@ -71,7 +71,7 @@ std::vector<OptionSearch::Found> without_repeats(const std::vector<OptionSearch:
 
 }  // namespace
 
-OptionSearch::OptionSearch(const RecordedRun& run, uint64_t best, const SearchLimits& limits)
+OptionSearch::OptionSearch(const TunedRun& run, uint64_t best, const SearchLimits& limits)
     : run_(run),
       limits_(limits),
       sizes_(request_sizes(run.trace(), run.info().event_count)),

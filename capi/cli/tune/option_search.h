@@ -38,7 +38,7 @@ class OptionSearch {
   };
 
   // best: the capacity that is to be beaten.
-  OptionSearch(const RecordedRun& run, uint64_t best, const SearchLimits& limits);
+  OptionSearch(const TunedRun& run, uint64_t best, const SearchLimits& limits);
 
   // Gives the best strings, the smallest capacity first, each without the options that do nothing for it. What the
   // user stops is as good as it is.
@@ -62,7 +62,7 @@ class OptionSearch {
   uint32_t pick(const std::vector<uint32_t>& values);
   bool chance(double share) { return std::bernoulli_distribution(share)(random_); }
 
-  const RecordedRun& run_;
+  const TunedRun& run_;
   const SearchLimits limits_;
   RequestSizes sizes_;
   std::mt19937_64 random_;

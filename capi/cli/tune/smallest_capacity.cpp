@@ -20,7 +20,7 @@ uint64_t out_of_reach(uint64_t peak, const OptionString& options) {
 
 }  // namespace
 
-SmallestCapacity smallest_capacity_below(const RecordedRun& run, const OptionString& options,
+SmallestCapacity smallest_capacity_below(const TunedRun& run, const OptionString& options,
                                          const Trial& finished) {
   uint64_t fits = same_down_to(finished, options);
   for (;;) {
@@ -31,7 +31,7 @@ SmallestCapacity smallest_capacity_below(const RecordedRun& run, const OptionStr
   }
 }
 
-SmallestCapacity smallest_capacity(const RecordedRun& run, const OptionString& options) {
+SmallestCapacity smallest_capacity(const TunedRun& run, const OptionString& options) {
   const Trial unlimited = run.run_until_failure(options, kUnlimited);
   if (!unlimited.fits())
     throw Failure(run.name() + ": does not finish on any device, options: " + options.name());

@@ -26,10 +26,10 @@ struct SmallestCapacity {
 };
 
 // Looks at all devices. Throws Failure and Cancelled.
-SmallestCapacity smallest_capacity(const RecordedRun& run, const OptionString& options);
+SmallestCapacity smallest_capacity(const TunedRun& run, const OptionString& options);
 
 // Looks at devices from this one on, so failures above are not seen. pre: the run finishes there.
-SmallestCapacity smallest_capacity_below(const RecordedRun& run, const OptionString& options,
+SmallestCapacity smallest_capacity_below(const TunedRun& run, const OptionString& options,
                                          const Trial& finished);
 
 }  // namespace cachalot::cli

@@ -61,21 +61,20 @@ cachalot_replay_result result_of(const cachalot_replay* replay) {
 
 }  // namespace
 
-RecordedRun::RecordedRun(const std::string& file, int32_t release,
-                         const std::atomic<bool>* cancelled)
+TunedRun::TunedRun(const std::string& file, int32_t release, const std::atomic<bool>* cancelled)
     : name_(file), release_(release), cancelled_(cancelled) {
   double seconds = 0;
   trace_ = read_trace(file, &seconds);
   find_peak();
 }
 
-RecordedRun::RecordedRun(std::string name, TraceHandle trace, int32_t release,
-                         const std::atomic<bool>* cancelled)
+TunedRun::TunedRun(std::string name, TraceHandle trace, int32_t release,
+                   const std::atomic<bool>* cancelled)
     : name_(std::move(name)), trace_(std::move(trace)), release_(release), cancelled_(cancelled) {
   find_peak();
 }
 
-void RecordedRun::find_peak() {
+void TunedRun::find_peak() {
   info_.struct_size = sizeof info_;
   check(cachalot_trace_get_info(trace_.get(), &info_));
   if (info_.release != CACHALOT_RELEASE_DEFAULT && release_ == CACHALOT_RELEASE_DEFAULT)
@@ -86,8 +85,8 @@ void RecordedRun::find_peak() {
     release_ = cachalot_allocator_release(cachalot_replay_allocator(handle.get()));
 }
 
-ReplayHandle RecordedRun::replay(const OptionString& options, uint64_t capacity,
-                                 bool to_failure) const {
+ReplayHandle TunedRun::replay(const OptionString& options, uint64_t capacity,
+                              bool to_failure) const {
   const cachalot_policy policy = policy_of(options);
   cachalot_replay_options call{};
   call.struct_size = sizeof call;
@@ -110,7 +109,7 @@ ReplayHandle RecordedRun::replay(const OptionString& options, uint64_t capacity,
   return ReplayHandle(replay);
 }
 
-Trial RecordedRun::try_out(const OptionString& options, uint64_t capacity, bool to_failure) const {
+Trial TunedRun::try_out(const OptionString& options, uint64_t capacity, bool to_failure) const {
   const ReplayHandle handle = replay(options, capacity, to_failure);
   const cachalot_replay_result result = result_of(handle.get());
   const std::vector<cachalot_replay_call> calls = calls_of(handle.get());
@@ -123,11 +122,11 @@ Trial RecordedRun::try_out(const OptionString& options, uint64_t capacity, bool 
           .calls = calls};
 }
 
-Trial RecordedRun::run(const OptionString& options, uint64_t capacity) const {
+Trial TunedRun::run(const OptionString& options, uint64_t capacity) const {
   return try_out(options, capacity, false);
 }
 
-Trial RecordedRun::run_until_failure(const OptionString& options, uint64_t capacity) const {
+Trial TunedRun::run_until_failure(const OptionString& options, uint64_t capacity) const {
   return try_out(options, capacity, true);
 }
 

@@ -29,12 +29,12 @@ struct Trial {
 };
 
 // A recorded run. Any thread may try it.
-class RecordedRun {
+class TunedRun {
  public:
   // cancelled: trials end with Cancelled once it is set. Throws Failure.
-  RecordedRun(const std::string& file, int32_t release, const std::atomic<bool>* cancelled);
-  RecordedRun(std::string name, TraceHandle trace, int32_t release,
-              const std::atomic<bool>* cancelled);
+  TunedRun(const std::string& file, int32_t release, const std::atomic<bool>* cancelled);
+  TunedRun(std::string name, TraceHandle trace, int32_t release,
+           const std::atomic<bool>* cancelled);
 
   const std::string& name() const { return name_; }
   const cachalot_trace_info& info() const { return info_; }

@@ -55,7 +55,7 @@ int32_t release_number(const std::string& release) {
   return CACHALOT_RELEASE_DEFAULT;
 }
 
-uint64_t device_of(const RecordedRun& run, const TuneCall& call) {
+uint64_t device_of(const TunedRun& run, const TuneCall& call) {
   if (call.capacity != 0) return call.capacity;
   return run.info().device_total != 0 ? run.info().device_total : kDefaultDevice;
 }
@@ -80,7 +80,7 @@ class Tuning {
 
   TuneResult run() {
     read(call_.files, &result_.runs);
-    for (const RecordedRun& run : result_.runs) result_.single.push_back(empty({&run}));
+    for (const TunedRun& run : result_.runs) result_.single.push_back(empty({&run}));
     look_at_asked();
     for (Tuned& tuned : result_.single) search(&tuned);
     if (result_.runs.size() > 1) join();
@@ -93,15 +93,15 @@ class Tuning {
 
  private:
   // One after another: their texts take more memory than the runs.
-  void read(const std::vector<std::string>& files, std::vector<RecordedRun>* runs) {
+  void read(const std::vector<std::string>& files, std::vector<TunedRun>* runs) {
     runs->reserve(files.size());
     for (const std::string& file : files)
       runs->emplace_back(file, release_number(call_.release), &Cancellation::flag());
   }
 
-  Tuned empty(std::vector<const RecordedRun*> runs) const {
+  Tuned empty(std::vector<const TunedRun*> runs) const {
     uint64_t device = 0;
-    for (const RecordedRun* run : runs) device = std::max(device, device_of(*run, call_));
+    for (const TunedRun* run : runs) device = std::max(device, device_of(*run, call_));
     if (call_.reserve >= device)
       throw Failure("--reserve takes " + gibibytes(call_.reserve) + " of a device of " +
                     gibibytes(device));
@@ -112,7 +112,7 @@ class Tuning {
             .recommended = {}};
   }
 
-  TunedRow look_at(const RecordedRun& run, const OptionString& options, uint64_t usable) const {
+  TunedRow look_at(const TunedRun& run, const OptionString& options, uint64_t usable) const {
     TunedRow row{.options = options, .capacity = smallest_capacity(run, options)};
     const Trial trial = run.run(options, usable);
     row.out_of_memory = trial.out_of_memory;
@@ -194,13 +194,13 @@ class Tuning {
     if (row_of(*together, options) == nullptr) add_joined(options, together);
   }
 
-  static bool beats(const OptionString& options, uint64_t bound, const RecordedRun& run) {
+  static bool beats(const OptionString& options, uint64_t bound, const TunedRun& run) {
     return run.run_until_failure(options, one_step_below(bound)).fits();
   }
 
-  std::vector<const RecordedRun*> all_runs() const {
-    std::vector<const RecordedRun*> runs;
-    for (const RecordedRun& run : result_.runs) runs.push_back(&run);
+  std::vector<const TunedRun*> all_runs() const {
+    std::vector<const TunedRun*> runs;
+    for (const TunedRun& run : result_.runs) runs.push_back(&run);
     return runs;
   }
 
@@ -246,8 +246,8 @@ class Tuning {
     std::vector<std::function<void()>> jobs;
     for (unsigned i = 0; i < kVariedRuns; i++)
       jobs.emplace_back([&, i] {
-        const RecordedRun& run = *tuned->runs[i % tuned->runs.size()];
-        const RecordedRun varied = varied_run(run, call_.search.seed + i, &Cancellation::flag());
+        const TunedRun& run = *tuned->runs[i % tuned->runs.size()];
+        const TunedRun varied = varied_run(run, call_.search.seed + i, &Cancellation::flag());
         const double share =
             static_cast<double>(row.capacity.fits) / static_cast<double>(run.peak_requested());
         const auto room = static_cast<uint64_t>(share * kVariedRoom *
@@ -267,9 +267,9 @@ class Tuning {
     const Tuned& tuned = result_.together ? *result_.together : result_.single.front();
     if (!tuned.recommended || call_.held_back.empty() || Cancellation::is_set()) return;
     const OptionString& options = tuned.rows[tuned.recommended->row].options;
-    std::vector<RecordedRun> runs;
+    std::vector<TunedRun> runs;
     read(call_.held_back, &runs);
-    for (const RecordedRun& run : runs)
+    for (const TunedRun& run : runs)
       result_.held_back.push_back({run.name(), run.peak_requested(),
                                    smallest_capacity(run, options), smallest_capacity(run, {})});
   }

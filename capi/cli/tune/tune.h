@@ -34,7 +34,7 @@ struct TuneCall {
 
 // The advice for one recorded run, or for several of one program.
 struct Tuned {
-  std::vector<const RecordedRun*> runs;
+  std::vector<const TunedRun*> runs;
   uint64_t device;  // bytes that are asked for
   uint64_t usable;  // what others leave of them
   std::vector<TunedRow> rows;
@@ -43,7 +43,7 @@ struct Tuned {
 };
 
 struct TuneResult {
-  std::vector<RecordedRun> runs;
+  std::vector<TunedRun> runs;
   std::vector<Tuned> single;      // by run
   std::optional<Tuned> together;  // where there are several
   std::vector<HeldBack> held_back;

@@ -33,7 +33,7 @@ std::string base_name(const std::string& path) { return path.substr(path.find_la
 
 uint64_t requested(const Tuned& tuned) {
   uint64_t most = 0;
-  for (const RecordedRun* run : tuned.runs) most = std::max(most, run->peak_requested());
+  for (const TunedRun* run : tuned.runs) most = std::max(most, run->peak_requested());
   return most;
 }
 
@@ -42,7 +42,7 @@ void print_title(const Tuned& tuned) {
     std::printf("%zu runs together\n", tuned.runs.size());
     return;
   }
-  const RecordedRun& run = *tuned.runs.front();
+  const TunedRun& run = *tuned.runs.front();
   std::printf("%s: %s events, PyTorch %s, %s requested at most\n", base_name(run.name()).c_str(),
               grouped(uint64_t{run.info().event_count}).c_str(),
               release_name(run.release()).c_str(), mebibytes(run.peak_requested()).c_str());

@@ -80,7 +80,7 @@ std::string line_of(const cachalot_trace_event& event, char letter, uint64_t siz
   return text + '\n';
 }
 
-std::string varied_text(const RecordedRun& run, uint64_t seed) {
+std::string varied_text(const TunedRun& run, uint64_t seed) {
   const cachalot_trace_info& info = run.info();
   std::string text = "# {\"format\":" + std::to_string(info.format) +
                      ",\"warm_up\":0,\"torch\":\"" + info.torch + "\"}\n";
@@ -99,7 +99,7 @@ std::string varied_text(const RecordedRun& run, uint64_t seed) {
 
 }  // namespace
 
-RecordedRun varied_run(const RecordedRun& run, uint64_t seed, const std::atomic<bool>* cancelled) {
+TunedRun varied_run(const TunedRun& run, uint64_t seed, const std::atomic<bool>* cancelled) {
   return {run.name(), parse_trace(varied_text(run, seed)), run.release(), cancelled};
 }
 

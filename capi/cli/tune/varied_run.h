@@ -10,6 +10,6 @@ namespace cachalot::cli {
 
 // Each size of 1 MiB and more is changed by up to 3 % in either direction, equal ones alike, as a program does that gets
 // other batches and lengths. Throws Failure.
-RecordedRun varied_run(const RecordedRun& run, uint64_t seed, const std::atomic<bool>* cancelled);
+TunedRun varied_run(const TunedRun& run, uint64_t seed, const std::atomic<bool>* cancelled);
 
 }  // namespace cachalot::cli
