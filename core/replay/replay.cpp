@@ -182,15 +182,6 @@ void report_progress(const ReplayOptions& options, size_t done, size_t total) {
   throw Error(Status::kIo, line_name(line) + ": " + error.message());
 }
 
-// One event at a time, where the history has to know which.
-void run_events(Program<Performer>* program, size_t begin, size_t end, ReplayHistory* history) {
-  if (history == nullptr) return program->run(begin, end);
-  for (size_t i = begin; i < end; i++) {
-    history->set_event(i);
-    program->run(i, i + 1);
-  }
-}
-
 // Sees the events of an allocator while it lives.
 class Watch {
  public:
@@ -229,12 +220,14 @@ void perform(const Trace& trace, const ReplayOptions& options, Allocator* alloca
              Performer* performer, ReplayHistory* history) {
   Program<Performer> program(trace, can_give_up_itself(trace.header, options.fraction), performer);
   EntryRelay relay(options, allocator);
-  const size_t at_once = relay.is_on() ? 1 : kEventsBetweenProgress;
+  // One at a time, where somebody has to know which.
+  const size_t at_once = relay.is_on() || history != nullptr ? 1 : kEventsBetweenProgress;
   const size_t total = replayed_events(trace, options);
   for (size_t done = 0; done < total;) {
     const size_t end = std::min(total, done + at_once);
+    if (history != nullptr) history->set_event(done);
     try {
-      run_events(&program, done, end, history);
+      program.run(done, end);
     } catch (const Stop&) {
       return;
     } catch (const Error& error) {
