@@ -33,8 +33,7 @@ ContextTexts context_texts(const cachalot_trace* trace, const std::vector<uint64
   bool is_label = false;
   for (const uint64_t context : contexts) {
     auto stack = stack_of(trace, context);
-    for (const cachalot_trace_frame& frame : stack)
-      if (*frame.path != '\0') codes.emplace(frame.path, frame.file_offset);
+    add_codes(stack, &codes);
     if (!stack.empty()) {
       stacks.emplace(context, std::move(stack));
       continue;

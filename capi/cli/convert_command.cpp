@@ -9,7 +9,6 @@
 
 #include "event_table.h"
 #include "failure.h"
-#include "held_memory.h"
 #include "output.h"
 #include "perfetto.h"
 #include "replay_command.h"
@@ -83,13 +82,6 @@ int32_t write_output(void* user_data, const void* data, size_t size) {
   }
 }
 
-bool is_equal(const cachalot_replay* replay) {
-  cachalot_replay_result result{};
-  result.struct_size = sizeof result;
-  check(cachalot_replay_get_result(replay, &result));
-  return result.differing_events == 0;
-}
-
 // Another run is asked for. The device's memory and its limit are facts of the recorded one, which it may not tell.
 bool has_wishes(const ReplayCall& call) {
   return call.config || !call.torch.empty() || call.policy.policy != CACHALOT_POLICY_DEFAULT;
@@ -100,7 +92,7 @@ ReplayHandle replay_exactly(const cachalot_trace* trace, ReplayCall call) {
   call.expect = true;
   try {
     ReplayHandle replay = replay_trace(trace, call);
-    return is_equal(replay.get()) ? std::move(replay) : nullptr;
+    return result_of(replay.get()).differing_events == 0 ? std::move(replay) : nullptr;
   } catch (const Failure&) {
     return nullptr;  // the other replay says why, if it fails too
   }

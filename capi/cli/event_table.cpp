@@ -6,6 +6,7 @@
 #include "held_memory.h"
 #include "numbers.h"
 #include "recording.h"
+#include "run.h"
 
 namespace cachalot::cli {
 namespace {

@@ -125,10 +125,8 @@ void RecordingFollower::take(std::string_view lines) {
 
 void RecordingFollower::take_header(std::string_view line) {
   header_ = line;
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
   const TraceHandle trace = parse_trace(header_);
-  check(cachalot_trace_get_info(trace.get(), &info));
+  const cachalot_trace_info info = info_of(trace.get());
   if (process_ == 0) reader_ = RecordingReader(info.start_us);
   files_++;
   command_ = info.command;

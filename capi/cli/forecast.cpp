@@ -177,9 +177,7 @@ Forecast ForecastedProgram::forecast(const std::string& config) const {
   call.config = config;
   call.capacity = capacity_;
   const ReplayHandle replay = replay_trace(trace_.get(), call);
-  cachalot_replay_result result{};
-  result.struct_size = sizeof result;
-  check(cachalot_replay_get_result(replay.get(), &result));
+  const cachalot_replay_result result = result_of(replay.get());
   return {result.peak_reserved, result.driver_allocations + result.driver_frees,
           result.out_of_memory};
 }

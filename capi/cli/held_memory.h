@@ -10,23 +10,8 @@
 #include <vector>
 
 #include "cachalot/cachalot.h"
-#include "failure.h"
 
 namespace cachalot::cli {
-
-// Calls see(event) for each.
-template <class See>
-void for_each_event(const cachalot_trace* trace, See see) {
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
-  cachalot_trace_event event{};
-  event.struct_size = sizeof event;
-  for (size_t i = 0; i < info.event_count; i++) {
-    check(cachalot_trace_get_event(trace, i, &event));
-    see(event);
-  }
-}
 
 // Bytes.
 struct HeldMemory {

@@ -68,6 +68,15 @@ std::string percent(uint64_t part, uint64_t whole) {
   return percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
+std::string milliseconds(double number) {
+  return with_decimals(number < 10 ? "%.2f ms" : "%.0f ms", number);
+}
+
+std::string ratio(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  return with_decimals("%.3f", static_cast<double>(part) / static_cast<double>(whole));
+}
+
 std::string rounded(double number) {
   if (number >= 1e6) return with_decimals("%.1f million", number / 1e6);
   return grouped(static_cast<uint64_t>(number));

@@ -24,6 +24,12 @@ std::string gibibytes(uint64_t bytes);
 std::string percent(double share);
 std::string percent(uint64_t part, uint64_t whole);
 
+// "0.42 ms", "87 ms".
+std::string milliseconds(double number);
+
+// "1.050"; "-" of nothing.
+std::string ratio(uint64_t part, uint64_t whole);
+
 // "3.4 million", "812,000".
 std::string rounded(double number);
 

@@ -11,6 +11,7 @@
 #include "entries.h"
 #include "held_memory.h"
 #include "numbers.h"
+#include "run.h"
 
 namespace cachalot::cli {
 namespace {

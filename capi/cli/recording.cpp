@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "failure.h"
+#include "run.h"
 
 namespace cachalot::cli {
 namespace {
@@ -21,14 +22,9 @@ char letter_of(const cachalot_trace_event& event) { return static_cast<char>(eve
 }  // namespace
 
 std::vector<cachalot_trace_event> events_of(const cachalot_trace* trace) {
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
-  std::vector<cachalot_trace_event> events(info.event_count);
-  for (size_t i = 0; i < events.size(); i++) {
-    events[i].struct_size = sizeof events[i];
-    check(cachalot_trace_get_event(trace, i, &events[i]));
-  }
+  std::vector<cachalot_trace_event> events;
+  events.reserve(info_of(trace).event_count);
+  for_each_event(trace, [&](const cachalot_trace_event& event) { events.push_back(event); });
   return events;
 }
 

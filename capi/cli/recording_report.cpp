@@ -17,12 +17,7 @@
 namespace cachalot::cli {
 namespace {
 
-std::string milliseconds(int64_t ns) {
-  char text[32];
-  const double number = static_cast<double>(ns) / 1e6;
-  std::snprintf(text, sizeof text, number < 10 ? "%.2f ms" : "%.0f ms", number);
-  return text;
-}
+std::string duration(int64_t ns) { return milliseconds(static_cast<double>(ns) / 1e6); }
 
 std::string seconds(int64_t us) {
   char text[32];
@@ -67,11 +62,10 @@ class Report {
 
   void add_row(Table* table, const char* name, const CallSum& sum) const {
     if (sum.calls == 0) return;
-    table->add({name, grouped(sum.calls), milliseconds(sum.cost_ns), share(sum.cost_ns),
-                milliseconds(sum.worst_ns), "at " + seconds(sum.worst_at_us - summary_.begin_us)});
+    table->add({name, grouped(sum.calls), duration(sum.cost_ns), share(sum.cost_ns),
+                duration(sum.worst_ns), "at " + seconds(sum.worst_at_us - summary_.begin_us)});
     if (sum.wait_ns > 0)
-      table->add(
-          {"  of it for work of the device", "", milliseconds(sum.wait_ns), share(sum.wait_ns)});
+      table->add({"  of it for work of the device", "", duration(sum.wait_ns), share(sum.wait_ns)});
   }
 
   void print_calls() const {
@@ -87,7 +81,7 @@ class Report {
       add_row(&table, entry.returns, sum_of(summary_.returns, entry.letter));
     }
     table.rule();
-    table.add({"all", "", milliseconds(summary_.cost_ns()), share(summary_.cost_ns())});
+    table.add({"all", "", duration(summary_.cost_ns()), share(summary_.cost_ns())});
     std::fprintf(out_, "\n");
     table.print(out_);
   }
@@ -139,7 +133,7 @@ class Report {
     const bool is_most = free == FreeRule::kWait && summary_.served_returns.unmeasured_waits > 0;
     table->add(
         {name, rule, reserved, grouped(forecast.driver_calls),
-         (is_most ? "at most " : "") + milliseconds(saved) + ", " + share(saved) + " of the run",
+         (is_most ? "at most " : "") + duration(saved) + ", " + share(saved) + " of the run",
          forecast.out_of_memory == 0 ? "" : grouped(forecast.out_of_memory) + " out of memory"});
   }
 
@@ -175,9 +169,7 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& options) 
 }
 
 bool is_recording_of_program(const cachalot_trace* trace) {
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
+  const cachalot_trace_info info = info_of(trace);
   if (info.format < 2) return false;
   const auto events = events_of(trace);
   return *info.command != '\0' || std::any_of(events.begin(), events.end(),
@@ -186,9 +178,7 @@ bool is_recording_of_program(const cachalot_trace* trace) {
 
 void print_recording(const cachalot_trace* trace, const std::string& file,
                      const std::vector<std::string>& options, size_t places, std::FILE* out) {
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
+  const cachalot_trace_info info = info_of(trace);
   const auto events = events_of(trace);
   const RecordingSummary summary = summarize(info, events);
   Report(info, events, summary, out).print(file, options);

@@ -27,15 +27,10 @@ constexpr std::array<std::string_view, 14> kMainStats{
     "num_alloc_retries",          "num_ooms",
 };
 
-std::string file_name(const std::string& path) {
-  return path == "-" ? "standard input" : path.substr(path.find_last_of('/') + 1);
-}
-
 std::string or_default(const std::string& config) { return config.empty() ? "defaults" : config; }
 
 std::string release_name(const Run& run) {
-  const int32_t release = cachalot_allocator_release(cachalot_replay_allocator(run.replay.get()));
-  return std::to_string(release / 100) + "." + std::to_string(release % 100);
+  return release_text(cachalot_allocator_release(cachalot_replay_allocator(run.replay.get())));
 }
 
 cachalot_policy policy_of(const Run& run) {

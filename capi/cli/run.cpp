@@ -72,29 +72,6 @@ int64_t read_text(void* user_data, void* buffer, size_t capacity) {
   return static_cast<int64_t>(count);
 }
 
-int32_t release_of(const std::string& torch) {
-  if (torch == "2.11") return CACHALOT_RELEASE_2_11;
-  if (torch == "2.15") return CACHALOT_RELEASE_2_15;
-  return CACHALOT_RELEASE_DEFAULT;
-}
-
-cachalot_replay_options options_of(const ReplayCall& call) {
-  cachalot_replay_options options{};
-  options.struct_size = sizeof options;
-  options.config = call.config ? call.config->c_str() : nullptr;
-  options.release = release_of(call.torch);
-  options.expect = call.expect;
-  options.capacity = call.capacity;
-  options.fraction = call.fraction;
-  options.history = call.history;
-  options.policy = call.policy.policy;
-  options.thrift = call.policy.thrift;
-  options.borrow = call.policy.borrow;
-  options.streams = call.policy.streams;
-  options.page_bytes = call.policy.page_bytes;
-  return options;
-}
-
 // What stands behind a replay's callbacks.
 struct Replaying {
   ProgressBar bar;
@@ -155,6 +132,52 @@ int32_t write_to_output(void*, const void* data, size_t size) {
 
 }  // namespace
 
+int32_t release_of(std::string_view text) {
+  if (text == "2.11") return CACHALOT_RELEASE_2_11;
+  if (text == "2.15") return CACHALOT_RELEASE_2_15;
+  return CACHALOT_RELEASE_DEFAULT;
+}
+
+std::string release_text(int32_t release) {
+  return std::to_string(release / 100) + "." + std::to_string(release % 100);
+}
+
+std::string file_name(const std::string& path) {
+  return path == "-" ? "standard input" : path.substr(path.find_last_of('/') + 1);
+}
+
+cachalot_trace_info info_of(const cachalot_trace* trace) {
+  cachalot_trace_info info{};
+  info.struct_size = sizeof info;
+  check(cachalot_trace_get_info(trace, &info));
+  return info;
+}
+
+cachalot_replay_result result_of(const cachalot_replay* replay) {
+  cachalot_replay_result result{};
+  result.struct_size = sizeof result;
+  check(cachalot_replay_get_result(replay, &result));
+  return result;
+}
+
+cachalot_replay_options replay_options(const ReplayCall& call) {
+  cachalot_replay_options options{};
+  options.struct_size = sizeof options;
+  options.config = call.config ? call.config->c_str() : nullptr;
+  options.release = release_of(call.torch);
+  options.expect = call.expect;
+  options.capacity = call.capacity;
+  options.fraction = call.fraction;
+  options.stop_at_out_of_memory = call.stop_at_out_of_memory;
+  options.history = call.history;
+  options.policy = call.policy.policy;
+  options.thrift = call.policy.thrift;
+  options.borrow = call.policy.borrow;
+  options.streams = call.policy.streams;
+  options.page_bytes = call.policy.page_bytes;
+  return options;
+}
+
 TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall& call) {
   cachalot_error error = CACHALOT_ERROR_INIT;
   cachalot_trace* trace = nullptr;
@@ -178,7 +201,7 @@ TraceHandle parse_trace(std::string_view text) {
 ReplayHandle replay_trace(const cachalot_trace* trace, const ReplayCall& call,
                           const EntryObserver& observer) {
   Replaying replaying{ProgressBar("replaying"), observer, nullptr, nullptr};
-  cachalot_replay_options options = options_of(call);
+  cachalot_replay_options options = replay_options(call);
   options.progress = show_progress;
   options.progress_user_data = &replaying;
   if (observer) options.observer = observe;
@@ -200,13 +223,11 @@ Run replay_file(const std::string& file, const ReplayCall& call) {
   Run run{};
   run.file = file;
   run.trace = read_trace(file, &run.seconds);
-  run.info.struct_size = sizeof run.info;
-  check(cachalot_trace_get_info(run.trace.get(), &run.info));
+  run.info = info_of(run.trace.get());
   const auto begin = Clock::now();
   run.replay = replay_trace(run.trace.get(), call);
   run.seconds += seconds_since(begin);
-  run.result.struct_size = sizeof run.result;
-  check(cachalot_replay_get_result(run.replay.get(), &run.result));
+  run.result = result_of(run.replay.get());
   run.stats = pair_stats(run);
   return run;
 }
@@ -214,7 +235,7 @@ Run replay_file(const std::string& file, const ReplayCall& call) {
 void write_script(const std::string& file, const ReplayCall& call) {
   double seconds = 0;
   const TraceHandle trace = read_trace(file, &seconds);
-  const cachalot_replay_options options = options_of(call);
+  const cachalot_replay_options options = replay_options(call);
   cachalot_error error = CACHALOT_ERROR_INIT;
   check(cachalot_replay_write_script(trace.get(), &options, write_to_output, nullptr, &error),
         error);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cachalot/cachalot.h"
+#include "failure.h"
 
 namespace cachalot::cli {
 
@@ -25,7 +26,8 @@ struct ReplayCall {
   bool script = false;
   bool all_stats = false;
   bool brief = false;
-  bool history = false;  // is kept, for a snapshot
+  bool history = false;                // is kept, for a snapshot
+  bool stop_at_out_of_memory = false;  // the replay ends at the first request that fails so
 };
 
 struct ReadCall {
@@ -66,7 +68,28 @@ struct Run {
   bool is_equal() const { return result.differing_events == 0 && equal_stats() == stats.size(); }
 };
 
+// "2.11" as CACHALOT_RELEASE_2_11, and back; any other text as CACHALOT_RELEASE_DEFAULT.
+int32_t release_of(std::string_view text);
+std::string release_text(int32_t release);
+// The last part of a path, for headings.
+std::string file_name(const std::string& path);
+
 // These throw Failure.
+cachalot_trace_info info_of(const cachalot_trace* trace);
+cachalot_replay_result result_of(const cachalot_replay* replay);
+// Without progress and observer. The texts are the call's.
+cachalot_replay_options replay_options(const ReplayCall& call);
+// Calls see(event) for each event.
+template <class See>
+void for_each_event(const cachalot_trace* trace, See see) {
+  const size_t count = info_of(trace).event_count;
+  cachalot_trace_event event{};
+  event.struct_size = sizeof event;
+  for (size_t i = 0; i < count; i++) {
+    check(cachalot_trace_get_event(trace, i, &event));
+    see(event);
+  }
+}
 // seconds: has added what it took, unpacking left out.
 TraceHandle read_trace(const std::string& file, double* seconds, const ReadCall& call = {});
 // text: a trace as a file has it.

@@ -22,15 +22,12 @@ Json figures_of(const cachalot_replay_result& result) {
 }  // namespace
 
 Json run_facts(const cachalot_trace* trace, const ReplayCall& call, const Timeline& timeline) {
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
+  const cachalot_trace_info info = info_of(trace);
   return {{"workload", info.workload},
           {"command", info.command},
           {"recorder", info.recorder},
           {"config", timeline.config},
-          {"release",
-           std::to_string(timeline.release / 100) + "." + std::to_string(timeline.release % 100)},
+          {"release", release_text(timeline.release)},
           {"policy", call.policy.policy == CACHALOT_POLICY_SERVING ? "serving" : "pytorch"},
           {"capacity", timeline.capacity},
           {"devices", timeline.device_count},

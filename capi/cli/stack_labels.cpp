@@ -3,10 +3,12 @@
 
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
-#include "held_memory.h"
 #include "numbers.h"
+#include "run.h"
+#include "stack_report.h"
 #include "symbols.h"
 #include "trace_text.h"
 
@@ -22,20 +24,10 @@ Stacks stacks_of(const cachalot_trace* trace) {
   std::set<uint64_t> contexts;
   for_each_event(trace, [&](const cachalot_trace_event& event) { contexts.insert(event.context); });
   Stacks stacks;
-  cachalot_trace_frame frame{};
-  frame.struct_size = sizeof frame;
   for (const uint64_t context : contexts)
-    for (size_t i = 0; cachalot_trace_get_frame(trace, context, i, &frame) == CACHALOT_OK; i++)
-      stacks[context].push_back(frame);
+    if (auto frames = stack_of(trace, context); !frames.empty())
+      stacks.emplace(context, std::move(frames));
   return stacks;
-}
-
-std::set<CodePlace> places_of_stacks(const Stacks& stacks) {
-  std::set<CodePlace> places;
-  for (const auto& [context, frames] : stacks)
-    for (const cachalot_trace_frame& frame : frames)
-      if (*frame.path != '\0') places.emplace(frame.path, frame.file_offset);
-  return places;
 }
 
 // "main at /src/server.c:42" as "/src/server.c:42:main".
@@ -59,7 +51,9 @@ std::string line_of(const cachalot_trace_frame& frame,
 
 std::string labels_of_stacks(const cachalot_trace* trace) {
   const Stacks stacks = stacks_of(trace);
-  const std::map<CodePlace, std::string> names = names_of(places_of_stacks(stacks));
+  std::set<CodePlace> codes;
+  for (const auto& [context, frames] : stacks) add_codes(frames, &codes);
+  const std::map<CodePlace, std::string> names = names_of(codes);
   std::string labels;
   for (const auto& [context, frames] : stacks) {
     std::string text;

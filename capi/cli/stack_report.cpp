@@ -78,6 +78,11 @@ std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t
   return frames;
 }
 
+void add_codes(const std::vector<cachalot_trace_frame>& frames, std::set<CodePlace>* codes) {
+  for (const cachalot_trace_frame& frame : frames)
+    if (*frame.path != '\0') codes->emplace(frame.path, frame.file_offset);
+}
+
 std::string frame_text(const cachalot_trace_frame& frame,
                        const std::map<CodePlace, std::string>& names) {
   const auto found = names.find({frame.path, frame.file_offset});
@@ -94,8 +99,7 @@ std::vector<PlaceText> places_behind(const cachalot_trace* trace,
   std::set<CodePlace> codes;
   for (const Place& place : places) {
     stacks.push_back(stack_of(trace, place.context));
-    for (const cachalot_trace_frame& frame : stacks.back())
-      if (*frame.path != '\0') codes.emplace(frame.path, frame.file_offset);
+    add_codes(stacks.back(), &codes);
   }
   if (codes.empty()) return {};
   const auto names = names_of(codes);

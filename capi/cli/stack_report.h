@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct PlaceText {
 
 // The calls of a context, the innermost first; none if the trace does not tell of it.
 std::vector<cachalot_trace_frame> stack_of(const cachalot_trace* trace, uint64_t context);
+
+// Adds the places in files that names can be looked up for.
+void add_codes(const std::vector<cachalot_trace_frame>& frames, std::set<CodePlace>* codes);
 
 // The function if it is among the names, else the place in its file or in memory.
 std::string frame_text(const cachalot_trace_frame& frame,

@@ -195,12 +195,9 @@ Timeline timeline_of(const cachalot_trace* trace, const ReplayCall& call) {
       });
   recorder.end_event();
   take_settings(cachalot_replay_allocator(replay.get()), &timeline);
-  timeline.result.struct_size = sizeof timeline.result;
-  check(cachalot_replay_get_result(replay.get(), &timeline.result));
+  timeline.result = result_of(replay.get());
   timeline.result.expected = timeline.result.actual = "";  // theirs end with the replay
-  cachalot_trace_info info{};
-  info.struct_size = sizeof info;
-  check(cachalot_trace_get_info(trace, &info));
+  const cachalot_trace_info info = info_of(trace);
   timeline.device_count = info.device_count;
   return timeline;
 }

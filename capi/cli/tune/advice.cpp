@@ -32,18 +32,6 @@ bool is_preferred(const TunedRow& a, const TunedRow& b) {
   return a.options.config.size() < b.options.config.size();
 }
 
-std::string share_of(uint64_t a, uint64_t b) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(a) / static_cast<double>(b));
-  return text;
-}
-
-std::string milliseconds(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, ms < 10 ? "%.2f ms" : "%.0f ms", ms);
-  return text;
-}
-
 std::string reason_of(const TunedRow& row, const TunedRow* defaults) {
   if (defaults == nullptr)
     return "every run finishes in " + mebibytes(row.capacity.fits) +
@@ -52,7 +40,7 @@ std::string reason_of(const TunedRow& row, const TunedRow* defaults) {
     return "no string of PyTorch's that was tried needs less than " + mebibytes(row.capacity.fits) +
            " by more than 2 %";
   return "every run finishes in " + mebibytes(row.capacity.fits) + ", " +
-         share_of(row.capacity.fits, defaults->capacity.fits) + " of the " +
+         ratio(row.capacity.fits, defaults->capacity.fits) + " of the " +
          mebibytes(defaults->capacity.fits) + " of the defaults; its driver calls take " +
          milliseconds(row.cost_ms) + ", those of the defaults " + milliseconds(defaults->cost_ms);
 }

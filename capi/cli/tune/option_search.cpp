@@ -74,7 +74,7 @@ std::vector<OptionSearch::Found> without_repeats(const std::vector<OptionSearch:
 OptionSearch::OptionSearch(const TunedRun& run, uint64_t best, const SearchLimits& limits)
     : run_(run),
       limits_(limits),
-      sizes_(request_sizes(run.trace(), run.info().event_count)),
+      sizes_(request_sizes(run.trace())),
       random_(limits.seed),
       first_bound_(static_cast<uint64_t>(kWorthALook * static_cast<double>(best))) {}
 

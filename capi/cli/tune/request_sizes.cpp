@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "../failure.h"
+#include "../run.h"
 
 namespace cachalot::cli {
 namespace {
@@ -18,15 +18,12 @@ constexpr size_t kMostLimits = 24;
 // The bytes that were asked for in requests of each size.
 using Weights = std::map<uint64_t, uint64_t>;
 
-Weights weights_of(const cachalot_trace* trace, size_t event_count) {
+Weights weights_of(const cachalot_trace* trace) {
   Weights weights;
-  cachalot_trace_event event{};
-  event.struct_size = sizeof event;
-  for (size_t i = 0; i < event_count; i++) {
-    check(cachalot_trace_get_event(trace, i, &event));
+  for_each_event(trace, [&](const cachalot_trace_event& event) {
     if (event.action == CACHALOT_ACTION_ALLOC && event.size >= kMiB)
       weights[event.size] += event.size;
-  }
+  });
   return weights;
 }
 
@@ -55,8 +52,8 @@ std::vector<uint32_t> mixed_intervals_of(const Weights& weights) {
 
 }  // namespace
 
-RequestSizes request_sizes(const cachalot_trace* trace, size_t event_count) {
-  const Weights weights = weights_of(trace, event_count);
+RequestSizes request_sizes(const cachalot_trace* trace) {
+  const Weights weights = weights_of(trace);
   return {limits_of(weights), mixed_intervals_of(weights)};
 }
 

@@ -16,6 +16,6 @@ struct RequestSizes {
   std::vector<uint32_t> mixed_intervals_mb;
 };
 
-RequestSizes request_sizes(const cachalot_trace* trace, size_t event_count);
+RequestSizes request_sizes(const cachalot_trace* trace);
 
 }  // namespace cachalot::cli

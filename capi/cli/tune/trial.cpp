@@ -52,13 +52,6 @@ uint64_t memory_calls(const std::vector<cachalot_replay_call>& calls) {
   return sum;
 }
 
-cachalot_replay_result result_of(const cachalot_replay* replay) {
-  cachalot_replay_result result{};
-  result.struct_size = sizeof result;
-  check(cachalot_replay_get_result(replay, &result));
-  return result;
-}
-
 }  // namespace
 
 TunedRun::TunedRun(const std::string& file, int32_t release, const std::atomic<bool>* cancelled)
@@ -75,8 +68,7 @@ TunedRun::TunedRun(std::string name, TraceHandle trace, int32_t release,
 }
 
 void TunedRun::find_peak() {
-  info_.struct_size = sizeof info_;
-  check(cachalot_trace_get_info(trace_.get(), &info_));
+  info_ = info_of(trace_.get());
   if (info_.release != CACHALOT_RELEASE_DEFAULT && release_ == CACHALOT_RELEASE_DEFAULT)
     release_ = info_.release;
   const ReplayHandle handle = replay({}, kUnlimited, false);
@@ -87,23 +79,18 @@ void TunedRun::find_peak() {
 
 ReplayHandle TunedRun::replay(const OptionString& options, uint64_t capacity,
                               bool to_failure) const {
-  const cachalot_policy policy = policy_of(options);
-  cachalot_replay_options call{};
-  call.struct_size = sizeof call;
-  call.config = options.config.c_str();
-  call.release = release_;
+  ReplayCall call;
+  call.config = options.config;
+  call.policy = policy_of(options);
   call.capacity = capacity;
-  call.policy = policy.policy;
-  call.thrift = policy.thrift;
-  call.borrow = policy.borrow;
-  call.streams = policy.streams;
-  call.page_bytes = policy.page_bytes;
   call.stop_at_out_of_memory = to_failure;
-  call.progress = stop_if_cancelled;
-  call.progress_user_data = const_cast<std::atomic<bool>*>(cancelled_);
+  cachalot_replay_options given = replay_options(call);
+  given.release = release_;
+  given.progress = stop_if_cancelled;
+  given.progress_user_data = const_cast<std::atomic<bool>*>(cancelled_);
   cachalot_error error = CACHALOT_ERROR_INIT;
   cachalot_replay* replay = nullptr;
-  const cachalot_status status = cachalot_replay_run(trace_.get(), &call, &replay, &error);
+  const cachalot_status status = cachalot_replay_run(trace_.get(), &given, &replay, &error);
   if (status == CACHALOT_ERROR_CALLBACK) throw Cancelled();
   if (status != CACHALOT_OK) throw Failure(name_ + ", " + options.name() + ": " + error.message);
   return ReplayHandle(replay);

@@ -49,12 +49,6 @@ std::vector<OptionString> asked_for(const TuneCall& call) {
   return strings;
 }
 
-int32_t release_number(const std::string& release) {
-  if (release == "2.11") return CACHALOT_RELEASE_2_11;
-  if (release == "2.15") return CACHALOT_RELEASE_2_15;
-  return CACHALOT_RELEASE_DEFAULT;
-}
-
 uint64_t device_of(const TunedRun& run, const TuneCall& call) {
   if (call.capacity != 0) return call.capacity;
   return run.info().device_total != 0 ? run.info().device_total : kDefaultDevice;
@@ -96,7 +90,7 @@ class Tuning {
   void read(const std::vector<std::string>& files, std::vector<TunedRun>* runs) {
     runs->reserve(files.size());
     for (const std::string& file : files)
-      runs->emplace_back(file, release_number(call_.release), &Cancellation::flag());
+      runs->emplace_back(file, release_of(call_.release), &Cancellation::flag());
   }
 
   Tuned empty(std::vector<const TunedRun*> runs) const {

@@ -12,25 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string with_decimals(const char* pattern, double number) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, number);
-  return text;
-}
-
-std::string ratio(uint64_t part, uint64_t whole) {
-  return whole == 0 ? "-"
-                    : with_decimals("%.3f", static_cast<double>(part) / static_cast<double>(whole));
-}
-
-std::string milliseconds(double ms) { return with_decimals(ms < 10 ? "%.2f ms" : "%.0f ms", ms); }
-
-std::string release_name(int32_t release) {
-  return std::to_string(release / 100) + "." + std::to_string(release % 100);
-}
-
-std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
-
 uint64_t requested(const Tuned& tuned) {
   uint64_t most = 0;
   for (const TunedRun* run : tuned.runs) most = std::max(most, run->peak_requested());
@@ -43,9 +24,9 @@ void print_title(const Tuned& tuned) {
     return;
   }
   const TunedRun& run = *tuned.runs.front();
-  std::printf("%s: %s events, PyTorch %s, %s requested at most\n", base_name(run.name()).c_str(),
+  std::printf("%s: %s events, PyTorch %s, %s requested at most\n", file_name(run.name()).c_str(),
               grouped(uint64_t{run.info().event_count}).c_str(),
-              release_name(run.release()).c_str(), mebibytes(run.peak_requested()).c_str());
+              release_text(run.release()).c_str(), mebibytes(run.peak_requested()).c_str());
 }
 
 std::string marks(const Tuned& tuned, size_t i) {
@@ -93,7 +74,7 @@ void print_held_back(const std::vector<HeldBack>& rows) {
   for (const HeldBack& row : rows)
     std::printf(
         "held back, %s: %s requested, needs %s (%s), with the defaults %s (%s)\n",
-        base_name(row.file).c_str(), mebibytes(row.requested).c_str(),
+        file_name(row.file).c_str(), mebibytes(row.requested).c_str(),
         mebibytes(row.recommended.fits).c_str(), ratio(row.recommended.fits, row.requested).c_str(),
         mebibytes(row.defaults.fits).c_str(), ratio(row.defaults.fits, row.requested).c_str());
 }
@@ -127,7 +108,7 @@ Json recommendation_json(const Tuned& tuned) {
 }
 
 Json tuned_json(const Tuned& tuned) {
-  const std::string release = release_name(tuned.runs.front()->release());
+  const std::string release = release_text(tuned.runs.front()->release());
   Json rows = Json::array();
   for (const TunedRow& row : tuned.rows) rows.push_back(row_json(row, release));
   Json json;

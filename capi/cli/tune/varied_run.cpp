@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "varied_run.h"
 
-#include <cinttypes>
-#include <cstdio>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <string>
 #include <unordered_map>
 
-#include "../failure.h"
+#include "../trace_text.h"
 
 namespace cachalot::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr double kMostChange = 0.03;
 constexpr uint64_t kLeastSize = uint64_t{1} << 20;
-
-// The letters of docs/trace-format.md, as far as a replay looks at them.
-char letter_of(int32_t action) {
-  switch (action) {
-    case CACHALOT_ACTION_ALLOC:
-      return 'a';
-    case CACHALOT_ACTION_FREE_REQUESTED:
-      return 'q';
-    case CACHALOT_ACTION_FREE_COMPLETED:
-      return 'c';
-    case CACHALOT_ACTION_SEGMENT_ALLOC:
-      return 'S';
-    case CACHALOT_ACTION_SEGMENT_FREE:
-      return 'F';
-    case CACHALOT_ACTION_SEGMENT_MAP:
-      return 'M';
-    case CACHALOT_ACTION_SEGMENT_UNMAP:
-      return 'U';
-    case CACHALOT_ACTION_OOM:
-      return 'o';
-    case CACHALOT_ACTION_LIVE_AT_BEGIN:
-      return 'b';
-    case CACHALOT_ACTION_CONTEXT_END:
-      return 'x';
-    default:
-      return 0;
-  }
-}
 
 class Sizes {
  public:
@@ -61,39 +35,19 @@ class Sizes {
   std::unordered_map<uint64_t, uint64_t> varied_;
 };
 
-bool is_of_block(char letter) {
-  return letter == 'a' || letter == 'q' || letter == 'c' || letter == 'b';
-}
-
-std::string line_of(const cachalot_trace_event& event, char letter, uint64_t size,
-                    bool names_stream) {
-  char line[256];
-  const int length = std::snprintf(
-      line, sizeof line, "%c,%" PRIx64 ",%" PRIu64 ",%" PRIx64 ",%" PRId32 ",%" PRIu64 ":%" PRIu64,
-      letter, event.address, size, event.stream, event.device, event.pool.first, event.pool.second);
-  std::string text(line, static_cast<size_t>(length));
-  if (event.pool.first == 0 && event.pool.second == 0) text.erase(text.rfind(',') + 1);
-  if (names_stream) {
-    std::snprintf(line, sizeof line, ",,,,,,%" PRIx64, event.freed_on);
-    text += line;
-  }
-  return text + '\n';
+bool is_of_block(int32_t action) {
+  return action == CACHALOT_ACTION_ALLOC || action == CACHALOT_ACTION_FREE_REQUESTED ||
+         action == CACHALOT_ACTION_FREE_COMPLETED || action == CACHALOT_ACTION_LIVE_AT_BEGIN;
 }
 
 std::string varied_text(const TunedRun& run, uint64_t seed) {
-  const cachalot_trace_info& info = run.info();
-  std::string text = "# {\"format\":" + std::to_string(info.format) +
-                     ",\"warm_up\":0,\"torch\":\"" + info.torch + "\"}\n";
+  const Json header{{"format", run.info().format}, {"warm_up", 0}, {"torch", run.info().torch}};
+  std::string text = "# " + header.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   Sizes sizes(seed);
-  cachalot_trace_event event{};
-  event.struct_size = sizeof event;
-  for (size_t i = 0; i < info.event_count; i++) {
-    check(cachalot_trace_get_event(run.trace(), i, &event));
-    const char letter = letter_of(event.action);
-    if (letter == 0) continue;
-    const uint64_t size = is_of_block(letter) ? sizes.varied(event.size) : event.size;
-    text += line_of(event, letter, size, letter == 'q' && event.freed_on != event.stream);
-  }
+  for_each_event(run.trace(), [&](cachalot_trace_event event) {
+    if (is_of_block(event.action)) event.size = sizes.varied(event.size);
+    append_event(&text, event);
+  });
   return text;
 }
 
