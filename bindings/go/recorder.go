@@ -13,15 +13,15 @@ type RecordedContexts int
 
 // The contexts of a recording.
 const (
-	RecordLabels          = RecordedContexts(raw.RECORD_LABELS)           // the labels of who asked, with their texts
+	RecordLabels          = RecordedContexts(raw.RECORD_LABELS)           // the labels of the thread that asked, with their texts
 	RecordHistoryContexts = RecordedContexts(raw.RECORD_HISTORY_CONTEXTS) // those that the history keeps
 	RecordNoContexts      = RecordedContexts(raw.RECORD_NO_CONTEXTS)
 )
 
 // RecorderOptions are how a recording is made: of Path and Writer one is needed.
 type RecorderOptions struct {
-	// Path is the file; %p in it is the process. One that there is already stays, and the new one has a number behind
-	// its name (".2").
+	// Path names the file; %p stands for the number of the process. A file that exists is kept, and the new file gets
+	// a number behind its name (".2").
 	Path string
 	// MaxBytes is what the recording may take, at least 2 MiB; 0: any number. When half of it is used, the file is kept
 	// beside as PATH.before, and a new one begins with what is live.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes the events of an allocator as a trace of format 2 while it runs (docs/trace-format.md).
 //
-// It is an observer of the allocator. What is live at its start it gets as rows, at the moment from which on it sees
-// events.
+// The recorder observes the allocator. At its start it gets the live blocks as rows, and sees each event from that
+// moment on.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,10 @@
 
     python -m cachalot_cuda.fleet s3://bucket/recordings s3://bucket/tuned --config expandable_segments:True
 
-One task looks at one recording under one option string, and writes one file of Parquet. What is there already is not done
-again, so a fleet that was stopped goes on where it was, and a worker that dies costs no more than its task. `read` gives
-all rows as one table. Stores are those of pyarrow.fs: a folder, s3://, gs://, hdfs://. Needs the packages `ray` and `pyarrow`, and
-the program `cachalot` on each worker.
+Each task looks at one recording under one option string, and writes one file of Parquet. A task whose file exists is not
+done again, so a fleet that was stopped goes on. A worker that dies costs no more than its task. `read` gives all rows as
+one table. Stores are those of pyarrow.fs: a folder, s3://, gs://, hdfs://. The fleet needs the packages `ray` and
+`pyarrow`, and the program `cachalot` on each worker.
 """
 
 import argparse

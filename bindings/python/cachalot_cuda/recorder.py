@@ -56,8 +56,8 @@ def record(path, max_bytes=0, contexts="labels", workload=""):
     """Starts a recorder, which `cachalot replay` and `cachalot inspect` read.
 
     Args:
-        path: the file; %p in it is the process. One that there is already stays, and the new one has a number
-            behind its name (".2").
+        path: the name of the file; %p stands for the number of the process. A file that exists is kept, and the new
+            file gets a number behind its name (".2").
         max_bytes: what it may take, at least 2 MiB; 0: any number. When half of that is used, the file is kept
             beside as PATH.before, and a new one begins with what is live.
         contexts: what events say of where they come from: "labels", "history" (what record_history keeps) or None.

@@ -39,8 +39,8 @@ typedef struct cachalot_recorder_options {
   /** sizeof(cachalot_recorder_options), set by the caller. */
   size_t struct_size;
   /**
-   * The file, which is made with mode 0600; %p in it is the process. A file of this name that there
-   * is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+   * The name of the file, which is made with mode 0600; %p stands for the number of the process. A file that
+   * exists is kept, and the new file gets a number behind its name (".2"). Copied. NULL or "": write
    * is called.
    */
   const char* path;
@@ -53,7 +53,7 @@ typedef struct cachalot_recorder_options {
   /** CACHALOT_RECORD_*. */
   int32_t contexts;
   int32_t reserved_0;
-  /** What is recorded, for the header of the trace. Copied. NULL: "". */
+  /** The name of the recorded program, for the header of the trace. Copied. NULL: "". */
   const char* workload;
   /** NULL with path. */
   cachalot_recording_write_fn write;
@@ -107,7 +107,7 @@ CACHALOT_API cachalot_status cachalot_recorder_flush(cachalot_allocator* allocat
 CACHALOT_API cachalot_status cachalot_recorder_stop(cachalot_allocator* allocator, uint64_t id,
                                                     cachalot_error* error);
 
-/** What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread. */
+/** How much a recorder has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread. */
 CACHALOT_API cachalot_status cachalot_recorder_get_stats(cachalot_allocator* allocator, uint64_t id,
                                                          cachalot_recorder_stats* out_stats,
                                                          cachalot_error* error);

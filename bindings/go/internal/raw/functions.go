@@ -1352,7 +1352,7 @@ func RecorderStop(allocator Allocator, id uint64) (err error) {
 
 // RecorderGetStats is cachalot_recorder_get_stats.
 //
-// What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+// How much a recorder has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
 func RecorderGetStats(allocator Allocator, id uint64) (stats RecorderStats, err error) {
 	var statsC C.cachalot_recorder_stats
 	statsC.struct_size = C.sizeof_cachalot_recorder_stats

@@ -856,8 +856,8 @@ func reserveOf(c *C.cachalot_reserve) (s Reserve) {
 //
 // How a recording is made. Zero means default in every field; either path or write is needed.
 type RecorderOptions struct {
-	// The file, which is made with mode 0600; %p in it is the process. A file of this name that there
-	// is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+	// The name of the file, which is made with mode 0600; %p stands for the number of the process. A file that
+	// exists is kept, and the new file gets a number behind its name (".2"). Copied. NULL or "": write
 	// is called.
 	Path *string
 
@@ -869,7 +869,7 @@ type RecorderOptions struct {
 	// CACHALOT_RECORD_*.
 	Contexts int32
 
-	// What is recorded, for the header of the trace. Copied. NULL: "".
+	// The name of the recorded program, for the header of the trace. Copied. NULL: "".
 	Workload *string
 
 	// NULL with path.

@@ -942,8 +942,8 @@ pub struct cachalot_reserve {
 pub struct cachalot_recorder_options {
     /// sizeof(cachalot_recorder_options), set by the caller.
     pub struct_size: usize,
-    /// The file, which is made with mode 0600; %p in it is the process. A file of this name that there
-    /// is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+    /// The name of the file, which is made with mode 0600; %p stands for the number of the process. A file that
+    /// exists is kept, and the new file gets a number behind its name (".2"). Copied. NULL or "": write
     /// is called.
     pub path: *const core::ffi::c_char,
     /// Bytes that the recording may take, at least 2 MiB; 0: any number. When half of them are used, the
@@ -953,7 +953,7 @@ pub struct cachalot_recorder_options {
     /// CACHALOT_RECORD_*.
     pub contexts: i32,
     pub reserved_0: i32,
-    /// What is recorded, for the header of the trace. Copied. NULL: "".
+    /// The name of the recorded program, for the header of the trace. Copied. NULL: "".
     pub workload: *const core::ffi::c_char,
     /// NULL with path.
     pub write: cachalot_recording_write_fn,
@@ -4685,7 +4685,7 @@ unsafe extern "C" {
         id: u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+    /// How much a recorder has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
     pub fn cachalot_recorder_get_stats(
         allocator: *mut cachalot_allocator,
         id: u64,

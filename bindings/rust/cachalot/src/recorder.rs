@@ -40,8 +40,8 @@ pub struct RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// Writes a file with mode 0600; `%p` in the path is the process. A file of this name that there is
-    /// already stays, and the new one has a number behind its name (".2").
+    /// Writes a file with mode 0600; `%p` in the path stands for the number of the process. A file that
+    /// exists is kept, and the new file gets a number behind its name (".2").
     pub fn to_file(path: impl Into<String>) -> Self {
         Self { path: path.into(), ..Self::default() }
     }
@@ -66,7 +66,7 @@ impl RecorderOptions {
         self
     }
 
-    /// What is recorded, for the header of the trace.
+    /// The name of the recorded program, for the header of the trace.
     pub fn workload(mut self, workload: impl Into<String>) -> Self {
         self.workload = workload.into();
         self

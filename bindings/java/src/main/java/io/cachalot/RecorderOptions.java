@@ -16,8 +16,8 @@ public final class RecorderOptions {
   /**
    * Writes a file, for this user only.
    *
-   * @param path {@code %p} in it is the process. One that there is already stays, and the new one has a number behind
-   *     its name (".2")
+   * @param path {@code %p} stands for the number of the process. A file that exists is kept, and the new file gets a
+   *     number behind its name (".2")
    * @return options to be changed
    */
   public static RecorderOptions toFile(Path path) {
@@ -64,7 +64,7 @@ public final class RecorderOptions {
   }
 
   /**
-   * What is recorded, for the header of the trace.
+   * The name of the recorded program, for the header of the trace.
    *
    * @param workload the text
    * @return this

@@ -890,7 +890,7 @@ public final class Native {
 
   /**
    * cachalot_recorder_get_stats.
-   * What it has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
+   * How much a recorder has written. CACHALOT_ERROR_INVALID_ARGUMENT for an id of no recorder. Any thread.
    */
   public static native int recorderGetStats(long allocator, long id, long outStats, long error);
 

@@ -1091,8 +1091,8 @@ public final class Structs {
     public static final int SIZE = 64;
 
     /**
-     * The file, which is made with mode 0600; %p in it is the process. A file of this name that there
-     * is already stays, and the new one has a number behind its name (".2"). Copied. NULL or "": write
+     * The name of the file, which is made with mode 0600; %p stands for the number of the process. A file that
+     * exists is kept, and the new file gets a number behind its name (".2"). Copied. NULL or "": write
      * is called.
      */
     public String path;
@@ -1110,7 +1110,7 @@ public final class Structs {
     public int contexts;
 
     /**
-     * What is recorded, for the header of the trace. Copied. NULL: "".
+     * The name of the recorded program, for the header of the trace. Copied. NULL: "".
      */
     public String workload;
 
