@@ -226,14 +226,16 @@ void perform(const Trace& trace, const ReplayOptions& options, Allocator* alloca
   for (size_t done = 0; done < total;) {
     const size_t end = std::min(total, done + at_once);
     if (history != nullptr) history->set_event(done);
+    bool is_stopped = false;
     try {
       program.run(done, end);
     } catch (const Stop&) {
-      return;
+      is_stopped = true;
     } catch (const Error& error) {
       rethrow_as_flaw(error, trace.line_of(program.at()));
     }
     if (relay.is_on()) relay.tell(done);
+    if (is_stopped) return;
     done = end;
     if (done % kEventsBetweenProgress == 0 || done == total) report_progress(options, done, total);
   }

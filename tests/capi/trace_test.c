@@ -322,6 +322,22 @@ static void a_replay_tells_an_observer_what_it_does(void) {
   cachalot_trace_destroy(trace);
 }
 
+static void count_failures(void* user_data, uint64_t event, const cachalot_trace_entry* entry) {
+  uint64_t* failed_at = user_data;
+  if (entry->action == CACHALOT_ACTION_OOM) *failed_at = event;
+}
+
+static void an_observer_sees_the_failure_that_ends_a_replay(void) {
+  uint64_t failed_at = UINT64_MAX;
+  cachalot_replay_options options = {.struct_size = sizeof options,
+                                     .capacity = 100 * MIB,
+                                     .stop_at_out_of_memory = 1,
+                                     .observer = count_failures,
+                                     .observer_user_data = &failed_at};
+  cachalot_replay_destroy(replay_of(kThreeRequests, &options));
+  CHECK_EQUAL(failed_at, 2);
+}
+
 static void a_replay_ends_behind_as_many_events_as_it_is_told(void) {
   cachalot_trace* trace = trace_of(kSmall);
   cachalot_replay_options options = {.struct_size = sizeof options, .event_count = 2};
@@ -552,6 +568,7 @@ int main(void) {
   RUN(a_call_is_cold_behind_many_requests_without_one);
   RUN(the_end_of_a_context_counts_as_no_call);
   RUN(a_replay_tells_an_observer_what_it_does);
+  RUN(an_observer_sees_the_failure_that_ends_a_replay);
   RUN(a_replay_ends_behind_as_many_events_as_it_is_told);
   RUN(a_history_replays_exactly);
   RUN(failures_of_callbacks_are_told);
