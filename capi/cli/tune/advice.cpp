@@ -2,7 +2,6 @@
 #include "advice.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "../numbers.h"
 
@@ -47,13 +46,6 @@ std::string reason_of(const TunedRow& row, const TunedRow* defaults) {
 
 bool names(const std::string& config, const char* key) {
   return config.find(std::string(key) + ":") != std::string::npos;
-}
-
-// The number behind a key; 0 where it is missing.
-double number_of(const std::string& config, const char* key) {
-  const std::string start = std::string(key) + ":";
-  const size_t at = config.find(start);
-  return at == std::string::npos ? 0 : std::atof(config.c_str() + at + start.size());
 }
 
 }  // namespace
@@ -108,10 +100,10 @@ std::vector<std::string> warnings_of(const std::string& config) {
     lines.emplace_back(
         "garbage_collection_threshold: each cudaFree waits for the work of the device, which this "
         "price does not have");
-  if (number_of(config, "large_segment_size_mb") > 64)
+  if (number_behind(config, "large_segment_size_mb") > 64)
     lines.emplace_back(
         "large_segment_size_mb: each stream and pool takes at least one such segment");
-  const double divisions = number_of(config, "roundup_power2_divisions");
+  const double divisions = number_behind(config, "roundup_power2_divisions");
   if (divisions > 1 && divisions < 4)
     lines.emplace_back(
         "roundup_power2_divisions: sizes that are not in the recording can grow by up to half");

@@ -20,11 +20,14 @@ bool OptionString::depends_on_device_size() const {
   return !is_of_pytorch() || config.find("per_process_memory_fraction") != std::string::npos;
 }
 
+double number_behind(const std::string& config, std::string_view key) {
+  const std::string start = std::string(key) + ":";
+  const size_t at = config.find(start);
+  return at == std::string::npos ? 0 : std::atof(config.c_str() + at + start.size());
+}
+
 double OptionString::collection_threshold() const {
-  constexpr std::string_view kKey = "garbage_collection_threshold:";
-  const size_t at = config.find(kKey);
-  const double threshold =
-      at == std::string::npos ? 1 : std::atof(config.c_str() + at + kKey.size());
+  const double threshold = number_behind(config, "garbage_collection_threshold");
   return threshold > 0 && threshold < 1 ? threshold : 1;
 }
 

@@ -6,10 +6,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cachalot/cachalot.h"
 
 namespace cachalot::cli {
+
+// The number behind a key of an option string; 0 where it is missing.
+double number_behind(const std::string& config, std::string_view key);
 
 struct OptionString {
   std::string config;         // "": the defaults
