@@ -117,7 +117,7 @@ func TestAnOutOfMemoryErrorLeavesItsFiles(t *testing.T) {
 	}
 	files, err := os.ReadDir(folder)
 	works(t, err)
-	if len(files) != 3 {
+	if len(files) != 4 {
 		t.Errorf("%v", files)
 	}
 	works(t, a.SetOOMDump(cachalot.OOMDumpOptions{}))

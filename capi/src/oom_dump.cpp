@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "alloc/backend/report.h"
+#include "alloc/tools/snapshot_pickle.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "private_file.h"
@@ -37,6 +39,7 @@ void require_folder(const std::string& folder) {
   if (!S_ISDIR(info.st_mode)) throw Error(Status::kIo, folder + ": not a folder");
 }
 
+// The live blocks.
 std::string live_trace(const TraceHeader& header, const Snapshot& snapshot) {
   std::string text = format_trace_header(header);
   for_each_live_line(live_lines(snapshot, true),
@@ -68,8 +71,13 @@ class OomDump::Writer {
     std::string name;
     attempt([&] { name = write_report(numbers); });
     if (name.empty()) return;
-    attempt([&] { write_events(name); });
-    attempt([&] { write_snapshot(name); });
+    attempt([&] {
+      const std::vector<TraceEntry> events = kept_events();
+      attempt([&] { write_events(name, events); });
+      const Snapshot snapshot = snapshot_with(events);
+      attempt([&] { write_blocks(name, snapshot); });
+      attempt([&] { write_pickle(name, snapshot); });
+    });
   }
 
  private:
@@ -109,26 +117,44 @@ class OomDump::Writer {
     return report_json(core_.report(request)) + "\n";
   }
 
-  void write_events(const std::string& name) {
+  std::vector<TraceEntry> kept_events() {
+    const std::lock_guard guard(lock_);
+    return ring_.entries();
+  }
+
+  void write_events(const std::string& name, const std::vector<TraceEntry>& events) {
     if (!keeps_events_) return;
-    std::vector<std::vector<TraceEntry>> rings(1);
-    {
-      const std::lock_guard guard(lock_);
-      rings.front() = ring_.entries();
-    }
     TraceHeader header = trace_header_of(core_);
     header.workload = "the last events before an out-of-memory error";
     const PrivateFile file(name + ".events.csv");
-    write_trace(header, rings, [&](std::string_view bytes) { file.write(bytes); });
+    write_trace(header, {events}, [&](std::string_view bytes) { file.write(bytes); });
   }
 
-  // The snapshot, in each form that there is.
-  void write_snapshot(const std::string& name) {
-    const Snapshot snapshot = core_.snapshot({}, false);
+  // The history where it is on, else the events in its place.
+  Snapshot snapshot_with(const std::vector<TraceEntry>& events) {
+    Snapshot snapshot = core_.snapshot({}, true);
+    const bool has_history = std::any_of(snapshot.traces.begin(), snapshot.traces.end(),
+                                         [](const auto& trace) { return !trace.empty(); });
+    if (has_history) return snapshot;
+    for (const TraceEntry& event : events) {
+      const auto device = static_cast<size_t>(event.device);
+      if (device >= snapshot.traces.size()) snapshot.traces.resize(device + 1);
+      snapshot.traces[device].push_back(event);
+    }
+    return snapshot;
+  }
+
+  void write_blocks(const std::string& name, const Snapshot& snapshot) {
     TraceHeader header = trace_header_of(core_);
     header.format = 2;
     header.workload = "what was live at an out-of-memory error";
     PrivateFile(name + ".trace.csv").write(live_trace(header, snapshot));
+  }
+
+  void write_pickle(const std::string& name, const Snapshot& snapshot) {
+    const PrivateFile file(name + ".snapshot.pickle");
+    write_snapshot_pickle(snapshot, core_.contexts().describe,
+                          [&](std::string_view bytes) { file.write(bytes); });
   }
 
   Allocator& core_;

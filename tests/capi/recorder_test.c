@@ -720,10 +720,10 @@ static int is_private(const char* path) {
 }
 
 static void remove_dumps(void) {
-  static const char* const kParts[] = {"report.json", "events.csv", "trace.csv"};
+  static const char* const kParts[] = {"report.json", "events.csv", "trace.csv", "snapshot.pickle"};
   int number, part;
   for (number = 1; number <= 20; number++)
-    for (part = 0; part < 3; part++) unlink(dump_name(number, kParts[part]));
+    for (part = 0; part < 4; part++) unlink(dump_name(number, kParts[part]));
 }
 
 static void an_out_of_memory_error_leaves_its_report_events_and_blocks(void) {
@@ -740,6 +740,7 @@ static void an_out_of_memory_error_leaves_its_report_events_and_blocks(void) {
   CHECK(is_private(dump_name(1, "report.json")));
   CHECK(is_private(dump_name(1, "events.csv")));
   CHECK(is_private(dump_name(1, "trace.csv")));
+  CHECK(is_private(dump_name(1, "snapshot.pickle")));
   CHECK(access(dump_name(2, "report.json"), F_OK) != 0);
   file = fopen(dump_name(1, "report.json"), "rb");
   CHECK(file != NULL && fread(json, 1, sizeof json - 1, file) > 0);

@@ -2,6 +2,7 @@
 """Recordings, and the files of out-of-memory errors."""
 
 import os
+import pickle
 import tempfile
 import unittest
 
@@ -49,12 +50,20 @@ class Recording(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_an_out_of_memory_error_leaves_its_files(self):
+        live = allocate(4321)
         cachalot_cuda.dump_out_of_memory(self.folder, events=100)
         allocate(1 << 40)
+        free(live)
         cachalot_cuda.dump_out_of_memory(None)
         allocate(1 << 40)
-        names = [f"{os.getpid()}-1.{part}" for part in ("events.csv", "report.json", "trace.csv")]
+        names = [f"{os.getpid()}-1.{part}" for part in ("events.csv", "report.json", "snapshot.pickle", "trace.csv")]
         self.assertEqual(sorted(os.listdir(self.folder)), names)
+        with open(os.path.join(self.folder, f"{os.getpid()}-1.snapshot.pickle"), "rb") as file:
+            snapshot = pickle.load(file)
+        sizes = [block["requested_size"] for segment in snapshot["segments"] for block in segment["blocks"]]
+        self.assertIn(4321, sizes)
+        events = snapshot["device_traces"][0]
+        self.assertEqual((events[-1]["action"], events[-1]["size"]), ("oom", 1 << 40))
 
     def test_the_environment_starts_one(self):
         done = run("from support import allocate, free; free(allocate(7777))", CACHALOT_TRACE=self.path)

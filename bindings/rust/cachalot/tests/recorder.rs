@@ -123,10 +123,10 @@ fn an_out_of_memory_error_leaves_its_files() {
     let allocator = allocator();
     allocator.dump_out_of_memory(&folder, Some(100)).unwrap();
     assert!(matches!(allocator.allocate(1 << 40, 0, 0).unwrap_err(), Error::OutOfMemory(_)));
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
     allocator.dump_no_out_of_memory().unwrap();
     allocator.allocate(1 << 40, 0, 0).unwrap_err();
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(matches!(allocator.dump_out_of_memory(&folder, None).unwrap_err(), Error::Io(_)));
 }

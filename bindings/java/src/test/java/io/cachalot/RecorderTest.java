@@ -99,7 +99,7 @@ final class RecorderTest {
     allocator.dumpNoOutOfMemory();
     assertThrows(OutOfDeviceMemoryException.class, () -> allocator.allocate(1L << 40, 0, 0));
     try (Stream<Path> files = Files.list(folder)) {
-      assertEquals(3, files.count());
+      assertEquals(4, files.count());
     }
     assertThrows(CachalotException.class, () -> allocator.dumpOutOfMemory(folder.resolve("none"), 0));
   }
