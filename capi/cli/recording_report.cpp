@@ -53,8 +53,9 @@ class Report {
     if (info_.parent_process_id != 0)
       process += ", forked from " + std::to_string(info_.parent_process_id);
     table.add({"process", process});
-    table.add({"driver", "CUDA " + std::to_string(info_.driver_version / 1000) + "." +
-                             std::to_string(info_.driver_version % 1000 / 10)});
+    if (info_.driver_version != 0)
+      table.add({"driver", "CUDA " + std::to_string(info_.driver_version / 1000) + "." +
+                               std::to_string(info_.driver_version % 1000 / 10)});
     table.add({"recording", file});
     table.add({"events", grouped(uint64_t{info_.event_count}) + " in " + seconds(run_us())});
     table.print(out_);
@@ -68,7 +69,9 @@ class Report {
       table->add({"  of it for work of the device", "", duration(sum.wait_ns), share(sum.wait_ns)});
   }
 
+  // An allocator's recorder sees requests, and no calls of the program.
   void print_calls() const {
+    if (summary_.requests.empty() && summary_.returns.empty()) return;
     const auto sum_of = [](const std::map<char, CallSum>& sums, char letter) {
       const auto found = sums.find(letter);
       return found == sums.end() ? CallSum{} : found->second;
