@@ -26,11 +26,13 @@ const std::vector<uint32_t> kDivisions{2, 4, 8, 16, 32, 64};
 const std::vector<uint32_t> kCollections{50, 60, 70, 80, 90, 95};
 
 // Blocks of expandable segments know no split limit, and both options together can reserve without bound
-// (docs/config.md); their pages are not collected.
+// (docs/config.md); their pages are not collected, and the driver makes them of whole 2 MiB.
 void mend(PlacementOptions* options) {
   if (options->expandable_segments) {
     options->max_split_size_mb.reset();
     options->garbage_collection_percent.reset();
+    if (options->large_segment_size_mb)
+      *options->large_segment_size_mb += *options->large_segment_size_mb % 2;
   }
   const uint32_t segment = options->large_segment_size_mb.value_or(kSegmentMb);
   if (options->max_split_size_mb && *options->max_split_size_mb < segment)
