@@ -707,7 +707,7 @@ FIELD(cachalot_replay_call, struct_size, 0, size_t*);
 FIELD(cachalot_replay_call, function, 8, const char**);
 FIELD(cachalot_replay_call, size, 16, uint64_t*);
 FIELD(cachalot_replay_call, count, 24, uint64_t*);
-FIELD(cachalot_replay_call, cold_count, 32, uint64_t*);
+FIELD(cachalot_replay_call, gap_us, 32, uint64_t*);
 
 IS((cachalot_log_fn)0, void (*)(void*, int32_t, const char*));
 IS((cachalot_context_fn)0, uint64_t (*)(void*));

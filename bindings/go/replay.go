@@ -123,7 +123,7 @@ type ReplayResult struct {
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 }
 
-// ReplayCall is calls of one function of the driver with one size.
+// ReplayCall is calls of one function of the driver with one size, behind the same gap.
 type ReplayCall struct {
 	// Function is its name in the CUDA driver, like cuMemAlloc.
 	Function string `json:"function"`
@@ -131,11 +131,11 @@ type ReplayCall struct {
 	Size uint64 `json:"size"`
 	// Count has those that failed too, and none of what an ending context gives back.
 	Count uint64 `json:"count"`
-	// ColdCount is those of them before which 32 requests and more had been served from the cache.
-	ColdCount uint64 `json:"cold_count"`
+	// GapUS is the microseconds that the program had worked since the function's call before, rounded down to a power of two.
+	GapUS uint64 `json:"gap_us"`
 }
 
-// Calls are those by which the replay obtained memory and gave it back, by function, then by size.
+// Calls are those by which the replay obtained memory and gave it back, by function, then by size, then by gap.
 func (r *Replay) Calls() ([]ReplayCall, error) {
 	c, err := r.gate.enter()
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Replay) Calls() ([]ReplayCall, error) {
 		if err != nil {
 			return nil, wrap(err)
 		}
-		calls[i] = ReplayCall(call)
+		calls[i] = ReplayCall{Function: call.Function, Size: call.Size, Count: call.Count, GapUS: call.GapUs}
 	}
 	return calls, nil
 }

@@ -120,7 +120,7 @@ cachalot_replay_call write_call(const MemoryCallCount& row) {
           .function = driver_name(row.call),
           .size = row.size,
           .count = row.count,
-          .cold_count = row.cold};
+          .gap_us = row.gap_us};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "replay/program.h"
+#include "replay/program_clock.h"
 
 namespace cachalot {
 namespace {
@@ -29,6 +30,7 @@ class Performer {
         stops_at_out_of_memory_(options.stop_at_out_of_memory),
         allocator_(*allocator),
         device_(*device),
+        clock_(trace),
         addresses_(trace.block_slots),
         held_pools_(static_cast<size_t>(trace.device_count) * trace.pools.size()) {}
 
@@ -104,7 +106,7 @@ class Performer {
   // 0: out of memory.
   Address request(const TraceEvent& event) {
     requests_++;
-    device_.begin_request();
+    device_.set_work_time(clock_.at(event));
     const Request request = {.size = event.size,
                              .device = event.device,
                              .stream = event.stream,
@@ -156,6 +158,7 @@ class Performer {
   const bool stops_at_out_of_memory_;
   Allocator& allocator_;
   ReplayDevice& device_;
+  ProgramClock clock_;
   std::vector<Address> addresses_;  // by slot; 0: not live, or the request failed
   std::vector<bool> held_pools_;    // by device and pool: the program needs the pool
   uint64_t requests_ = 0;

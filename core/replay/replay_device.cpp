@@ -63,7 +63,7 @@ std::vector<MemoryCallCount> ReplayDevice::call_counts() {
   std::vector<MemoryCallCount> rows;
   rows.reserve(counts_.size());
   for (const auto& [call, count] : counts_)
-    rows.push_back({call.first, call.second, count.all, count.cold});
+    rows.push_back({std::get<0>(call), std::get<1>(call), std::get<2>(call), count});
   return rows;
 }
 
@@ -217,10 +217,18 @@ uint64_t ReplayDevice::range_size(Address address) const {
 void ReplayDevice::count(MemoryCall call, uint64_t size) {
   mutex_.assert_held();
   if (are_counts_paused_) return;
-  CallCount& count = counts_[{call, size}];
-  count.all++;
-  if (requests_since_call_ >= kColdRequests) count.cold++;
-  requests_since_call_ = 0;
+  counts_[{call, size, gap_us(call)}]++;
+  last_calls_us_[call] = work_us_;
+}
+
+uint64_t ReplayDevice::gap_us(MemoryCall call) const {
+  mutex_.assert_held();
+  const auto last = last_calls_us_.find(call);
+  if (last == last_calls_us_.end()) return kLongestGapUs;
+  const uint64_t gap = std::min(work_us_ - last->second, kLongestGapUs);
+  uint64_t rounded = gap;
+  while ((rounded & (rounded - 1)) != 0) rounded &= rounded - 1;  // the highest bit alone
+  return rounded;
 }
 
 void ReplayDevice::hand_out(int device, uint64_t size) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -39,17 +40,18 @@ enum class MemoryCall {
 // "cuMemAlloc", as the CUDA driver calls it.
 const char* driver_name(MemoryCall call);
 
-// Calls of one function with one size, those that failed included.
+// Calls of one function with one size, those that failed included, behind the same gap: a call costs more the longer the
+// processor has done other things since the function's last one.
 struct MemoryCallCount {
   MemoryCall call;
   uint64_t size;
+  uint64_t
+      gap_us;  // of the program's work since the function's call before, rounded down to a power of two
   uint64_t count;
-  uint64_t cold;  // of them, those behind kColdRequests that needed none
 };
 
-// Calls of the driver cost more when the processor has done other things since the last one. From so many requests on a
-// call counts as cold: a few hundred microseconds of a program.
-inline constexpr uint64_t kColdRequests = 32;
+// Of the first call, and the longest that is told.
+inline constexpr uint64_t kLongestGapUs = uint64_t{1} << 16;
 
 class ReplayDevice : public SimDriver {
  public:
@@ -62,8 +64,8 @@ class ReplayDevice : public SimDriver {
   void offer_mapping(int device, Address address);  // ignored inside a reservation
   void withdraw_offers();
 
-  // The program makes a request. One thread at a time.
-  void begin_request() { requests_since_call_++; }
+  // How long the program has worked so far. One thread at a time.
+  void set_work_time(uint64_t us) { work_us_ = us; }
   // Calls from now on are not the program's, and are not counted by function.
   void pause_counts(bool is_paused) { are_counts_paused_ = is_paused; }
 
@@ -71,7 +73,7 @@ class ReplayDevice : public SimDriver {
   const std::vector<Address>& places() const { return places_; }
 
   MemoryCalls calls();
-  // By function, then by size.
+  // By function, then by size, then by gap.
   std::vector<MemoryCallCount> call_counts();
 
   DriverCode allocate(int device, uint64_t size, Address* address) override;
@@ -86,10 +88,6 @@ class ReplayDevice : public SimDriver {
   DriverCode set_access(int device, Address address, uint64_t size, int accessing_device) override;
 
  private:
-  struct CallCount {
-    uint64_t all = 0;
-    uint64_t cold = 0;
-  };
   struct Offers {
     std::deque<Address> segments;
     std::deque<Address> mappings;
@@ -102,6 +100,7 @@ class ReplayDevice : public SimDriver {
   void remove_range(Address address);
   uint64_t range_size(Address address) const;
   void count(MemoryCall call, uint64_t size);
+  uint64_t gap_us(MemoryCall call) const;
   void hand_out(int device, uint64_t size);
   void take_back(int device, uint64_t size);
 
@@ -112,8 +111,10 @@ class ReplayDevice : public SimDriver {
   std::unordered_map<uint64_t, uint64_t> handle_sizes_;
   std::vector<uint64_t> handed_out_;  // bytes, by device
   MemoryCalls calls_;
-  std::map<std::pair<MemoryCall, uint64_t>, CallCount> counts_;
-  uint64_t requests_since_call_ = kColdRequests;
+  std::map<std::tuple<MemoryCall, uint64_t, uint64_t>, uint64_t>
+      counts_;  // by function, size and gap
+  uint64_t work_us_ = 0;
+  std::map<MemoryCall, uint64_t> last_calls_us_;  // of work_us_
   bool are_counts_paused_ = false;
 };
 

@@ -743,4 +743,4 @@ FIELD(cachalot_replay_call, struct_size, 0, 8);
 FIELD(cachalot_replay_call, function, 8, 8);
 FIELD(cachalot_replay_call, size, 16, 8);
 FIELD(cachalot_replay_call, count, 24, 8);
-FIELD(cachalot_replay_call, cold_count, 32, 8);
+FIELD(cachalot_replay_call, gap_us, 32, 8);

@@ -231,14 +231,16 @@ static void a_replay_on_a_device_of_its_peak_is_the_same(void) {
   cachalot_replay_destroy(replay);
 }
 
+enum { kLongestGap = 65536 }; /* microseconds; of the first call, too */
+
 static void check_call(const cachalot_replay* replay, size_t index, const char* function,
-                       uint64_t size, uint64_t count, uint64_t cold) {
+                       uint64_t size, uint64_t gap_us, uint64_t count) {
   cachalot_replay_call call = {.struct_size = sizeof call};
   CHECK_OK(cachalot_replay_get_call(replay, index, &call));
   CHECK_TEXT(call.function, function);
   CHECK_EQUAL(call.size, size);
+  CHECK_EQUAL(call.gap_us, gap_us);
   CHECK_EQUAL(call.count, count);
-  CHECK_EQUAL(call.cold_count, cold);
 }
 
 static void a_replay_counts_the_calls_of_the_driver(void) {
@@ -246,38 +248,52 @@ static void a_replay_counts_the_calls_of_the_driver(void) {
   cachalot_replay_call call = {.struct_size = sizeof call};
   cachalot_replay* replay = replay_of(kThreeRequests, &options);
   /* The third request fails twice: before the cache is given back, and behind it. */
-  CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
-  check_call(replay, 0, "cuMemAlloc", 40 * MIB, 4, 1);
-  CHECK_EQUAL(cachalot_replay_get_call(replay, 1, &call), CACHALOT_ERROR_INVALID_ARGUMENT);
+  CHECK_EQUAL(cachalot_replay_call_count(replay), 3);
+  check_call(replay, 0, "cuMemAlloc", 40 * MIB, 0, 1);
+  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 8, 2);
+  check_call(replay, 2, "cuMemAlloc", 40 * MIB, kLongestGap, 1);
+  CHECK_EQUAL(cachalot_replay_get_call(replay, 3, &call), CACHALOT_ERROR_INVALID_ARGUMENT);
   cachalot_replay_destroy(replay);
   options.config = "expandable_segments:True";
   options.capacity = 1024 * MIB;
   replay = replay_of(kThreeRequests, &options);
-  CHECK_EQUAL(cachalot_replay_call_count(replay), 4);
-  check_call(replay, 0, "cuMemAddressReserve", 1160 * MIB, 1, 1);
-  check_call(replay, 1, "cuMemCreate", 20 * MIB, 6, 0);
-  check_call(replay, 2, "cuMemMap", 20 * MIB, 6, 0);
-  check_call(replay, 3, "cuMemSetAccess", 40 * MIB, 3, 0);
+  CHECK_EQUAL(cachalot_replay_call_count(replay), 9);
+  check_call(replay, 0, "cuMemAddressReserve", 1160 * MIB, kLongestGap, 1);
+  check_call(replay, 1, "cuMemCreate", 20 * MIB, 0, 3);
+  check_call(replay, 2, "cuMemCreate", 20 * MIB, 8, 2);
+  check_call(replay, 3, "cuMemCreate", 20 * MIB, kLongestGap, 1);
+  check_call(replay, 6, "cuMemMap", 20 * MIB, kLongestGap, 1);
+  check_call(replay, 7, "cuMemSetAccess", 40 * MIB, 8, 2);
+  check_call(replay, 8, "cuMemSetAccess", 40 * MIB, kLongestGap, 1);
   cachalot_replay_destroy(replay);
 }
 
-/* Requests that the cache serves make no call; behind 32 of them the next call is a cold one. */
-static void a_call_is_cold_behind_many_requests_without_one(void) {
+/* Requests that the cache serves make no call, and without times count as 10 microseconds. */
+static void the_gap_before_a_call_is_told_by_requests_without_times(void) {
   memory_file* file = file_of("# {\"warm_up\": 0}\na,100000000,41943040,0\n");
-  for (int i = 0; i < 31; i++) append_text(file, "a,200,512,0\nq,200,512,0\nc,200,512,0\n");
+  for (int i = 0; i < 26; i++) append_text(file, "a,200,512,0\nq,200,512,0\nc,200,512,0\n");
   append_text(file, "a,300000000,41943040,0\n");
   cachalot_replay* replay = replay_of(file->text, NULL);
-  check_call(replay, 0, "cuMemAlloc", 2 * MIB, 1, 0);
-  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 2, 1);
+  check_call(replay, 0, "cuMemAlloc", 2 * MIB, 8, 1);
+  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 256, 1);
+  check_call(replay, 2, "cuMemAlloc", 40 * MIB, kLongestGap, 1);
   cachalot_replay_destroy(replay);
   free(file);
-  file = file_of("# {\"warm_up\": 0}\na,100000000,41943040,0\n");
-  for (int i = 0; i < 32; i++) append_text(file, "a,200,512,0\nq,200,512,0\nc,200,512,0\n");
-  append_text(file, "a,300000000,41943040,0\n");
-  replay = replay_of(file->text, NULL);
-  check_call(replay, 1, "cuMemAlloc", 40 * MIB, 2, 2);
+}
+
+/* What the recorded program's own calls took is no work of the program: of 8.1 ms the free took 3. */
+static void the_gap_before_a_call_is_the_time_without_the_recorded_calls(void) {
+  cachalot_replay* replay = replay_of(
+      "# {\"format\": 2}\n"
+      "a,100000000,41943040,0,0,,1000000,,90000,s,7\n"
+      "q,100000000,41943040,0,0,,1004000,,,,7\n"
+      "c,100000000,41943040,0,0,,1004000,,,,7\n"
+      "k,100000000,0,0,0,,1007000,,3000000,s,7\n"
+      "a,200000000,83886080,0,0,,1008100,,100000,s,7\n",
+      NULL);
+  check_call(replay, 0, "cuMemAlloc", 40 * MIB, kLongestGap, 1);
+  check_call(replay, 1, "cuMemAlloc", 80 * MIB, 4096, 1);
   cachalot_replay_destroy(replay);
-  free(file);
 }
 
 /* The end of a context takes everything at once. */
@@ -285,7 +301,7 @@ static void the_end_of_a_context_counts_as_no_call(void) {
   cachalot_replay* replay = replay_of("# {\"format\": 2}\na,100000000,41943040,0\nx,0,1,0\n", NULL);
   CHECK_EQUAL(cachalot_memory_reserved(cachalot_replay_allocator(replay), 0), 0);
   CHECK_EQUAL(cachalot_replay_call_count(replay), 1);
-  check_call(replay, 0, "cuMemAlloc", 40 * MIB, 1, 1);
+  check_call(replay, 0, "cuMemAlloc", 40 * MIB, kLongestGap, 1);
   cachalot_replay_destroy(replay);
 }
 
@@ -565,7 +581,8 @@ int main(void) {
   RUN(a_replay_can_end_at_the_first_failure);
   RUN(a_replay_on_a_device_of_its_peak_is_the_same);
   RUN(a_replay_counts_the_calls_of_the_driver);
-  RUN(a_call_is_cold_behind_many_requests_without_one);
+  RUN(the_gap_before_a_call_is_told_by_requests_without_times);
+  RUN(the_gap_before_a_call_is_the_time_without_the_recorded_calls);
   RUN(the_end_of_a_context_counts_as_no_call);
   RUN(a_replay_tells_an_observer_what_it_does);
   RUN(an_observer_sees_the_failure_that_ends_a_replay);

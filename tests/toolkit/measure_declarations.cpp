@@ -14,6 +14,8 @@ namespace cachalot_test {
 template <>
 inline constexpr bool kAreOne<std::remove_pointer_t<driver::Context>, CUctx_st> = true;
 template <>
+inline constexpr bool kAreOne<std::remove_pointer_t<driver::Stream>, CUstream_st> = true;
+template <>
 inline constexpr bool kAreOne<driver::AllocationProperty, CUmemAllocationProp> = true;
 template <>
 inline constexpr bool kAreOne<driver::AccessDescription, CUmemAccessDesc> = true;

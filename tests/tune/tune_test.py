@@ -5,6 +5,7 @@
 Usage: tune_test.py PROGRAM TRACES [unittest arguments]
 """
 import json
+import math
 import os
 import pathlib
 import random
@@ -115,6 +116,11 @@ class Answers(Tune):
         for row in found:
             self.check_row(TRACES / "tenants_streams.csv.xz", row)
 
+    def test_the_search_tries_no_pages_that_the_driver_refuses(self):
+        trace = self.trace(random_events(SEED, count=60))
+        for seed in range(8):
+            self.tune("--strings", "200", "--seed", seed, trace)
+
     def test_a_search_with_the_same_seed_finds_the_same_whatever_the_threads(self):
         trace = self.trace(random_events(SEED))
         answers = [self.tune("--strings", "60", "--seed", "5", "--threads", threads, trace) for threads in (1, 3)]
@@ -127,6 +133,15 @@ class Answers(Tune):
         self.assertEqual((row["config"], row["driver_calls"], row["retries"]), ("", 1, 0))
         self.assertAlmostEqual(row["cost_ms"], 0.00453)  # the first call of a program is a cold one
         self.assertEqual(row["left_bytes"], (1 << 30) - 52 * MIB)
+
+    def test_a_call_costs_more_the_longer_the_program_has_worked_since_the_last_one(self):
+        def cost(us):
+            trace = self.trace([f"a,100000000,{51 * MIB},0,0,,1000000", f"a,200000000,{51 * MIB},0,0,,{1000000 + us}"])
+            return self.tune("--strings", "0", "--costs", self.costs(), trace)["runs"][0]["results"][0]["cost_ms"] * 1e6
+        base = cost(0)  # the second call right behind the first
+        self.assertAlmostEqual(cost(60) - base, 0)
+        self.assertAlmostEqual(cost(1024) - base, 3020 * math.log10(1024 * 1.41 / 100) / 2)
+        self.assertAlmostEqual(cost(10 ** 7) - base, 3020)
 
     def test_requests_that_fail_on_the_device_that_is_asked_for_are_counted(self):
         trace = self.trace([f"a,{i}00000000,{40 * MIB},0" for i in range(1, 5)])

@@ -10,6 +10,7 @@ namespace cachalot::cli::driver {
 
 using Code = int;
 using Context = struct ContextObject*;
+using Stream = struct StreamObject*;
 
 struct Location {
   int type;
@@ -42,6 +43,8 @@ inline constexpr int kReadWrite = 3;
   X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, Code(Context*, int))                    \
   X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, Code(int))                         \
   X(cuCtxSetCurrent, cuCtxSetCurrent, Code(Context))                                            \
+  X(cuCtxSynchronize, cuCtxSynchronize, Code())                                                 \
+  X(cuMemsetD8Async, cuMemsetD8Async, Code(uint64_t, unsigned char, size_t, Stream))            \
   X(cuGetErrorString, cuGetErrorString, Code(Code, const char**))                               \
   X(cuMemGetInfo, cuMemGetInfo_v2, Code(size_t*, size_t*))                                      \
   X(cuMemAlloc, cuMemAlloc_v2, Code(uint64_t*, size_t))                                         \

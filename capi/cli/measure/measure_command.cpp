@@ -19,10 +19,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr unsigned kMostBlocks = 32;
-// What a program writes between two calls of the driver: next to nothing, and more than a core's own caches hold.
-constexpr size_t kWarm = size_t{1} << 20;
-constexpr size_t kCold = size_t{32} << 20;
+
+// What a program writes between two calls of the driver: next to nothing, and more than the processor's caches hold,
+// which takes ten milliseconds and more.
+struct Work {
+  size_t touched;
+  unsigned most_blocks;
+};
+constexpr Work kWarm{.touched = size_t{1} << 20, .most_blocks = 32};
+constexpr Work kCold{.touched = size_t{128} << 20, .most_blocks = 8};
 
 // Segments and pages: powers of two from a small segment on, and the segment of 20 MiB.
 std::vector<uint64_t> sizes_up_to(uint64_t most) {
@@ -32,11 +37,6 @@ std::vector<uint64_t> sizes_up_to(uint64_t most) {
     if (size == 16 * kMiB && 20 * kMiB <= most) sizes.push_back(20 * kMiB);
   }
   return sizes;
-}
-
-// As many as fit into half of what is free.
-unsigned blocks_of(uint64_t size, uint64_t free) {
-  return static_cast<unsigned>(std::min<uint64_t>(kMostBlocks, free / 2 / size));
 }
 
 double median(std::vector<double> samples) {
@@ -57,25 +57,33 @@ MeasuredDevice::Samples time_size(MeasuredDevice* device, uint64_t size, unsigne
   return samples;
 }
 
-void add_size(MeasuredDevice* device, uint64_t size, const MeasureCall& call, Json* calls) {
-  const unsigned blocks = blocks_of(size, device->free_bytes());
-  if (blocks == 0) return;
-  const auto warm = time_size(device, size, blocks, call.rounds, kWarm);
-  const auto cold = time_size(device, size, blocks, call.rounds, kCold);
-  for (const auto& [function, costs] : warm) {
+struct Cost {
+  double warm_ns;
+  double cold_ns;
+};
+using Costs = std::map<std::string, std::map<uint64_t, Cost>>;  // by function and size
+
+void add_size(MeasuredDevice* device, uint64_t size, unsigned rounds, Costs* costs) {
+  const uint64_t room = device->free_bytes() / 2 / size;
+  if (room == 0) return;
+  const auto blocks = [room](const Work& work) {
+    return static_cast<unsigned>(std::min<uint64_t>(work.most_blocks, room));
+  };
+  const auto warm = time_size(device, size, blocks(kWarm), rounds, kWarm.touched);
+  const auto cold = time_size(device, size, blocks(kCold), rounds, kCold.touched);
+  for (const auto& [function, samples] : warm) {
     const bool is_of_range = function == "cuMemAddressReserve" || function == "cuMemAddressFree";
-    (*calls)[function].push_back(
-        {is_of_range ? size * blocks : size, median(costs), median(cold.at(function))});
+    (*costs)[function][is_of_range ? size * blocks(kWarm) : size] = {median(samples),
+                                                                     median(cold.at(function))};
   }
 }
 
-void sort_rows(Json* calls) {
-  for (auto& [function, rows] : calls->items()) {
-    std::map<uint64_t, Json> by_size;
-    for (const Json& row : rows) by_size[row[0].get<uint64_t>()] = row;
-    rows = Json::array();
-    for (const auto& [size, row] : by_size) rows.push_back(row);
-  }
+Json json_of(const Costs& costs) {
+  Json json;
+  for (const auto& [function, by_size] : costs)
+    for (const auto& [size, cost] : by_size)
+      json[function].push_back({size, cost.warm_ns, cost.cold_ns});
+  return json;
 }
 
 void write(const MeasureCall& call, const std::string& text) {
@@ -103,14 +111,14 @@ void add_measure_command(CLI::App* app, MeasureCall* call) {
 ExitCode run_measure_command(const MeasureCall& call) {
   MeasuredDevice device(call.device);
   const std::vector<uint64_t> sizes = sizes_up_to(call.most_bytes);
-  Json calls;
+  Costs costs;
   ProgressBar bar("measuring");
   for (size_t i = 0; i < sizes.size(); i++) {
     bar.show(i, sizes.size());
-    add_size(&device, sizes[i], call, &calls);
+    add_size(&device, sizes[i], call.rounds, &costs);
   }
-  sort_rows(&calls);
-  const Json json{{"gpu", device.name()}, {"driver", device.driver_version()}, {"calls", calls}};
+  const Json json{
+      {"gpu", device.name()}, {"driver", device.driver_version()}, {"calls", json_of(costs)}};
   write(call, json.dump() + "\n");
   return kAsExpected;
 }

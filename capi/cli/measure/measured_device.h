@@ -24,7 +24,8 @@ class MeasuredDevice {
   uint64_t free_bytes() const;
 
   // Bytes of the host's memory that are written before each block is obtained and given back: what a program does
-  // meanwhile to the processor's caches.
+  // meanwhile to the processor's caches. The device is busy with a kernel then, but before a block is given back, since
+  // the driver would wait for it.
   void set_touched(size_t bytes) { touched_ = bytes; }
 
   // Nanoseconds of each call by the function's name: `blocks` blocks of this size are obtained one after another, then
@@ -39,12 +40,13 @@ class MeasuredDevice {
 
   template <class Call>
   void time(const char* function, Samples* samples, Call call) const;
-  void touch() const;
+  void work() const;
   void check(int code, const char* function) const;
 
   std::unique_ptr<Functions> functions_;
   void* library_ = nullptr;
   int device_ = 0;
+  uint64_t scratch_ = 0;  // device memory that the kernel fills
   size_t touched_ = 0;
   mutable std::vector<unsigned char> memory_;
 };

@@ -2,6 +2,7 @@
 #include "driver_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,18 @@ std::string read_file(const std::string& path) {
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (text.size() > kMostBytes) throw Failure(path + ": a file of costs has at most 1 MiB");
   return text;
+}
+
+// The longer a program works between two calls, the less of what the driver needs is in the processor's caches. Between
+// these two the cost grows with the logarithm of the time (docs/gpu.md).
+constexpr double kWarmUs = 100;
+constexpr double kColdUs = 10000;
+constexpr double kMiddle = 1.41;  // of a gap that was rounded down to a power of two
+
+// Of a call behind such a gap: 0 is warm, 1 cold.
+double coldness(uint64_t gap_us) {
+  const double us = std::clamp(static_cast<double>(gap_us) * kMiddle, kWarmUs, kColdUs);
+  return std::log(us / kWarmUs) / std::log(kColdUs / kWarmUs);
 }
 
 double between(double a, double b, double share) { return a + share * (b - a); }
@@ -87,8 +100,8 @@ double DriverCosts::ns(const std::vector<cachalot_replay_call>& calls) const {
   double sum = 0;
   for (const cachalot_replay_call& call : calls) {
     const Point cost = at(call.function, call.size);
-    sum += static_cast<double>(call.count - call.cold_count) * cost.warm_ns +
-           static_cast<double>(call.cold_count) * cost.cold_ns;
+    sum += static_cast<double>(call.count) *
+           between(cost.warm_ns, cost.cold_ns, coldness(call.gap_us));
   }
   return sum;
 }

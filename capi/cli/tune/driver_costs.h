@@ -15,7 +15,8 @@ class DriverCosts {
  public:
   struct Point {
     uint64_t size;
-    // A call, on the calling thread: behind others, and when the processor has done other things since the last one.
+    // A call, on the calling thread: right behind others, and when the processor has done other things for
+    // 10 milliseconds.
     double warm_ns;
     double cold_ns;
   };

@@ -233,7 +233,7 @@ typedef struct cachalot_replay_result {
   uint64_t peak_device_bytes;
 } cachalot_replay_result;
 
-/** Calls of one function of the driver with one size. */
+/** Calls of one function of the driver with one size, behind the same gap. */
 typedef struct cachalot_replay_call {
   /** sizeof(cachalot_replay_call), set by the caller. */
   size_t struct_size;
@@ -244,9 +244,10 @@ typedef struct cachalot_replay_call {
   uint64_t size;
   /** How many calls, those that failed included. What an ending context gives back is none. */
   uint64_t count;
-  /** Of them, those before which 32 requests and more had been served from the cache: they find the processor's
-   * caches cold, and take longer. */
-  uint64_t cold_count;
+  /** Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
+   * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
+   * counts as 10. */
+  uint64_t gap_us;
 } cachalot_replay_call;
 
 /**

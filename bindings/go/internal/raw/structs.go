@@ -1909,7 +1909,7 @@ func replayResultOf(c *C.cachalot_replay_result) (s ReplayResult) {
 
 // ReplayCall is cachalot_replay_call.
 //
-// Calls of one function of the driver with one size.
+// Calls of one function of the driver with one size, behind the same gap.
 type ReplayCall struct {
 	// The function, as the CUDA driver calls it: "cuMemAlloc", "cuMemFree", and of virtual memory "cuMemAddressReserve",
 	// "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess". Lives for ever.
@@ -1921,15 +1921,16 @@ type ReplayCall struct {
 	// How many calls, those that failed included. What an ending context gives back is none.
 	Count uint64
 
-	// Of them, those before which 32 requests and more had been served from the cache: they find the processor's
-	// caches cold, and take longer.
-	ColdCount uint64
+	// Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
+	// call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
+	// counts as 10.
+	GapUs uint64
 }
 
 func replayCallOf(c *C.cachalot_replay_call) (s ReplayCall) {
 	s.Function = C.GoString(c.function)
 	s.Size = uint64(c.size)
 	s.Count = uint64(c.count)
-	s.ColdCount = uint64(c.cold_count)
+	s.GapUs = uint64(c.gap_us)
 	return
 }

@@ -1480,7 +1480,7 @@ pub struct cachalot_replay_result {
     /// fraction the replay is the same on a device of any size from this one up to its own.
     pub peak_device_bytes: u64,
 }
-/// Calls of one function of the driver with one size.
+/// Calls of one function of the driver with one size, behind the same gap.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cachalot_replay_call {
@@ -1493,9 +1493,10 @@ pub struct cachalot_replay_call {
     pub size: u64,
     /// How many calls, those that failed included. What an ending context gives back is none.
     pub count: u64,
-    /// Of them, those before which 32 requests and more had been served from the cache: they find the processor's
-    /// caches cold, and take longer.
-    pub cold_count: u64,
+    /// Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
+    /// call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
+    /// counts as 10.
+    pub gap_us: u64,
 }
 /// The blocks of a private pool at one moment, to be put back later.
 #[repr(C)]
@@ -3541,8 +3542,8 @@ const _: () = {
         "Offset of field: cachalot_replay_call::count",
     ][::core::mem::offset_of!(cachalot_replay_call, count) - 24usize];
     [
-        "Offset of field: cachalot_replay_call::cold_count",
-    ][::core::mem::offset_of!(cachalot_replay_call, cold_count) - 32usize];
+        "Offset of field: cachalot_replay_call::gap_us",
+    ][::core::mem::offset_of!(cachalot_replay_call, gap_us) - 32usize];
 };
 impl Default for cachalot_error {
     fn default() -> Self {
@@ -4704,8 +4705,9 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// From now on each request that fails as out of memory leaves files in the folder, with mode 0600,
     /// before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
-    /// PROCESS-N.events.csv (the last events, a trace of format 1) and PROCESS-N.trace.csv (the live
-    /// blocks, a trace of format 2). N counts from 1; numbers that are taken are passed over. Only the
+    /// PROCESS-N.events.csv (the last events, a trace of format 1), PROCESS-N.trace.csv (the live
+    /// blocks, a trace of format 2) and PROCESS-N.snapshot.pickle (segments and blocks with the history,
+    /// or with the last events where it is off, as cachalot_snapshot_write_pickle). N counts from 1; numbers that are taken are passed over. Only the
     /// first 16 failures are written. What cannot be written is a warning for the log.
     ///
     /// @param options  NULL: nothing is written any more. Takes the place of earlier options, also of those

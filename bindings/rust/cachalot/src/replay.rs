@@ -135,7 +135,7 @@ pub struct ReplayResult {
     pub peak_device_bytes: u64,
 }
 
-/// Calls of one function of the driver with one size. Stands for `cachalot_replay_call`.
+/// Calls of one function of the driver with one size, behind the same gap. Stands for `cachalot_replay_call`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -146,8 +146,8 @@ pub struct ReplayCall {
     pub size: u64,
     /// How many, those that failed included; what an ending context gives back is none.
     pub count: u64,
-    /// Of them, those before which 32 requests and more had been served from the cache.
-    pub cold_count: u64,
+    /// Microseconds that the program had worked since the function's call before, rounded down to a power of two.
+    pub gap_us: u64,
 }
 
 /// The first event of a replay that differs.
@@ -312,7 +312,7 @@ impl Replay {
                 function: unsafe { ffi::string_of(row.function) },
                 size: row.size,
                 count: row.count,
-                cold_count: row.cold_count,
+                gap_us: row.gap_us,
             },
         );
         calls.unwrap_or_default()

@@ -4,15 +4,15 @@ package io.cachalot;
 import io.cachalot.raw.Structs;
 
 /**
- * Calls of one function of the driver with one size.
+ * Calls of one function of the driver with one size, behind the same gap.
  *
  * @param function its name in the CUDA driver, like {@code cuMemAlloc}
  * @param size in bytes
  * @param count how many, those that failed included; what an ending context gives back is none
- * @param coldCount of them, those before which 32 requests and more had been served from the cache
+ * @param gapUs microseconds that the program had worked since the function's call before, rounded down to a power of two
  */
-public record ReplayCall(String function, long size, long count, long coldCount) {
+public record ReplayCall(String function, long size, long count, long gapUs) {
   static ReplayCall of(Structs.ReplayCall from) {
-    return new ReplayCall(from.function, from.size, from.count, from.coldCount);
+    return new ReplayCall(from.function, from.size, from.count, from.gapUs);
   }
 }

@@ -340,7 +340,12 @@ final class CallbackTest {
         Replay replay = trace.replay(options)) {
       assertEquals(1, replay.result().outOfMemory());
       assertEquals(80 * MIB, replay.result().peakDeviceBytes());
-      assertEquals(List.of(new ReplayCall("cuMemAlloc", 40 * MIB, 4, 1)), replay.calls());
+      assertEquals(
+          List.of(
+              new ReplayCall("cuMemAlloc", 40 * MIB, 1, 0),
+              new ReplayCall("cuMemAlloc", 40 * MIB, 2, 8),
+              new ReplayCall("cuMemAlloc", 40 * MIB, 1, 65536)),
+          replay.calls());
     }
   }
 

@@ -2507,7 +2507,7 @@ public final class Structs {
 
   /**
    * cachalot_replay_call.
-   * Calls of one function of the driver with one size.
+   * Calls of one function of the driver with one size, behind the same gap.
    */
   public static final class ReplayCall {
     public static final int SIZE = 40;
@@ -2529,17 +2529,18 @@ public final class Structs {
     public long count;
 
     /**
-     * Of them, those before which 32 requests and more had been served from the cache: they find the processor's
-     * caches cold, and take longer.
+     * Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
+     * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
+     * counts as 10.
      */
-    public long coldCount;
+    public long gapUs;
 
     public static ReplayCall read(ByteBuffer from, int at) {
       ReplayCall value = new ReplayCall();
       value.function = Memory.textOf(from.getLong(at + 8));
       value.size = from.getLong(at + 16);
       value.count = from.getLong(at + 24);
-      value.coldCount = from.getLong(at + 32);
+      value.gapUs = from.getLong(at + 32);
       return value;
     }
   }
