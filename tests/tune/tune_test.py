@@ -204,7 +204,7 @@ class Failures(Tune):
     def test_what_is_no_recording_is_refused(self):
         path = self.folder / "text.csv"
         path.write_text("# {}\nhello\n")
-        self.expect_failure("line 2: not an event", path)
+        self.expect_failure("text.csv: line 2: not an event", path)
 
     def test_options_that_no_allocator_takes_are_refused(self):
         trace = self.trace([f"a,100000000,{40 * MIB},0"])

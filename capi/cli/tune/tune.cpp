@@ -89,8 +89,13 @@ class Tuning {
   // One after another: their texts take more memory than the runs.
   void read(const std::vector<std::string>& files, std::vector<TunedRun>* runs) {
     runs->reserve(files.size());
-    for (const std::string& file : files)
-      runs->emplace_back(file, release_of(call_.release), &Cancellation::flag());
+    for (const std::string& file : files) {
+      try {
+        runs->emplace_back(file, release_of(call_.release), &Cancellation::flag());
+      } catch (const Failure& failure) {
+        throw Failure(file + ": " + failure.what());
+      }
+    }
   }
 
   Tuned empty(std::vector<const TunedRun*> runs) const {
