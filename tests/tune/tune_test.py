@@ -199,6 +199,17 @@ class Texts(Tune):
         self.assertEqual((tuning.returncode, err), (0, ""))
         self.assertFalse(json.loads(out)["is_complete"])
 
+    def test_who_stops_it_before_a_string_is_looked_at_is_told_so(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen([PROGRAM, "tune", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuning:
+            with open(pipe, "wb") as recording:  # once it is read
+                tuning.send_signal(signal.SIGINT)
+                recording.write((TRACES / "gnn_train.csv.xz").read_bytes())
+            out, err = tuning.communicate(timeout=60)
+        self.assertEqual((tuning.returncode, out), (2, ""))
+        self.assertEqual(err, "cachalot: stopped while the recordings were read: nothing has been looked at\n")
+
 
 class Failures(Tune):
     def test_what_is_no_recording_is_refused(self):

@@ -194,7 +194,11 @@ class Tuning {
   }
 
   static bool beats(const OptionString& options, uint64_t bound, const TunedRun& run) {
-    return run.run_until_failure(options, one_step_below(bound)).fits();
+    try {
+      return run.run_until_failure(options, one_step_below(bound)).fits();
+    } catch (const Cancelled&) {
+      return false;
+    }
   }
 
   std::vector<const TunedRun*> all_runs() const {
@@ -266,11 +270,14 @@ class Tuning {
     const Tuned& tuned = result_.together ? *result_.together : result_.single.front();
     if (!tuned.recommended || call_.held_back.empty() || Cancellation::is_set()) return;
     const OptionString& options = tuned.rows[tuned.recommended->row].options;
-    std::vector<TunedRun> runs;
-    read(call_.held_back, &runs);
-    for (const TunedRun& run : runs)
-      result_.held_back.push_back({run.name(), run.peak_requested(),
-                                   smallest_capacity(run, options), smallest_capacity(run, {})});
+    try {
+      std::vector<TunedRun> runs;
+      read(call_.held_back, &runs);
+      for (const TunedRun& run : runs)
+        result_.held_back.push_back({run.name(), run.peak_requested(),
+                                     smallest_capacity(run, options), smallest_capacity(run, {})});
+    } catch (const Cancelled&) {  // those that are done are there
+    }
   }
 
   const TuneCall& call_;
@@ -283,7 +290,11 @@ class Tuning {
 }  // namespace
 
 TuneResult tune(const TuneCall& call, const DriverCosts& costs) {
-  return Tuning(call, costs).run();
+  try {
+    return Tuning(call, costs).run();
+  } catch (const Cancelled&) {
+    throw Failure("stopped while the recordings were read: nothing has been looked at");
+  }
 }
 
 }  // namespace cachalot::cli
