@@ -17,7 +17,7 @@
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
-#   browser     the page of cachalot report in Chromium              -
+#   browser     the pages of cachalot report and tune in Chromium    -
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
 # oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does

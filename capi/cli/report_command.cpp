@@ -2,45 +2,23 @@
 #include "report_command.h"
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 
 #include "failure.h"
-#include "numbers.h"
 #include "options_check.h"
+#include "page_file.h"
 #include "replay_command.h"
 #include "report_page.h"
 
 namespace cachalot::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kMostRuns = 2;  // side by side
-
-// "kv_server" of "tests/traces/kv_server.csv.xz".
-std::string name_of(const std::string& file) {
-  fs::path name = file == "-" ? fs::path("standard input") : fs::path(file).filename();
-  for (const char* end : {".gz", ".xz", ".csv", ".trace"})
-    if (name.extension() == end) name = name.stem();
-  return name.string();
-}
 
 std::string output_of(const ReportCall& call) {
   if (!call.output.empty()) return call.output;
   const std::string& file = call.replay.files.front();
-  return (file == "-" ? "report" : name_of(file)) + ".html";
-}
-
-void write_page(const std::string& path, const std::string& page) {
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) throw Failure(path + " cannot be written: " + std::strerror(errno));
-  const bool is_written = std::fwrite(page.data(), 1, page.size(), file) == page.size();
-  const bool is_closed = std::fclose(file) == 0;
-  if (!is_written || !is_closed)
-    throw Failure(path + " cannot be written: " + std::strerror(errno));
+  return (file == "-" ? "report" : recording_name(file)) + ".html";
 }
 
 // A pipe can be read only once, so what is compared with itself is, too.
@@ -48,11 +26,11 @@ void add_runs(const std::string& file, const ReportCall& call, std::vector<Repor
   try {
     double seconds = 0;
     const TraceHandle trace = read_trace(file, &seconds);
-    runs->push_back(report_run(trace.get(), file, name_of(file), call.replay));
+    runs->push_back(report_run(trace.get(), file, call.replay));
     if (!call.against_config) return;
     ReplayCall against = call.replay;
     against.config = *call.against_config;
-    runs->push_back(report_run(trace.get(), file, name_of(file), against));
+    runs->push_back(report_run(trace.get(), file, against));
   } catch (const Failure& failure) {
     throw Failure(file + ": " + failure.what());
   }
@@ -83,10 +61,7 @@ int run_report_command(const ReportCall& call) {
   try {
     if (call.replay.files.size() + (call.against_config ? 1 : 0) > kMostRuns)
       throw Failure("a page compares two runs: one file with --against-config, or two files");
-    const std::string path = output_of(call);
-    const std::string page = report_page(runs_of(call));
-    write_page(path, page);
-    std::printf("%s: %s\n", path.c_str(), mebibytes(page.size()).c_str());
+    write_page(output_of(call), report_page(runs_of(call)), stdout);
     return kAsExpected;
   } catch (const Failure& failure) {
     std::fflush(stdout);

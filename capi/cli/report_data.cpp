@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -81,8 +82,8 @@ class RunWriter {
   RunWriter(const cachalot_trace* trace, const ReplayCall& call)
       : trace_(trace), call_(call), timeline_(timeline_of(trace, call)) {}
 
-  ReportRun write(const std::string& file, const std::string& name) {
-    facts_ = {{"name", name}, {"file", file}};
+  ReportRun write(const std::string& file) {
+    facts_ = {{"name", recording_name(file)}, {"file", file}};
     facts_.update(run_facts(trace_, call_, timeline_));
     write_kinds();
     write_blocks();
@@ -300,9 +301,16 @@ class RunWriter {
 
 }  // namespace
 
-ReportRun report_run(const cachalot_trace* trace, const std::string& file, const std::string& name,
-                     const ReplayCall& call) {
-  return RunWriter(trace, call).write(file, name);
+std::string recording_name(const std::string& file) {
+  namespace fs = std::filesystem;
+  fs::path name = file == "-" ? fs::path("standard input") : fs::path(file).filename();
+  for (const char* end : {".gz", ".xz", ".csv", ".trace"})
+    if (name.extension() == end) name = name.stem();
+  return name.string();
+}
+
+ReportRun report_run(const cachalot_trace* trace, const std::string& file, const ReplayCall& call) {
+  return RunWriter(trace, call).write(file);
 }
 
 }  // namespace cachalot::cli

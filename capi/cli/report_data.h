@@ -15,8 +15,10 @@ struct ReportRun {
   std::string columns;  // facts["columns"] says where each is; not compressed yet
 };
 
-// Throws Failure. file, name: what the page calls the recording and the run.
-ReportRun report_run(const cachalot_trace* trace, const std::string& file, const std::string& name,
-                     const ReplayCall& call);
+// "kv_server" of "tests/traces/kv_server.csv.xz".
+std::string recording_name(const std::string& file);
+
+// file: the recording that the trace was read from. Throws Failure.
+ReportRun report_run(const cachalot_trace* trace, const std::string& file, const ReplayCall& call);
 
 }  // namespace cachalot::cli

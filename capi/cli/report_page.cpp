@@ -28,8 +28,9 @@ std::string script_safe(const Json& json) {
 
 }  // namespace
 
-std::string report_page(const std::vector<ReportRun>& runs) {
+std::string report_page(const std::vector<ReportRun>& runs, const Json& tune) {
   Json document{{"version", 1}, {"generator", std::string("cachalot ") + cachalot_version()}};
+  if (!tune.is_null()) document["tune"] = tune;
   Json& rows = document["runs"] = Json::array();
   std::string columns;
   for (size_t i = 0; i < runs.size(); i++) {

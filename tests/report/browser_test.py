@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The page of `cachalot report` in a real browser: what it shows is what the replay did, by keyboard too.
+"""The page of `cachalot report` and `cachalot tune` in a real browser: what it shows is what the replay did, by keyboard too.
 
 Usage: browser_test.py PROGRAM LIBRARY SCREENSHOTS [unittest arguments]. Screenshots are written into that folder, to be
 looked at. CACHALOT_TEST_SEED sets the seed of the made-up recordings.
@@ -35,16 +35,16 @@ VIEW = "return report.state.view"
 class Page(unittest.TestCase):
     """One browser and one page for all tests of a class."""
 
+    COMMAND = "report"
     ARGUMENTS = ()
     WIDTH = 1280
-    TUNE = None
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = os.path.join(cls.folder.name, "page.html")
-        subprocess.run([PROGRAM, "report", *cls.arguments(), "-o", cls.path], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([PROGRAM, cls.COMMAND, *cls.arguments(), "-o", cls.path], check=True, stdout=subprocess.DEVNULL)
         cls.change_page()
         cls.browser = Browser(cls.WIDTH)
         cls.addClassCleanup(cls.browser.quit)
@@ -89,7 +89,7 @@ class Page(unittest.TestCase):
         return self.browser.run("return {...document.querySelectorAll('.sums .table')[arguments[0]].dataset}", place)
 
     def shoot(self, name, *sections):
-        """The whole page, and those sections that docs/report.md shows."""
+        """The whole page, and those sections that docs/report.md and docs/tuning.md show."""
         self.browser.frame()
         self.browser.screenshot(os.path.join(SCREENSHOTS, name + ".png"))
         for section in sections:
@@ -326,15 +326,6 @@ class Pair(Page):
     ARGUMENTS = (real("gnn_train"), "--against-config", "expandable_segments:True")
     WIDTH = 1800
 
-    @classmethod
-    def change_page(cls):
-        with open(cls.path, encoding="utf-8") as page:
-            text = page.read()
-        tune = {"rows": [{"config": "<b>max_split_size_mb:64</b>", "fits_bytes": "9 GiB", "driver_calls": "12", "cost_ms": "3",
-                          "on_front": "yes", "note": ""}]}
-        with open(cls.path, "w", encoding="utf-8") as page:
-            page.write(text.replace('"runs":[', f'"tune":{json.dumps(tune)},'.replace("<", "\\u003c") + '"runs":[', 1))
-
     def test_runs_are_side_by_side_with_the_same_axes(self):
         places = [box.rect for box in self.browser.all(".chart")]
         self.assertEqual(len(places), 2)
@@ -353,8 +344,140 @@ class Pair(Page):
         row = next(row for row in self.browser.all("#figures tr") if row.text.startswith("peak of reserved"))
         self.assertRegex(row.text, r"33\.2 GiB 9\.\d+ GiB −23\.\d GiB \(−7\d\.\d %\)")
 
-    def test_other_configurations_are_a_table_of_texts(self):
-        self.assertEqual(self.browser.find("#tune tbody").text, "<b>max_split_size_mb:64</b> 9 GiB 12 3 yes")
+
+TUNE = "report.document.tune"
+
+
+class Tune(Page):
+    """The answer for a run of which the search finds more than is usual."""
+
+    COMMAND = "tune"
+    ARGUMENTS = (real("detect_expandable"), "--capacity", "24GiB", "--reserve", "600MiB")
+    WIDTH = 1280
+    CHOSEN = "return [...document.querySelectorAll('#tune tr.chosen')].map((row) => row.querySelector('code').textContent)"
+
+    def test_the_chart_has_a_point_for_each_string_and_a_line_through_the_front(self):
+        points, rows = self.browser.run("""
+            const [x, y, front] = report.answers[0].chart.plot.data;
+            return [x.map((mebibytes, i) => [mebibytes * 2 ** 20, y[i], front[i] !== null]), report.document.tune.runs[0].results]""")
+        self.assertGreater(len(rows), 8)
+        self.assertEqual(sorted(points), sorted([row["fits_bytes"], row["cost_ms"], row["is_on_front"]] for row in rows))
+
+    def test_the_table_says_what_the_answer_says(self):
+        rows = self.browser.run(f"return {TUNE}.runs[0].results")
+        lines = self.browser.all("#tune tbody tr")
+        self.assertEqual(len(lines), len(rows))
+        for line, row in zip(lines, rows, strict=True):
+            cells = [cell.text for cell in line.find_elements("css selector", "th, td")]
+            config = row["config"] or ("policy serving" if row["policy"] else "defaults")
+            self.assertEqual(cells[0].removesuffix(" found by the search"), config)
+            self.assertEqual(cells[0].endswith("search"), row["found_by_search"])
+            self.assertEqual((cells[1], cells[3]), ("yes" if row["is_on_front"] else "", f"{row['fits_bytes'] / MIB:,.1f} MiB"))
+        marked = self.browser.all("#tune tr.recommended code")
+        self.assertEqual([code.text for code in marked], [self.browser.run(f"return {TUNE}.runs[0].recommended.config")])
+
+    def test_the_string_to_take_can_be_copied(self):
+        self.press(".recommendation button", Keys.ENTER)
+        self.browser.wait("return document.querySelector('.recommendation button').textContent === 'Copied' || "
+                          "getSelection().toString() === document.querySelector('.recommendation code').textContent")
+        text = self.browser.find(".recommendation").text
+        self.assertIn("0.823 of the 4,918.0 MiB of the defaults", text)
+        self.assertIn("CUDA IPC", text)
+
+    def test_keys_go_from_string_to_string(self):
+        self.assertEqual(self.browser.find(".tip").text, "")
+        recommended = self.browser.run(f"return {TUNE}.runs[0].recommended.config")
+        self.press(".scatter", Keys.SHIFT)
+        self.assertEqual(self.browser.run(self.CHOSEN), [recommended])
+        self.assertTrue(self.browser.find(".tip").text.startswith(recommended))
+        self.press(".scatter", Keys.HOME)
+        self.assertRegex(self.browser.find(".tip").text, r"^policy serving\n3,960\.6 MiB, \d+\.\d\d ms$")
+        seen = set()
+        for _ in self.browser.run(f"return {TUNE}.runs[0].results"):
+            seen.update(self.browser.run(self.CHOSEN))
+            self.press(".scatter", Keys.ARROW_RIGHT)
+        self.assertEqual(len(seen), self.browser.run(f"return {TUNE}.runs[0].results.length"))
+        self.assertEqual(self.browser.run(self.CHOSEN), ["roundup_power2_divisions:4"])
+        self.assertNotEqual(self.browser.run("return getComputedStyle(document.activeElement).outlineStyle"), "none")
+        self.press(".scatter", Keys.TAB)
+        self.assertEqual((self.browser.run(self.CHOSEN), self.browser.find(".tip").text), ([], ""))
+
+    def test_a_point_that_is_pointed_at_has_its_string_beside_it(self):
+        plot = self.browser.find(".scatter .u-over")
+        x, y = self.browser.run("""
+            const {chart} = report.answers[0];
+            return chart.place(chart.plot, chart.rows.find((row) => row.config === "" && row.policy === ""), false)""")
+        move = ActionChains(self.browser.driver)
+        move.move_to_element_with_offset(plot, round(x - plot.size["width"] / 2) + 6, round(y - plot.size["height"] / 2)).perform()
+        self.assertRegex(self.browser.find(".tip").text, r"^defaults\n4,918\.0 MiB")
+        self.assertEqual(self.browser.run(self.CHOSEN), ["defaults"])
+        move.move_to_element(self.browser.find("h1")).perform()
+        self.assertEqual(self.browser.run(self.CHOSEN), [])
+
+    def test_the_run_is_shown_under_the_defaults_and_under_the_string_to_take(self):
+        self.assertEqual(self.browser.run("return document.querySelector('main section').id"), "tune")
+        shown = self.browser.run("return report.runs.map(({facts}) => [facts.config, facts.capacity])")
+        usable = (24 << 30) - 600 * MIB
+        self.assertEqual(shown, [["", usable], ["expandable_segments:True,large_segment_size_mb:12", usable]])
+
+    def test_it_is_seen_in_light_and_in_dark(self):
+        for scheme in ["dark", "light"]:
+            self.browser.prefer(scheme)
+            self.browser.open(self.path)
+            colours = self.browser.run("""
+                const canvas = document.querySelector(".scatter canvas");
+                const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                return new Set(new Uint32Array(data.buffer)).size""")
+            self.assertGreater(colours, 4)
+            self.shoot(f"tune-{scheme}", "tune", "memory")
+
+
+class MadeTune(Page):
+    """What a real answer seldom has: requests that fail, a stop, hostile texts, several recordings, one of them without a row."""
+
+    ARGUMENTS = (real("gnn_train"),)
+
+    @classmethod
+    def change_page(cls):
+        row = {"config": made_trace.HOSTILE, "policy": "", "release": "2.11", "found_by_search": False, "fits_bytes": 900 * MIB,
+               "fails_bytes": 896 * MIB, "out_of_memory": 0, "retries": 0, "driver_calls": 3, "cost_ms": 2, "left_bytes": 5,
+               "is_on_front": True}
+        failing = row | {"config": "", "fits_bytes": 90_000 * MIB, "out_of_memory": 7, "cost_ms": 0, "is_on_front": False}
+        tuned = {"requested_bytes": 880 * MIB, "device_bytes": 1 << 30, "usable_bytes": 1000 * MIB, "strings_tried": 0,
+                 "results": [row, failing],
+                 "recommended": {"config": made_trace.HOSTILE, "policy": "", "reason": made_trace.HOSTILE,
+                                 "warnings": [made_trace.HOSTILE], "varied_runs": 0, "varied_runs_finished": 0,
+                                 "varied_runs_finished_by_defaults": 0}}
+        empty = tuned | {"file": "empty.csv", "events": 0, "results": [], "recommended": None}
+        answer = {"runs": [empty, tuned | {"file": made_trace.HOSTILE, "events": 5}], "together": tuned,
+                  "held_back": [{"file": made_trace.HOSTILE, "requested_bytes": 1, "fits_bytes": 2, "fits_bytes_of_defaults": 3}],
+                  "costs": made_trace.HOSTILE, "is_complete": False}
+        with open(cls.path, encoding="utf-8") as page:
+            text = page.read()
+        with open(cls.path, "w", encoding="utf-8") as page:
+            page.write(text.replace('"runs":[', f'"tune":{json.dumps(answer)},'.replace("<", "\\u003c") + '"runs":[', 1))
+
+    def test_all_together_are_first(self):
+        titles = [heading.text.split(":")[0] for heading in self.browser.all("#tune h3")]
+        self.assertEqual(titles[:2], ["All 2 recordings together", "empty.csv"])
+        self.assertIn("No string was looked at.", self.browser.all("#tune .answer")[1].text)
+
+    def test_texts_of_an_answer_stay_texts(self):
+        self.assertEqual(self.browser.all("img"), [])
+        text = self.browser.find("#tune").text
+        self.assertEqual(text.count(made_trace.HOSTILE.rpartition("/")[2]), 11)
+        self.press(".scatter", Keys.HOME)
+        self.assertEqual(self.browser.find(".tip b").text, made_trace.HOSTILE)
+
+    def test_a_string_whose_requests_fail_has_a_point_of_its_own_kind(self):
+        self.press(".scatter", Keys.END)
+        self.assertEqual(self.browser.find(".tip").text, "defaults\n90,000.0 MiB, 7 fail")
+        self.assertIn("requests fail on the device asked for", self.browser.find("#tune .legend").text)
+        self.assertEqual(self.browser.run("return report.answers[0].chart.plot.scales.x.distr"), 3, "a wide axis is logarithmic")
+        self.shoot("made-tune", "tune")
+
+    def test_a_stop_is_told(self):
+        self.assertIn("strings are missing", self.browser.find("#tune .problem").text)
 
 
 class Nothing(Page):

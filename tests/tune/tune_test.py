@@ -17,6 +17,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "report"))
+from page_data import read_page  # noqa: E402
+
 PROGRAM = ""
 TRACES = pathlib.Path()
 MIB = 1 << 20
@@ -209,6 +212,58 @@ class Texts(Tune):
             out, err = tuning.communicate(timeout=60)
         self.assertEqual((tuning.returncode, out), (2, ""))
         self.assertEqual(err, "cachalot: stopped while the recordings were read: nothing has been looked at\n")
+
+
+class Pages(Tune):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "page.html"
+
+    def document(self):
+        return read_page(self.path.read_text())[1]
+
+    def shown(self):
+        return [(run["name"], run["config"], run["policy"], run["capacity"]) for run in self.document()["runs"]]
+
+    def test_a_page_has_the_answer_that_programs_get(self):
+        trace, held_back = self.trace(random_events(SEED)), self.trace(random_events(SEED, count=300), "other.csv")
+        code, out, err = run("tune", "--json", "--strings", "20", "--check", held_back, "-o", self.path, trace)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"^\S+page\.html: 0\.\d MiB\n$")
+        self.assertEqual(self.document()["tune"], json.loads(out))
+
+    def test_it_has_the_run_under_the_defaults_and_under_the_string_to_take_on_the_device_that_is_asked_for(self):
+        code, out, _ = run("tune", "--strings", "0", "--capacity", "8GiB", "--reserve", "512MiB", "-o", self.path,
+                           TRACES / "resnet50_train.csv.xz")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"\n\S+page\.html: \d\.\d MiB\n$")
+        self.assertEqual(self.shown(), [("resnet50_train", config, "pytorch", 7680 * MIB)
+                                        for config in ("", "expandable_segments:True")])
+
+    def test_of_several_recordings_it_has_the_one_that_needs_the_largest_device(self):
+        traces = [self.trace([f"a,100000000,{size * MIB},0"], f"{size}.csv") for size in (40, 80, 60)]
+        self.assertEqual(run("tune", "--strings", "0", "-o", self.path, *traces)[0], 0)
+        self.assertEqual(self.shown(), [("80", "", "pytorch", 1 << 30)], "where the defaults are recommended there is nothing to compare")
+
+    def test_who_stops_it_gets_a_page_of_what_is_done(self):
+        command = [PROGRAM, "tune", "--strings", "1000000", "-o", str(self.path), str(TRACES / "gnn_train.csv.xz")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuning:
+            time.sleep(3)
+            tuning.send_signal(signal.SIGINT)
+            _, err = tuning.communicate(timeout=60)
+        self.assertEqual((tuning.returncode, err), (0, ""))
+        self.assertFalse(self.document()["tune"]["is_complete"])
+
+    def test_a_file_that_cannot_be_written_is_told_before_a_recording_is_read(self):
+        for path in ("/nowhere/page.html", self.folder):
+            self.expect_failure(f"{path} cannot be written: ", "-o", path, "/nowhere/run.csv")
+
+    def test_a_search_that_fails_leaves_no_page_and_an_old_one_as_it_is(self):
+        self.expect_failure("/nowhere/run.csv", "-o", self.path, "/nowhere/run.csv")
+        self.assertFalse(self.path.exists())
+        self.path.write_text("an old one")
+        self.expect_failure("/nowhere/run.csv", "-o", self.path, "/nowhere/run.csv")
+        self.assertEqual(self.path.read_text(), "an old one")
 
 
 class Failures(Tune):

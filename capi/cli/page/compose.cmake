@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Puts the page of `cachalot report` together, as an array of its bytes for the program.
+# Puts the page of `cachalot report` and `cachalot tune` together, as an array of its bytes for the program.
 #
 #   cmake -D OUTPUT=FILE.cpp [-D PAGE=FILE.html] -P compose.cmake
 #
@@ -7,7 +7,7 @@
 
 set(here ${CMAKE_CURRENT_LIST_DIR})
 set(libraries vendor/uplot/uPlot.iife.min.js vendor/d3/d3.min.js vendor/d3-flame-graph/d3-flamegraph.umd.min.js)
-set(modules format.js columns.js run.js series.js memory.js blocks.js flame.js tables.js main.js)
+set(modules format.js columns.js run.js series.js memory.js blocks.js flame.js tables.js scatter.js tune.js main.js)
 set(styles vendor/uplot/uPlot.min.css page.css)
 
 function(read_all result)

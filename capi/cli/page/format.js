@@ -18,6 +18,15 @@ function bytesText(bytes) {
   return countText(bytes) + " B";
 }
 
+function mebibytes(bytes) {
+  return bytes / 2 ** 20;
+}
+
+// As `cachalot tune` has them in its table.
+function mebibytesText(bytes) {
+  return mebibytes(bytes).toLocaleString("en-US", {minimumFractionDigits: 1, maximumFractionDigits: 1}) + " MiB";
+}
+
 // With the exact number behind it.
 function exactBytes(bytes) {
   return bytes < 1024 ? bytesText(bytes) : `${bytesText(bytes)} (${countText(bytes)} B)`;
@@ -25,6 +34,10 @@ function exactBytes(bytes) {
 
 function percentText(part, whole) {
   return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "–";
+}
+
+function ratioText(part, whole) {
+  return whole > 0 ? (part / whole).toFixed(3) : "–";
 }
 
 function durationText(nanoseconds) {

@@ -82,8 +82,10 @@ function sections(runs, moments, state, document_) {
     section("misses", "The costliest misses", "", panels(runs, (run, i) => missesPanel(run, moments[i]))),
     section("failures", "Failures", "", panels(runs, (run, i) => failuresPanel(run, moments[i]))),
   ];
-  if (document_.tune) made.push(section("tune", "Other configurations", "", tunePanel(document_.tune)));
-  return {made, charts, redraw: () => [...charts, ...maps, ...flames].forEach((view) => view.draw()), later: () => maps.forEach((map) => map.show())};
+  const answers = document_.tune ? answersOf(document_.tune) : [];
+  if (document_.tune) made.unshift(section("tune", "What each option string needs", "", ...tunePanels(document_.tune, answers, runs)));
+  const views = [...charts, ...maps, ...flames, ...answers.map((answer) => answer.chart)];
+  return {made, charts, answers, redraw: () => views.forEach((view) => view.draw()), later: () => maps.forEach((map) => map.show())};
 }
 
 function setUpTheme(redraw) {
@@ -112,7 +114,7 @@ async function start() {
   await Promise.all(runs.map((run) => run.load()));
   const moments = linkedMoments(runs);
   const state = new ChartState(runs);
-  const {made, charts, redraw, later} = sections(runs, moments, state, document_);
+  const {made, charts, answers, redraw, later} = sections(runs, moments, state, document_);
   document.body.classList.toggle("pair", runs.length > 1);
   document.getElementById("main").replaceChildren(...made);
   setUpTheme(redraw);
@@ -122,7 +124,7 @@ async function start() {
     afterPaint(() => document.documentElement.dataset.ready = String(Math.round(painted)));
   });
   // For tests, and for those who ask the page by its console.
-  window.report = {document: document_, runs, moments, state, charts, momentSums};
+  window.report = {document: document_, runs, moments, state, charts, answers, momentSums};
 }
 
 start().catch((error) => {

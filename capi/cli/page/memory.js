@@ -127,8 +127,7 @@ class MemoryChart {
   }
 
   options(lines, bands) {
-    const axis = {stroke: styleColour("text"), grid: {stroke: styleColour("grid")}, ticks: {stroke: styleColour("grid")},
-      font: "12px system-ui, sans-serif"};
+    const axis = axisStyle();
     const [from, to] = this.state.view.map((event) => this.xOfAll(event));
     return {
       width: this.box.clientWidth,
@@ -138,7 +137,7 @@ class MemoryChart {
       cursor: {drag: {x: true, y: false, setScale: false}, points: {show: false}},
       scales: {x: {time: false, range: [from, Math.max(to, from + 1e-6)]}, y: {range: [0, this.top()]}},
       axes: [
-        {...axis, label: this.state.unit === "time" ? "seconds" : "events", labelSize: 20, labelFont: axis.font, size: 34,
+        {...axis, label: this.state.unit === "time" ? "seconds" : "events", size: 34,
           values: (_, marks) => marks.map((mark) => this.state.unit === "time" ? mark.toLocaleString("en-US") : countText(mark))},
         {...axis, size: 76, values: (_, marks) => marks.map((mark) => mark === 0 ? "0" : bytesText(mark)),
           incrs: byteSteps()},
@@ -271,6 +270,12 @@ class MemoryChart {
     const value = this.moment.value;
     if (value < from || value > to) this.state.setView(value - (to - from) / 2, value + (to - from) / 2);
   }
+}
+
+function axisStyle() {
+  const font = "12px system-ui, sans-serif";
+  return {stroke: styleColour("text"), grid: {stroke: styleColour("grid")}, ticks: {stroke: styleColour("grid")}, font, labelFont: font,
+    labelSize: 20};
 }
 
 // Steps of an axis of bytes: powers of 2, so that marks are round.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is told in tables: holders, reasons, misses, failures, figures, configurations.
+// What is told in tables: holders, reasons, misses, failures, figures.
 
 const REASON_TEXTS = {
   usable: "can serve it",
@@ -156,11 +156,4 @@ function differenceText(difference, from, text) {
   const sign = difference > 0 ? "+" : "−";
   const share = from > 0 ? ` (${sign}${percentText(Math.abs(difference), from)})` : "";
   return sign + text(Math.abs(difference)) + share;
-}
-
-// tune: {columns: [...], rows: [{config, ...}]} of texts, as `cachalot tune` has them.
-function tunePanel(tune) {
-  const names = tune.columns ?? Object.keys(tune.rows[0] ?? {config: ""});
-  const rows = tune.rows.map((row) => names.map((name) => String(row[name] ?? "")));
-  return table(tune.title ?? "Configurations that were tried", names.map((name, i) => [name.replaceAll("_", " "), i === 0 ? "text" : "number"]), rows);
 }

@@ -30,6 +30,7 @@ struct TuneCall {
   SearchLimits search;
   unsigned threads = 0;
   bool json = false;
+  std::string output;  // the page; "": none
 };
 
 // The advice for one recorded run, or for several of one program.

@@ -5,6 +5,8 @@
 
 #include "../numbers.h"
 #include "../option_value.h"
+#include "../page_file.h"
+#include "tune_page.h"
 #include "tune_report.h"
 
 namespace cachalot::cli {
@@ -40,16 +42,22 @@ void add_tune_command(CLI::App* app, TuneCall* call) {
   tune->add_option("--seed", call->search.seed, "Of the search [1]");
   tune->add_option("--threads", call->threads, "[one a core]")->check(CLI::Range(1U, 4096U));
   tune->add_flag("--json", call->json, "The answer as one JSON object");
+  tune->add_option("-o,--output", call->output,
+                   "The answer as a page too, with the recorded run under the defaults and under "
+                   "the string to take [none]");
 }
 
 ExitCode run_tune_command(const TuneCall& call) {
   const Cancellation cancellation;
+  if (!call.output.empty()) check_page_file(call.output);
   const DriverCosts costs = DriverCosts::of(call.costs);
   const TuneResult result = tune(call, costs);
   if (call.json)
     print_tuned_json(result, costs);
   else
     print_tuned(result, costs);
+  if (!call.output.empty())
+    write_page(call.output, tune_page(result, costs), call.json ? stderr : stdout);
   return kAsExpected;
 }
 

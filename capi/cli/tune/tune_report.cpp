@@ -2,7 +2,6 @@
 #include "tune_report.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "../numbers.h"
 #include "../table.h"
@@ -144,7 +143,7 @@ void print_tuned(const TuneResult& result, const DriverCosts& costs) {
   if (!result.is_complete) std::printf("  Stopped: strings are missing.\n");
 }
 
-void print_tuned_json(const TuneResult& result, const DriverCosts& costs) {
+Json tune_json(const TuneResult& result, const DriverCosts& costs) {
   Json json;
   json["runs"] = Json::array();
   for (const Tuned& tuned : result.single) json["runs"].push_back(tuned_json(tuned));
@@ -157,6 +156,11 @@ void print_tuned_json(const TuneResult& result, const DriverCosts& costs) {
                                  {"fits_bytes_of_defaults", row.defaults.fits}});
   json["costs"] = costs.name();
   json["is_complete"] = result.is_complete;
+  return json;
+}
+
+void print_tuned_json(const TuneResult& result, const DriverCosts& costs) {
+  const Json json = tune_json(result, costs);
   std::printf("%s\n", json.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 

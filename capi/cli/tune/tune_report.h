@@ -2,6 +2,8 @@
 // The answer of `cachalot tune`.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include "tune.h"
 
 namespace cachalot::cli {
@@ -9,7 +11,9 @@ namespace cachalot::cli {
 // To standard output, as tables.
 void print_tuned(const TuneResult& result, const DriverCosts& costs);
 
-// To standard output, as one JSON object (docs/tuning.md has its keys).
+// One object for programs and for the page (docs/tuning.md has its keys).
+nlohmann::ordered_json tune_json(const TuneResult& result, const DriverCosts& costs);
+// It, to standard output.
 void print_tuned_json(const TuneResult& result, const DriverCosts& costs);
 
 }  // namespace cachalot::cli
