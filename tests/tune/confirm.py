@@ -4,7 +4,7 @@
 next one below.
 
     confirm.py CACHALOT ORACLE TRACE...             ORACLE: what tests/oracle/fetch.sh has built
-    confirm.py --json FILE CACHALOT ORACLE TRACE...     and write the answers to a file
+    confirm.py --json FILE CACHALOT ORACLE TRACE...     and write what it confirms to a file, as tests/tune/confirmed.json
 
 Looks at the defaults, expandable segments, and the best string found. Prints a Markdown table: the capacity in MiB and over
 what is requested at the peak. Exit status: 0, or 1 where the binary does not agree.
@@ -56,6 +56,11 @@ def confirm(job):
     return at == 0 and below > 0, at, below
 
 
+def confirmed(run, row):
+    return {"file": pathlib.Path(run["file"]).name, "requested_bytes": run["requested_bytes"],
+            **{key: row[key] for key in ("config", "release", "fits_bytes", "fails_bytes")}}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cachalot")
@@ -76,7 +81,8 @@ def main():
         print(f"| {name} | {row['config'] or 'defaults'} | {row['fits_bytes'] / MIB:,.1f} | "
               f"{row['fits_bytes'] / run['requested_bytes']:.3f} | {verdict} |")
     if arguments.json:
-        arguments.json.write_text(json.dumps(runs, indent=1) + "\n")
+        rows = [confirmed(run, row) for (_, _, run, row), (agrees, _, _) in zip(jobs, answers) if agrees]
+        arguments.json.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     return 0 if all(agrees for agrees, _, _ in answers) else 1
 
 

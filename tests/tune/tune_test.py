@@ -100,6 +100,18 @@ class Answers(Tune):
                 with self.subTest(name, config=row["config"], policy=row["policy"]):
                     self.check_row(trace, row)
 
+    def test_the_answers_are_those_that_pytorchs_binary_confirmed(self):
+        rows = json.loads(pathlib.Path(__file__).with_name("confirmed.json").read_text())
+        for name in ("prefetch_streams.csv.xz", "resnet50_train.csv.xz", "tenants_streams.csv.xz"):
+            confirmed = [row for row in rows if row["file"] == name]
+            configs = [word for row in confirmed for word in ("--config", row["config"])]
+            answer = self.tune("--only", "--strings", "0", *configs, TRACES / name)["runs"][0]
+            self.assertEqual(len(confirmed), 3)
+            for ours, theirs in zip(answer["results"], confirmed):
+                with self.subTest(name, config=theirs["config"]):
+                    self.assertEqual({key: ours[key] for key in ("config", "fits_bytes", "fails_bytes")},
+                                     {key: theirs[key] for key in ("config", "fits_bytes", "fails_bytes")})
+
     def test_a_run_finishes_on_each_larger_device_in_steps_of_four_thousandths(self):
         trace = self.trace(random_events(SEED))
         for row in self.tune("--strings", "0", trace)["runs"][0]["results"]:

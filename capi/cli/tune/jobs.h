@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,20 @@ class Cancellation {
   static bool is_set() { return flag().load(std::memory_order_relaxed); }
 };
 
-// Threads that take jobs in their order; a bar on a terminal shows how many are done. A job that throws Cancelled, or has
-// not begun when the user stops the work, is left out; any other failure ends the work and is thrown.
+// Threads that take jobs in their order. A job that throws Cancelled, or has not begun when the user stops the work, is
+// left out; any other failure ends the work and is thrown.
 class Jobs {
  public:
   // threads: 0 for one a core.
   explicit Jobs(unsigned threads);
 
-  void run(const std::string& label, const std::vector<std::function<void()>>& jobs) const;
+  // A bar on a terminal shows how many are done; label "": none. Several threads may call it: no more jobs than threads
+  // are under way in all of their calls together.
+  void run(const std::string& label, const std::vector<std::function<void()>>& jobs);
 
  private:
-  unsigned threads_;
+  const unsigned threads_;
+  std::counting_semaphore<> free_threads_;
 };
 
 }  // namespace cachalot::cli

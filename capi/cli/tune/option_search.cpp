@@ -80,7 +80,7 @@ OptionSearch::OptionSearch(const TunedRun& run, uint64_t best, const SearchLimit
       random_(limits.seed),
       first_bound_(static_cast<uint64_t>(kWorthALook * static_cast<double>(best))) {}
 
-std::vector<OptionSearch::Found> OptionSearch::search(const Jobs& jobs) {
+std::vector<OptionSearch::Found> OptionSearch::search(Jobs* jobs, const std::string& label) {
   while (tried_.size() < limits_.strings && !Cancellation::is_set()) {
     const auto options = next_batch(std::min(kBatch, limits_.strings - tried_.size()));
     if (options.empty()) break;
@@ -88,13 +88,13 @@ std::vector<OptionSearch::Found> OptionSearch::search(const Jobs& jobs) {
     std::vector<std::function<void()>> work;
     for (size_t i = 0; i < options.size(); i++)
       work.emplace_back([this, &found, &options, i] { found[i] = try_out(options[i]); });
-    jobs.run("searching", work);
+    jobs->run(label, work);
     for (const auto& result : found)
       if (result) keep(*result);
   }
   std::vector<std::function<void()>> work;
   for (Found& found : best_) work.emplace_back([this, &found] { simplify(&found); });
-  jobs.run("simplifying", work);
+  jobs->run(label, work);
   return without_repeats(best_);
 }
 

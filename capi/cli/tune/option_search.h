@@ -42,7 +42,7 @@ class OptionSearch {
 
   // Gives the best strings, the smallest capacity first, each without the options that do nothing for it. What the
   // user stops is as good as it is.
-  std::vector<Found> search(const Jobs& jobs);
+  std::vector<Found> search(Jobs* jobs, const std::string& label);
   size_t strings_tried() const { return tried_.size(); }
 
  private:

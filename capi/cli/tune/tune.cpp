@@ -76,7 +76,7 @@ class Tuning {
     read(call_.files, &result_.runs);
     for (const TunedRun& run : result_.runs) result_.single.push_back(empty({&run}));
     look_at_asked();
-    for (Tuned& tuned : result_.single) search(&tuned);
+    search();
     if (result_.runs.size() > 1) join();
     for (Tuned& tuned : result_.single) advise(&tuned);
     if (result_.together) advise(&*result_.together);
@@ -153,16 +153,26 @@ class Tuning {
     return least;
   }
 
-  void search(Tuned* tuned) {
+  // All runs at the same time: a search alone leaves threads idle at the end of each of its rounds.
+  void search() {
+    const bool are_several = result_.single.size() > 1;
+    std::vector<std::function<void()>> work;
+    for (Tuned& tuned : result_.single)
+      work.emplace_back(
+          [this, &tuned, are_several] { search(&tuned, are_several ? "" : "searching"); });
+    Jobs(call_.threads).run(are_several ? "searching" : "", work);
+  }
+
+  void search(Tuned* tuned, const std::string& label) {
     if (call_.search.strings == 0 || least(*tuned) == UINT64_MAX || Cancellation::is_set()) return;
     OptionSearch search(*tuned->runs.front(), least(*tuned), call_.search);
     std::vector<std::pair<Tuned*, OptionString>> work;
-    for (const OptionSearch::Found& found : worth_verifying(search.search(jobs_))) {
+    for (const OptionSearch::Found& found : worth_verifying(search.search(&jobs_, label))) {
       const OptionString options{.config = found.config, .policy = "", .is_of_search = true};
       if (row_of(*tuned, options) == nullptr) work.emplace_back(tuned, options);
     }
     tuned->strings_tried = search.strings_tried();
-    look_at_all("verifying", work);
+    look_at_all(label, work);
   }
 
   // What one program needs whose runs are all recorded: rows of the strings that every run has, and those that were found
@@ -282,7 +292,7 @@ class Tuning {
 
   const TuneCall& call_;
   const DriverCosts& costs_;
-  const Jobs jobs_;
+  Jobs jobs_;
   const std::vector<OptionString> asked_for_;
   TuneResult result_;
 };
