@@ -20,14 +20,21 @@ link=(-L"$torch_lib" -lc10 -lc10_cuda -Wl,--no-as-needed "$build/libcudart.so.13
       "$build/libnvidia-ml.so.1" -Wl,-rpath,"$build" -Wl,-rpath,"$torch_lib"
       -Wl,--disable-new-dtags)
 
-"${compile[@]}" -shared "$here"/fakecuda/{device_state,runtime_api,memory_pool_api,driver_api}.cpp \
+"${compile[@]}" -shared \
+  "$here"/fakecuda/{device_state,runtime_api,memory_pool_api,host_memory_api,driver_api}.cpp \
   -Wl,--version-script="$here/fakecuda/cudart.map" -Wl,-soname,libcudart.so.13 \
   -o "$build/libcudart.so.13"
 "${compile[@]}" -shared "$here/fakecuda/fakenvml.cpp" "$build/libcudart.so.13" \
   -Wl,-soname,libnvidia-ml.so.1 -o "$build/libnvidia-ml.so.1"
-"${compile[@]}" "$here"/src/{main,run,operations}.cpp \
-  "$here"/src/{allocation,device,pool,settings,report}_operations.cpp \
-  "$here"/src/{arguments,context,errors,output,own_allocator,rejections,report,verbosity}.cpp \
-  "${link[@]}" -o "$build/oracle"
+oracle=("$here"/src/{main,run,operations}.cpp
+        "$here"/src/{allocation,device,pool,settings,report}_operations.cpp
+        "$here"/src/{arguments,context,errors,output,own_allocator,rejections,report,verbosity}.cpp)
+"${compile[@]}" "${oracle[@]}" "${link[@]}" -o "$build/oracle"
+# The allocator of pinned memory is in the large library, which not everybody unpacks.
+if [ -e "$torch_lib/libtorch_cuda.so" ]; then
+  "$here/stubs.sh" "$torch_lib" "$build"
+  "${compile[@]}" -DORACLE_PINNED "${oracle[@]}" "$here/src/pinned_operations.cpp" "${link[@]}" \
+    -Wl,--allow-shlib-undefined -ltorch_cuda -ltorch_cpu -o "$build/oracle_pinned"
+fi
 "${compile[@]}" -shared "$here/src/c10_plugin.cpp" "${link[@]}" -o "$build/libc10_plugin.so"
 g++ -O2 -std=c++20 -Wall -Wextra "$here/src/bench.cpp" -o "$build/bench" -ldl -lpthread

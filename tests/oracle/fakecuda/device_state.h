@@ -53,6 +53,7 @@ struct DeviceState {
   // Every range in use, so that none overlap.
   std::map<uint64_t, size_t> ranges;
   std::unordered_map<uint64_t, size_t> mallocs;
+  std::map<uint64_t, size_t> host_blocks;
   std::unordered_map<uint64_t, size_t> handles;
   uint64_t next_handle = 1, next_event = 1;
 

@@ -48,6 +48,9 @@ const Operations& operations() {
     add_pool_operations(all);
     add_settings_operations(all);
     add_report_operations(all);
+#ifdef ORACLE_PINNED
+    add_pinned_operations(all);
+#endif
     return all;
   }();
   return table;

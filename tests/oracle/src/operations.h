@@ -22,5 +22,8 @@ void add_device_operations(Operations& operations);
 void add_pool_operations(Operations& operations);
 void add_settings_operations(Operations& operations);
 void add_report_operations(Operations& operations);
+#ifdef ORACLE_PINNED
+void add_pinned_operations(Operations& operations);
+#endif
 
 }  // namespace oracle

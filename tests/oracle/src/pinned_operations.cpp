@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The words of the pinned-memory allocator, which is in libtorch_cuda.so.
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "operations.h"
+#include "output.h"
+#include "run.h"
+
+namespace oracle {
+namespace {
+
+struct PinnedBlock {
+  c10::DataPtr data;
+  void* address;
+};
+
+std::unordered_map<long, PinnedBlock> blocks;
+
+at::HostAllocator& pinned() { return *at::getHostAllocator(c10::DeviceType::CUDA); }
+
+c10::Stream stream_of(uint64_t handle) {
+  if (!handle) return c10::cuda::getDefaultCUDAStream(0).unwrap();
+  return c10::cuda::getStreamFromExternal(reinterpret_cast<cudaStream_t>(handle), 0).unwrap();
+}
+
+void allocate(Arguments& arguments) {
+  const long id = arguments.id();
+  c10::DataPtr data = pinned().allocate(arguments.number<size_t>());
+  line("R " + hex(data.get()));
+  blocks.erase(id);
+  void* const address = data.get();
+  blocks.emplace(id, PinnedBlock{std::move(data), address});
+}
+
+void free_block(Arguments& arguments) { blocks.erase(arguments.id()); }
+
+void say_known(bool is_known) { line(is_known ? "# known" : "# unknown"); }
+
+void record(Arguments& arguments) {
+  const auto block = blocks.find(arguments.id());
+  if (block == blocks.end()) return;
+  const auto& data = block->second.data;
+  say_known(pinned().record_event(data.get(), data.get_context(), stream_of(arguments.hex())));
+}
+
+// By an address inside of the block, without its context.
+void record_at(Arguments& arguments) {
+  const auto block = blocks.find(arguments.id());
+  if (block == blocks.end()) return;
+  const uint64_t stream = arguments.hex();
+  void* const address = static_cast<char*>(block->second.address) + arguments.number<size_t>();
+  say_known(pinned().record_event(address, address, stream_of(stream)));
+}
+
+void empty(Arguments&) { pinned().empty_cache(); }
+
+std::string text_of(const c10::CachingAllocator::Stat& stat) {
+  return std::to_string(stat.current) + " " + std::to_string(stat.peak) + " " +
+         std::to_string(stat.allocated) + " " + std::to_string(stat.freed);
+}
+
+void statistics(Arguments&) {
+  const at::HostStats stats = pinned().get_stats();
+  line("= host_allocations " + text_of(stats.allocations));
+  line("= host_allocated_bytes " + text_of(stats.allocated_bytes));
+  line("= host_active_requests " + text_of(stats.active_requests));
+  line("= host_active_bytes " + text_of(stats.active_bytes));
+  line("= host_counters alloc " + std::to_string(stats.num_host_alloc) + " free " +
+       std::to_string(stats.num_host_free) + " alloc_times " +
+       std::to_string(stats.host_alloc_time.count) + " free_times " +
+       std::to_string(stats.host_free_time.count));
+}
+
+void reset_peak(Arguments&) { pinned().reset_peak_stats(); }
+void reset_accumulated(Arguments&) { pinned().reset_accumulated_stats(); }
+
+}  // namespace
+
+void add_pinned_operations(Operations& operations) {
+  operations.insert({{"ha", allocate},
+                     {"hf", free_block},
+                     {"hr", record},
+                     {"hr_at", record_at},
+                     {"host_empty", empty},
+                     {"host_stats", statistics},
+                     {"host_reset_peak", reset_peak},
+                     {"host_reset_accumulated", reset_accumulated}});
+}
+
+}  // namespace oracle
