@@ -387,6 +387,55 @@ func TestAReplayCanEndAtTheFirstFailureAndTellsItsDriverCalls(t *testing.T) {
 	}
 }
 
+// twoRequests is a trace of two requests of 40 MiB and the free of the first.
+func twoRequests(t *testing.T) *cachalot.Trace {
+	return need[*cachalot.Trace](t)(cachalot.ReadTrace(strings.NewReader("# {\"warm_up\": 0}\n" +
+		"a,100000000,41943040,0\na,200000000,41943040,0\nq,100000000,41943040,0\nc,100000000,41943040,0\n")))
+}
+
+func TestAReplayTellsWhatEachEventDid(t *testing.T) {
+	trace := twoRequests(t)
+	defer trace.Close()
+	var seen []string
+	options := cachalot.ReplayOptions{Observer: func(event uint64, entry cachalot.TraceEntry) {
+		seen = append(seen, fmt.Sprint(event, " ", entry.Action, " ", entry.Size/mib))
+	}}
+	works(t, need[*cachalot.Replay](t)(trace.Replay(options)).Close())
+	same(t, "entries", strings.Join(seen, ", "), "0 segment_alloc 40, 0 alloc 40, 1 segment_alloc 40, 1 alloc 40, "+
+		"2 free_requested 40, 2 free_completed 40")
+	seen, options.EventCount = nil, 1
+	replay := need[*cachalot.Replay](t)(trace.Replay(options))
+	same(t, "entries of the first event", strings.Join(seen, ", "), "0 segment_alloc 40, 0 alloc 40")
+	same(t, "events", need[cachalot.ReplayResult](t)(replay.Result()).Events, 1)
+	works(t, replay.Close())
+	options.Expect = true
+	if _, err := trace.Replay(options); !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Errorf("not all events: %v", err)
+	}
+}
+
+func TestAPanicOfAnObserverEndsTheReplay(t *testing.T) {
+	trace := twoRequests(t)
+	for _, options := range []cachalot.ReplayOptions{{}, {Capacity: 20 * mib, StopAtOutOfMemory: true}} {
+		calls := 0
+		options.Observer = func(uint64, cachalot.TraceEntry) { calls++; panic("observer") }
+		options.Progress = func(uint64, uint64) bool { t.Error("it goes on"); return true }
+		for _, run := range []func(){
+			func() { _, _ = trace.Replay(options) },
+			func() { _ = trace.WriteScript(io.Discard, options) },
+		} {
+			calls = 0
+			func() {
+				defer func() { same(t, "the panic", recover(), any("observer")) }()
+				run()
+				t.Error("no panic")
+			}()
+			same(t, "calls", calls, 1)
+		}
+	}
+	works(t, trace.Close()) // No call is left inside.
+}
+
 func TestATraceIsWrittenReadAndReplayed(t *testing.T) {
 	trace := need[*cachalot.Trace](t)(cachalot.ReadTrace(iotest.OneByteReader(bytes.NewReader(recording(t)))))
 	info := need[cachalot.TraceInfo](t)(trace.Info())

@@ -28,27 +28,50 @@ type ReplayOptions struct {
 	History bool
 	// Progress is called now and then with the events done and all of them; false stops the replay (ErrCallback).
 	Progress func(done, total uint64) bool
+	// Observer sees what the allocator did at an event, given by its index in the trace, once for each entry. All of the
+	// event is done and no lock is held. The entries have no context: that of the event is the trace's. A panic in it
+	// ends the replay.
+	Observer func(event uint64, entry TraceEntry)
+	// EventCount is how many events are replayed, from the first on; 0: all. Not with Expect.
+	EventCount uint64
 }
 
 func (o ReplayOptions) raw(s *caller) (*raw.ReplayOptions, error) {
 	c := &raw.ReplayOptions{Release: narrow(o.Release), Expect: flag(o.Expect), Capacity: o.Capacity,
 		Fraction: o.Fraction, Policy: narrow(o.Policy.Kind), Thrift: flag(o.Policy.Thrift),
 		Borrow: narrow(o.Policy.Borrow), Streams: flag(o.Policy.AnnouncedStreams), PageBytes: o.Policy.PageBytes,
-		StopAtOutOfMemory: flag(o.StopAtOutOfMemory), History: flag(o.History)}
+		StopAtOutOfMemory: flag(o.StopAtOutOfMemory), History: flag(o.History),
+		Progress: o.progress(s), Observer: o.observer(s), EventCount: o.EventCount}
 	if o.Options != nil {
 		if err := checkText(string(*o.Options)); err != nil {
 			return nil, err
 		}
 		c.Config = (*string)(o.Options)
 	}
-	if progress := o.Progress; progress != nil {
-		c.Progress = func(done, total uint64) int32 {
-			goesOn := false
-			s.guard(func() error { goesOn = progress(done, total); return nil })
-			return 1 - flag(goesOn)
+	return c, nil
+}
+
+// progress also stops a replay whose observer has panicked.
+func (o ReplayOptions) progress(s *caller) raw.ProgressFn {
+	return func(done, total uint64) int32 {
+		goesOn := s.panicked == nil
+		if goesOn && o.Progress != nil {
+			goesOn = false
+			s.guard(func() error { goesOn = o.Progress(done, total); return nil })
+		}
+		return 1 - flag(goesOn)
+	}
+}
+
+func (o ReplayOptions) observer(s *caller) raw.ReplayObserverFn {
+	if o.Observer == nil {
+		return nil
+	}
+	return func(event uint64, entry raw.TraceEntry) {
+		if s.panicked == nil {
+			s.guard(func() error { o.Observer(event, traceEntryOf(entry)); return nil })
 		}
 	}
-	return c, nil
 }
 
 // Replay is a run of a trace that has ended, with its allocator.
@@ -70,6 +93,9 @@ func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
 	}
 	err = t.do(func(r raw.Trace) error {
 		run, err = raw.ReplayRun(r, c)
+		if s.panicked != nil {
+			raw.ReplayDestroy(run) // A replay that ended at a failed request has worked: it asks for no progress then.
+		}
 		return s.result(err)
 	})
 	if err != nil {

@@ -119,7 +119,7 @@ impl fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// A failure of something that the caller gave: a reader, a writer, a progress closure.
+/// A failure of something that the caller gave: a reader, a writer, a closure of a replay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallbackError {

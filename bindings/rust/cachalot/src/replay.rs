@@ -12,6 +12,7 @@ use crate::callback;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ffi;
+use crate::history::TraceEntry;
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
 use crate::sys;
@@ -30,10 +31,13 @@ pub struct ReplayOptions<'a> {
     history: bool,
     capacity: u64,
     fraction: f64,
+    event_count: usize,
     progress: Option<Box<ProgressFn<'a>>>,
+    observer: Option<Box<ObserverFn<'a>>>,
 }
 
 type ProgressFn<'a> = dyn FnMut(u64, u64) -> bool + 'a;
+type ObserverFn<'a> = dyn FnMut(usize, &TraceEntry) + 'a;
 
 impl<'a> ReplayOptions<'a> {
     /// As it was recorded.
@@ -96,6 +100,21 @@ impl<'a> ReplayOptions<'a> {
     /// replay with [`Error::Callback`].
     pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'a) -> Self {
         self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Sees what the allocator did at an event, given by its index in the trace, once for each entry. All
+    /// of the event is done and no lock is held. The entries have no context: that of the event is the
+    /// trace's. A panic ends the replay with [`Error::Callback`].
+    pub fn observer(mut self, observer: impl FnMut(usize, &TraceEntry) + 'a) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Only so many events are replayed, from the first on; 0: all. Not with
+    /// [`ReplayOptions::expect`].
+    pub fn event_count(mut self, count: usize) -> Self {
+        self.event_count = count;
         self
     }
 }
@@ -189,13 +208,51 @@ impl Drop for Handle {
 struct Given<'a> {
     out: sys::cachalot_replay_options,
     _config: Option<CString>,
-    _progress: Option<Box<Box<ProgressFn<'a>>>>,
+    closures: Closures<'a>,
+}
+
+/// The closures of the caller's, and whether one of them panicked.
+struct Closures<'a> {
+    progress: Option<Box<ProgressFn<'a>>>,
+    observer: Option<Box<ObserverFn<'a>>>,
+    has_panicked: bool,
+}
+
+impl<'a> Closures<'a> {
+    /// Runs one of the closures; `None` if one panicked, this time or before.
+    fn run<R>(&mut self, call: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        if self.has_panicked {
+            return None;
+        }
+        let result = callback::run(|| call(self));
+        self.has_panicked = result.is_none();
+        result
+    }
+}
+
+impl Given<'_> {
+    /// For one call, during which nobody else uses what is given.
+    fn out(&mut self) -> *const sys::cachalot_replay_options {
+        let user_data = ptr::from_mut(&mut self.closures).cast();
+        self.out.progress_user_data = user_data;
+        self.out.observer_user_data = user_data;
+        &self.out
+    }
+
+    /// The result of the call, unless a closure panicked. A replay that ended at a failed request has
+    /// worked all the same: it asks for no progress then.
+    fn finish<T>(self, result: Result<T>) -> Result<T> {
+        if self.closures.has_panicked {
+            let message = "a closure of the replay panicked".to_owned();
+            return Err(Error::of_status(sys::CACHALOT_ERROR_CALLBACK, message));
+        }
+        result
+    }
 }
 
 fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     let config =
         options.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
-    let mut progress = options.progress.map(Box::new);
     let mut out = ffi::sized::<sys::cachalot_replay_options>();
     out.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     out.release = Release::to_c_or_default(options.release);
@@ -210,18 +267,41 @@ fn give(options: ReplayOptions<'_>) -> Result<Given<'_>> {
     out.history = options.history.into();
     out.capacity = options.capacity;
     out.fraction = options.fraction;
-    if let Some(progress) = &mut progress {
-        out.progress = Some(report_progress);
-        out.progress_user_data = ptr::from_mut::<Box<ProgressFn<'_>>>(progress).cast();
+    out.event_count = options.event_count as u64;
+    out.progress = Some(report_progress);
+    if options.observer.is_some() {
+        out.observer = Some(report_entry);
     }
-    Ok(Given { out, _config: config, _progress: progress })
+    let closures =
+        Closures { progress: options.progress, observer: options.observer, has_panicked: false };
+    Ok(Given { out, _config: config, closures })
 }
 
+/// Also stops a replay whose observer has panicked.
 unsafe extern "C" fn report_progress(user_data: *mut c_void, done: u64, total: u64) -> i32 {
-    // SAFETY: the library gives back the box, which lives until its call returns, and calls one at a
-    // time.
-    let progress = unsafe { &mut *user_data.cast::<Box<ProgressFn<'_>>>() };
-    (!callback::run(|| progress(done, total)).unwrap_or(false)).into()
+    // SAFETY: the library gives back the closures, which live until its call returns, and calls one at
+    // a time.
+    let closures = unsafe { &mut *user_data.cast::<Closures<'_>>() };
+    let goes_on = closures.run(|all| match &mut all.progress {
+        Some(progress) => progress(done, total),
+        None => true,
+    });
+    (!goes_on.unwrap_or(false)).into()
+}
+
+unsafe extern "C" fn report_entry(
+    user_data: *mut c_void,
+    event: u64,
+    entry: *const sys::cachalot_trace_entry,
+) {
+    // SAFETY: as above; the entry lives as long as this call.
+    let (closures, entry) =
+        unsafe { (&mut *user_data.cast::<Closures<'_>>(), TraceEntry::of_c(&*entry)) };
+    closures.run(|all| {
+        if let Some(observer) = &mut all.observer {
+            observer(event as usize, &entry);
+        }
+    });
 }
 
 impl Trace {
@@ -229,15 +309,18 @@ impl Trace {
     ///
     /// # Errors
     /// `InvalidArgument` for options that do not fit; `Io` for a trace that cannot have happened;
-    /// `Callback` where the progress closure said so. Events that differ are no error.
+    /// `Callback` where the progress closure said so, or a closure panicked. Events that differ are no
+    /// error.
     pub fn replay(&self, options: ReplayOptions<'_>) -> Result<Replay> {
-        let given = give(options)?;
+        let mut given = give(options)?;
         let mut raw = ptr::null_mut();
         // SAFETY: the trace is live, and all pointers live until the call returns.
-        ffi::call(|error| unsafe {
-            sys::cachalot_replay_run(self.as_raw(), &given.out, &mut raw, error)
-        })?;
-        Replay::of_raw(NonNull::new(raw).expect("a call that worked gave a replay"))
+        let result = ffi::call(|error| unsafe {
+            sys::cachalot_replay_run(self.as_raw(), given.out(), &mut raw, error)
+        });
+        given.finish(result.and_then(|()| {
+            Replay::of_raw(NonNull::new(raw).expect("a call that worked gave a replay"))
+        }))
     }
 
     /// Writes a run as a script for the oracle (`tests/oracle/FORMAT.md`). Stands for
@@ -248,7 +331,7 @@ impl Trace {
     pub fn write_script(&self, options: ReplayOptions<'_>, writer: impl Write) -> Result<()> {
         fn write_to<W: Write>(
             trace: &Trace,
-            options: &sys::cachalot_replay_options,
+            options: *const sys::cachalot_replay_options,
             writer: W,
         ) -> Result<()> {
             let mut channel = Channel::new(writer);
@@ -265,8 +348,9 @@ impl Trace {
             });
             channel.finish(result)
         }
-        let given = give(options)?;
-        write_to(self, &given.out, writer)
+        let mut given = give(options)?;
+        let result = write_to(self, given.out(), writer);
+        given.finish(result)
     }
 }
 

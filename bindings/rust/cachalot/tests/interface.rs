@@ -7,7 +7,7 @@ use std::time::Duration;
 use cachalot::{
     Action, Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions,
     Mend, Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve,
-    Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace,
+    Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace, TraceEntry,
 };
 
 fn sim() -> Sim {
@@ -394,6 +394,62 @@ fn a_replay_can_end_at_the_first_failure_and_tells_its_driver_calls() {
     assert!(calls.iter().all(|call| call.function == "cuMemAlloc" && call.size == 40 << 20));
     let gaps: Vec<_> = calls.iter().map(|call| (call.gap_us, call.count)).collect();
     assert_eq!(gaps, [(0, 1), (8, 2), (1 << 16, 1)]);
+}
+
+/// Two requests of 40 MiB and the free of the first.
+fn two_requests() -> Trace {
+    let text = "# {\"warm_up\": 0}\na,100000000,41943040,0\na,200000000,41943040,0\n\
+        q,100000000,41943040,0\nc,100000000,41943040,0\n";
+    Trace::read(Cursor::new(text)).unwrap()
+}
+
+#[test]
+fn a_replay_tells_what_each_event_did() {
+    let trace = two_requests();
+    let mut seen = Vec::new();
+    let observer = |index, entry: &TraceEntry| seen.push((index, entry.action, entry.size >> 20));
+    drop(trace.replay(ReplayOptions::new().observer(observer)).unwrap());
+    let of_first = [(0, Action::SegmentAlloc, 40), (0, Action::Alloc, 40)];
+    let of_others = [
+        (1, Action::SegmentAlloc, 40),
+        (1, Action::Alloc, 40),
+        (2, Action::FreeRequested, 40),
+        (2, Action::FreeCompleted, 40),
+    ];
+    assert_eq!(seen, [&of_first[..], &of_others].concat());
+    seen.clear();
+    let observer = |index, entry: &TraceEntry| seen.push((index, entry.action, entry.size >> 20));
+    let replay = trace.replay(ReplayOptions::new().event_count(1).observer(observer)).unwrap();
+    assert_eq!(replay.result().events, 1);
+    assert_eq!(seen, of_first);
+    let error = trace.replay(ReplayOptions::new().event_count(1).expect(true)).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)));
+}
+
+#[test]
+fn a_panic_of_an_observer_ends_the_replay() {
+    let trace = two_requests();
+    let mut calls = 0;
+    let mut is_refused = |options: ReplayOptions<'_>, is_script: bool| {
+        let options = options.observer(|_, _| {
+            calls += 1;
+            panic!("expected")
+        });
+        let options = options.progress(|_, _| panic!("it goes on"));
+        let result = if is_script {
+            trace.write_script(options, std::io::sink())
+        } else {
+            trace.replay(options).map(drop)
+        };
+        matches!(result, Err(Error::Callback(_)))
+    };
+    assert!(is_refused(ReplayOptions::new(), false));
+    assert!(is_refused(ReplayOptions::new(), true));
+    // The library takes these for replays that have worked.
+    let options = || ReplayOptions::new().capacity(20 << 20).stop_at_out_of_memory(true);
+    assert!(is_refused(options(), false));
+    assert!(is_refused(options(), true));
+    assert_eq!(calls, 4);
 }
 
 #[test]

@@ -8,6 +8,7 @@ import java.util.Objects;
 public final class ReplayOptions {
   private final Structs.ReplayOptions values = new Structs.ReplayOptions();
   private Progress progress;
+  private ReplayObserver observer;
 
   /** All defaults. */
   public ReplayOptions() {}
@@ -136,22 +137,62 @@ public final class ReplayOptions {
     return this;
   }
 
-  /** A progress for one replay, and what it threw. */
+  /**
+   * Sees what the allocator did at each event.
+   *
+   * @param observer what is called
+   * @return this
+   */
+  public ReplayOptions observer(ReplayObserver observer) {
+    this.observer = Objects.requireNonNull(observer, "observer");
+    return this;
+  }
+
+  /**
+   * How many events are replayed, from the first on; else all. Not with {@link #expect}.
+   *
+   * @param count 0: all
+   * @return this
+   */
+  public ReplayOptions eventCount(long count) {
+    values.eventCount = Arguments.size(count, "count");
+    return this;
+  }
+
+  /** A progress and an observer for one replay, and what one of them threw. */
   static final class Watched {
     private final Progress progress;
+    private final ReplayObserver observer;
     private Throwable thrown;
 
-    private Watched(Progress progress) {
+    private Watched(Progress progress, ReplayObserver observer) {
       this.progress = progress;
+      this.observer = observer;
     }
 
+    /** Also stops a replay whose observer has thrown something. */
     private int at(long done, long total) {
       try {
-        return progress.at(done, total) ? 0 : 1;
+        return !hasThrown() && (progress == null || progress.at(done, total)) ? 0 : 1;
       } catch (Throwable failure) {
         thrown = failure;
         return 1;
       }
+    }
+
+    private void event(long index, Structs.TraceEntry entry) {
+      if (hasThrown()) {
+        return;
+      }
+      try {
+        observer.event(index, TraceEntry.of(entry));
+      } catch (Throwable failure) {
+        thrown = failure;
+      }
+    }
+
+    boolean hasThrown() {
+      return thrown != null;
     }
 
     void rethrow() {
@@ -160,7 +201,7 @@ public final class ReplayOptions {
   }
 
   Watched watched() {
-    return new Watched(progress);
+    return new Watched(progress, observer);
   }
 
   /** For one replay: what these options become later is not its business. */
@@ -178,7 +219,9 @@ public final class ReplayOptions {
     copy.history = values.history;
     copy.capacity = values.capacity;
     copy.fraction = values.fraction;
-    copy.progress = watched.progress == null ? null : watched::at;
+    copy.eventCount = values.eventCount;
+    copy.progress = watched::at;
+    copy.observer = watched.observer == null ? null : watched::event;
     return copy;
   }
 }

@@ -178,6 +178,10 @@ public final class Trace implements AutoCloseable {
     try (Scratch scratch = Scratch.enter(resource); Memory memory = new Memory()) {
       ReplayOptions.Watched watched = options.watched();
       int status = Native.replayRun(scratch.handle, options.toC(watched).write(memory), scratch.out, scratch.error);
+      if (watched.hasThrown()) {
+        // A replay that ended at a failed request has worked: it asks for no progress then.
+        Native.replayDestroy(scratch.outLong());
+      }
       watched.rethrow();
       scratch.check(status);
       return Cleaners.own(scratch.outLong(), Replay::new, Native::replayDestroy);

@@ -46,6 +46,7 @@ final class ArgumentsTest {
     refused("bytes", () -> new TenantOptions("").guaranteedBytes(-1));
     refused("bytes", () -> new TenantOptions("").limitBytes(-1));
     refused("bytes", () -> new ReplayOptions().capacity(-1));
+    refused("count", () -> new ReplayOptions().eventCount(-1));
     refused("entries", () -> HistoryOptions.recording(-1));
   }
 

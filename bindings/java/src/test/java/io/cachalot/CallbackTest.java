@@ -349,6 +349,54 @@ final class CallbackTest {
     }
   }
 
+  /** Two requests of 40 MiB and the free of the first. */
+  private static Trace twoRequests() throws IOException {
+    String text = "# {\"warm_up\": 0}\na,100000000,41943040,0\na,200000000,41943040,0\n"
+        + "q,100000000,41943040,0\nc,100000000,41943040,0\n";
+    return Trace.read(new ByteArrayInputStream(text.getBytes(StandardCharsets.UTF_8)));
+  }
+
+  @Test
+  void aReplayTellsWhatEachEventDid() throws IOException {
+    List<String> seen = new ArrayList<>();
+    ReplayOptions options = new ReplayOptions().observer(
+        (index, entry) -> seen.add(index + " " + entry.action() + " " + entry.size() / MIB));
+    try (Trace trace = twoRequests()) {
+      trace.replay(options).close();
+      List<String> ofTheFirst = List.of("0 SEGMENT_ALLOC 40", "0 ALLOC 40");
+      assertEquals(ofTheFirst, seen.subList(0, 2));
+      assertEquals(
+          List.of("1 SEGMENT_ALLOC 40", "1 ALLOC 40", "2 FREE_REQUESTED 40", "2 FREE_COMPLETED 40"),
+          seen.subList(2, seen.size()));
+      seen.clear();
+      try (Replay replay = trace.replay(options.eventCount(1))) {
+        assertEquals(ofTheFirst, seen);
+        assertEquals(1, replay.result().events());
+      }
+      assertThrows(IllegalArgumentException.class, () -> trace.replay(options.expect(true)));
+    }
+  }
+
+  @Test
+  void whatAnObserverOfAReplayThrowsEndsIt() throws IOException {
+    AssertionError boom = new AssertionError("boom");
+    AtomicLong calls = new AtomicLong();
+    ReplayOptions options = new ReplayOptions().observer((index, entry) -> {
+      calls.incrementAndGet();
+      throw boom;
+    }).progress((done, total) -> calls.addAndGet(100) > 0);
+    try (Trace trace = twoRequests()) {
+      assertEquals(boom, assertThrows(AssertionError.class, () -> trace.replay(options)));
+      OutputStream script = OutputStream.nullOutputStream();
+      assertEquals(boom, assertThrows(AssertionError.class, () -> trace.writeScript(options, script)));
+      // The library takes this for a replay that has worked.
+      options.capacity(20 * MIB).stopAtOutOfMemory(true);
+      assertEquals(boom, assertThrows(AssertionError.class, () -> trace.replay(options)));
+    }
+    assertEquals(3, calls.get());
+    assertEquals(List.of(), uncaught);
+  }
+
   @Test
   void aTraceIsWrittenReadAndReplayed() throws IOException {
     allocator.recordHistory(HistoryOptions.recording(100));
