@@ -127,8 +127,9 @@ std::vector<Address> recorded_addresses(const Trace& trace, uint64_t device_tota
   return addresses;
 }
 
-// Where the device of a replay places them.
-std::vector<Address> addresses_of_replay(const Trace& trace, const ReplayOptions& options) {
+// Where the device of a replay places them. The script goes on behind a failure.
+std::vector<Address> addresses_of_replay(const Trace& trace, ReplayOptions options) {
+  options.stop_at_out_of_memory = false;
   const auto device = std::make_shared<ReplayDevice>(replay_device_options(trace, options));
   Allocator allocator(replay_allocator_options(options, device));
   replay(trace, options, &allocator, device.get());
@@ -153,7 +154,7 @@ void write_script(const Trace& trace, const ReplayOptions& options, const WriteB
   }
   if (options.expect) scribe.add(address_line(recorded_addresses(trace, options.capacity)));
   const bool gives_up_itself = can_give_up_itself(trace.header, options.fraction);
-  Program<Scribe>(trace, gives_up_itself, &scribe).run(0, trace.events.size());
+  Program<Scribe>(trace, gives_up_itself, &scribe).run(0, replayed_events(trace, options));
   scribe.add("stats");
   scribe.flush();
 }

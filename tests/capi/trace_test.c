@@ -526,6 +526,31 @@ static void a_run_can_be_written_as_a_script(void) {
   cachalot_trace_destroy(trace);
 }
 
+static memory_file* script_of(const char* text, const cachalot_replay_options* options) {
+  cachalot_trace* trace = trace_of(text);
+  memory_file* file = file_of("");
+  CHECK_OK(cachalot_replay_write_script(trace, options, write_file, file, &last_error));
+  cachalot_trace_destroy(trace);
+  return file;
+}
+
+static void a_script_has_the_events_that_are_asked_for_and_goes_on_behind_a_failure(void) {
+  cachalot_replay_options options = {.struct_size = sizeof options, .capacity = 100 * MIB};
+  memory_file* whole = script_of(kThreeRequests, &options);
+  memory_file* file;
+  options.stop_at_out_of_memory = 1;
+  file = script_of(kThreeRequests, &options);
+  CHECK_TEXT(file->text, whole->text);
+  CHECK(strstr(file->text, "a 3 41943040") != NULL);
+  free(file);
+  options.event_count = 2;
+  file = script_of(kThreeRequests, &options);
+  CHECK(strstr(file->text, "a 2 41943040") != NULL);
+  CHECK(strstr(file->text, "a 3 41943040") == NULL);
+  free(file);
+  free(whole);
+}
+
 static void nothing_is_an_invalid_argument(void) {
   cachalot_trace* trace = trace_of(kSmall);
   cachalot_trace_info info = {.struct_size = 0};
@@ -592,6 +617,7 @@ int main(void) {
   RUN(what_does_not_fit_is_refused);
   RUN(input_that_is_no_trace_is_refused);
   RUN(a_run_can_be_written_as_a_script);
+  RUN(a_script_has_the_events_that_are_asked_for_and_goes_on_behind_a_failure);
   RUN(nothing_is_an_invalid_argument);
   RUN(a_replay_makes_the_decisions_of_its_policy);
   return report();

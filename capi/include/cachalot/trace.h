@@ -294,7 +294,7 @@ CACHALOT_API cachalot_status cachalot_replay_snapshot(const cachalot_replay* rep
                                                       cachalot_error* error);
 
 /** Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
- * gives. Options as for cachalot_replay_run. */
+ * gives. Options as for cachalot_replay_run, but for stop_at_out_of_memory: a script goes on behind a failure. */
 CACHALOT_API cachalot_status cachalot_replay_write_script(const cachalot_trace* trace,
                                                           const cachalot_replay_options* options,
                                                           cachalot_write_fn write, void* user_data,

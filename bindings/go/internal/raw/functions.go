@@ -2334,7 +2334,7 @@ func ReplaySnapshot(replay Replay) (snapshot Snapshot, err error) {
 // ReplayWriteScript is cachalot_replay_write_script.
 //
 // Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
-// gives. Options as for cachalot_replay_run.
+// gives. Options as for cachalot_replay_run, but for stop_at_out_of_memory: a script goes on behind a failure.
 func ReplayWriteScript(trace Trace, options *ReplayOptions, write WriteFn) (err error) {
 	var m memory
 	defer m.free()

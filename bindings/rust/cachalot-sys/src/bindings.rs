@@ -5323,7 +5323,7 @@ unsafe extern "C" {
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
-    /// gives. Options as for cachalot_replay_run.
+    /// gives. Options as for cachalot_replay_run, but for stop_at_out_of_memory: a script goes on behind a failure.
     pub fn cachalot_replay_write_script(
         trace: *const cachalot_trace,
         options: *const cachalot_replay_options,

@@ -1524,7 +1524,7 @@ public final class Native {
   /**
    * cachalot_replay_write_script.
    * Writes a run as a script for the oracle (tests/oracle/FORMAT.md), with the addresses that the replay's device
-   * gives. Options as for cachalot_replay_run.
+   * gives. Options as for cachalot_replay_run, but for stop_at_out_of_memory: a script goes on behind a failure.
    */
   public static native int replayWriteScript(long trace, long options, long write, long userData, long error);
 
