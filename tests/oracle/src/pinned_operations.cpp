@@ -3,7 +3,9 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -59,6 +61,22 @@ void record_at(Arguments& arguments) {
 
 void empty(Arguments&) { pinned().empty_cache(); }
 
+// What a capture into a graph tells the allocator of pinned memory.
+void begin_pool(Arguments& arguments) {
+  const c10::MempoolId_t pool = arguments.pool();
+  const uint64_t stream = arguments.hex();
+  pinned().begin_allocate_to_pool(pool, [stream](c10::Stream other) {
+    return reinterpret_cast<uint64_t>(c10::cuda::CUDAStream(other).stream()) == stream;
+  });
+}
+void end_pool(Arguments& arguments) { pinned().end_allocate_to_pool(arguments.pool()); }
+void release_pool(Arguments& arguments) { pinned().release_pool(arguments.pool()); }
+
+// For what PyTorch does in a thread of its own.
+void sleep(Arguments& arguments) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(arguments.number<int>()));
+}
+
 std::string text_of(const c10::CachingAllocator::Stat& stat) {
   return std::to_string(stat.current) + " " + std::to_string(stat.peak) + " " +
          std::to_string(stat.allocated) + " " + std::to_string(stat.freed);
@@ -87,6 +105,10 @@ void add_pinned_operations(Operations& operations) {
                      {"hr", record},
                      {"hr_at", record_at},
                      {"host_empty", empty},
+                     {"host_pool_begin", begin_pool},
+                     {"host_pool_end", end_pool},
+                     {"host_pool_release", release_pool},
+                     {"host_sleep", sleep},
                      {"host_stats", statistics},
                      {"host_reset_peak", reset_peak},
                      {"host_reset_accumulated", reset_accumulated}});
