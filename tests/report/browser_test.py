@@ -292,12 +292,13 @@ class Labels(Page):
         self.assertEqual(self.browser.all("img"), [])
         self.shoot("made-labels", "memory", "flame")
 
-    def test_labels_within_a_label_are_above_it_in_the_flame_graph(self):
-        widths = {bar.get_attribute("name"): bar.size["width"] for bar in self.browser.all(".flame g.frame")}
-        self.assertGreater(widths["model-a"], widths["kv-cache"])
-        self.assertAlmostEqual(widths["model-a"], widths["kv-cache"] + self.browser.run(
-            "return [...document.querySelectorAll('.flame g.frame')].filter((bar) => bar.getAttribute('name') === 'weights')"
-            ".map((bar) => bar.getBoundingClientRect().width)")[0], delta=4)
+    def test_labels_within_a_label_hang_from_it_in_the_flame_graph(self):
+        bars = [(bar.get_attribute("name"), bar.rect) for bar in self.browser.all(".flame g.frame")]
+        outer = next(rect for name, rect in bars if name == "model-a")
+        inner = {name: rect["width"] for name, rect in bars
+                 if rect["y"] > outer["y"] and outer["x"] - 2 <= rect["x"] < outer["x"] + outer["width"] - 2}
+        self.assertEqual(set(inner), {"kv-cache", "weights"})
+        self.assertAlmostEqual(outer["width"], sum(inner.values()), delta=4)
 
 
 class ManyStreams(Page):
