@@ -83,6 +83,7 @@ class Lock {
 };
 
 std::string hex(uint64_t value);
+inline uint64_t number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 void say(const std::string& line);
 // Says a line that is only wanted with a word of `log`.
 void say_if_shown(const char* word, const std::string& line);

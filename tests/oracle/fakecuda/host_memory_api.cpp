@@ -8,16 +8,11 @@
 
 using fakecuda::hex;
 using fakecuda::Lock;
+using fakecuda::number;
 using fakecuda::result;
 using fakecuda::say;
 using fakecuda::state;
 using std::to_string;
-
-namespace {
-
-uint64_t number(const void* address) { return reinterpret_cast<uint64_t>(address); }
-
-}  // namespace
 
 // The memory cannot be used: PyTorch does not look into it.
 FAKECUDA_API cudaError_t cudaHostAlloc(void** address, size_t size, unsigned flags) {

@@ -10,14 +10,13 @@
 
 using fakecuda::hex;
 using fakecuda::Lock;
+using fakecuda::number;
 using fakecuda::result;
 using fakecuda::say;
 using fakecuda::state;
 using std::to_string;
 
 namespace {
-
-uint64_t number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
 fakecuda::Stream& stream_of(cudaStream_t stream) { return state.streams[number(stream)]; }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The words that allocate, use and free blocks.
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <utility>
 
@@ -9,14 +8,10 @@
 #include "output.h"
 #include "release.h"
 #include "run.h"
+#include "streams.h"
 
 namespace oracle {
 namespace {
-
-c10::cuda::CUDAStream stream_of(uint64_t handle) {
-  if (!handle) return c10::cuda::getDefaultCUDAStream(0);
-  return c10::cuda::getStreamFromExternal(reinterpret_cast<cudaStream_t>(handle), 0);
-}
 
 void use_stream(uint64_t handle) { c10::cuda::setCurrentCUDAStream(stream_of(handle)); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The words of the pinned-memory allocator, which is in libtorch_cuda.so.
 #include <ATen/core/CachingHostAllocator.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <chrono>
 #include <string>
@@ -11,32 +10,21 @@
 
 #include "operations.h"
 #include "output.h"
-#include "run.h"
+#include "streams.h"
 
 namespace oracle {
 namespace {
 
-struct PinnedBlock {
-  c10::DataPtr data;
-  void* address;
-};
-
-std::unordered_map<long, PinnedBlock> blocks;
+std::unordered_map<long, c10::DataPtr> blocks;
 
 at::HostAllocator& pinned() { return *at::getHostAllocator(c10::DeviceType::CUDA); }
-
-c10::Stream stream_of(uint64_t handle) {
-  if (!handle) return c10::cuda::getDefaultCUDAStream(0).unwrap();
-  return c10::cuda::getStreamFromExternal(reinterpret_cast<cudaStream_t>(handle), 0).unwrap();
-}
 
 void allocate(Arguments& arguments) {
   const long id = arguments.id();
   c10::DataPtr data = pinned().allocate(arguments.number<size_t>());
   line("R " + hex(data.get()));
   blocks.erase(id);
-  void* const address = data.get();
-  blocks.emplace(id, PinnedBlock{std::move(data), address});
+  blocks.emplace(id, std::move(data));
 }
 
 void free_block(Arguments& arguments) { blocks.erase(arguments.id()); }
@@ -46,17 +34,18 @@ void say_known(bool is_known) { line(is_known ? "# known" : "# unknown"); }
 void record(Arguments& arguments) {
   const auto block = blocks.find(arguments.id());
   if (block == blocks.end()) return;
-  const auto& data = block->second.data;
-  say_known(pinned().record_event(data.get(), data.get_context(), stream_of(arguments.hex())));
+  const c10::DataPtr& data = block->second;
+  const c10::Stream stream = stream_of(arguments.hex()).unwrap();
+  say_known(pinned().record_event(data.get(), data.get_context(), stream));
 }
 
 // By an address inside of the block, without its context.
 void record_at(Arguments& arguments) {
   const auto block = blocks.find(arguments.id());
   if (block == blocks.end()) return;
-  const uint64_t stream = arguments.hex();
-  void* const address = static_cast<char*>(block->second.address) + arguments.number<size_t>();
-  say_known(pinned().record_event(address, address, stream_of(stream)));
+  const c10::Stream stream = stream_of(arguments.hex()).unwrap();
+  void* const address = static_cast<char*>(block->second.get()) + arguments.number<size_t>();
+  say_known(pinned().record_event(address, address, stream));
 }
 
 void empty(Arguments&) { pinned().empty_cache(); }
@@ -64,10 +53,9 @@ void empty(Arguments&) { pinned().empty_cache(); }
 // What a capture into a graph tells the allocator of pinned memory.
 void begin_pool(Arguments& arguments) {
   const c10::MempoolId_t pool = arguments.pool();
-  const uint64_t stream = arguments.hex();
-  pinned().begin_allocate_to_pool(pool, [stream](c10::Stream other) {
-    return reinterpret_cast<uint64_t>(c10::cuda::CUDAStream(other).stream()) == stream;
-  });
+  const auto takes = routed_streams(arguments.word());
+  pinned().begin_allocate_to_pool(
+      pool, [takes](c10::Stream stream) { return takes(c10::cuda::CUDAStream(stream).stream()); });
 }
 void end_pool(Arguments& arguments) { pinned().end_allocate_to_pool(arguments.pool()); }
 void release_pool(Arguments& arguments) { pinned().release_pool(arguments.pool()); }

@@ -12,6 +12,7 @@
 #include "release.h"
 #include "report.h"
 #include "run.h"
+#include "streams.h"
 
 namespace oracle {
 namespace {
@@ -25,14 +26,6 @@ void create(Arguments& arguments) {
     if (flag == "use_on_oom") cca::setUseOnOOM(0, pool, true);
     if (flag == "no_split") cca::setNoSplit(0, pool);
   }
-}
-
-// What a routing accepts: every stream, none, or the one that is named.
-std::function<bool(cudaStream_t)> routed_streams(const std::string& word) {
-  if (word.empty()) return [](cudaStream_t) { return true; };
-  if (word == "never") return [](cudaStream_t) { return false; };
-  const uint64_t handle = std::stoull(word, nullptr, 16);
-  return [handle](cudaStream_t stream) { return reinterpret_cast<uint64_t>(stream) == handle; };
 }
 
 void begin(Arguments& arguments) {
