@@ -80,6 +80,11 @@ void MeasuredDevice::work() const {
   for (size_t i = 0; i < touched_; i += 64) memory_[i]++;
 }
 
+void MeasuredDevice::work_and_wait() const {
+  work();
+  check(functions_->cuCtxSynchronize(), "cuCtxSynchronize");
+}
+
 template <class Call>
 void MeasuredDevice::time(const char* function, Samples* samples, Call call) const {
   const auto begin = std::chrono::steady_clock::now();
@@ -96,8 +101,7 @@ void MeasuredDevice::time_plain(uint64_t size, unsigned blocks, Samples* samples
     time("cuMemAlloc", samples, [&] { return functions_->cuMemAlloc(&address, size); });
   }
   for (const uint64_t address : addresses) {
-    work();
-    check(functions_->cuCtxSynchronize(), "cuCtxSynchronize");
+    work_and_wait();
     time("cuMemFree", samples, [&] { return functions_->cuMemFree(address); });
   }
 }
@@ -123,8 +127,7 @@ void MeasuredDevice::time_virtual(uint64_t size, unsigned blocks, Samples* sampl
   }
   for (unsigned i = 0; i < blocks; i++) {
     const uint64_t address = range + i * size;
-    work();
-    check(functions_->cuCtxSynchronize(), "cuCtxSynchronize");
+    work_and_wait();
     time("cuMemUnmap", samples, [&] { return functions_->cuMemUnmap(address, size); });
     time("cuMemRelease", samples, [&] { return functions_->cuMemRelease(handles[i]); });
   }

@@ -41,6 +41,7 @@ class MeasuredDevice {
   template <class Call>
   void time(const char* function, Samples* samples, Call call) const;
   void work() const;
+  void work_and_wait() const;
   void check(int code, const char* function) const;
 
   std::unique_ptr<Functions> functions_;

@@ -56,8 +56,12 @@ uint64_t memory_calls(const std::vector<cachalot_replay_call>& calls) {
 
 TunedRun::TunedRun(const std::string& file, int32_t release, const std::atomic<bool>* cancelled)
     : name_(file), release_(release), cancelled_(cancelled) {
-  double seconds = 0;
-  trace_ = read_trace(file, &seconds);
+  try {
+    double seconds = 0;
+    trace_ = read_trace(file, &seconds);
+  } catch (const Failure& failure) {
+    throw Failure(file + ": " + failure.what());
+  }
   find_peak();
 }
 

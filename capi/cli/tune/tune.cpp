@@ -67,6 +67,16 @@ std::vector<OptionSearch::Found> worth_verifying(const std::vector<OptionSearch:
   return chosen;
 }
 
+}  // namespace
+
+const TunedRow* Tuned::row_of(const OptionString& options) const {
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [&](const TunedRow& one) { return one.options == options; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+namespace {
+
 class Tuning {
  public:
   Tuning(const TuneCall& call, const DriverCosts& costs)
@@ -89,13 +99,8 @@ class Tuning {
   // One after another: their texts take more memory than the runs.
   void read(const std::vector<std::string>& files, std::vector<TunedRun>* runs) {
     runs->reserve(files.size());
-    for (const std::string& file : files) {
-      try {
-        runs->emplace_back(file, release_of(call_.release), &Cancellation::flag());
-      } catch (const Failure& failure) {
-        throw Failure(file + ": " + failure.what());
-      }
-    }
+    for (const std::string& file : files)
+      runs->emplace_back(file, release_of(call_.release), &Cancellation::flag());
   }
 
   Tuned empty(std::vector<const TunedRun*> runs) const {
@@ -169,7 +174,7 @@ class Tuning {
     std::vector<std::pair<Tuned*, OptionString>> work;
     for (const OptionSearch::Found& found : worth_verifying(search.search(&jobs_, label))) {
       const OptionString options{.config = found.config, .policy = "", .is_of_search = true};
-      if (row_of(*tuned, options) == nullptr) work.emplace_back(tuned, options);
+      if (tuned->row_of(options) == nullptr) work.emplace_back(tuned, options);
     }
     tuned->strings_tried = search.strings_tried();
     look_at_all(label, work);
@@ -192,7 +197,7 @@ class Tuning {
     const uint64_t bound = least(*together);
     std::vector<std::pair<Tuned*, OptionString>> work;
     for (Tuned& tuned : result_.single) {
-      const TunedRow* const row = row_of(tuned, options);
+      const TunedRow* const row = tuned.row_of(options);
       if (row != nullptr && row->capacity.fits >= bound) return;
       if (row == nullptr) work.emplace_back(&tuned, options);
     }
@@ -200,7 +205,7 @@ class Tuning {
               [](const auto& a, const auto& b) { return least(*a.first) > least(*b.first); });
     if (!work.empty() && !beats(options, bound, *work.front().first->runs.front())) return;
     look_at_all("joining", work);
-    if (row_of(*together, options) == nullptr) add_joined(options, together);
+    if (together->row_of(options) == nullptr) add_joined(options, together);
   }
 
   static bool beats(const OptionString& options, uint64_t bound, const TunedRun& run) {
@@ -225,16 +230,10 @@ class Tuning {
     return best == nullptr ? std::optional<OptionString>() : best->options;
   }
 
-  static const TunedRow* row_of(const Tuned& tuned, const OptionString& options) {
-    for (const TunedRow& row : tuned.rows)
-      if (row.options == options) return &row;
-    return nullptr;
-  }
-
   void add_joined(const OptionString& options, Tuned* together) const {
     TunedRow joined{.options = options, .capacity = {0, 0}, .left = UINT64_MAX};
     for (const Tuned& tuned : result_.single) {
-      const TunedRow* const row = row_of(tuned, options);
+      const TunedRow* const row = tuned.row_of(options);
       if (row == nullptr) return;
       if (row->capacity.fits > joined.capacity.fits) joined.capacity = row->capacity;
       joined.out_of_memory += row->out_of_memory;

@@ -41,6 +41,8 @@ struct Tuned {
   std::vector<TunedRow> rows;
   std::optional<Recommendation> recommended;
   size_t strings_tried = 0;
+
+  const TunedRow* row_of(const OptionString& options) const;  // null: they were not looked at
 };
 
 struct TuneResult {

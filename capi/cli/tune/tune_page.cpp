@@ -10,9 +10,8 @@ namespace cachalot::cli {
 namespace {
 
 uint64_t needed_by_defaults(const Tuned& tuned) {
-  for (const TunedRow& row : tuned.rows)
-    if (row.options == OptionString{}) return row.capacity.fits;
-  return 0;
+  const TunedRow* const row = tuned.row_of({});
+  return row == nullptr ? 0 : row->capacity.fits;
 }
 
 // Of several recordings the one that needs the largest device under the defaults.
