@@ -39,7 +39,6 @@ void require_folder(const std::string& folder) {
   if (!S_ISDIR(info.st_mode)) throw Error(Status::kIo, folder + ": not a folder");
 }
 
-// The live blocks.
 std::string live_trace(const TraceHeader& header, const Snapshot& snapshot) {
   std::string text = format_trace_header(header);
   for_each_live_line(live_lines(snapshot, true),

@@ -2,6 +2,7 @@
 #include "replay/replay_device.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "alloc/config/constants.h"
 #include "base/assert.h"
@@ -225,10 +226,7 @@ uint64_t ReplayDevice::gap_us(MemoryCall call) const {
   mutex_.assert_held();
   const auto last = last_calls_us_.find(call);
   if (last == last_calls_us_.end()) return kLongestGapUs;
-  const uint64_t gap = std::min(work_us_ - last->second, kLongestGapUs);
-  uint64_t rounded = gap;
-  while ((rounded & (rounded - 1)) != 0) rounded &= rounded - 1;  // the highest bit alone
-  return rounded;
+  return std::bit_floor(std::min(work_us_ - last->second, kLongestGapUs));
 }
 
 void ReplayDevice::hand_out(int device, uint64_t size) {

@@ -45,8 +45,8 @@ const char* driver_name(MemoryCall call);
 struct MemoryCallCount {
   MemoryCall call;
   uint64_t size;
-  uint64_t
-      gap_us;  // of the program's work since the function's call before, rounded down to a power of two
+  // Of the program's work since the function's call before, rounded down to a power of two.
+  uint64_t gap_us;
   uint64_t count;
 };
 
@@ -111,8 +111,8 @@ class ReplayDevice : public SimDriver {
   std::unordered_map<uint64_t, uint64_t> handle_sizes_;
   std::vector<uint64_t> handed_out_;  // bytes, by device
   MemoryCalls calls_;
-  std::map<std::tuple<MemoryCall, uint64_t, uint64_t>, uint64_t>
-      counts_;  // by function, size and gap
+  // By function, size and gap.
+  std::map<std::tuple<MemoryCall, uint64_t, uint64_t>, uint64_t> counts_;
   uint64_t work_us_ = 0;
   std::map<MemoryCall, uint64_t> last_calls_us_;  // of work_us_
   bool are_counts_paused_ = false;

@@ -245,8 +245,8 @@ typedef struct cachalot_replay_call {
   /** How many calls, those that failed included. What an ending context gives back is none. */
   uint64_t count;
   /** Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
-   * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
-   * counts as 10. */
+   * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a
+   * request counts as 10. */
   uint64_t gap_us;
 } cachalot_replay_call;
 

@@ -1388,8 +1388,8 @@ func RecorderPath(allocator Allocator, id uint64) (buffer_ string, err error) {
 // before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
 // PROCESS-N.events.csv (the last events, a trace of format 1), PROCESS-N.trace.csv (the live
 // blocks, a trace of format 2) and PROCESS-N.snapshot.pickle (segments and blocks with the history,
-// or with the last events where it is off, as cachalot_snapshot_write_pickle). N counts from 1; numbers that are taken are passed over. Only the
-// first 16 failures are written. What cannot be written is a warning for the log.
+// or with the last events where it is off, as cachalot_snapshot_write_pickle). N counts from 1;
+// numbers that are taken are passed over. Only the first 16 failures are written. What cannot be written is a warning for the log.
 //
 // @param options  NULL: nothing is written any more. Takes the place of earlier options, also of those
 // that the environment variable CACHALOT_OOM_DUMP gave.

@@ -1494,8 +1494,8 @@ pub struct cachalot_replay_call {
     /// How many calls, those that failed included. What an ending context gives back is none.
     pub count: u64,
     /// Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
-    /// call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
-    /// counts as 10.
+    /// call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a
+    /// request counts as 10.
     pub gap_us: u64,
 }
 /// The blocks of a private pool at one moment, to be put back later.
@@ -4707,8 +4707,8 @@ unsafe extern "C" {
     /// before its caller gets the error: PROCESS-N.report.json (cachalot_report_json of the request),
     /// PROCESS-N.events.csv (the last events, a trace of format 1), PROCESS-N.trace.csv (the live
     /// blocks, a trace of format 2) and PROCESS-N.snapshot.pickle (segments and blocks with the history,
-    /// or with the last events where it is off, as cachalot_snapshot_write_pickle). N counts from 1; numbers that are taken are passed over. Only the
-    /// first 16 failures are written. What cannot be written is a warning for the log.
+    /// or with the last events where it is off, as cachalot_snapshot_write_pickle). N counts from 1;
+    /// numbers that are taken are passed over. Only the first 16 failures are written. What cannot be written is a warning for the log.
     ///
     /// @param options  NULL: nothing is written any more. Takes the place of earlier options, also of those
     /// that the environment variable CACHALOT_OOM_DUMP gave.

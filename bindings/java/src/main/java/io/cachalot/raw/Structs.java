@@ -2530,8 +2530,8 @@ public final class Structs {
 
     /**
      * Microseconds that the program had worked since the function's call before, rounded down to a power of two: a
-     * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a request
-     * counts as 10.
+     * call costs more the longer it was. 65,536 from there on, and of the first call. Of a recording without times, a
+     * request counts as 10.
      */
     public long gapUs;
 
