@@ -84,13 +84,21 @@ bool refused(size_t size) {
   return size > state.total - state.used;
 }
 
-int due_error() {
-  if (!state.error) return 0;
-  if (state.error_after > 0) {
-    state.error_after--;
+int OrderedError::due() {
+  if (!error) return 0;
+  if (after > 0) {
+    after--;
     return 0;
   }
-  return std::exchange(state.error, 0);
+  return std::exchange(error, 0);
+}
+
+int due_error() { return state.allocation_error.due(); }
+
+cudaError_t failed(OrderedError& ordered, const std::string& call) {
+  const int error = ordered.due();
+  if (error) say(call + " error " + std::to_string(error));
+  return result(static_cast<cudaError_t>(error));
 }
 
 int fabric_device() { return state.fabric_device; }
@@ -131,10 +139,11 @@ void fail_next_mallocs(int count, int after) {
   state.fail_after = after;
 }
 
-void fail_next_with(int error, int after) {
-  state.error = error;
-  state.error_after = after;
-}
+void fail_next_with(int error, int after) { state.allocation_error = {error, after}; }
+
+void fail_next_event_with(int error, int after) { state.event_error = {error, after}; }
+
+void fail_next_host_free_with(int error, int after) { state.host_free_error = {error, after}; }
 
 void set_latency(uint64_t nanoseconds) { latency_ns = nanoseconds; }
 
@@ -186,6 +195,14 @@ void node(uint64_t stream) {
 void fabric(int result) { state.fabric = result; }
 
 void set_fabric_device(int device_state) { state.fabric_device = device_state; }
+
+uint64_t shown_address(uint64_t address) {
+  auto range = state.registered.upper_bound(address);
+  if (range == state.registered.begin()) return address;
+  const auto& [begin, registered] = *--range;
+  const uint64_t offset = address - begin;
+  return offset < registered.size ? registered.shown + offset : address;
+}
 
 void add_process(unsigned pid, uint64_t bytes) {
   state.processes.push_back({pid ? pid : static_cast<unsigned>(getpid()), bytes});

@@ -35,6 +35,19 @@ struct Event {
   uint64_t stream = 0, mark = 0;
 };
 
+// Registered memory stands in the lines at an address of the simulated device.
+struct Registered {
+  size_t size = 0;
+  uint64_t shown = 0;
+};
+
+// A failure that a script has ordered: once, after so many calls.
+struct OrderedError {
+  int error = 0, after = 0;
+  // The error if it is due, 0 otherwise.
+  int due();
+};
+
 // A number that the runtime reports with its highest value.
 struct Watermark {
   uint64_t current = 0, high = 0;
@@ -54,6 +67,8 @@ struct DeviceState {
   std::map<uint64_t, size_t> ranges;
   std::unordered_map<uint64_t, size_t> mallocs;
   std::map<uint64_t, size_t> host_blocks;
+  // By the real address: what PyTorch has allocated itself and registered.
+  std::map<uint64_t, Registered> registered;
   std::unordered_map<uint64_t, size_t> handles;
   uint64_t next_handle = 1, next_event = 1;
 
@@ -63,7 +78,8 @@ struct DeviceState {
   std::map<uint64_t, std::vector<cudaGraphNode_t>> nodes;
 
   int device = 0, devices = 1;
-  int fail_mallocs = 0, fail_after = 0, error = 0, error_after = 0;
+  int fail_mallocs = 0, fail_after = 0;
+  OrderedError allocation_error, event_error, host_free_error;
   int fabric = 0, fabric_device = 0;
   cudaError_t last_error = cudaSuccess;
 
@@ -94,8 +110,10 @@ cudaError_t result(cudaError_t error);
 uint64_t place(size_t size);
 // Out of memory, by order or really.
 bool refused(size_t size);
-// The ordered error, if it is due; 0 otherwise.
+// The ordered error of an allocation, if it is due; 0 otherwise.
 int due_error();
+// The ordered error of a call, if it is due: said behind the text of the call, and left pending.
+cudaError_t failed(OrderedError& ordered, const std::string& call);
 void take_time();
 
 // For the simulated management library.

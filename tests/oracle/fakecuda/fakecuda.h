@@ -32,6 +32,9 @@ void finish_all();
 void fail_next_mallocs(int count, int after);
 // Another error, once, after so many calls.
 void fail_next_with(int error, int after);
+// The same of the creation, recording or query of an event, and of giving pinned memory back.
+void fail_next_event_with(int error, int after);
+void fail_next_host_free_with(int error, int after);
 void set_pending_error(int error);
 
 // The stream captures from now on; `id` names the graph.
@@ -49,6 +52,9 @@ void node(uint64_t stream);
 void fabric(int result);
 // What the management library says of the device's fabric: -1 the call fails, 0 none, 1 one.
 void set_fabric_device(int state);
+// The address that stands in the lines for an address of pinned memory.
+uint64_t shown_address(uint64_t address);
+
 // A process as the management library reports it; pid 0 is this process.
 void add_process(unsigned pid, uint64_t bytes);
 // What the attributes of the device's graph memory say.

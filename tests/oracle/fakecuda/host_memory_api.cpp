@@ -14,6 +14,9 @@ using fakecuda::say;
 using fakecuda::state;
 using std::to_string;
 
+// A machine of 1 TiB: addresses are then found quickly too.
+constexpr size_t kMostAtOnce = size_t{1} << 40;
+
 // The memory cannot be used: PyTorch does not look into it.
 FAKECUDA_API cudaError_t cudaHostAlloc(void** address, size_t size, unsigned flags) {
   fakecuda::take_time();
@@ -23,7 +26,7 @@ FAKECUDA_API cudaError_t cudaHostAlloc(void** address, size_t size, unsigned fla
     say(call + "error " + to_string(error));
     return result(static_cast<cudaError_t>(error));
   }
-  if (fakecuda::refused(0)) {
+  if (fakecuda::refused(0) || size > kMostAtOnce) {
     say(call + "oom");
     return result(cudaErrorMemoryAllocation);
   }
@@ -37,27 +40,41 @@ FAKECUDA_API cudaError_t cudaHostAlloc(void** address, size_t size, unsigned fla
 FAKECUDA_API cudaError_t cudaFreeHost(void* address) {
   fakecuda::take_time();
   Lock lock;
+  const std::string call = "D host_free " + hex(number(address));
+  if (auto error = fakecuda::failed(state.host_free_error, call)) return error;
   if (state.host_blocks.erase(number(address)) == 0) return result(cudaErrorInvalidValue);
   state.ranges.erase(number(address));
-  say("D host_free " + hex(number(address)));
-  return cudaSuccess;
-}
-
-// PyTorch allocates that memory itself, so its address differs from run to run.
-FAKECUDA_API cudaError_t cudaHostRegister(void*, size_t size, unsigned flags) {
-  Lock lock;
-  const std::string call = "D host_register " + to_string(size) + " " + to_string(flags);
-  if (int error = fakecuda::due_error()) {
-    say(call + " error " + to_string(error));
-    return result(static_cast<cudaError_t>(error));
-  }
   say(call);
   return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaHostUnregister(void*) {
+// PyTorch allocates that memory itself, so its address differs from run to run. A line says the
+// address that the simulated device would have chosen.
+FAKECUDA_API cudaError_t cudaHostRegister(void* address, size_t size, unsigned flags) {
   Lock lock;
-  say("D host_unregister");
+  const std::string call = "D host_register " + to_string(size) + " " + to_string(flags) + " ";
+  if (int error = fakecuda::due_error()) {
+    say(call + "error " + to_string(error));
+    return result(static_cast<cudaError_t>(error));
+  }
+  if (fakecuda::refused(0)) {
+    say(call + "oom");
+    return result(cudaErrorMemoryAllocation);
+  }
+  const uint64_t shown = fakecuda::place(size);
+  state.registered[number(address)] = {size, shown};
+  say(call + hex(shown));
+  return cudaSuccess;
+}
+
+FAKECUDA_API cudaError_t cudaHostUnregister(void* address) {
+  Lock lock;
+  const uint64_t shown = fakecuda::shown_address(number(address));
+  const std::string call = "D host_unregister " + hex(shown);
+  if (auto error = fakecuda::failed(state.host_free_error, call)) return error;
+  state.registered.erase(number(address));
+  state.ranges.erase(shown);
+  say(call);
   return cudaSuccess;
 }
 

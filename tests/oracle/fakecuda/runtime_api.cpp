@@ -228,10 +228,12 @@ FAKECUDA_API cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cuda
 
 FAKECUDA_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   Lock lock;
+  const std::string call = "D event_create";
+  if (auto error = fakecuda::failed(state.event_error, call)) return error;
   const uint64_t handle = state.next_event++ << 8;
   *event = reinterpret_cast<cudaEvent_t>(handle);
   state.events[handle] = {};
-  say("D event_create");
+  say(call);
   return cudaSuccess;
 }
 
@@ -244,15 +246,19 @@ FAKECUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 FAKECUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock;
+  const std::string call = "D event_record " + hex(number(stream));
+  if (auto error = fakecuda::failed(state.event_error, call)) return error;
   state.events[number(event)] = {number(stream), stream_of(stream).submitted};
-  say("D event_record " + hex(number(stream)));
+  say(call);
   return cudaSuccess;
 }
 
 FAKECUDA_API cudaError_t cudaEventQuery(cudaEvent_t event) {
   Lock lock;
   const fakecuda::Event& e = state.events[number(event)];
-  fakecuda::say_if_shown("query", "D event_query " + hex(e.stream));
+  const std::string call = "D event_query " + hex(e.stream);
+  if (auto error = fakecuda::failed(state.event_error, call)) return error;
+  fakecuda::say_if_shown("query", call);
   return result(is_done(e) ? cudaSuccess : cudaErrorNotReady);
 }
 

@@ -53,6 +53,16 @@ void fail_with(Arguments& arguments) {
   fakecuda::fail_next_with(error, arguments.number<int>());
 }
 
+void fail_event(Arguments& arguments) {
+  const int error = arguments.number<int>();
+  fakecuda::fail_next_event_with(error, arguments.next_number<int>().value_or(0));
+}
+
+void fail_host_free(Arguments& arguments) {
+  const int error = arguments.number<int>();
+  fakecuda::fail_next_host_free_with(error, arguments.next_number<int>().value_or(0));
+}
+
 void fail_own(Arguments& arguments) { fail_own_allocations(arguments.number<int>()); }
 
 void leave_error(Arguments& arguments) { fakecuda::set_pending_error(arguments.number<int>()); }
@@ -88,6 +98,8 @@ void add_device_operations(Operations& operations) {
                      {"node", add_node},
                      {"fail", fail},
                      {"error", fail_with},
+                     {"event_error", fail_event},
+                     {"free_error", fail_host_free},
                      {"own_fail", fail_own},
                      {"pending_error", leave_error},
                      {"process", add_process},

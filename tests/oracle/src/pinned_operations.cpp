@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "fakecuda.h"
 #include "operations.h"
 #include "output.h"
 #include "streams.h"
@@ -22,7 +23,7 @@ at::HostAllocator& pinned() { return *at::getHostAllocator(c10::DeviceType::CUDA
 void allocate(Arguments& arguments) {
   const long id = arguments.id();
   c10::DataPtr data = pinned().allocate(arguments.number<size_t>());
-  line("R " + hex(data.get()));
+  line("R " + hex(fakecuda::shown_address(reinterpret_cast<uint64_t>(data.get()))));
   blocks.erase(id);
   blocks.emplace(id, std::move(data));
 }
