@@ -26,10 +26,13 @@ from pathlib import Path
 
 import gen
 import gen_async
+import gen_pinned
 import gen_rough
 
 HERE = Path(__file__).resolve().parent
-GENERATORS = {"gen": gen, "rough": gen_rough, "async": gen_async}
+GENERATORS = {"gen": gen, "rough": gen_rough, "async": gen_async, "pinned": gen_pinned}
+# Not among "all": the library must know pinned memory, and the oracle is another program.
+PROGRAMS = {"pinned": "oracle_pinned"}
 BATCH = 12
 PROGRESS_SECONDS = 15
 # An oracle whose memory is no longer sound may also hang.
@@ -220,7 +223,8 @@ def compare(tools, scripts):
 
 def fresh_scripts(arguments, options):
     """Endless: all generators, profiles and option strings in turn, with new seeds each time."""
-    names = GENERATORS if arguments.generator == "all" else [arguments.generator]
+    of_all = [name for name in GENERATORS if name not in PROGRAMS]
+    names = of_all if arguments.generator == "all" else [arguments.generator]
     combinations = [
         (name, profile, config)
         for name in names
@@ -269,9 +273,9 @@ def fuzz(arguments, tools, options):
                 print(f"  {total.text()}", flush=True)
 
 
-def find_oracle(folder):
+def find_oracle(folder, program="oracle"):
     """In a folder of fetch.sh, or in a build folder itself."""
-    for path in (folder / "build" / "oracle", folder / "oracle"):
+    for path in (folder / "build" / program, folder / program):
         if os.access(path, os.X_OK):
             return str(path.resolve())
     return None
@@ -309,9 +313,10 @@ def main():
     arguments = parse_arguments()
     if not os.access(arguments.verify, os.X_OK):
         return fail(f"{arguments.verify} is no program")
-    oracle = find_oracle(arguments.oracle)
+    program = PROGRAMS.get(arguments.generator, "oracle")
+    oracle = find_oracle(arguments.oracle, program)
     if oracle is None:
-        return fail(f"no oracle in {arguments.oracle}: run fetch.sh first")
+        return fail(f"no {program} in {arguments.oracle}: run fetch.sh first")
     verify_path, keep = str(arguments.verify.resolve()), str(arguments.keep.resolve())
     tools = Tools(oracle, verify_path, arguments.torch, keep, arguments.unobserved)
     options = HERE.parent / "golden" / arguments.torch / "options.txt"

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import gen
+import gen_pinned
 import gen_rough
 import trace2script
 from fuzz import find_oracle
@@ -27,20 +28,20 @@ HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
 TRACES = HERE.parent / "traces"
 
-GEN_OPERATIONS = 700
-ROUGH_OPERATIONS = 400
+# By the first word of a file's name: the generator, and the length of its scripts.
+GENERATORS = {None: (gen, 700), "rough": (gen_rough, 400), "pinned": (gen_pinned, 300)}
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
-RANDOM_NAME = re.compile(r"(rough-)?(\d+)-(\w+)-(\d+)$")
+RANDOM_NAME = re.compile(r"(?:(rough|pinned)-)?(\d+)-(\w+)-(\d+)$")
 RUN_NAME = re.compile(r"run-(\w+?)-(default|\w+-\w+)$")
 # The process id, and padding bytes that are never set, stand in what a process shares.
 SHARED = re.compile(r"^( # share \d+ \w{2}6[35]).*$", re.MULTILINE)
 
 
 def random_script(match, release):
-    rough, line, profile, seed = match.groups()
+    name, line, profile, seed = match.groups()
     options = (GOLDEN / release / "options.txt").read_text().split("\n")
-    generator, operations = (gen_rough, ROUGH_OPERATIONS) if rough else (gen, GEN_OPERATIONS)
+    generator, operations = GENERATORS[name]
     config = options[int(line) - 1]
     return generator.generate(profile, int(seed), operations, config, release)
 
@@ -63,6 +64,10 @@ def script_of(path, release):
     if match := RANDOM_NAME.match(name):
         return random_script(match, release)
     return None
+
+
+def program_of(path):
+    return "oracle_pinned" if "pinned" in path.name else "oracle"
 
 
 def expected_text(oracle, script):
@@ -105,15 +110,16 @@ def main():
     parser.add_argument("--write", action="store_true", help="write the files instead")
     parser.add_argument("files", nargs="*", metavar="FILE")
     arguments = parser.parse_args()
-    folder, oracle = GOLDEN / arguments.torch, find_oracle(arguments.oracle)
-    if oracle is None:
-        parser.error(f"no oracle in {arguments.oracle}: run fetch.sh first")
+    folder = GOLDEN / arguments.torch
     different = 0
     paths = [folder / name for name in arguments.files] or all_files(folder)
     for path in paths:
         script = script_of(path, arguments.torch)
         if script is None or path.suffix not in OPENERS:
             parser.error(f"{path}: not a name of an expected file")
+        oracle = find_oracle(arguments.oracle, program_of(path))
+        if oracle is None:
+            parser.error(f"no {program_of(path)} in {arguments.oracle}: run fetch.sh first")
         text = expected_text(oracle, script)
         if arguments.write:
             write(path, text)
