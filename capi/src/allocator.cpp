@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -160,18 +161,42 @@ void start_recorders(const cachalot_allocator_options& in, cachalot_allocator* a
                        [&] { allocator->oom_dump.start(folder, OomDump::kUsualEvents); });
 }
 
+// The same allocator, but for what belongs to devices, over the pinned memory of the driver.
+void make_pinned_cache(AllocatorOptions options, const std::string& config,
+                       cachalot_allocator* allocator) {
+  allocator->core.require_host_memory();
+  allocator->pinned_driver = std::make_shared<PinnedDriver>(options.driver);
+  options.driver = allocator->pinned_driver;
+  options.config = config;
+  options.caching = true;
+  options.serving = {};
+  options.debug = {};
+  allocator->pinned = std::make_unique<cachalot_allocator>(new_driver(options.driver), options);
+  allocator->pinned->is_of_another = true;
+}
+
 std::unique_ptr<cachalot_allocator> make_allocator(const cachalot_allocator_options& in) {
   AllocatorOptions options = read_allocator_options(in);
   DriverReference driver =
       in.driver != nullptr ? share(require(in.driver, "options->driver")) : open_driver(nullptr);
   options.driver = driver->core;
   auto allocator = std::make_unique<cachalot_allocator>(std::move(driver), options);
+  const auto pinned_config = in.pinned_config != nullptr
+                                 ? std::optional<std::string>(in.pinned_config)
+                                 : environment_pinned_config();
+  if (pinned_config) make_pinned_cache(options, *pinned_config, allocator.get());
   start_recorders(in, allocator.get());
   return allocator;
 }
 
-void require_no_live_blocks(Allocator& core) {
-  const uint64_t live = core.live_blocks();
+void require_callers(const cachalot_allocator* allocator) {
+  if (live_or_null(allocator) && allocator->is_of_another)
+    throw_invalid_state("the allocator of pinned memory goes with the one that it belongs to");
+}
+
+void require_no_live_blocks(cachalot_allocator* allocator) {
+  uint64_t live = core_of(allocator).live_blocks();
+  if (allocator->pinned) live += allocator->pinned->core.live_blocks();
   if (live > 0)
     throw_invalid_state(format("%llu block%s still live", static_cast<unsigned long long>(live),
                                live == 1 ? " is" : "s are"));
@@ -225,7 +250,8 @@ cachalot_status cachalot_allocator_create(const cachalot_allocator_options* opti
 cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator, cachalot_error* error) {
   return guard(error, [&] {
     if (allocator == nullptr) return;
-    require_no_live_blocks(core_of(allocator));
+    require_callers(allocator);
+    require_no_live_blocks(allocator);
     delete allocator;
   });
 }
@@ -234,7 +260,9 @@ cachalot_status cachalot_allocator_destroy_all(cachalot_allocator* allocator,
                                                cachalot_error* error) {
   return guard(error, [&] {
     if (allocator == nullptr) return;
+    require_callers(allocator);
     core_of(allocator).free_all();
+    if (allocator->pinned) allocator->pinned->core.free_all();
     delete allocator;
   });
 }

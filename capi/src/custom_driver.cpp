@@ -53,6 +53,8 @@ const cachalot_device_ops& checked(const cachalot_device_ops& ops) {
       {CACHALOT_FUNCTION(pool_allocate), CACHALOT_FUNCTION(pool_free), CACHALOT_FUNCTION(pool_trim),
        CACHALOT_FUNCTION(pool_get_attribute), CACHALOT_FUNCTION(pool_set_attribute),
        CACHALOT_FUNCTION(stream_create), CACHALOT_FUNCTION(stream_wait_event)});
+  require_all_or_none("calls of pinned memory",
+                      {CACHALOT_FUNCTION(host_allocate), CACHALOT_FUNCTION(host_free)});
   return ops;
 }
 
@@ -245,6 +247,17 @@ DriverCode CustomDriver::event_record_all(int device, uint64_t event) {
 }
 
 // ---- The rest
+
+DriverCode CustomDriver::host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                                       Address* address) {
+  const int32_t threads = origin == HostMemoryOrigin::kRegistered ? register_threads : 0;
+  return call(ops_.host_allocate, kDriverNotSupported, 0, size, threads, address);
+}
+
+DriverCode CustomDriver::host_free(Address address, HostMemoryOrigin origin) {
+  const int32_t registered = origin == HostMemoryOrigin::kRegistered ? 1 : 0;
+  return call(ops_.host_free, kDriverNotSupported, 0, address, registered);
+}
 
 DriverCode CustomDriver::enable_peer(int device, int peer) {
   return call(ops_.enable_peer, kDriverNotSupported, device, peer);

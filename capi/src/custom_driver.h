@@ -87,6 +87,11 @@ class CustomDriver final : public Driver {
   DriverCode stream_wait_event(int device, Stream stream, uint64_t event) override;
   DriverCode event_record_all(int device, uint64_t event) override;
 
+  bool has_host_memory() const override { return ops_.host_allocate != nullptr; }
+  DriverCode host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                           Address* address) override;
+  DriverCode host_free(Address address, HostMemoryOrigin origin) override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;

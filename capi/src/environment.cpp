@@ -34,6 +34,11 @@ std::string environment_config() {
   return "";
 }
 
+std::optional<std::string> environment_pinned_config() {
+  const char* const value = secure_getenv("CACHALOT_PINNED_CONF");
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
 Release environment_release() {
   const char* value = secure_getenv("CACHALOT_RELEASE");
   if (value == nullptr || std::string_view(value) == "2.15") return Release::k2_15;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "alloc/config/debug_options.h"
@@ -14,6 +15,9 @@ namespace cachalot::capi {
 
 // The first of the three variables that is set, even if it is empty; "" if none is.
 std::string environment_config();
+
+// CACHALOT_PINNED_CONF; nothing if it is not set.
+std::optional<std::string> environment_pinned_config();
 
 // CACHALOT_RELEASE; 2.15 if it is not set.
 Release environment_release();

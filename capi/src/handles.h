@@ -16,6 +16,7 @@
 #include "cachalot/report.h"
 #include "cachalot/snapshot.h"
 #include "device/device.h"
+#include "device/pinned_driver.h"
 #include "handle.h"
 #include "oom_dump.h"
 #include "recorders.h"
@@ -88,6 +89,11 @@ struct cachalot_allocator : cachalot::capi::Handle<cachalot::capi::HandleKind::k
   cachalot::Allocator core;
   cachalot::capi::Recorders recorders;
   cachalot::capi::OomDump oom_dump;
+
+  // With pinned_config: the allocator that has the pinned memory, and its driver; else null. It is made with this one.
+  std::unique_ptr<cachalot_allocator> pinned;
+  std::shared_ptr<cachalot::PinnedDriver> pinned_driver;
+  bool is_of_another = false;  // it is the `pinned` of one
 };
 
 struct cachalot_snapshot : cachalot::capi::Handle<cachalot::capi::HandleKind::kSnapshot> {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_number.h"
 #include "core_of.h"
+#include "pool_filter.h"
 #include "values.h"
 
 namespace cachalot::capi {
@@ -57,49 +57,6 @@ PoolOptions read_pool_options(const cachalot_pool_options& in) {
   return options;
 }
 
-PoolFilter capture_filter(Driver& driver, int device, uint64_t capture_id) {
-  return [&driver, device, capture_id](Stream stream) {
-    CaptureInfo info;
-    return driver.capture_info(device, stream, &info) == kSuccess && info.capturing &&
-           info.capture_id == capture_id;
-  };
-}
-
-PoolFilter predicate_filter(const cachalot_pool_route& route, Driver& driver) {
-  if (route.predicate == nullptr) throw_null("route->predicate");
-  return [&driver, predicate = route.predicate, user_data = route.user_data](Stream stream) {
-    return predicate(user_data, driver.user_handle(stream)) != 0;
-  };
-}
-
-PoolFilter this_thread_filter() {
-  return [thread = this_thread_number()](Stream) { return this_thread_number() == thread; };
-}
-
-PoolFilter read_filter(const cachalot_pool_route& route, Driver& driver, int device) {
-  switch (read_choice(route.kind, CACHALOT_ROUTE_THIS_THREAD, CACHALOT_ROUTE_PREDICATE, "kind")) {
-    case CACHALOT_ROUTE_ALL:
-      return [](Stream) { return true; };
-    case CACHALOT_ROUTE_NONE:
-      return [](Stream) { return false; };
-    case CACHALOT_ROUTE_STREAM:
-      return [wanted = driver.resolve(route.stream)](Stream stream) { return stream == wanted; };
-    case CACHALOT_ROUTE_CAPTURE:
-      return capture_filter(driver, device, route.capture_id);
-    case CACHALOT_ROUTE_PREDICATE:
-      return predicate_filter(route, driver);
-    default:
-      return this_thread_filter();
-  }
-}
-
-// A filter that keeps the caller's data, whatever its kind, until the routing ends.
-PoolFilter keep(PoolFilter filter, std::shared_ptr<void> user_data) {
-  return [filter = std::move(filter), user_data = std::move(user_data)](Stream stream) {
-    return filter(stream);
-  };
-}
-
 cachalot_expandable_segment write_expandable(const ExpandableSegmentRow& row) {
   return {.stream = row.stream,
           .mapped_size = row.mapped_size,
@@ -145,11 +102,9 @@ cachalot_status cachalot_pool_begin(cachalot_allocator* allocator, int32_t devic
                                     cachalot_pool_id id, const cachalot_pool_route* route,
                                     cachalot_error* error) {
   return guard(error, [&] {
-    const cachalot_pool_route in = read_options(route, "route");
-    std::shared_ptr<void> user_data = own(in.user_data, in.destroy);
+    const CallerRoute in(route);
     Allocator& core = core_of(allocator);
-    PoolFilter filter = read_filter(in, core.driver(), device);
-    core.pool_begin(device, read_pool_id(id), keep(std::move(filter), std::move(user_data)));
+    core.pool_begin(device, read_pool_id(id), in.filter(core.driver(), device));
   });
 }
 

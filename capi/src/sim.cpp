@@ -19,7 +19,9 @@ namespace {
 static_assert(static_cast<uint32_t>(SimCall::kFabricState) == CACHALOT_SIM_CALL_FABRIC_STATE);
 static_assert(static_cast<uint32_t>(SimCall::kEventCreate) == CACHALOT_SIM_CALL_EVENT_CREATE);
 static_assert(static_cast<uint32_t>(SimCall::kStreamWait) == CACHALOT_SIM_CALL_STREAM_WAIT);
-static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_STREAM_WAIT - 1);
+static_assert(static_cast<uint32_t>(SimCall::kHostAllocate) == CACHALOT_SIM_CALL_HOST_ALLOCATE);
+static_assert(static_cast<uint32_t>(SimCall::kHostFree) == CACHALOT_SIM_CALL_HOST_FREE);
+static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_HOST_FREE - 1);
 static_assert(kLogCalls == CACHALOT_SIM_LOG_CALLS && kLogHandles == CACHALOT_SIM_LOG_HANDLES);
 static_assert(kLogQueries == CACHALOT_SIM_LOG_QUERIES);
 static_assert(kLogCaptureModes == CACHALOT_SIM_LOG_CAPTURE_MODES);

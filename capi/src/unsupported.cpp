@@ -82,19 +82,3 @@ cachalot_status cachalot_copy(cachalot_allocator* allocator, cachalot_address to
     throw_unsupported("copies between devices");
   });
 }
-
-cachalot_status cachalot_pinned_allocate(cachalot_allocator* allocator, uint64_t, void** out_memory,
-                                         cachalot_error* error) {
-  return guard(error, [&] {
-    core_of(allocator);
-    require(out_memory, "out_memory");
-    throw_unsupported("pinned memory");
-  });
-}
-
-cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void*, cachalot_error* error) {
-  return guard(error, [&] {
-    core_of(allocator);
-    throw_unsupported("pinned memory");
-  });
-}

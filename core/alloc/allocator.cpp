@@ -12,6 +12,7 @@
 #include "alloc/config/options.h"
 #include "alloc/configuration.h"
 #include "alloc/native/native_backend.h"
+#include "alloc/pinned/pinned_allocator.h"
 #include "alloc/serving/serving_policy.h"
 #include "alloc/tenants/tenants.h"
 #include "base/text.h"
@@ -83,7 +84,10 @@ Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_pol
   } else {
     backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_, make_policy);
   }
-  configuration_ = std::make_unique<Configuration>(*shared_, *backend_, std::move(unread));
+  configuration_ = std::make_unique<Configuration>(
+      *shared_, *backend_, std::move(unread), [this](const Settings& changed) {
+        if (pinned_) pinned_->set_settings(pinned_settings_of(changed));
+      });
 }
 
 Allocator::~Allocator() = default;
@@ -160,9 +164,38 @@ std::pair<Address, uint64_t> Allocator::base_allocation(Address address) {
   return backend_->base_allocation(address);
 }
 
-uint64_t Allocator::live_blocks() { return backend_->live_blocks(); }
+uint64_t Allocator::live_blocks() {
+  PinnedAllocator* const pinned = pinned_if_used();
+  return backend_->live_blocks() + (pinned != nullptr ? pinned->live_blocks() : 0);
+}
 
-void Allocator::free_all() { backend_->free_all(); }
+void Allocator::free_all() {
+  if (PinnedAllocator* const pinned = pinned_if_used()) pinned->free_all();
+  backend_->free_all();
+}
+
+// ---- Pinned memory
+
+PinnedAllocator& Allocator::pinned() {
+  PinnedAllocator* const used = pinned_if_used();
+  return used != nullptr ? *used : make_pinned();
+}
+
+void Allocator::require_host_memory() const {
+  if (!driver_->has_host_memory())
+    throw_not_supported(std::string("the driver '") + driver_->name() + "' has no pinned memory");
+}
+
+PinnedAllocator& Allocator::make_pinned() {
+  require_host_memory();
+  configuration_->look([this](const Settings& settings) {
+    if (pinned_) return;
+    pinned_ = std::make_unique<PinnedAllocator>(*driver_, rules_, shared_->log,
+                                                pinned_settings_of(settings));
+    used_pinned_.store(pinned_.get(), std::memory_order_release);
+  });
+  return *pinned_;
+}
 
 // ---- The cache
 
@@ -440,7 +473,11 @@ ReserveDecision Allocator::reserve(int index, const std::string& name) {
 
 // ---- The auditor
 
-std::string Allocator::check() { return backend_->check(); }
+std::string Allocator::check() {
+  std::string found = backend_->check();
+  PinnedAllocator* const pinned = pinned_if_used();
+  return found.empty() && pinned != nullptr ? pinned->check() : found;
+}
 
 std::string Allocator::check_red_zones() { return backend_->check_red_zones(); }
 

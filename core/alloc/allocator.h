@@ -41,6 +41,7 @@ class CachePolicy;
 class Configuration;
 class DeviceBackend;
 class DeviceState;
+class PinnedAllocator;
 class SharedState;
 class Tenants;
 struct Tenant;
@@ -171,6 +172,11 @@ class Allocator {
   // As allocate(), for this tenant instead of the thread's.
   Address allocate_for(const Tenant& tenant, uint64_t size, int device, Stream stream);
 
+  // The allocator of pinned host memory, made at its first use. Throws where the driver has no such memory.
+  PinnedAllocator& pinned();
+  void require_host_memory() const;
+  PinnedAllocator* pinned_if_used() const { return used_pinned_.load(std::memory_order_acquire); }
+
   // Lets `device` read and write the memory that this allocator has on `peer`.
   void enable_peer_access(int device, int peer);
   // Throws where the driver does not tell.
@@ -194,6 +200,7 @@ class Allocator {
   // Runs the auditor at the end of a call, where options ask for it.
   class Audit;
 
+  PinnedAllocator& make_pinned();
   DeviceBackend& device(int index) const;  // throws for one that does not exist
   void require_reserves() const;
   // The handle that all threads share for their own default stream becomes the calling thread's
@@ -209,6 +216,8 @@ class Allocator {
   ContextSource contexts_;
   std::unique_ptr<SharedState> shared_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<PinnedAllocator> pinned_;  // guarded by the lock of the settings
+  std::atomic<PinnedAllocator*> used_pinned_{nullptr};
   std::unique_ptr<Configuration> configuration_;
   std::atomic<uint64_t> last_user_pool_{0};
   std::atomic<uint64_t> last_graph_pool_{0};

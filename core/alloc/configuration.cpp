@@ -42,6 +42,7 @@ void Configuration::commit(Settings changed, Unread unread) {
   unread_ = std::move(unread);
   for (int i = 0; i < devices; i++)
     backend_.device(i).set_settings(std::move(copies[static_cast<size_t>(i)]));
+  on_change_(shared_.settings.current());
 }
 
 // Keeps what stands before an error, as the reference does [opt 1.10].
@@ -66,9 +67,15 @@ void Configuration::configure(const std::string& config) {
 }
 
 Settings Configuration::settings() {
+  Settings settings;
+  look([&](const Settings& current) { settings = current; });
+  return settings;
+}
+
+void Configuration::look(const std::function<void(const Settings&)>& see) {
   const auto lock = shared_.settings.lock();
   for (const OptionPart part : kParts) read(part, &unread_, &shared_.settings.current());
-  return shared_.settings.current();
+  see(shared_.settings.current());
 }
 
 void Configuration::change(const std::function<void(Settings&)>& change) {

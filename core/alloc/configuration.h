@@ -26,14 +26,22 @@ class Configuration {
   // A string of which neither part was read.
   static Unread unread(const std::string& config);
 
-  Configuration(SharedState& shared, Backend& backend, Unread unread)
-      : shared_(shared), backend_(backend), unread_(std::move(unread)) {}
+  // Gets the settings after each change, under their lock. Throws nothing.
+  using OnChange = std::function<void(const Settings&)>;
+
+  Configuration(SharedState& shared, Backend& backend, Unread unread, OnChange on_change)
+      : shared_(shared),
+        backend_(backend),
+        unread_(std::move(unread)),
+        on_change_(std::move(on_change)) {}
 
   // The whole string, as at creation: options that it does not name are reset where the reference
   // resets them.
   void configure(const std::string& config);
   // Reads what is unread first, so that a faulty string fails the first call that needs it.
   Settings settings();
+  // The same for a look under their lock, so that no change comes between.
+  void look(const std::function<void(const Settings&)>& see);
   // Changes all or nothing, and no other call changes settings meanwhile. `change` must not call back.
   void change(const std::function<void(Settings&)>& change);
   void set_default_reserve(const std::string& name, double fraction);
@@ -48,6 +56,7 @@ class Configuration {
   // AsyncBackend needs no setting, so the string that an allocator was made with waits here for the
   // first call that does [async 7.2].
   Unread unread_;
+  const OnChange on_change_;
 };
 
 }  // namespace cachalot

@@ -23,40 +23,50 @@
 namespace cachalot {
 
 // RANK(name, text), the first to be taken on top.
-#define CACHALOT_LOCK_RANKS(RANK)                                                                  \
-  RANK(kFreedBlocks, "freed blocks")       /* of a served program */                               \
-  RANK(kSettings, "settings")              /* of an allocator: options that are changed */         \
-  RANK(kRecorders, "recorders")            /* of an allocator: which there are */                  \
-  RANK(kObservers, "observers")            /* of an allocator: what callers have attached */       \
-  RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                    \
-  RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */           \
-  RANK(kDevice, "device")                /* what its shards do not guard (alloc/shards/shard.h) */ \
-  RANK(kRecall, "recall")                /* of headroom; the device's list of shards */            \
-  RANK(kShard, "shard")                  /* the blocks of some streams */                          \
-  RANK(kAccountOrder, "account order")   /* the shared account (alloc/stats/shared_account.h) */   \
-  RANK(kTenantList, "tenant list")       /* which tenants there are */                             \
-  RANK(kTenantBook, "tenant book")       /* what the tenants of a device have */                   \
-  RANK(kHandleTypes, "handle types")     /* which kind of page handles a device gives */           \
-  RANK(kReserves, "reserve classes")     /* of streams */                                          \
-  RANK(kLog, "log")                      /* warnings that were given */                            \
-  RANK(kLabels, "labels")                /* slots of labels */                                     \
-  RANK(kBlockArena, "block arena")       /* chunks of blocks */                                    \
-  RANK(kAddressTable, "address table")   /* leaves and parts */                                    \
-  RANK(kHighAddresses, "high addresses") /* the table's leaves above 47 bits */                    \
-  RANK(kContexts, "contexts")            /* numbers of stacks and of label texts */                \
-  RANK(kReplayDevice, "replay device")   /* the simulated device that a replay steers */           \
-  RANK(kSimMachine, "sim machine")                                                                 \
-  RANK(kHostMemory, "host memory")                                                                 \
-  RANK(kCudaContexts, "CUDA contexts")                                                             \
-  RANK(kMemoryBudget, "memory budget")                                                             \
-  RANK(kNvml, "NVML")                                                                              \
-  RANK(kPoolUse, "pool use")               /* of a recorded program */                             \
-  RANK(kDriverContexts, "driver contexts") /* of a recorded program */                             \
-  RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                             \
-  RANK(kLiveMemory, "live memory")         /* of a recorded program */                             \
-  RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */                \
-  RANK(kStacks, "stacks")                  /* of a recorded program that are known */              \
-  RANK(kHistoryRecorder, "recorder")       /* of an allocator's history, or of its last events */  \
+#define CACHALOT_LOCK_RANKS(RANK)                                                                 \
+  RANK(kFreedBlocks, "freed blocks")       /* of a served program */                              \
+  RANK(kSettings, "settings")              /* of an allocator: options that are changed */        \
+  RANK(kRecorders, "recorders")            /* of an allocator: which there are */                 \
+  RANK(kObservers, "observers")            /* of an allocator: what callers have attached */      \
+  RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                   \
+  RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */          \
+  RANK(kDevice, "device")              /* what its shards do not guard (alloc/shards/shard.h) */  \
+  RANK(kRecall, "recall")              /* of headroom; the device's list of shards */             \
+  RANK(kShard, "shard")                /* the blocks of some streams */                           \
+  RANK(kAccountOrder, "account order") /* the shared account (alloc/stats/shared_account.h) */    \
+  RANK(kTenantList, "tenant list")     /* which tenants there are */                              \
+  RANK(kTenantBook, "tenant book")     /* what the tenants of a device have */                    \
+  RANK(kHandleTypes, "handle types")   /* which kind of page handles a device gives */            \
+  RANK(kReserves, "reserve classes")   /* of streams */                                           \
+  RANK(kPinnedSettings,                                                                           \
+       "pinned settings")              /* of the allocator of pinned memory, as the next ones */  \
+  RANK(kPinnedPools, "pinned pools")   /* which there are */                                      \
+  RANK(kPinnedQueue, "pinned queue")   /* blocks that wait for streams */                         \
+  RANK(kPinnedEvents, "pinned events") /* that wait for their next use */                         \
+  RANK(kPinnedClass, "pinned class")   /* blocks of a size */                                     \
+  RANK(kPinnedBlocks, "pinned blocks") /* objects */                                              \
+  RANK(kPinnedRegion, "pinned region") /* reserved memory */                                      \
+  RANK(kPinnedStats, "pinned statistics") /* what was obtained */                                 \
+  RANK(kLog, "log")                       /* warnings that were given */                          \
+  RANK(kLabels, "labels")                 /* slots of labels */                                   \
+  RANK(kBlockArena, "block arena")        /* chunks of blocks */                                  \
+  RANK(kAddressTable, "address table")    /* leaves and parts */                                  \
+  RANK(kHighAddresses, "high addresses")  /* the table's leaves above 47 bits */                  \
+  RANK(kContexts, "contexts")             /* numbers of stacks and of label texts */              \
+  RANK(kReplayDevice, "replay device")    /* the simulated device that a replay steers */         \
+  RANK(kSimMachine, "sim machine")                                                                \
+  RANK(kPinnedDriver, "pinned driver") /* its names of streams and events */                      \
+  RANK(kHostMemory, "host memory")                                                                \
+  RANK(kCudaContexts, "CUDA contexts")                                                            \
+  RANK(kMemoryBudget, "memory budget")                                                            \
+  RANK(kNvml, "NVML")                                                                             \
+  RANK(kPoolUse, "pool use")               /* of a recorded program */                            \
+  RANK(kDriverContexts, "driver contexts") /* of a recorded program */                            \
+  RANK(kVirtualMemory, "virtual memory")   /* of a recorded program */                            \
+  RANK(kLiveMemory, "live memory")         /* of a recorded program */                            \
+  RANK(kIdleEvents, "idle events")         /* of a context of a recorded program */               \
+  RANK(kStacks, "stacks")                  /* of a recorded program that are known */             \
+  RANK(kHistoryRecorder, "recorder")       /* of an allocator's history, or of its last events */ \
   RANK(kRecordingFile, "recording file")   /* its room */
 
 #define CACHALOT_LOCK_RANK_NAME(name, text) name,

@@ -139,6 +139,13 @@ struct GraphEdge {
 // For waits of all streams.
 #define CACHALOT_CUDA_CONTEXT_EVENTS(X) X(cuCtxRecordEvent, 12050, Result(Context, EventHandle))
 
+// For pinned host memory.
+#define CACHALOT_CUDA_HOST_MEMORY(X)                          \
+  X(cuMemHostAlloc, 2020, Result(void**, size_t, unsigned))   \
+  X(cuMemFreeHost, 2000, Result(void*))                       \
+  X(cuMemHostRegister, 6050, Result(void*, size_t, unsigned)) \
+  X(cuMemHostUnregister, 4000, Result(void*))
+
 #define CACHALOT_CUDA_POINTER(name, version, ...) \
   using name##_##version = __VA_ARGS__;           \
   name##_##version* name = nullptr;
@@ -148,6 +155,9 @@ struct VirtualMemoryFunctions {
 };
 struct MemoryPoolFunctions {
   CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_CUDA_POINTER)
+};
+struct HostMemoryFunctions {
+  CACHALOT_CUDA_HOST_MEMORY(CACHALOT_CUDA_POINTER)
 };
 struct GraphEdgeFunctions {
   CACHALOT_CUDA_GRAPH_EDGES(CACHALOT_CUDA_POINTER)

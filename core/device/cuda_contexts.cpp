@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "device/cuda_contexts.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 
 namespace cachalot::cuda {
@@ -16,6 +18,13 @@ Contexts::~Contexts() {
   for (const OfDevice& of : contexts_) {
     if (of.context != nullptr) library_.cuDevicePrimaryCtxRelease(of.ordinal);
   }
+}
+
+int Contexts::device_in_use() {
+  const std::lock_guard guard(lock_);
+  const auto has_context = [](const OfDevice& of) { return of.context != nullptr; };
+  const auto found = std::find_if(contexts_.begin(), contexts_.end(), has_context);
+  return found == contexts_.end() ? 0 : static_cast<int>(found - contexts_.begin());
 }
 
 Result Contexts::get(int device, Context* context) {

@@ -31,6 +31,8 @@ class Contexts {
   bool is_in_forked_child() const { return fork_mark_.is_in_child(); }
   // Whether this has references to them.
   bool are_held() const { return holds_; }
+  // A device whose context is there already, or the first one.
+  int device_in_use();
   // The context of a device.
   Result get(int device, Context* context);
 

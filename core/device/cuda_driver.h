@@ -3,7 +3,8 @@
 // changes it.
 //
 // cuda_library.h opens the driver, cuda_contexts.h makes a device's context current for a call,
-// cuda_streams.h says what stream handles mean, cuda_memory_pool.cpp has the stream-ordered calls.
+// cuda_streams.h says what stream handles mean, cuda_memory_pool.cpp has the stream-ordered calls,
+// cuda_host_memory.cpp those for pinned memory.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "device/cuda_contexts.h"
 #include "device/cuda_library.h"
 #include "device/device.h"
+#include "device/host_memory.h"
 #include "device/memory_budget.h"
 #include "device/nvml.h"
 
@@ -91,6 +93,11 @@ class CudaDriver final : public Driver {
   Stream resolve(Stream stream) override;
   Stream user_handle(Stream stream) override;
 
+  bool has_host_memory() const override { return library_.host_memory.has_value(); }
+  DriverCode host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                           Address* address) override;
+  DriverCode host_free(Address address, HostMemoryOrigin origin) override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int) override { return kSuccess; }  // the driver leaves none behind
@@ -127,6 +134,9 @@ class CudaDriver final : public Driver {
   DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
 
+  DriverCode host_register(uint64_t size, int threads, Address* address);
+  DriverCode host_unregister(Address address);
+
   // Makes a call with the device's context current.
   template <class Call>
   DriverCode on(int device, Call call) {
@@ -140,6 +150,7 @@ class CudaDriver final : public Driver {
   bool supports_memory_pools_ = false;
   cuda::Contexts contexts_;
   Nvml nvml_;
+  HostMemory registered_{kUnlimited};  // ordinary memory, which the driver is told of
 };
 
 }  // namespace cachalot

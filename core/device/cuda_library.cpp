@@ -125,6 +125,13 @@ std::optional<ContextEventFunctions> find_context_events(const Symbols& symbols)
   return missing.empty() ? std::optional(functions) : std::nullopt;
 }
 
+std::optional<HostMemoryFunctions> find_host_memory(const Symbols& symbols) {
+  HostMemoryFunctions functions;
+  std::string missing;
+  CACHALOT_CUDA_HOST_MEMORY(CACHALOT_FILL)
+  return missing.empty() ? std::optional(functions) : std::nullopt;
+}
+
 #undef CACHALOT_FILL
 
 // 0 where the driver does not say.
@@ -165,6 +172,7 @@ Library open_library(const char* name) {
   library.memory_pools = find_memory_pools(symbols);
   library.graph_edges = find_graph_edges(symbols);
   library.context_events = find_context_events(symbols);
+  library.host_memory = find_host_memory(symbols);
   initialize(library);
   return library;
 }

@@ -18,6 +18,7 @@ struct Library : Functions {
   std::optional<MemoryPoolFunctions> memory_pools;
   std::optional<GraphEdgeFunctions> graph_edges;
   std::optional<ContextEventFunctions> context_events;
+  std::optional<HostMemoryFunctions> host_memory;
 };
 
 // Opens libcuda.so.1 and initializes it. Once opened it stays in the process, so that its threads

@@ -20,6 +20,10 @@ DriverCode Driver::graph_set_attribute(int, int32_t, uint64_t) { return kDriverN
 DriverCode Driver::stream_create(int, Stream*) { return kDriverNotSupported; }
 DriverCode Driver::stream_wait_event(int, Stream, uint64_t) { return kDriverNotSupported; }
 DriverCode Driver::event_record_all(int, uint64_t) { return kDriverNotSupported; }
+DriverCode Driver::host_allocate(uint64_t, HostMemoryOrigin, int, Address*) {
+  return kDriverNotSupported;
+}
+DriverCode Driver::host_free(Address, HostMemoryOrigin) { return kDriverNotSupported; }
 DriverCode Driver::fill(int, Address, uint64_t, uint8_t, Stream) { return kDriverNotSupported; }
 DriverCode Driver::read(int, Address, uint64_t, void*, Stream) { return kDriverNotSupported; }
 

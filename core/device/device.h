@@ -48,6 +48,12 @@ struct CaptureInfo {
   std::vector<uint64_t> nodes;  // what the stream's next node will depend on
 };
 
+// How pinned host memory is made, and so given back.
+enum class HostMemoryOrigin : uint8_t {
+  kAllocated,   // by the driver
+  kRegistered,  // ordinary memory, which the driver is told of
+};
+
 struct DeviceProcess {
   uint64_t pid = 0;
   uint64_t used = 0;  // bytes; UINT64_MAX: not known
@@ -123,6 +129,13 @@ class Driver {
   // The event comes when all work that any stream of the device has been given is done. For callers that do
   // not know whether a stream still exists, or how far the device is.
   virtual DriverCode event_record_all(int device, uint64_t event);
+
+  // Pinned host memory, which every device reaches; of no device, so that no call names one. Calls are made
+  // without the device lock. register_threads: how many touch ordinary memory before it is registered.
+  virtual bool has_host_memory() const { return false; }
+  virtual DriverCode host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                                   Address* address);
+  virtual DriverCode host_free(Address address, HostMemoryOrigin origin);
 
   // Touching memory, for poison and red zones. Both come after the work that is queued on the
   // stream; read waits for it, fill does not. pre: can_touch_memory().

@@ -11,7 +11,8 @@
 
 namespace cachalot {
 
-HostDriver::HostDriver(const HostOptions& options) {
+HostDriver::HostDriver(const HostOptions& options)
+    : pinned_(std::make_unique<HostMemory>(kUnlimited)) {
   const int count = checked_device_count(options.device_count);
   for (int i = 0; i < count; i++)
     devices_.push_back(std::make_unique<HostMemory>(options.capacity));
@@ -37,6 +38,16 @@ DriverCode HostDriver::allocate(int device, uint64_t size, Address* address) {
 
 DriverCode HostDriver::free(int device, Address address) {
   return address == 0 ? kSuccess : at(device).free(address);
+}
+
+// ---- Pinned memory, which is memory like any other here
+
+DriverCode HostDriver::host_allocate(uint64_t size, HostMemoryOrigin, int, Address* address) {
+  return pinned_->allocate(size, address);
+}
+
+DriverCode HostDriver::host_free(Address address, HostMemoryOrigin) {
+  return pinned_->free(address);
 }
 
 // ---- Virtual memory

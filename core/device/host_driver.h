@@ -63,6 +63,11 @@ class HostDriver final : public Driver {
   DriverCode node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) override;
   DriverCode exchange_capture_mode(int device, int32_t* mode) override;
 
+  bool has_host_memory() const override { return true; }
+  DriverCode host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                           Address* address) override;
+  DriverCode host_free(Address address, HostMemoryOrigin origin) override;
+
   bool can_touch_memory() const override { return true; }
   DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream) override;
   DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream) override;
@@ -79,6 +84,7 @@ class HostDriver final : public Driver {
   }
 
   std::vector<std::unique_ptr<HostMemory>> devices_;
+  const std::unique_ptr<HostMemory> pinned_;  // as much as the system gives
 };
 
 }  // namespace cachalot

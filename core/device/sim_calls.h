@@ -37,9 +37,11 @@ enum class SimCall : uint32_t {
   kPoolSetAccess = 0x1000000,
   kStreamCreate = 0x2000000,
   kStreamWait = 0x4000000,
+  kHostAllocate = 0x8000000,
+  kHostFree = 0x10000000,
 };
 
-inline constexpr size_t kSimCallCount = 27;
+inline constexpr size_t kSimCallCount = 29;
 inline constexpr uint32_t kAllSimCalls = (uint32_t{1} << kSimCallCount) - 1;
 
 constexpr size_t sim_call_index(SimCall call) {

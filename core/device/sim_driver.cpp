@@ -62,6 +62,31 @@ DriverCode SimDriver::free(int device, Address address) {
   return failure;
 }
 
+// ---- Pinned memory, the only memory here that can be touched. Its addresses are the system's, so the log has none.
+
+DriverCode SimDriver::host_allocate(uint64_t size, HostMemoryOrigin origin, int, Address* address) {
+  const Lock lock = machine_.enter(SimCall::kHostAllocate);
+  DriverCode code = machine_.due(SimCall::kHostAllocate);
+  if (code == kSuccess) code = machine_.pinned_memory().allocate(size, address);
+  machine_.log().add(kLogCalls,
+                     origin == HostMemoryOrigin::kRegistered ? "host_register " : "host_alloc ",
+                     size, Outcome{code});
+  return code;
+}
+
+DriverCode SimDriver::host_free(Address address, HostMemoryOrigin origin) {
+  const Lock lock = machine_.enter(SimCall::kHostFree);
+  const DriverCode failure = machine_.due(SimCall::kHostFree);
+  if (failure == kSuccess) {
+    const DriverCode code = machine_.pinned_memory().free(address);
+    if (code != kSuccess) return code;  // A refused free leaves no line.
+  }
+  machine_.log().add(kLogCalls,
+                     origin == HostMemoryOrigin::kRegistered ? "host_unregister" : "host_free",
+                     Outcome{failure});
+  return failure;
+}
+
 // ---- Virtual memory
 
 DriverCode SimDriver::reserve(int device, uint64_t size, Address* address) {

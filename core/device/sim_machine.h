@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/units.h"
 #include "device/device.h"
+#include "device/host_memory.h"
 #include "device/sim_calls.h"
 #include "device/sim_captures.h"
 #include "device/sim_failures.h"
@@ -99,6 +100,10 @@ class SimMachine {
     mutex_.assert_held();
     return log_;
   }
+  HostMemory& pinned_memory() {
+    mutex_.assert_held();
+    return pinned_memory_;
+  }
   DriverCode take_pending_error() {
     mutex_.assert_held();
     return std::exchange(pending_error_, kSuccess);
@@ -115,6 +120,7 @@ class SimMachine {
   SimLatencies latencies_;  // atomic, read without the lock
   SimLog log_;
   DriverCode pending_error_ = kSuccess;
+  HostMemory pinned_memory_{kUnlimited};
 };
 
 }  // namespace cachalot

@@ -89,7 +89,7 @@ FIELD(cachalot_device_process, used, 8, 8);
 SIZE(cachalot_shareable_handle, 64);
 FIELD(cachalot_shareable_handle, bytes, 0, 64);
 
-SIZE(cachalot_device_ops, 320);
+SIZE(cachalot_device_ops, 336);
 FIELD(cachalot_device_ops, struct_size, 0, 8);
 FIELD(cachalot_device_ops, memory_info, 8, 8);
 FIELD(cachalot_device_ops, allocate, 16, 8);
@@ -130,6 +130,8 @@ FIELD(cachalot_device_ops, graph_set_attribute, 288, 8);
 FIELD(cachalot_device_ops, stream_create, 296, 8);
 FIELD(cachalot_device_ops, stream_wait_event, 304, 8);
 FIELD(cachalot_device_ops, event_record_all, 312, 8);
+FIELD(cachalot_device_ops, host_allocate, 320, 8);
+FIELD(cachalot_device_ops, host_free, 328, 8);
 
 /* ---- sim.h ---- */
 
@@ -155,6 +157,8 @@ VALUE(CACHALOT_SIM_CALL_MEMORY_INFO, 0x40000u);
 VALUE(CACHALOT_SIM_CALL_FABRIC_STATE, 0x80000u);
 VALUE(CACHALOT_SIM_CALL_POOL_ALLOCATE, 0x100000u);
 VALUE(CACHALOT_SIM_CALL_STREAM_WAIT, 0x4000000u);
+VALUE(CACHALOT_SIM_CALL_HOST_ALLOCATE, 0x8000000u);
+VALUE(CACHALOT_SIM_CALL_HOST_FREE, 0x10000000u);
 VALUE(CACHALOT_SIM_LOG_CALLS, 0x1u);
 VALUE(CACHALOT_SIM_LOG_HANDLES, 0x2u);
 VALUE(CACHALOT_SIM_LOG_QUERIES, 0x4u);
@@ -209,7 +213,7 @@ SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, 8);
 FIELD(cachalot_pool_id, second, 8, 8);
 
-SIZE(cachalot_allocator_options, 128);
+SIZE(cachalot_allocator_options, 136);
 FIELD(cachalot_allocator_options, struct_size, 0, 8);
 FIELD(cachalot_allocator_options, driver, 8, 8);
 FIELD(cachalot_allocator_options, config, 16, 8);
@@ -233,6 +237,7 @@ FIELD(cachalot_allocator_options, thrift, 108, 4);
 FIELD(cachalot_allocator_options, borrow, 112, 4);
 FIELD(cachalot_allocator_options, streams, 116, 4);
 FIELD(cachalot_allocator_options, page_bytes, 120, 8);
+FIELD(cachalot_allocator_options, pinned_config, 128, 8);
 
 SIZE(cachalot_request, 48);
 FIELD(cachalot_request, struct_size, 0, 8);
@@ -543,6 +548,23 @@ FIELD(cachalot_reserve, has_reserve, 8, 4);
 FIELD(cachalot_reserve, is_class_known, 12, 4);
 FIELD(cachalot_reserve, reserve_bytes, 16, 8);
 FIELD(cachalot_reserve, segment_bytes, 24, 8);
+
+/* ---- pinned.h ---- */
+
+SIZE(cachalot_call_times, 32);
+FIELD(cachalot_call_times, count, 0, 8);
+FIELD(cachalot_call_times, total, 8, 8);
+FIELD(cachalot_call_times, min, 16, 8);
+FIELD(cachalot_call_times, max, 24, 8);
+
+SIZE(cachalot_pinned_stats, 200);
+FIELD(cachalot_pinned_stats, struct_size, 0, 8);
+FIELD(cachalot_pinned_stats, allocations, 8, 32);
+FIELD(cachalot_pinned_stats, allocated_bytes, 40, 32);
+FIELD(cachalot_pinned_stats, active_requests, 72, 32);
+FIELD(cachalot_pinned_stats, active_bytes, 104, 32);
+FIELD(cachalot_pinned_stats, allocate_times, 136, 32);
+FIELD(cachalot_pinned_stats, free_times, 168, 32);
 
 /* ---- tenant.h ---- */
 

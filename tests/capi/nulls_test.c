@@ -22,6 +22,7 @@ static void no_allocator_is_refused_everywhere(void) {
   cachalot_reserve reserve = {.struct_size = sizeof(cachalot_reserve)};
   cachalot_pool_id id = {0, 0};
   cachalot_tenant_stats tenant_stats = {.struct_size = sizeof(cachalot_tenant_stats)};
+  cachalot_pinned_stats pinned_stats = {.struct_size = sizeof(cachalot_pinned_stats)};
   cachalot_policy policy = {.struct_size = sizeof(cachalot_policy)};
   cachalot_policy_stats policy_stats = {.struct_size = sizeof(cachalot_policy_stats)};
   cachalot_tenant* tenant = NULL;
@@ -149,7 +150,18 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_open_shared(NULL, 0, text, sizeof text, &address, error));
   REFUSES(cachalot_copy(NULL, 1, 0, 1, 0, 1, 0, error));
   REFUSES(cachalot_pinned_allocate(NULL, 1, &memory, error));
+  REFUSES(cachalot_pinned_allocate_on_stream(NULL, 1, 0, 0, &memory, error));
   REFUSES(cachalot_pinned_free(NULL, text, error));
+  REFUSES(cachalot_pinned_record_stream(NULL, text, 0, 0, error));
+  REFUSES(cachalot_pinned_size(NULL, text, &number, error));
+  REFUSES(cachalot_pinned_empty_cache(NULL, error));
+  REFUSES(cachalot_pinned_get_stats(NULL, &pinned_stats, error));
+  REFUSES(cachalot_pinned_reset_peak_stats(NULL, error));
+  REFUSES(cachalot_pinned_reset_accumulated_stats(NULL, error));
+  REFUSES(cachalot_pinned_pool_begin(NULL, 0, kPool, NULL, error));
+  REFUSES(cachalot_pinned_pool_end(NULL, kPool, error));
+  REFUSES(cachalot_pinned_pool_release(NULL, kPool, error));
+  CHECK(cachalot_pinned_allocator(NULL) == NULL);
 
   CHECK(address == 77 && number == 77 && fraction == 77.0 && size == 77 && count == 77);
   CHECK(tenant == NULL && policy.policy == 0);

@@ -19,7 +19,6 @@ static void every_function_answers_that_it_is_not_supported(void) {
   size_t size = 11;
   uint64_t offset = 12;
   cachalot_address address = 13;
-  void* memory = NULL;
 
   CHECK_FAILS_WITH(cachalot_checkpoint_take(allocator, 0, kPool, &checkpoint, &last_error),
                    CACHALOT_ERROR_NOT_SUPPORTED, "this version has no checkpoints");
@@ -32,12 +31,8 @@ static void every_function_answers_that_it_is_not_supported(void) {
                    CACHALOT_ERROR_NOT_SUPPORTED, "this version has no sharing between processes");
   CHECK_FAILS_WITH(cachalot_copy(allocator, block, 0, block, 1, 256, 0, &last_error),
                    CACHALOT_ERROR_NOT_SUPPORTED, "this version has no copies between devices");
-  CHECK_FAILS_WITH(cachalot_pinned_allocate(allocator, 512, &memory, &last_error),
-                   CACHALOT_ERROR_NOT_SUPPORTED, "this version has no pinned memory");
-  CHECK_FAILS_WITH(cachalot_pinned_free(allocator, shared, &last_error),
-                   CACHALOT_ERROR_NOT_SUPPORTED, "this version has no pinned memory");
 
-  CHECK(checkpoint == NULL && memory == NULL);
+  CHECK(checkpoint == NULL);
   CHECK_EQUAL(size, 11);
   CHECK_EQUAL(offset, 12);
   CHECK_EQUAL(address, 13);
@@ -77,8 +72,6 @@ static void arguments_are_checked_first(void) {
                    CACHALOT_ERROR_INVALID_ARGUMENT, "from_device is 7: the driver has 2");
   CHECK_FAILS_WITH(cachalot_copy(allocator, 0, 0, 1, 1, 1, 0, &last_error),
                    CACHALOT_ERROR_INVALID_ARGUMENT, "to is 0");
-  CHECK_FAILS(cachalot_pinned_allocate(allocator, 512, NULL, &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
   close_fixture(with);
 }
 

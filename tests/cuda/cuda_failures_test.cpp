@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alloc/allocator.h"
+#include "alloc/pinned/pinned_allocator.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "device/cuda_driver.h"
@@ -23,8 +24,8 @@ constexpr Stream kOther = 0x60;
 // clang-format on
 const std::vector<std::string> kFunctions = {
     CACHALOT_CUDA_FUNCTIONS(CACHALOT_NAME) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_NAME)
-        CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME)
-            CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
+        CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_NAME)
+            CACHALOT_CUDA_HOST_MEMORY(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
 #undef CACHALOT_NAME
 
 // Does a step; an error must be one of the driver's, or out of memory, or that of a step which needs
@@ -64,6 +65,7 @@ class Program {
     allocate(512, kStream);
     capture();
     free_all_blocks();
+    use_pinned_memory();
     attempt([&] { allocator_->empty_cache(0); });
     attempt([&] { allocator_->device_totals(0); });
     attempt([&] { allocator_->stats(0); });
@@ -90,6 +92,22 @@ class Program {
     allocate(MiB, kAllStreams);
     for (const Address block : blocks_)
       attempt([&] { allocator_->record_stream(block, kAllStreams); });
+  }
+  // A block of each kind, used and freed, and one that stays.
+  void use_pinned_memory() {
+    for (const bool is_registered : {false, true, false}) {
+      attempt([&] {
+        allocator_->change_settings(
+            [&](Settings& settings) { settings.pinned_use_cuda_host_register = is_registered; });
+        PinnedAllocator& pinned = allocator_->pinned();
+        const Address block = pinned.allocate(MiB, 0, kStream);
+        *reinterpret_cast<char*>(block) = 1;
+        pinned.record_stream(block, 0, kOther);
+        pinned.free(block);
+      });
+    }
+    attempt([&] { allocator_->pinned().empty_cache(); });
+    attempt([&] { allocator_->pinned().allocate(MiB, 0, kStream); });
   }
   // A capture in which blocks are made, used and freed on two streams of it.
   void capture() {
@@ -133,11 +151,12 @@ class Program {
 // A call that gives back cannot be made good: what it was for stays with the driver. Any call needs
 // its context.
 bool gives_back(const std::string& function) {
-  return function == "cuMemFree" || function == "cuMemRelease" || function == "cuMemUnmap" ||
-         function == "cuMemAddressFree" || function == "cuEventDestroy" ||
-         function == "cuMemFreeAsync" || function == "cuStreamDestroy" ||
-         function == "cuDevicePrimaryCtxRelease" || function == "cuCtxPopCurrent" ||
-         function == "cuCtxPushCurrent";
+  return function == "cuMemFree" || function == "cuMemFreeHost" ||
+         function == "cuMemHostUnregister" || function == "cuMemRelease" ||
+         function == "cuMemUnmap" || function == "cuMemAddressFree" ||
+         function == "cuEventDestroy" || function == "cuMemFreeAsync" ||
+         function == "cuStreamDestroy" || function == "cuDevicePrimaryCtxRelease" ||
+         function == "cuCtxPopCurrent" || function == "cuCtxPushCurrent";
 }
 
 // What this program never asks for: pages of other processes, the size of pages, what only older

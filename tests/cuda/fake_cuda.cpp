@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "fake_cuda.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -44,6 +45,8 @@ struct State {
   std::set<uint64_t> streams;
   std::map<uint64_t, uint8_t> bytes;  // by their first address
   std::map<int, uint64_t> pool_attributes;
+  std::set<void*> pinned;
+  std::set<void*> registered;
   int context_references[kMostDevices] = {};
   bool holds_work = false;
   std::set<uint64_t> unfinished;  // events
@@ -394,6 +397,32 @@ Result cuDeviceSetGraphMemAttribute(DeviceOrdinal, int, void*) {
   return call("cuDeviceSetGraphMemAttribute", false, [] { return 0; });
 }
 
+// ---- Pinned memory, which a program may touch
+
+Result cuMemHostAlloc(void** memory, size_t size, unsigned) {
+  return call("cuMemHostAlloc", true, [&] {
+    *memory = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    if (*memory == nullptr) return kOutOfMemory;
+    state.pinned.insert(*memory);
+    return 0;
+  });
+}
+Result cuMemFreeHost(void* memory) {
+  return call("cuMemFreeHost", true, [&] {
+    if (state.pinned.erase(memory) == 0) return kInvalidValue;
+    std::free(memory);
+    return 0;
+  });
+}
+Result cuMemHostRegister(void* memory, size_t, unsigned) {
+  return call("cuMemHostRegister", true,
+              [&] { return state.registered.insert(memory).second ? 0 : kInvalidValue; });
+}
+Result cuMemHostUnregister(void* memory) {
+  return call("cuMemHostUnregister", true,
+              [&] { return state.registered.erase(memory) == 1 ? 0 : kInvalidValue; });
+}
+
 struct Symbol {
   const char* name;
   int version;
@@ -406,7 +435,8 @@ const std::vector<Symbol>& symbols() {
   // clang-format on
   static const std::vector<Symbol> all = {
       CACHALOT_CUDA_FUNCTIONS(CACHALOT_SYMBOL) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_SYMBOL)
-          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_SYMBOL){
+          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(
+              CACHALOT_SYMBOL) CACHALOT_CUDA_HOST_MEMORY(CACHALOT_SYMBOL){
               "cuStreamGetCaptureInfo", 12030, reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
       {"cuGraphNodeGetDependencies", 12030,
        reinterpret_cast<void*>(&cuGraphNodeGetDependencies_v2)}};
@@ -461,6 +491,8 @@ std::string leftovers() {
   add(state.mappings.size(), "mappings");
   add(state.events.size(), "events");
   add(state.streams.size(), "streams");
+  add(state.pinned.size(), "pinned blocks");
+  add(state.registered.size(), "registered blocks");
   for (const int references : state.context_references)
     add(static_cast<size_t>(references), "context references");
   return text;

@@ -8,13 +8,11 @@
 
 #include "expected_file.h"
 #include "input_error.h"
+#include "pinned_operations.h"
 #include "report.h"
 
 namespace cachalot::differential {
 namespace {
-
-// Scripts allocate on device 0.
-constexpr int32_t kDevice = 0;
 
 // From here on the reference's tensor allocation refuses at once, and its raw one does not.
 constexpr uint64_t kExabyte = uint64_t{1} << 60;
@@ -431,15 +429,7 @@ void create_pool(Script& script, Arguments& arguments) {
 
 void begin_pool(Script& script, Arguments& arguments) {
   const cachalot_pool_id pool = arguments.pool();
-  cachalot_pool_route route{};
-  route.struct_size = sizeof route;
-  route.kind = CACHALOT_ROUTE_ALL;
-  if (arguments.more()) {
-    const std::string_view word = arguments.word();
-    route.kind = word == "never" ? CACHALOT_ROUTE_NONE : CACHALOT_ROUTE_STREAM;
-    if (route.kind == CACHALOT_ROUTE_STREAM) route.stream = parse_hex(word);
-  }
-  arguments.end();
+  const cachalot_pool_route route = route_of(arguments);
   script.worked(cachalot_pool_begin(script.allocator(), kDevice, pool, &route, script.error()));
 }
 
@@ -591,6 +581,20 @@ void fail_once(Script& script, Arguments& arguments) {
   script.device().fail_once(code, after);
 }
 
+void fail_event(Script& script, Arguments& arguments) {
+  const int32_t code = arguments.small_number();
+  const uint64_t after = arguments.more() ? arguments.size() : 0;
+  arguments.end();
+  script.device().fail_event(code, after);
+}
+
+void fail_host_free(Script& script, Arguments& arguments) {
+  const int32_t code = arguments.small_number();
+  const uint64_t after = arguments.more() ? arguments.size() : 0;
+  arguments.end();
+  script.device().fail_host_free(code, after);
+}
+
 void fail_pool_source(Script& script, Arguments& arguments) {
   script.device().fail_pool_source(arguments.size());
   arguments.end();
@@ -694,10 +698,25 @@ constexpr OperationKind kKinds[] = {
 
     {"fail", Stage::kAllocator, kOld, fail_allocations},
     {"error", Stage::kAllocator, kOld, fail_once},
+    {"event_error", Stage::kAllocator, kOld, fail_event},
+    {"free_error", Stage::kAllocator, kOld, fail_host_free},
     {"pending_error", Stage::kAllocator, kOld, set_pending_error},
     {"own_fail", Stage::kAllocator, kOld, fail_pool_source},
     {"graph_memory", Stage::kAllocator, kOld, set_graph_memory},
     {"process", Stage::kAllocator, kOld, add_process},
+
+    {"ha", Stage::kAllocator, kOld, allocate_pinned},
+    {"hf", Stage::kAllocator, kOld, free_pinned},
+    {"hr", Stage::kAllocator, kOld, record_pinned},
+    {"hr_at", Stage::kAllocator, kOld, record_pinned_at},
+    {"host_empty", Stage::kAllocator, kOld, empty_pinned},
+    {"host_pool_begin", Stage::kAllocator, kOld, begin_pinned_pool},
+    {"host_pool_end", Stage::kAllocator, kOld, end_pinned_pool},
+    {"host_pool_release", Stage::kAllocator, kOld, release_pinned_pool},
+    {"host_sleep", Stage::kAllocator, kOld, wait_for_background},
+    {"host_stats", Stage::kAllocator, kOld, pinned_stats},
+    {"host_reset_peak", Stage::kAllocator, kOld, reset_pinned_peak},
+    {"host_reset_accumulated", Stage::kAllocator, kOld, reset_pinned_accumulated},
 
     {"pool_create", Stage::kAllocator, kOld, create_pool},
     {"pool_begin", Stage::kAllocator, kOld, begin_pool},

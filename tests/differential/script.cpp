@@ -133,6 +133,8 @@ std::string Script::finish() {
   device_->end_all_captures();
   device_->fail_allocations(0, 0);
   device_->fail_once(0, 0);
+  device_->fail_event(0, 0);
+  device_->fail_host_free(0, 0);
   device_->set_pending_error(0);
   cachalot_status status = CACHALOT_OK;
   if (allocator_ != nullptr) status = cachalot_allocator_destroy_all(allocator_, &error_);
@@ -181,6 +183,14 @@ void Script::free_live(int64_t id) {
   const cachalot_address address = found->second;
   live.erase(found);
   worked(cachalot_free_on_stream(allocator_, address, current_stream, &error_));
+}
+
+void Script::free_pinned(int64_t id) {
+  const auto found = pinned.find(id);
+  if (found == pinned.end()) return;
+  const cachalot_address address = found->second;
+  pinned.erase(found);
+  worked(cachalot_pinned_free(allocator_, reinterpret_cast<void*>(address), &error_));
 }
 
 bool Script::is_backend_async() const {

@@ -32,6 +32,9 @@ struct Setup {
   bool unobserved = false;
 };
 
+// Scripts allocate on device 0.
+inline constexpr int32_t kDevice = 0;
+
 // What the words of `log` switch on here; those of the device are told to the device.
 struct LogWords {
   bool observer = false;
@@ -76,6 +79,8 @@ class Script {
 
   // Frees a tensor block; does nothing if the id is not live.
   void free_live(int64_t id);
+  // The same for a block of pinned memory.
+  void free_pinned(int64_t id);
   // Whether the script is of backend:cudaMallocAsync.
   bool is_backend_async() const;
   // Whether requests are cached now.
@@ -99,6 +104,7 @@ class Script {
   // Blocks of tensors; raw blocks; the address that an id had last.
   Blocks live;
   Blocks raw;
+  Blocks pinned;
   Blocks last;
   // What the free-memory callback is to free.
   std::vector<int64_t> armed;

@@ -19,8 +19,6 @@ constexpr int32_t kNotPermitted = 800;
 
 uint64_t whole_pages(uint64_t size) { return (size + kPage - 1) & ~(kPage - 1); }
 
-ScriptDevice& device_of(void* user_data) { return *static_cast<ScriptDevice*>(user_data); }
-
 // The address at the end of a line such as "D malloc 512 7f0000000000"; none behind a failed call.
 void add_recorded_address(std::string_view line, std::deque<cachalot_address>& addresses) {
   try {
@@ -40,8 +38,9 @@ void ScriptDevice::set_memory(uint64_t bytes, int32_t devices) {
 }
 
 void ScriptDevice::expect_addresses(std::span<const std::string_view> expected) {
-  constexpr std::string_view kStarts[kSourceCount] = {"D malloc ", "D reserve ", "D own_malloc ",
-                                                      "D malloc_async "};
+  constexpr std::string_view kStarts[kSourceCount] = {"D malloc ",     "D reserve ",
+                                                      "D own_malloc ", "D malloc_async ",
+                                                      "D host_alloc ", "D host_register "};
   for (auto& addresses : recorded_) addresses.clear();
   for (const std::string_view line : expected) {
     for (size_t source = 0; source < kSourceCount; source++) {
@@ -69,11 +68,6 @@ void ScriptDevice::finish_all() {
 void ScriptDevice::fail_allocations(uint64_t count, uint64_t after) {
   failing_allocations_ = count;
   failing_after_ = after;
-}
-
-void ScriptDevice::fail_once(int32_t code, uint64_t after) {
-  ordered_error_ = code;
-  ordered_after_ = after;
 }
 
 void ScriptDevice::set_pending_error(int32_t code) {
@@ -136,8 +130,9 @@ std::string ScriptDevice::leftovers() const {
   };
   add(mallocs_.size(), "segments");
   add(own_mallocs_.size(), "segments of a pool's own allocator");
-  add(ranges_.size() - std::min(ranges_.size(), mallocs_.size() + own_mallocs_.size()),
-      "reservations");
+  add(host_blocks_.size(), "pinned blocks");
+  const size_t others = mallocs_.size() + own_mallocs_.size() + host_blocks_.size();
+  add(ranges_.size() - std::min(ranges_.size(), others), "reservations");
   add(handles_.size(), "pages");
   add(maps_.size(), "mappings");
   add(events_.size(), "events");
@@ -178,13 +173,13 @@ bool ScriptDevice::refuses(uint64_t size) {
   return size > total_ - used_;
 }
 
-int32_t ScriptDevice::take_ordered_error() {
-  if (ordered_error_ == 0) return 0;
-  if (ordered_after_ > 0) {
-    ordered_after_--;
+int32_t ScriptDevice::OrderedError::take() {
+  if (code == 0) return 0;
+  if (after > 0) {
+    after--;
     return 0;
   }
-  return std::exchange(ordered_error_, 0);
+  return std::exchange(code, 0);
 }
 
 bool ScriptDevice::overlaps(cachalot_address address, uint64_t size) const {
@@ -227,7 +222,7 @@ int32_t ScriptDevice::allocate(uint64_t size, cachalot_address* out_address) {
 
 int32_t ScriptDevice::hand_out(Source source, const std::string& call, uint64_t size,
                                cachalot_address* out_address) {
-  if (const int32_t code = take_ordered_error()) {
+  if (const int32_t code = allocation_error_.take()) {
     print(call + " error " + decimal(code));
     return runtime_failure(code);
   }
@@ -254,7 +249,7 @@ int32_t ScriptDevice::free(cachalot_address address) {
 
 int32_t ScriptDevice::reserve(uint64_t size, cachalot_address* out_address) {
   const std::string call = "reserve " + decimal(size);
-  if (const int32_t code = take_ordered_error()) {
+  if (const int32_t code = allocation_error_.take()) {
     print(call + " error " + decimal(code));
     return driver_failure(code);
   }
@@ -272,7 +267,7 @@ int32_t ScriptDevice::unreserve(cachalot_address address, uint64_t size) {
 int32_t ScriptDevice::create_failure(uint64_t size, int32_t handle_type) {
   if (size % kPage != 0) return CACHALOT_DRIVER_INVALID_VALUE;
   if (fabric_result_ != 0 && handle_type == CACHALOT_HANDLE_FABRIC) return fabric_result_;
-  return take_ordered_error();
+  return allocation_error_.take();
 }
 
 int32_t ScriptDevice::create(int32_t device, uint64_t size, int32_t handle_type, int32_t rdma,
@@ -345,7 +340,16 @@ int32_t ScriptDevice::fabric_state(int32_t* out_state) const {
   return CACHALOT_DRIVER_SUCCESS;
 }
 
+// Whether the call fails, as the script says.
+int32_t ScriptDevice::event_failure(const std::string& call) {
+  const int32_t code = event_error_.take();
+  if (code == 0) return 0;
+  print(call + " error " + decimal(code));
+  return runtime_failure(code);
+}
+
 int32_t ScriptDevice::event_create(uint64_t* out_event) {
+  if (const int32_t code = event_failure("event_create")) return code;
   *out_event = next_event_++ << 8;
   events_[*out_event] = {};
   print("event_create");
@@ -359,14 +363,18 @@ int32_t ScriptDevice::event_destroy(uint64_t event) {
 }
 
 int32_t ScriptDevice::event_record(uint64_t event, cachalot_stream stream) {
+  const std::string call = "event_record " + hex(stream);
+  if (const int32_t code = event_failure(call)) return code;
   events_[event] = {stream, streams_[stream].submitted};
-  print("event_record " + hex(stream));
+  print(call);
   return CACHALOT_DRIVER_SUCCESS;
 }
 
 int32_t ScriptDevice::event_query(uint64_t event) {
   const Event& state = events_[event];
-  print_if_shown("query", "event_query " + hex(state.stream));
+  const std::string call = "event_query " + hex(state.stream);
+  if (const int32_t code = event_failure(call)) return code;
+  print_if_shown("query", call);
   if (streams_[state.stream].completed >= state.mark) return CACHALOT_DRIVER_SUCCESS;
   return runtime_failure(CACHALOT_DRIVER_NOT_READY);
 }
@@ -467,85 +475,74 @@ cachalot_device_ops ScriptDevice::driver_functions() {
   cachalot_device_ops ops{};
   ops.struct_size = sizeof ops;
   ops.memory_info = [](void* user, int32_t, uint64_t* free_bytes, uint64_t* total) {
-    return device_of(user).memory_info(free_bytes, total);
+    return of(user).memory_info(free_bytes, total);
   };
   ops.allocate = [](void* user, int32_t, uint64_t size, cachalot_address* out) {
-    return device_of(user).allocate(size, out);
+    return of(user).allocate(size, out);
   };
-  ops.free = [](void* user, int32_t, cachalot_address address) {
-    return device_of(user).free(address);
-  };
+  ops.free = [](void* user, int32_t, cachalot_address address) { return of(user).free(address); };
   ops.reserve = [](void* user, int32_t, uint64_t size, cachalot_address* out) {
-    return device_of(user).reserve(size, out);
+    return of(user).reserve(size, out);
   };
   ops.unreserve = [](void* user, int32_t, cachalot_address address, uint64_t size) {
-    return device_of(user).unreserve(address, size);
+    return of(user).unreserve(address, size);
   };
   ops.granularity = [](void*, int32_t, uint64_t* out) {
     *out = kPage;
     return int32_t{CACHALOT_DRIVER_SUCCESS};
   };
   ops.create = [](void* user, int32_t device, uint64_t size, int32_t type, int32_t rdma,
-                  uint64_t* out) { return device_of(user).create(device, size, type, rdma, out); };
+                  uint64_t* out) { return of(user).create(device, size, type, rdma, out); };
   ops.export_handle = [](void* user, int32_t, uint64_t handle, int32_t type,
                          cachalot_shareable_handle* out) {
-    return device_of(user).export_handle(handle, type, out);
+    return of(user).export_handle(handle, type, out);
   };
   ops.import_handle = [](void* user, int32_t, const cachalot_shareable_handle*, int32_t type,
-                         uint64_t* out) { return device_of(user).import_handle(type, out); };
-  ops.release = [](void* user, int32_t, uint64_t handle) {
-    return device_of(user).release(handle);
-  };
+                         uint64_t* out) { return of(user).import_handle(type, out); };
+  ops.release = [](void* user, int32_t, uint64_t handle) { return of(user).release(handle); };
   ops.map = [](void* user, int32_t, cachalot_address address, uint64_t size, uint64_t) {
-    return device_of(user).map(address, size);
+    return of(user).map(address, size);
   };
   ops.unmap = [](void* user, int32_t, cachalot_address address, uint64_t size) {
-    return device_of(user).unmap(address, size);
+    return of(user).unmap(address, size);
   };
   ops.set_access = [](void* user, int32_t, cachalot_address address, uint64_t size,
-                      int32_t accessing) {
-    return device_of(user).set_access(address, size, accessing);
-  };
-  ops.fabric_state = [](void* user, int32_t, int32_t* out) {
-    return device_of(user).fabric_state(out);
-  };
-  ops.event_create = [](void* user, int32_t, uint64_t* out) {
-    return device_of(user).event_create(out);
-  };
+                      int32_t accessing) { return of(user).set_access(address, size, accessing); };
+  ops.fabric_state = [](void* user, int32_t, int32_t* out) { return of(user).fabric_state(out); };
+  ops.event_create = [](void* user, int32_t, uint64_t* out) { return of(user).event_create(out); };
   ops.event_destroy = [](void* user, int32_t, uint64_t event) {
-    return device_of(user).event_destroy(event);
+    return of(user).event_destroy(event);
   };
   ops.event_record = [](void* user, int32_t, uint64_t event, cachalot_stream stream) {
-    return device_of(user).event_record(event, stream);
+    return of(user).event_record(event, stream);
   };
-  ops.event_query = [](void* user, int32_t, uint64_t event) {
-    return device_of(user).event_query(event);
-  };
+  ops.event_query = [](void* user, int32_t, uint64_t event) { return of(user).event_query(event); };
   ops.event_synchronize = [](void* user, int32_t, uint64_t event) {
-    return device_of(user).event_synchronize(event);
+    return of(user).event_synchronize(event);
   };
   ops.stream_synchronize = [](void* user, int32_t, cachalot_stream stream) {
-    return device_of(user).stream_synchronize(stream);
+    return of(user).stream_synchronize(stream);
   };
-  ops.device_synchronize = [](void* user, int32_t) { return device_of(user).device_synchronize(); };
+  ops.device_synchronize = [](void* user, int32_t) { return of(user).device_synchronize(); };
   ops.capture_info = [](void* user, int32_t, cachalot_stream stream, cachalot_capture_info* out) {
-    return device_of(user).capture_info(stream, out);
+    return of(user).capture_info(stream, out);
   };
   ops.node_dependencies = [](void* user, int32_t, uint64_t node, const uint64_t** nodes,
                              size_t* count) {
-    return device_of(user).node_dependencies(node, nodes, count);
+    return of(user).node_dependencies(node, nodes, count);
   };
   ops.exchange_capture_mode = [](void* user, int32_t, int32_t* mode) {
-    return device_of(user).exchange_capture_mode(mode);
+    return of(user).exchange_capture_mode(mode);
   };
   add_pool_functions(ops);
+  add_host_functions(ops);
   ops.enable_peer = [](void* user, int32_t device, int32_t peer) {
-    return device_of(user).enable_peer(device, peer);
+    return of(user).enable_peer(device, peer);
   };
   ops.processes = [](void* user, int32_t, cachalot_device_process* rows, size_t capacity,
-                     size_t* count) { return device_of(user).processes(rows, capacity, count); };
-  ops.take_pending_error = [](void* user, int32_t) { return device_of(user).take_pending_error(); };
-  ops.error_text = [](void* user, int32_t code) { return device_of(user).error_text(code); };
+                     size_t* count) { return of(user).processes(rows, capacity, count); };
+  ops.take_pending_error = [](void* user, int32_t) { return of(user).take_pending_error(); };
+  ops.error_text = [](void* user, int32_t code) { return of(user).error_text(code); };
   return ops;
 }
 
@@ -558,10 +555,10 @@ cachalot_pool_source ScriptDevice::pool_source() {
   cachalot_pool_source source{};
   source.struct_size = sizeof source;
   source.allocate = [](void* user, uint64_t size, int32_t, cachalot_stream stream) {
-    return device_of(user).own_allocate(size, stream);
+    return of(user).own_allocate(size, stream);
   };
   source.free = [](void* user, cachalot_address address, uint64_t, int32_t, cachalot_stream) {
-    device_of(user).own_free(address);
+    of(user).own_free(address);
   };
   source.user_data = this;
   return source;

@@ -51,7 +51,9 @@ class ScriptDevice {
   virtual void finish_all();
 
   void fail_allocations(uint64_t count, uint64_t after);
-  void fail_once(int32_t code, uint64_t after);
+  void fail_once(int32_t code, uint64_t after) { allocation_error_ = {code, after}; }
+  void fail_event(int32_t code, uint64_t after) { event_error_ = {code, after}; }
+  void fail_host_free(int32_t code, uint64_t after) { host_free_error_ = {code, after}; }
   void fail_pool_source(uint64_t count) { failing_sources_ = count; }
   void set_pending_error(int32_t code);
   void set_fabric_result(int32_t code) { fabric_result_ = code; }
@@ -87,19 +89,35 @@ class ScriptDevice {
     uint64_t high = 0;
     void set(uint64_t bytes);
   };
+  // A code that a call gives once, after others that work.
+  struct OrderedError {
+    int32_t code = 0;
+    uint64_t after = 0;
+
+    int32_t take();  // 0: this call works
+  };
   struct Event {
     cachalot_stream stream = 0;
     uint64_t mark = 0;
   };
   // Calls whose results the expected file names.
-  enum Source { kMalloc, kReserve, kOwnMalloc, kMallocAsync, kSourceCount };
+  enum Source {
+    kMalloc,
+    kReserve,
+    kOwnMalloc,
+    kMallocAsync,
+    kHostAlloc,
+    kRegistered,
+    kSourceCount
+  };
 
+  static ScriptDevice& of(void* user_data) { return *static_cast<ScriptDevice*>(user_data); }
   static void add_pool_functions(cachalot_device_ops& ops);
+  static void add_host_functions(cachalot_device_ops& ops);
 
   int32_t runtime_failure(int32_t code);
   int32_t driver_failure(int32_t code);
   bool refuses(uint64_t size);
-  int32_t take_ordered_error();
   bool overlaps(cachalot_address address, uint64_t size) const;
   cachalot_address place(Source source, uint64_t size);
 
@@ -120,6 +138,7 @@ class ScriptDevice {
   int32_t unmap(cachalot_address address, uint64_t size);
   int32_t set_access(cachalot_address address, uint64_t size, int32_t accessing_device);
   int32_t fabric_state(int32_t* out_state) const;
+  int32_t event_failure(const std::string& call);
   int32_t event_create(uint64_t* out_event);
   int32_t event_destroy(uint64_t event);
   int32_t event_record(uint64_t event, cachalot_stream stream);
@@ -141,6 +160,8 @@ class ScriptDevice {
   int32_t stream_create(cachalot_stream* out_stream);
   int32_t stream_wait_event(cachalot_stream stream);
   void change_pool_use(int64_t bytes);
+  int32_t host_allocate(uint64_t size, bool is_registered, cachalot_address* out_address);
+  int32_t host_free(cachalot_address address, bool is_registered);
   int32_t enable_peer(int32_t device, int32_t peer);
   int32_t processes(cachalot_device_process* rows, size_t capacity, size_t* out_count) const;
   int32_t take_pending_error();
@@ -160,6 +181,7 @@ class ScriptDevice {
   std::map<cachalot_address, uint64_t> ranges_;
   std::unordered_map<cachalot_address, uint64_t> mallocs_;
   std::unordered_map<cachalot_address, uint64_t> own_mallocs_;
+  std::unordered_map<cachalot_address, uint64_t> host_blocks_;
   std::unordered_map<uint64_t, uint64_t> handles_;
   uint64_t next_handle_ = 1;
   std::map<cachalot_address, uint64_t> maps_;
@@ -172,8 +194,9 @@ class ScriptDevice {
 
   uint64_t failing_allocations_ = 0;
   uint64_t failing_after_ = 0;
-  int32_t ordered_error_ = 0;
-  uint64_t ordered_after_ = 0;
+  OrderedError allocation_error_;
+  OrderedError event_error_;
+  OrderedError host_free_error_;
   uint64_t failing_sources_ = 0;
   int32_t pending_error_ = 0;
   bool last_failure_was_of_runtime_ = true;

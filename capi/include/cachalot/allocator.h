@@ -198,6 +198,12 @@ typedef struct cachalot_allocator_options {
    * the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
    * and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more. */
   uint64_t page_bytes;
+  /**
+   * How pinned memory is cached (pinned.h). NULL: the environment variable CACHALOT_PINNED_CONF, else as in
+   * PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
+   * `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
+   */
+  const char* pinned_config;
 } cachalot_allocator_options;
 
 /** What a request may say beyond size and stream. Zero means default in every field but size. */

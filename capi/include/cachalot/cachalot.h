@@ -30,7 +30,8 @@
  * | recorder.h    | recordings while the program runs; files of an out-of-memory error  |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
- * | policy.h      | the serving policy, pinned memory, the end of streams               |
+ * | pinned.h      | pinned host memory                                                  |
+ * | policy.h      | the serving policy, memory that stays in place, the end of streams  |
  * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
  * | trim.h        | idle memory given back to the driver                                |
  * | report.h      | who holds what, and what is in the way of a request                 |
@@ -67,6 +68,7 @@
 #include "cachalot/driver.h"
 #include "cachalot/history.h"
 #include "cachalot/metrics.h"
+#include "cachalot/pinned.h"
 #include "cachalot/policy.h"
 #include "cachalot/pool.h"
 #include "cachalot/recorder.h"

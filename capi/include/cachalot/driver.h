@@ -200,6 +200,19 @@ typedef struct cachalot_device_ops {
    * serving policy waits on the host before pages move, and where it does not know whether streams still exist.
    * It then moves no page where new ones are to be had, unless with `thrift`. */
   int32_t (*event_record_all)(void* user_data, int32_t device, uint64_t event);
+
+  /** @name Pinned host memory (pinned.h): both or none. It is of no device, and device is 0. Called without a
+   * lock, from any thread. */
+  /** @{ */
+  /** Memory that the host can read and write and every device reaches, at a multiple of 512. register_threads:
+   * 0, or under `pinned_use_cuda_host_register:True` how many threads are to touch ordinary memory before it is
+   * registered with the driver. */
+  int32_t (*host_allocate)(void* user_data, int32_t device, uint64_t size, int32_t register_threads,
+                           cachalot_address* out_address);
+  /** Gives back what host_allocate gave. registered: 1 where it was asked for with threads. */
+  int32_t (*host_free)(void* user_data, int32_t device, cachalot_address address,
+                       int32_t registered);
+  /** @} */
 } cachalot_device_ops;
 
 /**

@@ -6,7 +6,8 @@
  * Everything that time or chance decides on a real device is in the caller's hand here: addresses,
  * when work on a stream is done, captures, errors. A program over it is deterministic. Its
  * addresses cannot be dereferenced. An allocation fails when the bytes in use and the new ones
- * exceed the capacity; what a stream-ordered pool keeps beyond its allocations does not count.
+ * exceed the capacity; what a stream-ordered pool keeps beyond its allocations does not count. Pinned memory
+ * is ordinary memory of the system, and can be dereferenced.
  *
  * Without given addresses, each range lies at the lowest free place that is a multiple of 2 MiB,
  * from 0x700000000000 on (devices are 2^42 bytes apart).
@@ -51,7 +52,9 @@ extern "C" {
 #define CACHALOT_SIM_CALL_POOL_ATTRIBUTE 0x800000u /* read or set, also of graph memory */
 #define CACHALOT_SIM_CALL_POOL_SET_ACCESS 0x1000000u
 #define CACHALOT_SIM_CALL_STREAM_CREATE 0x2000000u
-#define CACHALOT_SIM_CALL_STREAM_WAIT 0x4000000u /* for an event */
+#define CACHALOT_SIM_CALL_STREAM_WAIT 0x4000000u   /* for an event */
+#define CACHALOT_SIM_CALL_HOST_ALLOCATE 0x8000000u /* pinned memory */
+#define CACHALOT_SIM_CALL_HOST_FREE 0x10000000u
 /** @} */
 
 /** @name Lines of cachalot_sim_read_calls beyond the usual ones, to be added up. */
@@ -208,7 +211,8 @@ CACHALOT_API cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uin
  * `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`; of
  * stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
  * BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
- * decimal, addresses and streams in hexadecimal. With several devices `access` ends in ` device N`,
+ * decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
+ * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
  * and `pool_access` in the device of the pool and the one that gets access.
  *
  * @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.

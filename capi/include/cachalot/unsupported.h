@@ -45,14 +45,6 @@ CACHALOT_API cachalot_status cachalot_copy(cachalot_allocator* allocator, cachal
                                            int32_t from_device, uint64_t size,
                                            cachalot_stream stream, cachalot_error* error);
 
-/** Hands out pinned host memory. */
-CACHALOT_API cachalot_status cachalot_pinned_allocate(cachalot_allocator* allocator, uint64_t size,
-                                                      void** out_memory, cachalot_error* error);
-
-/** Gives pinned host memory back. */
-CACHALOT_API cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void* memory,
-                                                  cachalot_error* error);
-
 #ifdef __cplusplus
 }
 #endif

@@ -28,6 +28,8 @@ struct Rules {
   bool has_rejection = true;                   // R31: throw_on_cudamalloc_oom, num_oom_rejections
   bool has_pinned_free_catch_all = true;       // R32
   bool has_pinned_limits = true;               // R33
+  bool counts_freed_pinned_memory = true;      // [pinned 5.5]
+  bool counts_pinned_pools_apart = true;       // [pinned 5.4]
   bool has_reserves = true;                    // R34, R35, R65, R67
   bool gives_up_segments_too_small = true;     // R66
   bool counts_private_pool_bytes = true;       // R40
@@ -64,6 +66,8 @@ constexpr Rules rules_of(Release release) {
   rules.has_rejection = false;
   rules.has_pinned_free_catch_all = false;
   rules.has_pinned_limits = false;
+  rules.counts_freed_pinned_memory = false;
+  rules.counts_pinned_pools_apart = false;
   rules.has_reserves = false;
   rules.gives_up_segments_too_small = false;
   rules.counts_private_pool_bytes = false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alloc/pools/private_pool.h"
+#include "alloc/streams/stream_hash.h"
 #include "base/error.h"
 #include "base/reserve.h"
 #include "device/driver_error.h"
@@ -155,7 +156,7 @@ bool PendingFrees::keep_unless_empty(Stream stream) {
 
 void PendingFrees::order_as_reference(std::vector<StreamUse>& uses) const {
   HashOrder<size_t> order;  // of places in uses
-  for (size_t i = 0; i < uses.size(); i++) order.insert(i, hash_of(uses[i].stream));
+  for (size_t i = 0; i < uses.size(); i++) order.insert(i, stream_hash(device_, uses[i].stream));
   std::vector<StreamUse> ordered;
   for (const size_t i : order.keys()) ordered.push_back(uses[i]);
   uses.swap(ordered);
@@ -173,18 +174,10 @@ void PendingFrees::record_event(Block* block, const StreamUse& use) {
   // The reference keeps this stream for the object, and takes it for known when the object stands
   // for a later block (U2).
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
-  if (!looks_in_stream_order_) event_order_.insert(use.stream, hash_of(use.stream));
+  if (!looks_in_stream_order_) event_order_.insert(use.stream, stream_hash(device_, use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
   event_cache_.pop_back();
   block->detail().uses->events++;
-}
-
-// The hash that the reference computes of a stream and its device (hash_order.h).
-uint64_t PendingFrees::hash_of(Stream stream) const {
-  constexpr uint64_t kDeviceType = 1;  // CUDA
-  constexpr unsigned kStreamBits = 48;
-  return kDeviceType << 56 | static_cast<uint64_t>(device_) << kStreamBits |
-         (stream & ((uint64_t{1} << kStreamBits) - 1));
 }
 
 void PendingFrees::forget_uses(Block* block) {

@@ -486,6 +486,18 @@ const ROUTE_CAPTURE int32 = 4
 // those that a function accepts
 const ROUTE_PREDICATE int32 = 5
 
+// LABEL_CAPACITY is CACHALOT_LABEL_CAPACITY.
+//
+// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+const LABEL_CAPACITY int32 = 256
+
+// MAX_LABELS is CACHALOT_MAX_LABELS.
+//
+// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+// the new one is counted there itself. So rows end, and sums over all rows never fall.
+const MAX_LABELS int32 = 1000
+
 // RECORD_LABELS is CACHALOT_RECORD_LABELS.
 //
 // the thread's labels (cachalot_label_push), with their texts
@@ -706,6 +718,16 @@ const SIM_CALL_STREAM_CREATE uint32 = 33554432
 // for an event
 const SIM_CALL_STREAM_WAIT uint32 = 67108864
 
+// SIM_CALL_HOST_ALLOCATE is CACHALOT_SIM_CALL_HOST_ALLOCATE.
+//
+// pinned memory
+const SIM_CALL_HOST_ALLOCATE uint32 = 134217728
+
+// SIM_CALL_HOST_FREE is CACHALOT_SIM_CALL_HOST_FREE.
+//
+// Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
+const SIM_CALL_HOST_FREE uint32 = 268435456
+
 // SIM_LOG_CALLS is CACHALOT_SIM_LOG_CALLS.
 //
 // the usual ones
@@ -745,18 +767,6 @@ const BLOCK_ALLOCATED int32 = 1
 //
 // freed, waiting for recorded streams ("active_pending_free")
 const BLOCK_PENDING_FREE int32 = 2
-
-// LABEL_CAPACITY is CACHALOT_LABEL_CAPACITY.
-//
-// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
-const LABEL_CAPACITY int32 = 256
-
-// MAX_LABELS is CACHALOT_MAX_LABELS.
-//
-// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
-// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
-// the new one is counted there itself. So rows end, and sums over all rows never fall.
-const MAX_LABELS int32 = 1000
 
 // TENANT_NAME_CAPACITY is CACHALOT_TENANT_NAME_CAPACITY.
 //

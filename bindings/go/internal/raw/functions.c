@@ -904,92 +904,6 @@ cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, ch
   return result;
 }
 
-cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy) {
-  cachalot_go_policy_read_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  result.status = (int32_t)(cachalot_policy_read(text, out_policy, &error));
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy) {
-  cachalot_go_get_policy_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_get_policy((cachalot_allocator*)allocator, out_policy, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats) {
-  cachalot_go_get_policy_stats_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_get_policy_stats((cachalot_allocator*)allocator, device, out_stats, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size) {
-  cachalot_go_pin_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pin((cachalot_allocator*)allocator, address, size, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size) {
-  cachalot_go_unpin_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_unpin((cachalot_allocator*)allocator, address, size, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream) {
-  cachalot_go_stream_ended_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_stream_ended((cachalot_allocator*)allocator, device, stream, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id) {
   cachalot_go_pool_new_id_result result = {0};
   cachalot_error error;
@@ -1313,6 +1227,416 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_reserve((cachalot_allocator*)allocator, device, name, out_reserve, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t device, cachalot_stats* out_stats) {
+  cachalot_go_get_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_stats((cachalot_allocator*)allocator, device, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_reset_peak_stats_result cachalot_go_reset_peak_stats(uintptr_t allocator, int32_t device) {
+  cachalot_go_reset_peak_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_reset_peak_stats((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_reset_accumulated_stats_result cachalot_go_reset_accumulated_stats(uintptr_t allocator, int32_t device) {
+  cachalot_go_reset_accumulated_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_reset_accumulated_stats((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+uint64_t cachalot_go_memory_allocated(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_memory_allocated((cachalot_allocator*)allocator, device);
+}
+
+uint64_t cachalot_go_max_memory_allocated(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_allocated((cachalot_allocator*)allocator, device);
+}
+
+uint64_t cachalot_go_memory_reserved(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_memory_reserved((cachalot_allocator*)allocator, device);
+}
+
+uint64_t cachalot_go_max_memory_reserved(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_reserved((cachalot_allocator*)allocator, device);
+}
+
+uint64_t cachalot_go_memory_active(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_memory_active((cachalot_allocator*)allocator, device);
+}
+
+uint64_t cachalot_go_max_memory_active(uintptr_t allocator, int32_t device) {
+  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_active((cachalot_allocator*)allocator, device);
+}
+
+cachalot_go_memory_summary_result cachalot_go_memory_summary(uintptr_t allocator, int32_t device, int32_t abbreviated, char* buffer, size_t capacity) {
+  cachalot_go_memory_summary_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_memory_summary((cachalot_allocator*)allocator, device, abbreviated, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pool_stats_count_result cachalot_go_pool_stats_count(uintptr_t allocator, int32_t device) {
+  cachalot_go_pool_stats_count_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pool_stats_at_result cachalot_go_pool_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_pool_stats* out_stats) {
+  cachalot_go_pool_stats_at_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_label_stats_count_result cachalot_go_label_stats_count(uintptr_t allocator, int32_t device) {
+  cachalot_go_label_stats_count_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_label_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_label_stats_at_result cachalot_go_label_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_label_stats* out_stats) {
+  cachalot_go_label_stats_at_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_label_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size) {
+  cachalot_go_pinned_allocate_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_allocate((cachalot_allocator*)allocator, size, &result.memory, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_allocate_on_stream_result cachalot_go_pinned_allocate_on_stream(uintptr_t allocator, uint64_t size, int32_t device, cachalot_stream current_stream) {
+  cachalot_go_pinned_allocate_on_stream_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_allocate_on_stream((cachalot_allocator*)allocator, size, device, current_stream, &result.memory, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory) {
+  cachalot_go_pinned_free_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_free((cachalot_allocator*)allocator, memory, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_record_stream_result cachalot_go_pinned_record_stream(uintptr_t allocator, void* memory, int32_t device, cachalot_stream stream) {
+  cachalot_go_pinned_record_stream_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_record_stream((cachalot_allocator*)allocator, memory, device, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_size_result cachalot_go_pinned_size(uintptr_t allocator, void* memory) {
+  cachalot_go_pinned_size_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_size((cachalot_allocator*)allocator, memory, &result.size, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_empty_cache_result cachalot_go_pinned_empty_cache(uintptr_t allocator) {
+  cachalot_go_pinned_empty_cache_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_empty_cache((cachalot_allocator*)allocator, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_get_stats_result cachalot_go_pinned_get_stats(uintptr_t allocator, cachalot_pinned_stats* out_stats) {
+  cachalot_go_pinned_get_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_get_stats((cachalot_allocator*)allocator, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_reset_peak_stats_result cachalot_go_pinned_reset_peak_stats(uintptr_t allocator) {
+  cachalot_go_pinned_reset_peak_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_reset_peak_stats((cachalot_allocator*)allocator, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_reset_accumulated_stats_result cachalot_go_pinned_reset_accumulated_stats(uintptr_t allocator) {
+  cachalot_go_pinned_reset_accumulated_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_reset_accumulated_stats((cachalot_allocator*)allocator, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_pool_begin_result cachalot_go_pinned_pool_begin(uintptr_t allocator, int32_t device, cachalot_pool_id id, const cachalot_pool_route* route) {
+  cachalot_go_pinned_pool_begin_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_pool_begin((cachalot_allocator*)allocator, device, id, route, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_pool_end_result cachalot_go_pinned_pool_end(uintptr_t allocator, cachalot_pool_id id) {
+  cachalot_go_pinned_pool_end_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_pool_end((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pinned_pool_release_result cachalot_go_pinned_pool_release(uintptr_t allocator, cachalot_pool_id id) {
+  cachalot_go_pinned_pool_release_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pinned_pool_release((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy) {
+  cachalot_go_policy_read_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_policy_read(text, out_policy, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy) {
+  cachalot_go_get_policy_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_policy((cachalot_allocator*)allocator, out_policy, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats) {
+  cachalot_go_get_policy_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_policy_stats((cachalot_allocator*)allocator, device, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size) {
+  cachalot_go_pin_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pin((cachalot_allocator*)allocator, address, size, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size) {
+  cachalot_go_unpin_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_unpin((cachalot_allocator*)allocator, address, size, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream) {
+  cachalot_go_stream_ended_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_stream_ended((cachalot_allocator*)allocator, device, stream, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
@@ -1686,150 +2010,6 @@ cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintp
   return result;
 }
 
-cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t device, cachalot_stats* out_stats) {
-  cachalot_go_get_stats_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_get_stats((cachalot_allocator*)allocator, device, out_stats, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_reset_peak_stats_result cachalot_go_reset_peak_stats(uintptr_t allocator, int32_t device) {
-  cachalot_go_reset_peak_stats_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_reset_peak_stats((cachalot_allocator*)allocator, device, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_reset_accumulated_stats_result cachalot_go_reset_accumulated_stats(uintptr_t allocator, int32_t device) {
-  cachalot_go_reset_accumulated_stats_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_reset_accumulated_stats((cachalot_allocator*)allocator, device, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-uint64_t cachalot_go_memory_allocated(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_memory_allocated((cachalot_allocator*)allocator, device);
-}
-
-uint64_t cachalot_go_max_memory_allocated(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_allocated((cachalot_allocator*)allocator, device);
-}
-
-uint64_t cachalot_go_memory_reserved(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_memory_reserved((cachalot_allocator*)allocator, device);
-}
-
-uint64_t cachalot_go_max_memory_reserved(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_reserved((cachalot_allocator*)allocator, device);
-}
-
-uint64_t cachalot_go_memory_active(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_memory_active((cachalot_allocator*)allocator, device);
-}
-
-uint64_t cachalot_go_max_memory_active(uintptr_t allocator, int32_t device) {
-  return cachalot_go_is_locked() ? 0 : cachalot_max_memory_active((cachalot_allocator*)allocator, device);
-}
-
-cachalot_go_memory_summary_result cachalot_go_memory_summary(uintptr_t allocator, int32_t device, int32_t abbreviated, char* buffer, size_t capacity) {
-  cachalot_go_memory_summary_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_memory_summary((cachalot_allocator*)allocator, device, abbreviated, buffer, capacity, &result.length, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pool_stats_count_result cachalot_go_pool_stats_count(uintptr_t allocator, int32_t device) {
-  cachalot_go_pool_stats_count_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pool_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pool_stats_at_result cachalot_go_pool_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_pool_stats* out_stats) {
-  cachalot_go_pool_stats_at_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pool_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_label_stats_count_result cachalot_go_label_stats_count(uintptr_t allocator, int32_t device) {
-  cachalot_go_label_stats_count_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_label_stats_count((cachalot_allocator*)allocator, device, &result.count, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_label_stats_at_result cachalot_go_label_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_label_stats* out_stats) {
-  cachalot_go_label_stats_at_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_label_stats_at((cachalot_allocator*)allocator, device, index, out_stats, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
 cachalot_go_tenant_create_result cachalot_go_tenant_create(uintptr_t allocator, const cachalot_tenant_options* options) {
   cachalot_go_tenant_create_result result = {0};
   cachalot_error error;
@@ -2136,36 +2316,6 @@ cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address t
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size) {
-  cachalot_go_pinned_allocate_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pinned_allocate((cachalot_allocator*)allocator, size, &result.memory, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory) {
-  cachalot_go_pinned_free_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_pinned_free((cachalot_allocator*)allocator, memory, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);

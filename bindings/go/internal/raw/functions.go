@@ -904,98 +904,6 @@ func MetricsText(allocator Allocator) (buffer_ string, err error) {
 	}
 }
 
-// PolicyRead is cachalot_policy_read.
-//
-// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
-// its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
-//
-// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
-// @param out_policy  What the text does not name is 0.
-// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
-func PolicyRead(text string) (policy Policy, err error) {
-	var m memory
-	defer m.free()
-	var policyC C.cachalot_policy
-	policyC.struct_size = C.sizeof_cachalot_policy
-	r := C.cachalot_go_policy_read(m.text(text), &policyC)
-	err = check(r.status, r.error)
-	policy = policyOf(&policyC)
-	return
-}
-
-// GetPolicy is cachalot_get_policy.
-//
-// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
-// them. Any thread.
-func GetPolicy(allocator Allocator) (policy Policy, err error) {
-	var policyC C.cachalot_policy
-	policyC.struct_size = C.sizeof_cachalot_policy
-	r := C.cachalot_go_get_policy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), &policyC)
-	err = check(r.status, r.error)
-	policy = policyOf(&policyC)
-	return
-}
-
-// GetPolicyStats is cachalot_get_policy_stats.
-//
-// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
-func GetPolicyStats(allocator Allocator, device int32) (stats PolicyStats, err error) {
-	var statsC C.cachalot_policy_stats
-	statsC.struct_size = C.sizeof_cachalot_policy_stats
-	r := C.cachalot_go_get_policy_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
-	err = check(r.status, r.error)
-	stats = policyStatsOf(&statsC)
-	return
-}
-
-// Pin is cachalot_pin.
-//
-// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
-// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
-// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
-// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
-//
-// @param address  Within a live block of the cache.
-// @param size     Bytes from there on, not beyond the block; above 0.
-// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
-// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
-// backend:cudaMallocAsync. Any thread.
-func Pin(allocator Allocator, address Address, size uint64) (err error) {
-	r := C.cachalot_go_pin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
-	err = check(r.status, r.error)
-	return
-}
-
-// Unpin is cachalot_unpin.
-//
-// Ends one pin of exactly this part.
-//
-// @param address  As it was pinned; the block may have been freed since.
-// @param size     As it was pinned.
-// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
-func Unpin(allocator Allocator, address Address, size uint64) (err error) {
-	r := C.cachalot_go_unpin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
-	err = check(r.status, r.error)
-	return
-}
-
-// StreamEnded is cachalot_stream_ended.
-//
-// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
-// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
-// for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
-// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
-// With PyTorch's decisions nothing happens.
-//
-// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
-// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
-// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
-func StreamEnded(allocator Allocator, device int32, stream Stream) (err error) {
-	r := C.cachalot_go_stream_ended(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.cachalot_stream(stream))
-	err = check(r.status, r.error)
-	return
-}
-
 // PoolNewId is cachalot_pool_new_id.
 //
 // A new id that this allocator has not given yet.
@@ -1302,6 +1210,404 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 	r := C.cachalot_go_get_reserve(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), m.text(name), &reserveC)
 	err = check(r.status, r.error)
 	reserve = reserveOf(&reserveC)
+	return
+}
+
+// GetStats is cachalot_get_stats.
+//
+// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
+// not have.
+func GetStats(allocator Allocator, device int32) (stats Stats, err error) {
+	var statsC C.cachalot_stats
+	statsC.struct_size = C.sizeof_cachalot_stats
+	r := C.cachalot_go_get_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
+	stats = statsOf(&statsC)
+	return
+}
+
+// ResetPeakStats is cachalot_reset_peak_stats.
+//
+// Sets every peak to its current value.
+func ResetPeakStats(allocator Allocator, device int32) (err error) {
+	r := C.cachalot_go_reset_peak_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	return
+}
+
+// ResetAccumulatedStats is cachalot_reset_accumulated_stats.
+//
+// Sets all sums (allocated, freed) and the num_ counters to 0.
+func ResetAccumulatedStats(allocator Allocator, device int32) (err error) {
+	r := C.cachalot_go_reset_accumulated_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	return
+}
+
+// MemoryAllocated is cachalot_memory_allocated.
+//
+// The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
+// and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
+func MemoryAllocated(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MaxMemoryAllocated is cachalot_max_memory_allocated.
+func MaxMemoryAllocated(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_max_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MemoryReserved is cachalot_memory_reserved.
+func MemoryReserved(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MaxMemoryReserved is cachalot_max_memory_reserved.
+func MaxMemoryReserved(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_max_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MemoryActive is cachalot_memory_active.
+func MemoryActive(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MaxMemoryActive is cachalot_max_memory_active.
+func MaxMemoryActive(allocator Allocator, device int32) uint64 {
+	return uint64(C.cachalot_go_max_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
+}
+
+// MemorySummary is cachalot_memory_summary.
+//
+// The table of torch.cuda.memory_summary, byte for byte.
+//
+// @param abbreviated  1: without the rows by kind of pool.
+// @param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
+// @param out_length   The full length without the NUL; a text that does not fit is cut.
+func MemorySummary(allocator Allocator, device int32, abbreviated int32) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_memory_summary(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.int32_t(abbreviated), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// StatsAt is cachalot_stats_at.
+//
+// The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
+//
+// @param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
+// @param out_name  Lives as long as the library.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
+func StatsAt(stats *Stats, release int32, index uint64) (name string, value int64, err error) {
+	var m memory
+	defer m.free()
+	var nameC *C.char
+	var valueC C.int64_t
+	err = statusError(C.cachalot_stats_at(stats.c(&m), C.int32_t(release), C.size_t(index), &nameC, &valueC))
+	name = C.GoString(nameC)
+	value = int64(valueC)
+	return
+}
+
+// PoolStatsCount is cachalot_pool_stats_count.
+//
+// How many private pools have had reserved bytes on a device; their rows are in ascending order of
+// the ids.
+func PoolStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
+	r := C.cachalot_go_pool_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
+	return
+}
+
+// PoolStatsAt is cachalot_pool_stats_at.
+//
+// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func PoolStatsAt(allocator Allocator, device int32, index uint64) (stats PoolStats, err error) {
+	var statsC C.cachalot_pool_stats
+	statsC.struct_size = C.sizeof_cachalot_pool_stats
+	r := C.cachalot_go_pool_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
+	stats = poolStatsOf(&statsC)
+	return
+}
+
+// LabelStatsCount is cachalot_label_stats_count.
+//
+// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+// their first use, "(other)" last.
+func LabelStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
+	r := C.cachalot_go_label_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
+	return
+}
+
+// LabelStatsAt is cachalot_label_stats_at.
+//
+// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func LabelStatsAt(allocator Allocator, device int32, index uint64) (stats LabelStats, err error) {
+	var statsC C.cachalot_label_stats
+	statsC.struct_size = C.sizeof_cachalot_label_stats
+	r := C.cachalot_go_label_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
+	stats = labelStatsOf(&statsC)
+	return
+}
+
+// PinnedAllocate is cachalot_pinned_allocate.
+//
+// Hands out pinned memory.
+//
+// @param size        Bytes. 0 gives NULL.
+// @param out_memory  Begins at a multiple of 512. Belongs to the caller until cachalot_pinned_free.
+// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where the driver refuses, also for want of memory, as in PyTorch;
+// with pinned_config CACHALOT_ERROR_OUT_OF_HOST_MEMORY where that or the limit is short.
+func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, err error) {
+	r := C.cachalot_go_pinned_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size))
+	err = check(r.status, r.error)
+	memory = r.memory
+	return
+}
+
+// PinnedAllocateOnStream is cachalot_pinned_allocate_on_stream.
+//
+// The same, made while current_stream of the device is the thread's current stream: by it captures into graphs
+// take requests (cachalot_pinned_pool_begin). cachalot_pinned_allocate has the legacy default stream of device 0.
+func PinnedAllocateOnStream(allocator Allocator, size uint64, device int32, currentStream Stream) (memory unsafe.Pointer, err error) {
+	r := C.cachalot_go_pinned_allocate_on_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(currentStream))
+	err = check(r.status, r.error)
+	memory = r.memory
+	return
+}
+
+// PinnedFree is cachalot_pinned_free.
+//
+// Takes a block back. NULL: nothing.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
+	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedRecordStream is cachalot_pinned_record_stream.
+//
+// A stream uses the block: call it behind each copy that the host does not wait for, before the free.
+//
+// @param device  Of the stream.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+func PinnedRecordStream(allocator Allocator, memory unsafe.Pointer, device int32, stream Stream) (err error) {
+	r := C.cachalot_go_pinned_record_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory, C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedSize is cachalot_pinned_size.
+//
+// Bytes of the block that begins here, at least what was asked for; all of them are the caller's.
+func PinnedSize(allocator Allocator, memory unsafe.Pointer) (size uint64, err error) {
+	r := C.cachalot_go_pinned_size(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
+	err = check(r.status, r.error)
+	size = uint64(r.size)
+	return
+}
+
+// PinnedEmptyCache is cachalot_pinned_empty_cache.
+//
+// Gives cached blocks back to the driver, those of graphs' pools without users too.
+func PinnedEmptyCache(allocator Allocator) (err error) {
+	r := C.cachalot_go_pinned_empty_cache(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedGetStats is cachalot_pinned_get_stats.
+//
+// The statistics of pinned memory.
+func PinnedGetStats(allocator Allocator) (stats PinnedStats, err error) {
+	var statsC C.cachalot_pinned_stats
+	statsC.struct_size = C.sizeof_cachalot_pinned_stats
+	r := C.cachalot_go_pinned_get_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), &statsC)
+	err = check(r.status, r.error)
+	stats = pinnedStatsOf(&statsC)
+	return
+}
+
+// PinnedResetPeakStats is cachalot_pinned_reset_peak_stats.
+//
+// Sets every peak to its current value.
+func PinnedResetPeakStats(allocator Allocator) (err error) {
+	r := C.cachalot_go_pinned_reset_peak_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedResetAccumulatedStats is cachalot_pinned_reset_accumulated_stats.
+//
+// Sets all sums (allocated, freed) and the times to 0.
+func PinnedResetAccumulatedStats(allocator Allocator) (err error) {
+	r := C.cachalot_go_pinned_reset_accumulated_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedPoolBegin is cachalot_pinned_pool_begin.
+//
+// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
+// pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+// use it at each launch.
+//
+// @param id      The same as of the device's pool, or another.
+// @param device  That a route by capture asks.
+// @param route   NULL: requests of this thread.
+// @return CACHALOT_OK. CACHALOT_ERROR_NOT_SUPPORTED with pinned_config.
+func PinnedPoolBegin(allocator Allocator, device int32, id PoolId, route *PoolRoute) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_pinned_pool_begin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, route.c(&m))
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedPoolEnd is cachalot_pinned_pool_end.
+//
+// Ends the routing to a pool. CACHALOT_ERROR_INVALID_STATE where there is none.
+func PinnedPoolEnd(allocator Allocator, id PoolId) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pinned_pool_end(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), idC)
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedPoolRelease is cachalot_pinned_pool_release.
+//
+// The pool has one user less. Without users its cached blocks go with the next
+// cachalot_pinned_empty_cache. CACHALOT_ERROR_INVALID_STATE where it has none, CACHALOT_ERROR_INVALID_ARGUMENT
+// where there is no such pool.
+func PinnedPoolRelease(allocator Allocator, id PoolId) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pinned_pool_release(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), idC)
+	err = check(r.status, r.error)
+	return
+}
+
+// PinnedAllocator is cachalot_pinned_allocator.
+//
+// The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
+// device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
+// reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
+// pinned memory go through the functions above, with the allocator that this one belongs to.
+//
+// @return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
+// NULL.
+func PinnedAllocator(allocator Allocator) Allocator {
+	return C.cachalot_pinned_allocator(allocator)
+}
+
+// PolicyRead is cachalot_policy_read.
+//
+// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+// its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
+//
+// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+// @param out_policy  What the text does not name is 0.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+func PolicyRead(text string) (policy Policy, err error) {
+	var m memory
+	defer m.free()
+	var policyC C.cachalot_policy
+	policyC.struct_size = C.sizeof_cachalot_policy
+	r := C.cachalot_go_policy_read(m.text(text), &policyC)
+	err = check(r.status, r.error)
+	policy = policyOf(&policyC)
+	return
+}
+
+// GetPolicy is cachalot_get_policy.
+//
+// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+// them. Any thread.
+func GetPolicy(allocator Allocator) (policy Policy, err error) {
+	var policyC C.cachalot_policy
+	policyC.struct_size = C.sizeof_cachalot_policy
+	r := C.cachalot_go_get_policy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), &policyC)
+	err = check(r.status, r.error)
+	policy = policyOf(&policyC)
+	return
+}
+
+// GetPolicyStats is cachalot_get_policy_stats.
+//
+// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+func GetPolicyStats(allocator Allocator, device int32) (stats PolicyStats, err error) {
+	var statsC C.cachalot_policy_stats
+	statsC.struct_size = C.sizeof_cachalot_policy_stats
+	r := C.cachalot_go_get_policy_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
+	stats = policyStatsOf(&statsC)
+	return
+}
+
+// Pin is cachalot_pin.
+//
+// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+//
+// @param address  Within a live block of the cache.
+// @param size     Bytes from there on, not beyond the block; above 0.
+// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+// backend:cudaMallocAsync. Any thread.
+func Pin(allocator Allocator, address Address, size uint64) (err error) {
+	r := C.cachalot_go_pin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
+	err = check(r.status, r.error)
+	return
+}
+
+// Unpin is cachalot_unpin.
+//
+// Ends one pin of exactly this part.
+//
+// @param address  As it was pinned; the block may have been freed since.
+// @param size     As it was pinned.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+func Unpin(allocator Allocator, address Address, size uint64) (err error) {
+	r := C.cachalot_go_unpin(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), C.uint64_t(size))
+	err = check(r.status, r.error)
+	return
+}
+
+// StreamEnded is cachalot_stream_ended.
+//
+// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+// for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+// With PyTorch's decisions nothing happens.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+func StreamEnded(allocator Allocator, device int32, stream Stream) (err error) {
+	r := C.cachalot_go_stream_ended(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
 	return
 }
 
@@ -1739,7 +2045,8 @@ func SimLogCalls(driver Driver, words uint32) (err error) {
 // `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`; of
 // stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
 // BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
-// decimal, addresses and streams in hexadecimal. With several devices `access` ends in ` device N`,
+// decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
+// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
 // and `pool_access` in the device of the pool and the one that gets access.
 //
 // @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -1874,157 +2181,6 @@ func SnapshotSettings(snapshot Snapshot) (settings Settings, err error) {
 // The last option string then; lives as long as the snapshot. "" for NULL.
 func SnapshotConfig(snapshot Snapshot) string {
 	return C.GoString(C.cachalot_snapshot_config(snapshot))
-}
-
-// GetStats is cachalot_get_stats.
-//
-// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
-// not have.
-func GetStats(allocator Allocator, device int32) (stats Stats, err error) {
-	var statsC C.cachalot_stats
-	statsC.struct_size = C.sizeof_cachalot_stats
-	r := C.cachalot_go_get_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), &statsC)
-	err = check(r.status, r.error)
-	stats = statsOf(&statsC)
-	return
-}
-
-// ResetPeakStats is cachalot_reset_peak_stats.
-//
-// Sets every peak to its current value.
-func ResetPeakStats(allocator Allocator, device int32) (err error) {
-	r := C.cachalot_go_reset_peak_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
-	err = check(r.status, r.error)
-	return
-}
-
-// ResetAccumulatedStats is cachalot_reset_accumulated_stats.
-//
-// Sets all sums (allocated, freed) and the num_ counters to 0.
-func ResetAccumulatedStats(allocator Allocator, device int32) (err error) {
-	r := C.cachalot_go_reset_accumulated_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
-	err = check(r.status, r.error)
-	return
-}
-
-// MemoryAllocated is cachalot_memory_allocated.
-//
-// The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
-// and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
-func MemoryAllocated(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MaxMemoryAllocated is cachalot_max_memory_allocated.
-func MaxMemoryAllocated(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_max_memory_allocated(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MemoryReserved is cachalot_memory_reserved.
-func MemoryReserved(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MaxMemoryReserved is cachalot_max_memory_reserved.
-func MaxMemoryReserved(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_max_memory_reserved(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MemoryActive is cachalot_memory_active.
-func MemoryActive(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MaxMemoryActive is cachalot_max_memory_active.
-func MaxMemoryActive(allocator Allocator, device int32) uint64 {
-	return uint64(C.cachalot_go_max_memory_active(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device)))
-}
-
-// MemorySummary is cachalot_memory_summary.
-//
-// The table of torch.cuda.memory_summary, byte for byte.
-//
-// @param abbreviated  1: without the rows by kind of pool.
-// @param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
-// @param out_length   The full length without the NUL; a text that does not fit is cut.
-func MemorySummary(allocator Allocator, device int32, abbreviated int32) (buffer_ string, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_memory_summary(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.int32_t(abbreviated), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.length)
-		if count < len(buffer) {
-			buffer_ = string(buffer[:count])
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
-}
-
-// StatsAt is cachalot_stats_at.
-//
-// The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
-//
-// @param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
-// @param out_name  Lives as long as the library.
-// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
-func StatsAt(stats *Stats, release int32, index uint64) (name string, value int64, err error) {
-	var m memory
-	defer m.free()
-	var nameC *C.char
-	var valueC C.int64_t
-	err = statusError(C.cachalot_stats_at(stats.c(&m), C.int32_t(release), C.size_t(index), &nameC, &valueC))
-	name = C.GoString(nameC)
-	value = int64(valueC)
-	return
-}
-
-// PoolStatsCount is cachalot_pool_stats_count.
-//
-// How many private pools have had reserved bytes on a device; their rows are in ascending order of
-// the ids.
-func PoolStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
-	r := C.cachalot_go_pool_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
-	err = check(r.status, r.error)
-	count_ = uint64(r.count)
-	return
-}
-
-// PoolStatsAt is cachalot_pool_stats_at.
-//
-// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-func PoolStatsAt(allocator Allocator, device int32, index uint64) (stats PoolStats, err error) {
-	var statsC C.cachalot_pool_stats
-	statsC.struct_size = C.sizeof_cachalot_pool_stats
-	r := C.cachalot_go_pool_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
-	err = check(r.status, r.error)
-	stats = poolStatsOf(&statsC)
-	return
-}
-
-// LabelStatsCount is cachalot_label_stats_count.
-//
-// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
-// their first use, "(other)" last.
-func LabelStatsCount(allocator Allocator, device int32) (count_ uint64, err error) {
-	r := C.cachalot_go_label_stats_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
-	err = check(r.status, r.error)
-	count_ = uint64(r.count)
-	return
-}
-
-// LabelStatsAt is cachalot_label_stats_at.
-//
-// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-func LabelStatsAt(allocator Allocator, device int32, index uint64) (stats LabelStats, err error) {
-	var statsC C.cachalot_label_stats
-	statsC.struct_size = C.sizeof_cachalot_label_stats
-	r := C.cachalot_go_label_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
-	err = check(r.status, r.error)
-	stats = labelStatsOf(&statsC)
-	return
 }
 
 // TenantCreate is cachalot_tenant_create.
@@ -2454,25 +2610,6 @@ func OpenShared(allocator Allocator, device int32, shared []byte) (address Addre
 // Copies between devices on a stream, over peer access where that is allowed.
 func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
 	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
-	err = check(r.status, r.error)
-	return
-}
-
-// PinnedAllocate is cachalot_pinned_allocate.
-//
-// Hands out pinned host memory.
-func PinnedAllocate(allocator Allocator, size uint64) (memory unsafe.Pointer, err error) {
-	r := C.cachalot_go_pinned_allocate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(size))
-	err = check(r.status, r.error)
-	memory = r.memory
-	return
-}
-
-// PinnedFree is cachalot_pinned_free.
-//
-// Gives pinned host memory back.
-func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
-	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
 	err = check(r.status, r.error)
 	return
 }

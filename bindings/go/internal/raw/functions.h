@@ -462,48 +462,6 @@ cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, ch
 typedef struct {
   int32_t status;
   cachalot_error* error;
-} cachalot_go_policy_read_result;
-
-cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_get_policy_result;
-
-cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_get_policy_stats_result;
-
-cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_pin_result;
-
-cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_unpin_result;
-
-cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_stream_ended_result;
-
-cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
 } cachalot_go_pool_new_id_result;
 
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id);
@@ -660,6 +618,206 @@ typedef struct {
 } cachalot_go_get_reserve_result;
 
 cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int32_t device, const char* name, cachalot_reserve* out_reserve);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_stats_result;
+
+cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t device, cachalot_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_reset_peak_stats_result;
+
+cachalot_go_reset_peak_stats_result cachalot_go_reset_peak_stats(uintptr_t allocator, int32_t device);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_reset_accumulated_stats_result;
+
+cachalot_go_reset_accumulated_stats_result cachalot_go_reset_accumulated_stats(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_memory_allocated(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_max_memory_allocated(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_memory_reserved(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_max_memory_reserved(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_memory_active(uintptr_t allocator, int32_t device);
+
+uint64_t cachalot_go_max_memory_active(uintptr_t allocator, int32_t device);
+
+typedef struct {
+  int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_memory_summary_result;
+
+cachalot_go_memory_summary_result cachalot_go_memory_summary(uintptr_t allocator, int32_t device, int32_t abbreviated, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  size_t count;
+  cachalot_error* error;
+} cachalot_go_pool_stats_count_result;
+
+cachalot_go_pool_stats_count_result cachalot_go_pool_stats_count(uintptr_t allocator, int32_t device);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pool_stats_at_result;
+
+cachalot_go_pool_stats_at_result cachalot_go_pool_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_pool_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  size_t count;
+  cachalot_error* error;
+} cachalot_go_label_stats_count_result;
+
+cachalot_go_label_stats_count_result cachalot_go_label_stats_count(uintptr_t allocator, int32_t device);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_label_stats_at_result;
+
+cachalot_go_label_stats_at_result cachalot_go_label_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_label_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  void* memory;
+  cachalot_error* error;
+} cachalot_go_pinned_allocate_result;
+
+cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  void* memory;
+  cachalot_error* error;
+} cachalot_go_pinned_allocate_on_stream_result;
+
+cachalot_go_pinned_allocate_on_stream_result cachalot_go_pinned_allocate_on_stream(uintptr_t allocator, uint64_t size, int32_t device, cachalot_stream current_stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_free_result;
+
+cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_record_stream_result;
+
+cachalot_go_pinned_record_stream_result cachalot_go_pinned_record_stream(uintptr_t allocator, void* memory, int32_t device, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  uint64_t size;
+  cachalot_error* error;
+} cachalot_go_pinned_size_result;
+
+cachalot_go_pinned_size_result cachalot_go_pinned_size(uintptr_t allocator, void* memory);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_empty_cache_result;
+
+cachalot_go_pinned_empty_cache_result cachalot_go_pinned_empty_cache(uintptr_t allocator);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_get_stats_result;
+
+cachalot_go_pinned_get_stats_result cachalot_go_pinned_get_stats(uintptr_t allocator, cachalot_pinned_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_reset_peak_stats_result;
+
+cachalot_go_pinned_reset_peak_stats_result cachalot_go_pinned_reset_peak_stats(uintptr_t allocator);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_reset_accumulated_stats_result;
+
+cachalot_go_pinned_reset_accumulated_stats_result cachalot_go_pinned_reset_accumulated_stats(uintptr_t allocator);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_pool_begin_result;
+
+cachalot_go_pinned_pool_begin_result cachalot_go_pinned_pool_begin(uintptr_t allocator, int32_t device, cachalot_pool_id id, const cachalot_pool_route* route);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_pool_end_result;
+
+cachalot_go_pinned_pool_end_result cachalot_go_pinned_pool_end(uintptr_t allocator, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pinned_pool_release_result;
+
+cachalot_go_pinned_pool_release_result cachalot_go_pinned_pool_release(uintptr_t allocator, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_policy_read_result;
+
+cachalot_go_policy_read_result cachalot_go_policy_read(const char* text, cachalot_policy* out_policy);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_policy_result;
+
+cachalot_go_get_policy_result cachalot_go_get_policy(uintptr_t allocator, cachalot_policy* out_policy);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_policy_stats_result;
+
+cachalot_go_get_policy_stats_result cachalot_go_get_policy_stats(uintptr_t allocator, int32_t device, cachalot_policy_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pin_result;
+
+cachalot_go_pin_result cachalot_go_pin(uintptr_t allocator, cachalot_address address, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_unpin_result;
+
+cachalot_go_unpin_result cachalot_go_unpin(uintptr_t allocator, cachalot_address address, uint64_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_stream_ended_result;
+
+cachalot_go_stream_ended_result cachalot_go_stream_ended(uintptr_t allocator, int32_t device, cachalot_stream stream);
 
 typedef struct {
   int32_t status;
@@ -881,77 +1039,6 @@ cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintp
 
 typedef struct {
   int32_t status;
-  cachalot_error* error;
-} cachalot_go_get_stats_result;
-
-cachalot_go_get_stats_result cachalot_go_get_stats(uintptr_t allocator, int32_t device, cachalot_stats* out_stats);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_reset_peak_stats_result;
-
-cachalot_go_reset_peak_stats_result cachalot_go_reset_peak_stats(uintptr_t allocator, int32_t device);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_reset_accumulated_stats_result;
-
-cachalot_go_reset_accumulated_stats_result cachalot_go_reset_accumulated_stats(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_memory_allocated(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_max_memory_allocated(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_memory_reserved(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_max_memory_reserved(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_memory_active(uintptr_t allocator, int32_t device);
-
-uint64_t cachalot_go_max_memory_active(uintptr_t allocator, int32_t device);
-
-typedef struct {
-  int32_t status;
-  size_t length;
-  cachalot_error* error;
-} cachalot_go_memory_summary_result;
-
-cachalot_go_memory_summary_result cachalot_go_memory_summary(uintptr_t allocator, int32_t device, int32_t abbreviated, char* buffer, size_t capacity);
-
-typedef struct {
-  int32_t status;
-  size_t count;
-  cachalot_error* error;
-} cachalot_go_pool_stats_count_result;
-
-cachalot_go_pool_stats_count_result cachalot_go_pool_stats_count(uintptr_t allocator, int32_t device);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_pool_stats_at_result;
-
-cachalot_go_pool_stats_at_result cachalot_go_pool_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_pool_stats* out_stats);
-
-typedef struct {
-  int32_t status;
-  size_t count;
-  cachalot_error* error;
-} cachalot_go_label_stats_count_result;
-
-cachalot_go_label_stats_count_result cachalot_go_label_stats_count(uintptr_t allocator, int32_t device);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_label_stats_at_result;
-
-cachalot_go_label_stats_at_result cachalot_go_label_stats_at(uintptr_t allocator, int32_t device, size_t index, cachalot_label_stats* out_stats);
-
-typedef struct {
-  int32_t status;
   cachalot_tenant* tenant;
   cachalot_error* error;
 } cachalot_go_tenant_create_result;
@@ -1122,20 +1209,5 @@ typedef struct {
 } cachalot_go_copy_result;
 
 cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream);
-
-typedef struct {
-  int32_t status;
-  void* memory;
-  cachalot_error* error;
-} cachalot_go_pinned_allocate_result;
-
-cachalot_go_pinned_allocate_result cachalot_go_pinned_allocate(uintptr_t allocator, uint64_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_pinned_free_result;
-
-cachalot_go_pinned_free_result cachalot_go_pinned_free(uintptr_t allocator, void* memory);
 
 #endif /* CACHALOT_GO_FUNCTIONS_H_ */

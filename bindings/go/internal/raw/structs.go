@@ -231,6 +231,11 @@ type AllocatorOptions struct {
 	// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
 	// and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
 	PageBytes uint64
+
+	// How pinned memory is cached (pinned.h). NULL: the environment variable CACHALOT_PINNED_CONF, else as in
+	// PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
+	// `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
+	PinnedConfig *string
 }
 
 func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
@@ -259,6 +264,7 @@ func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
 	c.borrow = C.int32_t(s.Borrow)
 	c.streams = C.int32_t(s.Streams)
 	c.page_bytes = C.uint64_t(s.PageBytes)
+	c.pinned_config = m.optionalText(s.PinnedConfig)
 	if s.Log != nil {
 		c.log_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
 	}
@@ -642,73 +648,6 @@ func rejectionOf(c *C.cachalot_rejection) (s Rejection) {
 	return
 }
 
-// Policy is cachalot_policy.
-//
-// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
-type Policy struct {
-	// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
-	Policy int32
-
-	// 1: idle pages serve before any new one.
-	Thrift int32
-
-	// CACHALOT_BORROW_*.
-	Borrow int32
-
-	// CACHALOT_STREAMS_*.
-	Streams int32
-
-	// Bytes of a page. 0: the policy's choice.
-	PageBytes uint64
-}
-
-func policyOf(c *C.cachalot_policy) (s Policy) {
-	s.Policy = int32(c.policy)
-	s.Thrift = int32(c.thrift)
-	s.Borrow = int32(c.borrow)
-	s.Streams = int32(c.streams)
-	s.PageBytes = uint64(c.page_bytes)
-	return
-}
-
-// PolicyStats is cachalot_policy_stats.
-//
-// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
-// nothing resets; 0 where PyTorch's decisions are made.
-type PolicyStats struct {
-	// Pages obtained from the driver.
-	PagesCreated uint64
-
-	// Pages that went from cached blocks to where they were missing.
-	PagesMoved uint64
-
-	// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
-	PagesReleased uint64
-
-	// Requests served by a cached block of another stream.
-	BlocksBorrowed uint64
-
-	// How often a stream was made to wait for another, on the device.
-	StreamWaits uint64
-
-	// How often a call waited for a stream or the device.
-	HostWaits uint64
-
-	// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
-	PinnedBytes uint64
-}
-
-func policyStatsOf(c *C.cachalot_policy_stats) (s PolicyStats) {
-	s.PagesCreated = uint64(c.pages_created)
-	s.PagesMoved = uint64(c.pages_moved)
-	s.PagesReleased = uint64(c.pages_released)
-	s.BlocksBorrowed = uint64(c.blocks_borrowed)
-	s.StreamWaits = uint64(c.stream_waits)
-	s.HostWaits = uint64(c.host_waits)
-	s.PinnedBytes = uint64(c.pinned_bytes)
-	return
-}
-
 // PoolSource is cachalot_pool_source.
 //
 // A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
@@ -849,6 +788,326 @@ func reserveOf(c *C.cachalot_reserve) (s Reserve) {
 	s.IsClassKnown = int32(c.is_class_known)
 	s.ReserveBytes = uint64(c.reserve_bytes)
 	s.SegmentBytes = uint64(c.segment_bytes)
+	return
+}
+
+// Stat is cachalot_stat.
+//
+// One statistic: a count or a number of bytes. Without resets current = allocated - freed.
+type Stat struct {
+	// Now.
+	Current int64
+
+	// The highest `current` since the last cachalot_reset_peak_stats.
+	Peak int64
+
+	// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+	// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
+	Allocated int64
+
+	Freed int64
+}
+
+func statOf(c *C.cachalot_stat) (s Stat) {
+	s.Current = int64(c.current)
+	s.Peak = int64(c.peak)
+	s.Allocated = int64(c.allocated)
+	s.Freed = int64(c.freed)
+	return
+}
+
+func (s *Stat) fill(c *C.cachalot_stat, m *memory) {
+	c.current = C.int64_t(s.Current)
+	c.peak = C.int64_t(s.Peak)
+	c.allocated = C.int64_t(s.Allocated)
+	c.freed = C.int64_t(s.Freed)
+}
+
+// StatArray is cachalot_stat_array.
+//
+// A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
+type StatArray struct {
+	All Stat
+
+	SmallPool Stat
+
+	LargePool Stat
+}
+
+func statArrayOf(c *C.cachalot_stat_array) (s StatArray) {
+	s.All = statOf(&c.all)
+	s.SmallPool = statOf(&c.small_pool)
+	s.LargePool = statOf(&c.large_pool)
+	return
+}
+
+func (s *StatArray) fill(c *C.cachalot_stat_array, m *memory) {
+	s.All.fill(&c.all, m)
+	s.SmallPool.fill(&c.small_pool, m)
+	s.LargePool.fill(&c.large_pool, m)
+}
+
+// Stats is cachalot_stats.
+//
+// The statistics of one device, as torch.cuda.memory_stats has them.
+type Stats struct {
+	// Blocks handed out.
+	Allocation StatArray
+
+	// Segments obtained (expandable ones are not counted).
+	Segment StatArray
+
+	// Blocks handed out or waiting for recorded streams after their free.
+	Active StatArray
+
+	// Free pieces of segments that are partly in use, so that no release can give them back.
+	InactiveSplit StatArray
+
+	// The same in bytes; reserved_bytes is what was obtained from the driver.
+	AllocatedBytes StatArray
+
+	ReservedBytes StatArray
+
+	ActiveBytes StatArray
+
+	InactiveSplitBytes StatArray
+
+	// What callers asked for, of the active blocks.
+	RequestedBytes StatArray
+
+	// Blocks and segments of max_split_size and more.
+	OversizeAllocations Stat
+
+	OversizeSegments Stat
+
+	// Requests to the driver after the whole cache was released.
+	NumAllocRetries int64
+
+	// Out-of-memory errors given to callers.
+	NumOoms int64
+
+	// Waits for all recorded streams.
+	NumSyncAllStreams int64
+
+	// Segments obtained or ranges mapped; segments given back or ranges unmapped.
+	NumDeviceAlloc int64
+
+	NumDeviceFree int64
+
+	// The option max_split_size in bytes when the allocator was made; -1: unlimited.
+	MaxSplitSize int64
+
+	// Requests refused by throw_on_cudamalloc_oom (since 2.12).
+	NumOomRejections int64
+}
+
+func statsOf(c *C.cachalot_stats) (s Stats) {
+	s.Allocation = statArrayOf(&c.allocation)
+	s.Segment = statArrayOf(&c.segment)
+	s.Active = statArrayOf(&c.active)
+	s.InactiveSplit = statArrayOf(&c.inactive_split)
+	s.AllocatedBytes = statArrayOf(&c.allocated_bytes)
+	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
+	s.ActiveBytes = statArrayOf(&c.active_bytes)
+	s.InactiveSplitBytes = statArrayOf(&c.inactive_split_bytes)
+	s.RequestedBytes = statArrayOf(&c.requested_bytes)
+	s.OversizeAllocations = statOf(&c.oversize_allocations)
+	s.OversizeSegments = statOf(&c.oversize_segments)
+	s.NumAllocRetries = int64(c.num_alloc_retries)
+	s.NumOoms = int64(c.num_ooms)
+	s.NumSyncAllStreams = int64(c.num_sync_all_streams)
+	s.NumDeviceAlloc = int64(c.num_device_alloc)
+	s.NumDeviceFree = int64(c.num_device_free)
+	s.MaxSplitSize = int64(c.max_split_size)
+	s.NumOomRejections = int64(c.num_oom_rejections)
+	return
+}
+
+func (s *Stats) fill(c *C.cachalot_stats, m *memory) {
+	c.struct_size = C.sizeof_cachalot_stats
+	s.Allocation.fill(&c.allocation, m)
+	s.Segment.fill(&c.segment, m)
+	s.Active.fill(&c.active, m)
+	s.InactiveSplit.fill(&c.inactive_split, m)
+	s.AllocatedBytes.fill(&c.allocated_bytes, m)
+	s.ReservedBytes.fill(&c.reserved_bytes, m)
+	s.ActiveBytes.fill(&c.active_bytes, m)
+	s.InactiveSplitBytes.fill(&c.inactive_split_bytes, m)
+	s.RequestedBytes.fill(&c.requested_bytes, m)
+	s.OversizeAllocations.fill(&c.oversize_allocations, m)
+	s.OversizeSegments.fill(&c.oversize_segments, m)
+	c.num_alloc_retries = C.int64_t(s.NumAllocRetries)
+	c.num_ooms = C.int64_t(s.NumOoms)
+	c.num_sync_all_streams = C.int64_t(s.NumSyncAllStreams)
+	c.num_device_alloc = C.int64_t(s.NumDeviceAlloc)
+	c.num_device_free = C.int64_t(s.NumDeviceFree)
+	c.max_split_size = C.int64_t(s.MaxSplitSize)
+	c.num_oom_rejections = C.int64_t(s.NumOomRejections)
+}
+
+func (s *Stats) c(m *memory) *C.cachalot_stats {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_stats)(m.allocate(C.sizeof_cachalot_stats))
+	s.fill(c, m)
+	return c
+}
+
+// PoolStats is cachalot_pool_stats.
+//
+// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
+type PoolStats struct {
+	Pool PoolId
+
+	ReservedBytes StatArray
+}
+
+func poolStatsOf(c *C.cachalot_pool_stats) (s PoolStats) {
+	s.Pool = poolIdOf(&c.pool)
+	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
+	return
+}
+
+// LabelStats is cachalot_label_stats.
+//
+// What was handed out under one label (cachalot_label_push) while
+// cachalot_allocator_options::track_labels is on.
+type LabelStats struct {
+	// The labels of the thread that asked, outermost first, joined by "/".
+	Label string
+
+	// Blocks handed out, and their bytes.
+	Allocation Stat
+
+	AllocatedBytes Stat
+}
+
+func labelStatsOf(c *C.cachalot_label_stats) (s LabelStats) {
+	s.Label = C.GoString(&c.label[0])
+	s.Allocation = statOf(&c.allocation)
+	s.AllocatedBytes = statOf(&c.allocated_bytes)
+	return
+}
+
+// CallTimes is cachalot_call_times.
+//
+// How long calls of the driver took. Microseconds.
+type CallTimes struct {
+	Count int64
+
+	Total int64
+
+	// 0 where there was none.
+	Min int64
+
+	Max int64
+}
+
+func callTimesOf(c *C.cachalot_call_times) (s CallTimes) {
+	s.Count = int64(c.count)
+	s.Total = int64(c.total)
+	s.Min = int64(c.min)
+	s.Max = int64(c.max)
+	return
+}
+
+// PinnedStats is cachalot_pinned_stats.
+//
+// The statistics of pinned memory, as torch.cuda.host_memory_stats has them. Bytes are those of blocks. Peaks of
+// active_ figures are sums of each size's own peak, as in PyTorch. Under 2.11 active_ figures are wrong, as
+// there: a free without streams does not lower them.
+type PinnedStats struct {
+	// Blocks that were obtained, cached ones too.
+	Allocations Stat
+
+	AllocatedBytes Stat
+
+	// Blocks handed out, or waiting for streams after their free.
+	ActiveRequests Stat
+
+	ActiveBytes Stat
+
+	AllocateTimes CallTimes
+
+	FreeTimes CallTimes
+}
+
+func pinnedStatsOf(c *C.cachalot_pinned_stats) (s PinnedStats) {
+	s.Allocations = statOf(&c.allocations)
+	s.AllocatedBytes = statOf(&c.allocated_bytes)
+	s.ActiveRequests = statOf(&c.active_requests)
+	s.ActiveBytes = statOf(&c.active_bytes)
+	s.AllocateTimes = callTimesOf(&c.allocate_times)
+	s.FreeTimes = callTimesOf(&c.free_times)
+	return
+}
+
+// Policy is cachalot_policy.
+//
+// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+type Policy struct {
+	// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+	Policy int32
+
+	// 1: idle pages serve before any new one.
+	Thrift int32
+
+	// CACHALOT_BORROW_*.
+	Borrow int32
+
+	// CACHALOT_STREAMS_*.
+	Streams int32
+
+	// Bytes of a page. 0: the policy's choice.
+	PageBytes uint64
+}
+
+func policyOf(c *C.cachalot_policy) (s Policy) {
+	s.Policy = int32(c.policy)
+	s.Thrift = int32(c.thrift)
+	s.Borrow = int32(c.borrow)
+	s.Streams = int32(c.streams)
+	s.PageBytes = uint64(c.page_bytes)
+	return
+}
+
+// PolicyStats is cachalot_policy_stats.
+//
+// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+// nothing resets; 0 where PyTorch's decisions are made.
+type PolicyStats struct {
+	// Pages obtained from the driver.
+	PagesCreated uint64
+
+	// Pages that went from cached blocks to where they were missing.
+	PagesMoved uint64
+
+	// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+	PagesReleased uint64
+
+	// Requests served by a cached block of another stream.
+	BlocksBorrowed uint64
+
+	// How often a stream was made to wait for another, on the device.
+	StreamWaits uint64
+
+	// How often a call waited for a stream or the device.
+	HostWaits uint64
+
+	// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+	PinnedBytes uint64
+}
+
+func policyStatsOf(c *C.cachalot_policy_stats) (s PolicyStats) {
+	s.PagesCreated = uint64(c.pages_created)
+	s.PagesMoved = uint64(c.pages_moved)
+	s.PagesReleased = uint64(c.pages_released)
+	s.BlocksBorrowed = uint64(c.blocks_borrowed)
+	s.StreamWaits = uint64(c.stream_waits)
+	s.HostWaits = uint64(c.host_waits)
+	s.PinnedBytes = uint64(c.pinned_bytes)
 	return
 }
 
@@ -1273,206 +1532,6 @@ func blockRowOf(c *C.cachalot_block_row) (s BlockRow) {
 	s.RequestedSize = uint64(c.requested_size)
 	s.State = int32(c.state)
 	s.Context = uint64(c.context)
-	return
-}
-
-// Stat is cachalot_stat.
-//
-// One statistic: a count or a number of bytes. Without resets current = allocated - freed.
-type Stat struct {
-	// Now.
-	Current int64
-
-	// The highest `current` since the last cachalot_reset_peak_stats.
-	Peak int64
-
-	// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
-	// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
-	Allocated int64
-
-	Freed int64
-}
-
-func statOf(c *C.cachalot_stat) (s Stat) {
-	s.Current = int64(c.current)
-	s.Peak = int64(c.peak)
-	s.Allocated = int64(c.allocated)
-	s.Freed = int64(c.freed)
-	return
-}
-
-func (s *Stat) fill(c *C.cachalot_stat, m *memory) {
-	c.current = C.int64_t(s.Current)
-	c.peak = C.int64_t(s.Peak)
-	c.allocated = C.int64_t(s.Allocated)
-	c.freed = C.int64_t(s.Freed)
-}
-
-// StatArray is cachalot_stat_array.
-//
-// A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
-type StatArray struct {
-	All Stat
-
-	SmallPool Stat
-
-	LargePool Stat
-}
-
-func statArrayOf(c *C.cachalot_stat_array) (s StatArray) {
-	s.All = statOf(&c.all)
-	s.SmallPool = statOf(&c.small_pool)
-	s.LargePool = statOf(&c.large_pool)
-	return
-}
-
-func (s *StatArray) fill(c *C.cachalot_stat_array, m *memory) {
-	s.All.fill(&c.all, m)
-	s.SmallPool.fill(&c.small_pool, m)
-	s.LargePool.fill(&c.large_pool, m)
-}
-
-// Stats is cachalot_stats.
-//
-// The statistics of one device, as torch.cuda.memory_stats has them.
-type Stats struct {
-	// Blocks handed out.
-	Allocation StatArray
-
-	// Segments obtained (expandable ones are not counted).
-	Segment StatArray
-
-	// Blocks handed out or waiting for recorded streams after their free.
-	Active StatArray
-
-	// Free pieces of segments that are partly in use, so that no release can give them back.
-	InactiveSplit StatArray
-
-	// The same in bytes; reserved_bytes is what was obtained from the driver.
-	AllocatedBytes StatArray
-
-	ReservedBytes StatArray
-
-	ActiveBytes StatArray
-
-	InactiveSplitBytes StatArray
-
-	// What callers asked for, of the active blocks.
-	RequestedBytes StatArray
-
-	// Blocks and segments of max_split_size and more.
-	OversizeAllocations Stat
-
-	OversizeSegments Stat
-
-	// Requests to the driver after the whole cache was released.
-	NumAllocRetries int64
-
-	// Out-of-memory errors given to callers.
-	NumOoms int64
-
-	// Waits for all recorded streams.
-	NumSyncAllStreams int64
-
-	// Segments obtained or ranges mapped; segments given back or ranges unmapped.
-	NumDeviceAlloc int64
-
-	NumDeviceFree int64
-
-	// The option max_split_size in bytes when the allocator was made; -1: unlimited.
-	MaxSplitSize int64
-
-	// Requests refused by throw_on_cudamalloc_oom (since 2.12).
-	NumOomRejections int64
-}
-
-func statsOf(c *C.cachalot_stats) (s Stats) {
-	s.Allocation = statArrayOf(&c.allocation)
-	s.Segment = statArrayOf(&c.segment)
-	s.Active = statArrayOf(&c.active)
-	s.InactiveSplit = statArrayOf(&c.inactive_split)
-	s.AllocatedBytes = statArrayOf(&c.allocated_bytes)
-	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
-	s.ActiveBytes = statArrayOf(&c.active_bytes)
-	s.InactiveSplitBytes = statArrayOf(&c.inactive_split_bytes)
-	s.RequestedBytes = statArrayOf(&c.requested_bytes)
-	s.OversizeAllocations = statOf(&c.oversize_allocations)
-	s.OversizeSegments = statOf(&c.oversize_segments)
-	s.NumAllocRetries = int64(c.num_alloc_retries)
-	s.NumOoms = int64(c.num_ooms)
-	s.NumSyncAllStreams = int64(c.num_sync_all_streams)
-	s.NumDeviceAlloc = int64(c.num_device_alloc)
-	s.NumDeviceFree = int64(c.num_device_free)
-	s.MaxSplitSize = int64(c.max_split_size)
-	s.NumOomRejections = int64(c.num_oom_rejections)
-	return
-}
-
-func (s *Stats) fill(c *C.cachalot_stats, m *memory) {
-	c.struct_size = C.sizeof_cachalot_stats
-	s.Allocation.fill(&c.allocation, m)
-	s.Segment.fill(&c.segment, m)
-	s.Active.fill(&c.active, m)
-	s.InactiveSplit.fill(&c.inactive_split, m)
-	s.AllocatedBytes.fill(&c.allocated_bytes, m)
-	s.ReservedBytes.fill(&c.reserved_bytes, m)
-	s.ActiveBytes.fill(&c.active_bytes, m)
-	s.InactiveSplitBytes.fill(&c.inactive_split_bytes, m)
-	s.RequestedBytes.fill(&c.requested_bytes, m)
-	s.OversizeAllocations.fill(&c.oversize_allocations, m)
-	s.OversizeSegments.fill(&c.oversize_segments, m)
-	c.num_alloc_retries = C.int64_t(s.NumAllocRetries)
-	c.num_ooms = C.int64_t(s.NumOoms)
-	c.num_sync_all_streams = C.int64_t(s.NumSyncAllStreams)
-	c.num_device_alloc = C.int64_t(s.NumDeviceAlloc)
-	c.num_device_free = C.int64_t(s.NumDeviceFree)
-	c.max_split_size = C.int64_t(s.MaxSplitSize)
-	c.num_oom_rejections = C.int64_t(s.NumOomRejections)
-}
-
-func (s *Stats) c(m *memory) *C.cachalot_stats {
-	if s == nil {
-		return nil
-	}
-	c := (*C.cachalot_stats)(m.allocate(C.sizeof_cachalot_stats))
-	s.fill(c, m)
-	return c
-}
-
-// PoolStats is cachalot_pool_stats.
-//
-// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
-// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
-type PoolStats struct {
-	Pool PoolId
-
-	ReservedBytes StatArray
-}
-
-func poolStatsOf(c *C.cachalot_pool_stats) (s PoolStats) {
-	s.Pool = poolIdOf(&c.pool)
-	s.ReservedBytes = statArrayOf(&c.reserved_bytes)
-	return
-}
-
-// LabelStats is cachalot_label_stats.
-//
-// What was handed out under one label (cachalot_label_push) while
-// cachalot_allocator_options::track_labels is on.
-type LabelStats struct {
-	// The labels of the thread that asked, outermost first, joined by "/".
-	Label string
-
-	// Blocks handed out, and their bytes.
-	Allocation Stat
-
-	AllocatedBytes Stat
-}
-
-func labelStatsOf(c *C.cachalot_label_stats) (s LabelStats) {
-	s.Label = C.GoString(&c.label[0])
-	s.Allocation = statOf(&c.allocation)
-	s.AllocatedBytes = statOf(&c.allocated_bytes)
 	return
 }
 

@@ -557,6 +557,27 @@ pub struct cachalot_device_ops {
             event: u64,
         ) -> i32,
     >,
+    /// Memory that the host can read and write and every device reaches, at a multiple of 512. register_threads:
+    /// 0, or under `pinned_use_cuda_host_register:True` how many threads are to touch ordinary memory before it is
+    /// registered with the driver.
+    pub host_allocate: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            size: u64,
+            register_threads: i32,
+            out_address: *mut cachalot_address,
+        ) -> i32,
+    >,
+    /// Gives back what host_allocate gave. registered: 1 where it was asked for with threads.
+    pub host_free: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            address: cachalot_address,
+            registered: i32,
+        ) -> i32,
+    >,
 }
 /// A caching allocator over all devices of one driver.
 ///
@@ -633,6 +654,10 @@ pub struct cachalot_allocator_options {
     /// the granularity if that is more. With PyTorch's decisions it is the page of expandable segments, small
     /// and large, and 0 means PyTorch's; with any other number the events are not PyTorch's any more.
     pub page_bytes: u64,
+    /// How pinned memory is cached (pinned.h). NULL: the environment variable CACHALOT_PINNED_CONF, else as in
+    /// PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
+    /// `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
+    pub pinned_config: *const core::ffi::c_char,
 }
 /// What a request may say beyond size and stream. Zero means default in every field but size.
 #[repr(C)]
@@ -802,45 +827,6 @@ pub struct cachalot_rejection {
     pub reserved: u64,
     pub device_total: u64,
 }
-/// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_policy {
-    /// sizeof(cachalot_policy), set by the caller.
-    pub struct_size: usize,
-    /// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
-    pub policy: i32,
-    /// 1: idle pages serve before any new one.
-    pub thrift: i32,
-    /// CACHALOT_BORROW_*.
-    pub borrow: i32,
-    /// CACHALOT_STREAMS_*.
-    pub streams: i32,
-    /// Bytes of a page. 0: the policy's choice.
-    pub page_bytes: u64,
-}
-/// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
-/// nothing resets; 0 where PyTorch's decisions are made.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_policy_stats {
-    /// sizeof(cachalot_policy_stats), set by the caller.
-    pub struct_size: usize,
-    /// Pages obtained from the driver.
-    pub pages_created: u64,
-    /// Pages that went from cached blocks to where they were missing.
-    pub pages_moved: u64,
-    /// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
-    pub pages_released: u64,
-    /// Requests served by a cached block of another stream.
-    pub blocks_borrowed: u64,
-    /// How often a stream was made to wait for another, on the device.
-    pub stream_waits: u64,
-    /// How often a call waited for a stream or the device.
-    pub host_waits: u64,
-    /// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
-    pub pinned_bytes: u64,
-}
 /// A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
 /// of cachalot_device_ops; stream is the thread's current stream at the allocation.
 #[repr(C)]
@@ -935,6 +921,154 @@ pub struct cachalot_reserve {
     pub reserve_bytes: u64,
     /// What a new segment gets, before it is rounded up to pages.
     pub segment_bytes: u64,
+}
+/// One statistic: a count or a number of bytes. Without resets current = allocated - freed.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_stat {
+    /// Now.
+    pub current: i64,
+    /// The highest `current` since the last cachalot_reset_peak_stats.
+    pub peak: i64,
+    /// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+    /// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
+    pub allocated: i64,
+    pub freed: i64,
+}
+/// A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_stat_array {
+    pub all: cachalot_stat,
+    pub small_pool: cachalot_stat,
+    pub large_pool: cachalot_stat,
+}
+/// The statistics of one device, as torch.cuda.memory_stats has them.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_stats {
+    /// sizeof(cachalot_stats), set by the caller.
+    pub struct_size: usize,
+    /// Blocks handed out.
+    pub allocation: cachalot_stat_array,
+    /// Segments obtained (expandable ones are not counted).
+    pub segment: cachalot_stat_array,
+    /// Blocks handed out or waiting for recorded streams after their free.
+    pub active: cachalot_stat_array,
+    /// Free pieces of segments that are partly in use, so that no release can give them back.
+    pub inactive_split: cachalot_stat_array,
+    /// The same in bytes; reserved_bytes is what was obtained from the driver.
+    pub allocated_bytes: cachalot_stat_array,
+    pub reserved_bytes: cachalot_stat_array,
+    pub active_bytes: cachalot_stat_array,
+    pub inactive_split_bytes: cachalot_stat_array,
+    /// What callers asked for, of the active blocks.
+    pub requested_bytes: cachalot_stat_array,
+    /// Blocks and segments of max_split_size and more.
+    pub oversize_allocations: cachalot_stat,
+    pub oversize_segments: cachalot_stat,
+    /// Requests to the driver after the whole cache was released.
+    pub num_alloc_retries: i64,
+    /// Out-of-memory errors given to callers.
+    pub num_ooms: i64,
+    /// Waits for all recorded streams.
+    pub num_sync_all_streams: i64,
+    /// Segments obtained or ranges mapped; segments given back or ranges unmapped.
+    pub num_device_alloc: i64,
+    pub num_device_free: i64,
+    /// The option max_split_size in bytes when the allocator was made; -1: unlimited.
+    pub max_split_size: i64,
+    /// Requests refused by throw_on_cudamalloc_oom (since 2.12).
+    pub num_oom_rejections: i64,
+}
+/// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+/// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_pool_stats {
+    /// sizeof(cachalot_pool_stats), set by the caller.
+    pub struct_size: usize,
+    pub pool: cachalot_pool_id,
+    pub reserved_bytes: cachalot_stat_array,
+}
+/// What was handed out under one label (cachalot_label_push) while
+/// cachalot_allocator_options::track_labels is on.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_label_stats {
+    /// sizeof(cachalot_label_stats), set by the caller.
+    pub struct_size: usize,
+    /// The labels of the thread that asked, outermost first, joined by "/".
+    pub label: [core::ffi::c_char; 256usize],
+    /// Blocks handed out, and their bytes.
+    pub allocation: cachalot_stat,
+    pub allocated_bytes: cachalot_stat,
+}
+/// How long calls of the driver took. Microseconds.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_call_times {
+    pub count: i64,
+    pub total: i64,
+    /// 0 where there was none.
+    pub min: i64,
+    pub max: i64,
+}
+/// The statistics of pinned memory, as torch.cuda.host_memory_stats has them. Bytes are those of blocks. Peaks of
+/// active_ figures are sums of each size's own peak, as in PyTorch. Under 2.11 active_ figures are wrong, as
+/// there: a free without streams does not lower them.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_pinned_stats {
+    /// sizeof(cachalot_pinned_stats), set by the caller.
+    pub struct_size: usize,
+    /// Blocks that were obtained, cached ones too.
+    pub allocations: cachalot_stat,
+    pub allocated_bytes: cachalot_stat,
+    /// Blocks handed out, or waiting for streams after their free.
+    pub active_requests: cachalot_stat,
+    pub active_bytes: cachalot_stat,
+    pub allocate_times: cachalot_call_times,
+    pub free_times: cachalot_call_times,
+}
+/// A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_policy {
+    /// sizeof(cachalot_policy), set by the caller.
+    pub struct_size: usize,
+    /// CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+    pub policy: i32,
+    /// 1: idle pages serve before any new one.
+    pub thrift: i32,
+    /// CACHALOT_BORROW_*.
+    pub borrow: i32,
+    /// CACHALOT_STREAMS_*.
+    pub streams: i32,
+    /// Bytes of a page. 0: the policy's choice.
+    pub page_bytes: u64,
+}
+/// What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+/// nothing resets; 0 where PyTorch's decisions are made.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_policy_stats {
+    /// sizeof(cachalot_policy_stats), set by the caller.
+    pub struct_size: usize,
+    /// Pages obtained from the driver.
+    pub pages_created: u64,
+    /// Pages that went from cached blocks to where they were missing.
+    pub pages_moved: u64,
+    /// Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+    pub pages_released: u64,
+    /// Requests served by a cached block of another stream.
+    pub blocks_borrowed: u64,
+    /// How often a stream was made to wait for another, on the device.
+    pub stream_waits: u64,
+    /// How often a call waited for a stream or the device.
+    pub host_waits: u64,
+    /// Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+    pub pinned_bytes: u64,
 }
 /// How a recording is made. Zero means default in every field; either path or write is needed.
 #[repr(C)]
@@ -1165,88 +1299,6 @@ pub struct cachalot_block_row {
     pub reserved_0: i32,
     /// The context of its hand-out; 0: none.
     pub context: u64,
-}
-/// One statistic: a count or a number of bytes. Without resets current = allocated - freed.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_stat {
-    /// Now.
-    pub current: i64,
-    /// The highest `current` since the last cachalot_reset_peak_stats.
-    pub peak: i64,
-    /// All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
-    /// modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
-    pub allocated: i64,
-    pub freed: i64,
-}
-/// A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_stat_array {
-    pub all: cachalot_stat,
-    pub small_pool: cachalot_stat,
-    pub large_pool: cachalot_stat,
-}
-/// The statistics of one device, as torch.cuda.memory_stats has them.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_stats {
-    /// sizeof(cachalot_stats), set by the caller.
-    pub struct_size: usize,
-    /// Blocks handed out.
-    pub allocation: cachalot_stat_array,
-    /// Segments obtained (expandable ones are not counted).
-    pub segment: cachalot_stat_array,
-    /// Blocks handed out or waiting for recorded streams after their free.
-    pub active: cachalot_stat_array,
-    /// Free pieces of segments that are partly in use, so that no release can give them back.
-    pub inactive_split: cachalot_stat_array,
-    /// The same in bytes; reserved_bytes is what was obtained from the driver.
-    pub allocated_bytes: cachalot_stat_array,
-    pub reserved_bytes: cachalot_stat_array,
-    pub active_bytes: cachalot_stat_array,
-    pub inactive_split_bytes: cachalot_stat_array,
-    /// What callers asked for, of the active blocks.
-    pub requested_bytes: cachalot_stat_array,
-    /// Blocks and segments of max_split_size and more.
-    pub oversize_allocations: cachalot_stat,
-    pub oversize_segments: cachalot_stat,
-    /// Requests to the driver after the whole cache was released.
-    pub num_alloc_retries: i64,
-    /// Out-of-memory errors given to callers.
-    pub num_ooms: i64,
-    /// Waits for all recorded streams.
-    pub num_sync_all_streams: i64,
-    /// Segments obtained or ranges mapped; segments given back or ranges unmapped.
-    pub num_device_alloc: i64,
-    pub num_device_free: i64,
-    /// The option max_split_size in bytes when the allocator was made; -1: unlimited.
-    pub max_split_size: i64,
-    /// Requests refused by throw_on_cudamalloc_oom (since 2.12).
-    pub num_oom_rejections: i64,
-}
-/// Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
-/// PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_pool_stats {
-    /// sizeof(cachalot_pool_stats), set by the caller.
-    pub struct_size: usize,
-    pub pool: cachalot_pool_id,
-    pub reserved_bytes: cachalot_stat_array,
-}
-/// What was handed out under one label (cachalot_label_push) while
-/// cachalot_allocator_options::track_labels is on.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct cachalot_label_stats {
-    /// sizeof(cachalot_label_stats), set by the caller.
-    pub struct_size: usize,
-    /// The labels of the thread that asked, outermost first, joined by "/".
-    pub label: [core::ffi::c_char; 256usize],
-    /// Blocks handed out, and their bytes.
-    pub allocation: cachalot_stat,
-    pub allocated_bytes: cachalot_stat,
 }
 /// A tenant of one allocator. May outlive it.
 #[repr(C)]
@@ -1624,6 +1676,12 @@ pub const CACHALOT_ROUTE_STREAM: i32 = 3;
 pub const CACHALOT_ROUTE_CAPTURE: i32 = 4;
 /// those that a function accepts
 pub const CACHALOT_ROUTE_PREDICATE: i32 = 5;
+/// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+pub const CACHALOT_LABEL_CAPACITY: i32 = 256;
+/// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+/// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+/// the new one is counted there itself. So rows end, and sums over all rows never fall.
+pub const CACHALOT_MAX_LABELS: i32 = 1000;
 /// the thread's labels (cachalot_label_push), with their texts
 pub const CACHALOT_RECORD_LABELS: i32 = 0;
 /// the context that the history keeps (cachalot_history_options::context); the texts of new ones are written by cachalot_recorder_flush and at the end
@@ -1682,6 +1740,9 @@ pub const CACHALOT_SIM_CALL_POOL_SET_ACCESS: u32 = 16777216;
 pub const CACHALOT_SIM_CALL_STREAM_CREATE: u32 = 33554432;
 /// for an event
 pub const CACHALOT_SIM_CALL_STREAM_WAIT: u32 = 67108864;
+/// pinned memory
+pub const CACHALOT_SIM_CALL_HOST_ALLOCATE: u32 = 134217728;
+pub const CACHALOT_SIM_CALL_HOST_FREE: u32 = 268435456;
 /// the usual ones
 pub const CACHALOT_SIM_LOG_CALLS: u32 = 1;
 /// the handle type of each page
@@ -1698,12 +1759,6 @@ pub const CACHALOT_BLOCK_INACTIVE: i32 = 0;
 pub const CACHALOT_BLOCK_ALLOCATED: i32 = 1;
 /// freed, waiting for recorded streams ("active_pending_free")
 pub const CACHALOT_BLOCK_PENDING_FREE: i32 = 2;
-/// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
-pub const CACHALOT_LABEL_CAPACITY: i32 = 256;
-/// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
-/// the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
-/// the new one is counted there itself. So rows end, and sums over all rows never fall.
-pub const CACHALOT_MAX_LABELS: i32 = 1000;
 /// Bytes of a tenant's name, its final NUL included.
 pub const CACHALOT_TENANT_NAME_CAPACITY: i32 = 64;
 /// In the place of a device: all of them.
@@ -1874,7 +1929,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_device_ops",
-    ][::core::mem::size_of::<cachalot_device_ops>() - 320usize];
+    ][::core::mem::size_of::<cachalot_device_ops>() - 336usize];
     [
         "Alignment of cachalot_device_ops",
     ][::core::mem::align_of::<cachalot_device_ops>() - 8usize];
@@ -1998,6 +2053,12 @@ const _: () = {
     [
         "Offset of field: cachalot_device_ops::event_record_all",
     ][::core::mem::offset_of!(cachalot_device_ops, event_record_all) - 312usize];
+    [
+        "Offset of field: cachalot_device_ops::host_allocate",
+    ][::core::mem::offset_of!(cachalot_device_ops, host_allocate) - 320usize];
+    [
+        "Offset of field: cachalot_device_ops::host_free",
+    ][::core::mem::offset_of!(cachalot_device_ops, host_free) - 328usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -2016,7 +2077,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_allocator_options",
-    ][::core::mem::size_of::<cachalot_allocator_options>() - 128usize];
+    ][::core::mem::size_of::<cachalot_allocator_options>() - 136usize];
     [
         "Alignment of cachalot_allocator_options",
     ][::core::mem::align_of::<cachalot_allocator_options>() - 8usize];
@@ -2089,6 +2150,9 @@ const _: () = {
     [
         "Offset of field: cachalot_allocator_options::page_bytes",
     ][::core::mem::offset_of!(cachalot_allocator_options, page_bytes) - 120usize];
+    [
+        "Offset of field: cachalot_allocator_options::pinned_config",
+    ][::core::mem::offset_of!(cachalot_allocator_options, pinned_config) - 128usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -2451,64 +2515,6 @@ const _: () = {
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cachalot_policy"][::core::mem::size_of::<cachalot_policy>() - 32usize];
-    [
-        "Alignment of cachalot_policy",
-    ][::core::mem::align_of::<cachalot_policy>() - 8usize];
-    [
-        "Offset of field: cachalot_policy::struct_size",
-    ][::core::mem::offset_of!(cachalot_policy, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_policy::policy",
-    ][::core::mem::offset_of!(cachalot_policy, policy) - 8usize];
-    [
-        "Offset of field: cachalot_policy::thrift",
-    ][::core::mem::offset_of!(cachalot_policy, thrift) - 12usize];
-    [
-        "Offset of field: cachalot_policy::borrow",
-    ][::core::mem::offset_of!(cachalot_policy, borrow) - 16usize];
-    [
-        "Offset of field: cachalot_policy::streams",
-    ][::core::mem::offset_of!(cachalot_policy, streams) - 20usize];
-    [
-        "Offset of field: cachalot_policy::page_bytes",
-    ][::core::mem::offset_of!(cachalot_policy, page_bytes) - 24usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_policy_stats",
-    ][::core::mem::size_of::<cachalot_policy_stats>() - 64usize];
-    [
-        "Alignment of cachalot_policy_stats",
-    ][::core::mem::align_of::<cachalot_policy_stats>() - 8usize];
-    [
-        "Offset of field: cachalot_policy_stats::struct_size",
-    ][::core::mem::offset_of!(cachalot_policy_stats, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_policy_stats::pages_created",
-    ][::core::mem::offset_of!(cachalot_policy_stats, pages_created) - 8usize];
-    [
-        "Offset of field: cachalot_policy_stats::pages_moved",
-    ][::core::mem::offset_of!(cachalot_policy_stats, pages_moved) - 16usize];
-    [
-        "Offset of field: cachalot_policy_stats::pages_released",
-    ][::core::mem::offset_of!(cachalot_policy_stats, pages_released) - 24usize];
-    [
-        "Offset of field: cachalot_policy_stats::blocks_borrowed",
-    ][::core::mem::offset_of!(cachalot_policy_stats, blocks_borrowed) - 32usize];
-    [
-        "Offset of field: cachalot_policy_stats::stream_waits",
-    ][::core::mem::offset_of!(cachalot_policy_stats, stream_waits) - 40usize];
-    [
-        "Offset of field: cachalot_policy_stats::host_waits",
-    ][::core::mem::offset_of!(cachalot_policy_stats, host_waits) - 48usize];
-    [
-        "Offset of field: cachalot_policy_stats::pinned_bytes",
-    ][::core::mem::offset_of!(cachalot_policy_stats, pinned_bytes) - 56usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
     [
         "Size of cachalot_pool_source",
     ][::core::mem::size_of::<cachalot_pool_source>() - 40usize];
@@ -2627,6 +2633,251 @@ const _: () = {
     [
         "Offset of field: cachalot_reserve::segment_bytes",
     ][::core::mem::offset_of!(cachalot_reserve, segment_bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cachalot_stat"][::core::mem::size_of::<cachalot_stat>() - 32usize];
+    ["Alignment of cachalot_stat"][::core::mem::align_of::<cachalot_stat>() - 8usize];
+    [
+        "Offset of field: cachalot_stat::current",
+    ][::core::mem::offset_of!(cachalot_stat, current) - 0usize];
+    [
+        "Offset of field: cachalot_stat::peak",
+    ][::core::mem::offset_of!(cachalot_stat, peak) - 8usize];
+    [
+        "Offset of field: cachalot_stat::allocated",
+    ][::core::mem::offset_of!(cachalot_stat, allocated) - 16usize];
+    [
+        "Offset of field: cachalot_stat::freed",
+    ][::core::mem::offset_of!(cachalot_stat, freed) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_stat_array",
+    ][::core::mem::size_of::<cachalot_stat_array>() - 96usize];
+    [
+        "Alignment of cachalot_stat_array",
+    ][::core::mem::align_of::<cachalot_stat_array>() - 8usize];
+    [
+        "Offset of field: cachalot_stat_array::all",
+    ][::core::mem::offset_of!(cachalot_stat_array, all) - 0usize];
+    [
+        "Offset of field: cachalot_stat_array::small_pool",
+    ][::core::mem::offset_of!(cachalot_stat_array, small_pool) - 32usize];
+    [
+        "Offset of field: cachalot_stat_array::large_pool",
+    ][::core::mem::offset_of!(cachalot_stat_array, large_pool) - 64usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cachalot_stats"][::core::mem::size_of::<cachalot_stats>() - 992usize];
+    ["Alignment of cachalot_stats"][::core::mem::align_of::<cachalot_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_stats, allocation) - 8usize];
+    [
+        "Offset of field: cachalot_stats::segment",
+    ][::core::mem::offset_of!(cachalot_stats, segment) - 104usize];
+    [
+        "Offset of field: cachalot_stats::active",
+    ][::core::mem::offset_of!(cachalot_stats, active) - 200usize];
+    [
+        "Offset of field: cachalot_stats::inactive_split",
+    ][::core::mem::offset_of!(cachalot_stats, inactive_split) - 296usize];
+    [
+        "Offset of field: cachalot_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, allocated_bytes) - 392usize];
+    [
+        "Offset of field: cachalot_stats::reserved_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, reserved_bytes) - 488usize];
+    [
+        "Offset of field: cachalot_stats::active_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, active_bytes) - 584usize];
+    [
+        "Offset of field: cachalot_stats::inactive_split_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, inactive_split_bytes) - 680usize];
+    [
+        "Offset of field: cachalot_stats::requested_bytes",
+    ][::core::mem::offset_of!(cachalot_stats, requested_bytes) - 776usize];
+    [
+        "Offset of field: cachalot_stats::oversize_allocations",
+    ][::core::mem::offset_of!(cachalot_stats, oversize_allocations) - 872usize];
+    [
+        "Offset of field: cachalot_stats::oversize_segments",
+    ][::core::mem::offset_of!(cachalot_stats, oversize_segments) - 904usize];
+    [
+        "Offset of field: cachalot_stats::num_alloc_retries",
+    ][::core::mem::offset_of!(cachalot_stats, num_alloc_retries) - 936usize];
+    [
+        "Offset of field: cachalot_stats::num_ooms",
+    ][::core::mem::offset_of!(cachalot_stats, num_ooms) - 944usize];
+    [
+        "Offset of field: cachalot_stats::num_sync_all_streams",
+    ][::core::mem::offset_of!(cachalot_stats, num_sync_all_streams) - 952usize];
+    [
+        "Offset of field: cachalot_stats::num_device_alloc",
+    ][::core::mem::offset_of!(cachalot_stats, num_device_alloc) - 960usize];
+    [
+        "Offset of field: cachalot_stats::num_device_free",
+    ][::core::mem::offset_of!(cachalot_stats, num_device_free) - 968usize];
+    [
+        "Offset of field: cachalot_stats::max_split_size",
+    ][::core::mem::offset_of!(cachalot_stats, max_split_size) - 976usize];
+    [
+        "Offset of field: cachalot_stats::num_oom_rejections",
+    ][::core::mem::offset_of!(cachalot_stats, num_oom_rejections) - 984usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_pool_stats",
+    ][::core::mem::size_of::<cachalot_pool_stats>() - 120usize];
+    [
+        "Alignment of cachalot_pool_stats",
+    ][::core::mem::align_of::<cachalot_pool_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_stats::pool",
+    ][::core::mem::offset_of!(cachalot_pool_stats, pool) - 8usize];
+    [
+        "Offset of field: cachalot_pool_stats::reserved_bytes",
+    ][::core::mem::offset_of!(cachalot_pool_stats, reserved_bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_label_stats",
+    ][::core::mem::size_of::<cachalot_label_stats>() - 328usize];
+    [
+        "Alignment of cachalot_label_stats",
+    ][::core::mem::align_of::<cachalot_label_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_label_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_label_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_label_stats::label",
+    ][::core::mem::offset_of!(cachalot_label_stats, label) - 8usize];
+    [
+        "Offset of field: cachalot_label_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_label_stats, allocation) - 264usize];
+    [
+        "Offset of field: cachalot_label_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 296usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_call_times",
+    ][::core::mem::size_of::<cachalot_call_times>() - 32usize];
+    [
+        "Alignment of cachalot_call_times",
+    ][::core::mem::align_of::<cachalot_call_times>() - 8usize];
+    [
+        "Offset of field: cachalot_call_times::count",
+    ][::core::mem::offset_of!(cachalot_call_times, count) - 0usize];
+    [
+        "Offset of field: cachalot_call_times::total",
+    ][::core::mem::offset_of!(cachalot_call_times, total) - 8usize];
+    [
+        "Offset of field: cachalot_call_times::min",
+    ][::core::mem::offset_of!(cachalot_call_times, min) - 16usize];
+    [
+        "Offset of field: cachalot_call_times::max",
+    ][::core::mem::offset_of!(cachalot_call_times, max) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_pinned_stats",
+    ][::core::mem::size_of::<cachalot_pinned_stats>() - 200usize];
+    [
+        "Alignment of cachalot_pinned_stats",
+    ][::core::mem::align_of::<cachalot_pinned_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_pinned_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pinned_stats::allocations",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, allocations) - 8usize];
+    [
+        "Offset of field: cachalot_pinned_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, allocated_bytes) - 40usize];
+    [
+        "Offset of field: cachalot_pinned_stats::active_requests",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, active_requests) - 72usize];
+    [
+        "Offset of field: cachalot_pinned_stats::active_bytes",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, active_bytes) - 104usize];
+    [
+        "Offset of field: cachalot_pinned_stats::allocate_times",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, allocate_times) - 136usize];
+    [
+        "Offset of field: cachalot_pinned_stats::free_times",
+    ][::core::mem::offset_of!(cachalot_pinned_stats, free_times) - 168usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cachalot_policy"][::core::mem::size_of::<cachalot_policy>() - 32usize];
+    [
+        "Alignment of cachalot_policy",
+    ][::core::mem::align_of::<cachalot_policy>() - 8usize];
+    [
+        "Offset of field: cachalot_policy::struct_size",
+    ][::core::mem::offset_of!(cachalot_policy, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_policy::policy",
+    ][::core::mem::offset_of!(cachalot_policy, policy) - 8usize];
+    [
+        "Offset of field: cachalot_policy::thrift",
+    ][::core::mem::offset_of!(cachalot_policy, thrift) - 12usize];
+    [
+        "Offset of field: cachalot_policy::borrow",
+    ][::core::mem::offset_of!(cachalot_policy, borrow) - 16usize];
+    [
+        "Offset of field: cachalot_policy::streams",
+    ][::core::mem::offset_of!(cachalot_policy, streams) - 20usize];
+    [
+        "Offset of field: cachalot_policy::page_bytes",
+    ][::core::mem::offset_of!(cachalot_policy, page_bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_policy_stats",
+    ][::core::mem::size_of::<cachalot_policy_stats>() - 64usize];
+    [
+        "Alignment of cachalot_policy_stats",
+    ][::core::mem::align_of::<cachalot_policy_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_policy_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_policy_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_created",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_created) - 8usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_moved",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_moved) - 16usize];
+    [
+        "Offset of field: cachalot_policy_stats::pages_released",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pages_released) - 24usize];
+    [
+        "Offset of field: cachalot_policy_stats::blocks_borrowed",
+    ][::core::mem::offset_of!(cachalot_policy_stats, blocks_borrowed) - 32usize];
+    [
+        "Offset of field: cachalot_policy_stats::stream_waits",
+    ][::core::mem::offset_of!(cachalot_policy_stats, stream_waits) - 40usize];
+    [
+        "Offset of field: cachalot_policy_stats::host_waits",
+    ][::core::mem::offset_of!(cachalot_policy_stats, host_waits) - 48usize];
+    [
+        "Offset of field: cachalot_policy_stats::pinned_bytes",
+    ][::core::mem::offset_of!(cachalot_policy_stats, pinned_bytes) - 56usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3011,142 +3262,6 @@ const _: () = {
     [
         "Offset of field: cachalot_block_row::context",
     ][::core::mem::offset_of!(cachalot_block_row, context) - 40usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of cachalot_stat"][::core::mem::size_of::<cachalot_stat>() - 32usize];
-    ["Alignment of cachalot_stat"][::core::mem::align_of::<cachalot_stat>() - 8usize];
-    [
-        "Offset of field: cachalot_stat::current",
-    ][::core::mem::offset_of!(cachalot_stat, current) - 0usize];
-    [
-        "Offset of field: cachalot_stat::peak",
-    ][::core::mem::offset_of!(cachalot_stat, peak) - 8usize];
-    [
-        "Offset of field: cachalot_stat::allocated",
-    ][::core::mem::offset_of!(cachalot_stat, allocated) - 16usize];
-    [
-        "Offset of field: cachalot_stat::freed",
-    ][::core::mem::offset_of!(cachalot_stat, freed) - 24usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_stat_array",
-    ][::core::mem::size_of::<cachalot_stat_array>() - 96usize];
-    [
-        "Alignment of cachalot_stat_array",
-    ][::core::mem::align_of::<cachalot_stat_array>() - 8usize];
-    [
-        "Offset of field: cachalot_stat_array::all",
-    ][::core::mem::offset_of!(cachalot_stat_array, all) - 0usize];
-    [
-        "Offset of field: cachalot_stat_array::small_pool",
-    ][::core::mem::offset_of!(cachalot_stat_array, small_pool) - 32usize];
-    [
-        "Offset of field: cachalot_stat_array::large_pool",
-    ][::core::mem::offset_of!(cachalot_stat_array, large_pool) - 64usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of cachalot_stats"][::core::mem::size_of::<cachalot_stats>() - 992usize];
-    ["Alignment of cachalot_stats"][::core::mem::align_of::<cachalot_stats>() - 8usize];
-    [
-        "Offset of field: cachalot_stats::struct_size",
-    ][::core::mem::offset_of!(cachalot_stats, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_stats::allocation",
-    ][::core::mem::offset_of!(cachalot_stats, allocation) - 8usize];
-    [
-        "Offset of field: cachalot_stats::segment",
-    ][::core::mem::offset_of!(cachalot_stats, segment) - 104usize];
-    [
-        "Offset of field: cachalot_stats::active",
-    ][::core::mem::offset_of!(cachalot_stats, active) - 200usize];
-    [
-        "Offset of field: cachalot_stats::inactive_split",
-    ][::core::mem::offset_of!(cachalot_stats, inactive_split) - 296usize];
-    [
-        "Offset of field: cachalot_stats::allocated_bytes",
-    ][::core::mem::offset_of!(cachalot_stats, allocated_bytes) - 392usize];
-    [
-        "Offset of field: cachalot_stats::reserved_bytes",
-    ][::core::mem::offset_of!(cachalot_stats, reserved_bytes) - 488usize];
-    [
-        "Offset of field: cachalot_stats::active_bytes",
-    ][::core::mem::offset_of!(cachalot_stats, active_bytes) - 584usize];
-    [
-        "Offset of field: cachalot_stats::inactive_split_bytes",
-    ][::core::mem::offset_of!(cachalot_stats, inactive_split_bytes) - 680usize];
-    [
-        "Offset of field: cachalot_stats::requested_bytes",
-    ][::core::mem::offset_of!(cachalot_stats, requested_bytes) - 776usize];
-    [
-        "Offset of field: cachalot_stats::oversize_allocations",
-    ][::core::mem::offset_of!(cachalot_stats, oversize_allocations) - 872usize];
-    [
-        "Offset of field: cachalot_stats::oversize_segments",
-    ][::core::mem::offset_of!(cachalot_stats, oversize_segments) - 904usize];
-    [
-        "Offset of field: cachalot_stats::num_alloc_retries",
-    ][::core::mem::offset_of!(cachalot_stats, num_alloc_retries) - 936usize];
-    [
-        "Offset of field: cachalot_stats::num_ooms",
-    ][::core::mem::offset_of!(cachalot_stats, num_ooms) - 944usize];
-    [
-        "Offset of field: cachalot_stats::num_sync_all_streams",
-    ][::core::mem::offset_of!(cachalot_stats, num_sync_all_streams) - 952usize];
-    [
-        "Offset of field: cachalot_stats::num_device_alloc",
-    ][::core::mem::offset_of!(cachalot_stats, num_device_alloc) - 960usize];
-    [
-        "Offset of field: cachalot_stats::num_device_free",
-    ][::core::mem::offset_of!(cachalot_stats, num_device_free) - 968usize];
-    [
-        "Offset of field: cachalot_stats::max_split_size",
-    ][::core::mem::offset_of!(cachalot_stats, max_split_size) - 976usize];
-    [
-        "Offset of field: cachalot_stats::num_oom_rejections",
-    ][::core::mem::offset_of!(cachalot_stats, num_oom_rejections) - 984usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_pool_stats",
-    ][::core::mem::size_of::<cachalot_pool_stats>() - 120usize];
-    [
-        "Alignment of cachalot_pool_stats",
-    ][::core::mem::align_of::<cachalot_pool_stats>() - 8usize];
-    [
-        "Offset of field: cachalot_pool_stats::struct_size",
-    ][::core::mem::offset_of!(cachalot_pool_stats, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_pool_stats::pool",
-    ][::core::mem::offset_of!(cachalot_pool_stats, pool) - 8usize];
-    [
-        "Offset of field: cachalot_pool_stats::reserved_bytes",
-    ][::core::mem::offset_of!(cachalot_pool_stats, reserved_bytes) - 24usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_label_stats",
-    ][::core::mem::size_of::<cachalot_label_stats>() - 328usize];
-    [
-        "Alignment of cachalot_label_stats",
-    ][::core::mem::align_of::<cachalot_label_stats>() - 8usize];
-    [
-        "Offset of field: cachalot_label_stats::struct_size",
-    ][::core::mem::offset_of!(cachalot_label_stats, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_label_stats::label",
-    ][::core::mem::offset_of!(cachalot_label_stats, label) - 8usize];
-    [
-        "Offset of field: cachalot_label_stats::allocation",
-    ][::core::mem::offset_of!(cachalot_label_stats, allocation) - 264usize];
-    [
-        "Offset of field: cachalot_label_stats::allocated_bytes",
-    ][::core::mem::offset_of!(cachalot_label_stats, allocated_bytes) - 296usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3635,6 +3750,15 @@ impl Default for cachalot_pool_route {
         }
     }
 }
+impl Default for cachalot_label_stats {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 impl Default for cachalot_recorder_options {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
@@ -3654,15 +3778,6 @@ impl Default for cachalot_oom_dump_options {
     }
 }
 impl Default for cachalot_report_holder {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-impl Default for cachalot_label_stats {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -4373,73 +4488,6 @@ unsafe extern "C" {
         out_length: *mut usize,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
-    /// its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
-    ///
-    /// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
-    /// @param out_policy  What the text does not name is 0.
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
-    pub fn cachalot_policy_read(
-        text: *const core::ffi::c_char,
-        out_policy: *mut cachalot_policy,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
-    /// them. Any thread.
-    pub fn cachalot_get_policy(
-        allocator: *mut cachalot_allocator,
-        out_policy: *mut cachalot_policy,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
-    pub fn cachalot_get_policy_stats(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        out_stats: *mut cachalot_policy_stats,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
-    /// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
-    /// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
-    /// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
-    ///
-    /// @param address  Within a live block of the cache.
-    /// @param size     Bytes from there on, not beyond the block; above 0.
-    /// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
-    /// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
-    /// backend:cudaMallocAsync. Any thread.
-    pub fn cachalot_pin(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        size: u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Ends one pin of exactly this part.
-    ///
-    /// @param address  As it was pinned; the block may have been freed since.
-    /// @param size     As it was pinned.
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
-    pub fn cachalot_unpin(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        size: u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
-    /// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
-    /// for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
-    /// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
-    /// With PyTorch's decisions nothing happens.
-    ///
-    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
-    /// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
-    /// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
-    pub fn cachalot_stream_ended(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        stream: cachalot_stream,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
     /// A new id that this allocator has not given yet.
     ///
     /// @param for_graph  0: of the form (0, k); 1: (k, 0).
@@ -4650,6 +4698,285 @@ unsafe extern "C" {
         device: i32,
         name: *const core::ffi::c_char,
         out_reserve: *mut cachalot_reserve,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
+    /// not have.
+    pub fn cachalot_get_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        out_stats: *mut cachalot_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Sets every peak to its current value.
+    pub fn cachalot_reset_peak_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Sets all sums (allocated, freed) and the num_ counters to 0.
+    pub fn cachalot_reset_accumulated_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
+    /// and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
+    pub fn cachalot_memory_allocated(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_allocated(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_memory_reserved(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_reserved(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_memory_active(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    pub fn cachalot_max_memory_active(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+    ) -> u64;
+    /// The table of torch.cuda.memory_summary, byte for byte.
+    ///
+    /// @param abbreviated  1: without the rows by kind of pool.
+    /// @param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
+    /// @param out_length   The full length without the NUL; a text that does not fit is cut.
+    pub fn cachalot_memory_summary(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        abbreviated: i32,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
+    ///
+    /// @param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
+    /// @param out_name  Lives as long as the library.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
+    pub fn cachalot_stats_at(
+        stats: *const cachalot_stats,
+        release: i32,
+        index: usize,
+        out_name: *mut *const core::ffi::c_char,
+        out_value: *mut i64,
+    ) -> cachalot_status;
+    /// How many private pools have had reserved bytes on a device; their rows are in ascending order of
+    /// the ids.
+    pub fn cachalot_pool_stats_count(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        out_count: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_pool_stats_at(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        index: usize,
+        out_stats: *mut cachalot_pool_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+    /// their first use, "(other)" last.
+    pub fn cachalot_label_stats_count(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        out_count: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_label_stats_at(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        index: usize,
+        out_stats: *mut cachalot_label_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Hands out pinned memory.
+    ///
+    /// @param size        Bytes. 0 gives NULL.
+    /// @param out_memory  Begins at a multiple of 512. Belongs to the caller until cachalot_pinned_free.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where the driver refuses, also for want of memory, as in PyTorch;
+    /// with pinned_config CACHALOT_ERROR_OUT_OF_HOST_MEMORY where that or the limit is short.
+    pub fn cachalot_pinned_allocate(
+        allocator: *mut cachalot_allocator,
+        size: u64,
+        out_memory: *mut *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The same, made while current_stream of the device is the thread's current stream: by it captures into graphs
+    /// take requests (cachalot_pinned_pool_begin). cachalot_pinned_allocate has the legacy default stream of device 0.
+    pub fn cachalot_pinned_allocate_on_stream(
+        allocator: *mut cachalot_allocator,
+        size: u64,
+        device: i32,
+        current_stream: cachalot_stream,
+        out_memory: *mut *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Takes a block back. NULL: nothing.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+    pub fn cachalot_pinned_free(
+        allocator: *mut cachalot_allocator,
+        memory: *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// A stream uses the block: call it behind each copy that the host does not wait for, before the free.
+    ///
+    /// @param device  Of the stream.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+    pub fn cachalot_pinned_record_stream(
+        allocator: *mut cachalot_allocator,
+        memory: *mut core::ffi::c_void,
+        device: i32,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Bytes of the block that begins here, at least what was asked for; all of them are the caller's.
+    pub fn cachalot_pinned_size(
+        allocator: *mut cachalot_allocator,
+        memory: *mut core::ffi::c_void,
+        out_size: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Gives cached blocks back to the driver, those of graphs' pools without users too.
+    pub fn cachalot_pinned_empty_cache(
+        allocator: *mut cachalot_allocator,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The statistics of pinned memory.
+    pub fn cachalot_pinned_get_stats(
+        allocator: *mut cachalot_allocator,
+        out_stats: *mut cachalot_pinned_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Sets every peak to its current value.
+    pub fn cachalot_pinned_reset_peak_stats(
+        allocator: *mut cachalot_allocator,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Sets all sums (allocated, freed) and the times to 0.
+    pub fn cachalot_pinned_reset_accumulated_stats(
+        allocator: *mut cachalot_allocator,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
+    /// pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+    /// use it at each launch.
+    ///
+    /// @param id      The same as of the device's pool, or another.
+    /// @param device  That a route by capture asks.
+    /// @param route   NULL: requests of this thread.
+    /// @return CACHALOT_OK. CACHALOT_ERROR_NOT_SUPPORTED with pinned_config.
+    pub fn cachalot_pinned_pool_begin(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        route: *const cachalot_pool_route,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends the routing to a pool. CACHALOT_ERROR_INVALID_STATE where there is none.
+    pub fn cachalot_pinned_pool_end(
+        allocator: *mut cachalot_allocator,
+        id: cachalot_pool_id,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The pool has one user less. Without users its cached blocks go with the next
+    /// cachalot_pinned_empty_cache. CACHALOT_ERROR_INVALID_STATE where it has none, CACHALOT_ERROR_INVALID_ARGUMENT
+    /// where there is no such pool.
+    pub fn cachalot_pinned_pool_release(
+        allocator: *mut cachalot_allocator,
+        id: cachalot_pool_id,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
+    /// device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
+    /// reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
+    /// pinned memory go through the functions above, with the allocator that this one belongs to.
+    ///
+    /// @return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
+    /// NULL.
+    pub fn cachalot_pinned_allocator(
+        allocator: *const cachalot_allocator,
+    ) -> *mut cachalot_allocator;
+    /// Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+    /// its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
+    ///
+    /// @param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+    /// @param out_policy  What the text does not name is 0.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+    pub fn cachalot_policy_read(
+        text: *const core::ffi::c_char,
+        out_policy: *mut cachalot_policy,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+    /// them. Any thread.
+    pub fn cachalot_get_policy(
+        allocator: *mut cachalot_allocator,
+        out_policy: *mut cachalot_policy,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+    pub fn cachalot_get_policy_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        out_stats: *mut cachalot_policy_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+    /// neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+    /// before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+    /// handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+    ///
+    /// @param address  Within a live block of the cache.
+    /// @param size     Bytes from there on, not beyond the block; above 0.
+    /// @return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+    /// not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+    /// backend:cudaMallocAsync. Any thread.
+    pub fn cachalot_pin(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        size: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends one pin of exactly this part.
+    ///
+    /// @param address  As it was pinned; the block may have been freed since.
+    /// @param size     As it was pinned.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+    pub fn cachalot_unpin(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        size: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+    /// nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+    /// for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+    /// borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+    /// With PyTorch's decisions nothing happens.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+    /// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+    /// CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+    pub fn cachalot_stream_ended(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        stream: cachalot_stream,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Starts a recorder on all devices. The recording begins with the blocks that are live, and no event
@@ -4944,7 +5271,8 @@ unsafe extern "C" {
     /// `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`; of
     /// stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
     /// BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
-    /// decimal, addresses and streams in hexadecimal. With several devices `access` ends in ` device N`,
+    /// decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
+    /// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
     /// and `pool_access` in the device of the pool and the one that gets access.
     ///
     /// @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -5024,110 +5352,6 @@ unsafe extern "C" {
     pub fn cachalot_snapshot_config(
         snapshot: *const cachalot_snapshot,
     ) -> *const core::ffi::c_char;
-    /// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
-    /// not have.
-    pub fn cachalot_get_stats(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        out_stats: *mut cachalot_stats,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Sets every peak to its current value.
-    pub fn cachalot_reset_peak_stats(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Sets all sums (allocated, freed) and the num_ counters to 0.
-    pub fn cachalot_reset_accumulated_stats(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
-    /// and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
-    pub fn cachalot_memory_allocated(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    pub fn cachalot_max_memory_allocated(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    pub fn cachalot_memory_reserved(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    pub fn cachalot_max_memory_reserved(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    pub fn cachalot_memory_active(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    pub fn cachalot_max_memory_active(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-    ) -> u64;
-    /// The table of torch.cuda.memory_summary, byte for byte.
-    ///
-    /// @param abbreviated  1: without the rows by kind of pool.
-    /// @param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
-    /// @param out_length   The full length without the NUL; a text that does not fit is cut.
-    pub fn cachalot_memory_summary(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        abbreviated: i32,
-        buffer: *mut core::ffi::c_char,
-        capacity: usize,
-        out_length: *mut usize,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
-    ///
-    /// @param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
-    /// @param out_name  Lives as long as the library.
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
-    pub fn cachalot_stats_at(
-        stats: *const cachalot_stats,
-        release: i32,
-        index: usize,
-        out_name: *mut *const core::ffi::c_char,
-        out_value: *mut i64,
-    ) -> cachalot_status;
-    /// How many private pools have had reserved bytes on a device; their rows are in ascending order of
-    /// the ids.
-    pub fn cachalot_pool_stats_count(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        out_count: *mut usize,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-    pub fn cachalot_pool_stats_at(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        index: usize,
-        out_stats: *mut cachalot_pool_stats,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
-    /// their first use, "(other)" last.
-    pub fn cachalot_label_stats_count(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        out_count: *mut usize,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-    pub fn cachalot_label_stats_at(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        index: usize,
-        out_stats: *mut cachalot_label_stats,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
     /// Makes a tenant.
     ///
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
@@ -5429,19 +5653,6 @@ unsafe extern "C" {
         from_device: i32,
         size: u64,
         stream: cachalot_stream,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Hands out pinned host memory.
-    pub fn cachalot_pinned_allocate(
-        allocator: *mut cachalot_allocator,
-        size: u64,
-        out_memory: *mut *mut core::ffi::c_void,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Gives pinned host memory back.
-    pub fn cachalot_pinned_free(
-        allocator: *mut cachalot_allocator,
-        memory: *mut core::ffi::c_void,
         error: *mut cachalot_error,
     ) -> cachalot_status;
 }

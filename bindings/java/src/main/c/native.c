@@ -528,48 +528,6 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
   return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
 }
 
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_policyRead(
-    JNIEnv* env, jclass type, jlong text, jlong outPolicy, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_policy_read((const char*)(intptr_t)text, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicy(
-    JNIEnv* env, jclass type, jlong allocator, jlong outPolicy, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_get_policy((cachalot_allocator*)(intptr_t)allocator, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicyStats(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_get_policy_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_policy_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pin(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_unpin(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_unpin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_streamEnded(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong stream, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_stream_ended((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
-}
-
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolNewId(
     JNIEnv* env, jclass type, jlong allocator, jint forGraph, jlong outId, jlong error) {
   (void)env;
@@ -722,6 +680,244 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getReserve(
   (void)env;
   (void)type;
   return (jint)cachalot_get_reserve((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const char*)(intptr_t)name, (cachalot_reserve*)(intptr_t)outReserve, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_resetPeakStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_reset_peak_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_resetAccumulatedStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_reset_accumulated_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryAllocated(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_memory_allocated((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryAllocated(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_max_memory_allocated((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryReserved(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_memory_reserved((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryReserved(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_max_memory_reserved((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryActive(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_memory_active((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryActive(
+    JNIEnv* env, jclass type, jlong allocator, jint device) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_max_memory_active((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_memorySummary(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jint abbreviated, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_memory_summary((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (int32_t)abbreviated, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_statsAt(
+    JNIEnv* env, jclass type, jlong stats, jint release, jlong index, jlong outName, jlong outValue) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_stats_at((const cachalot_stats*)(intptr_t)stats, (int32_t)release, (size_t)index, (const char**)(intptr_t)outName, (int64_t*)(intptr_t)outValue);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolStatsCount(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outCount, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_stats_count((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolStatsAt(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_pool_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelStatsCount(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outCount, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_label_stats_count((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelStatsAt(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_label_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_label_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedAllocate(
+    JNIEnv* env, jclass type, jlong allocator, jlong size, jlong outMemory, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_allocate((cachalot_allocator*)(intptr_t)allocator, (uint64_t)size, (void**)(intptr_t)outMemory, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedAllocateOnStream(
+    JNIEnv* env, jclass type, jlong allocator, jlong size, jint device, jlong currentStream, jlong outMemory, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_allocate_on_stream((cachalot_allocator*)(intptr_t)allocator, (uint64_t)size, (int32_t)device, (cachalot_stream)currentStream, (void**)(intptr_t)outMemory, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedFree(
+    JNIEnv* env, jclass type, jlong allocator, jlong memory, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_free((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedRecordStream(
+    JNIEnv* env, jclass type, jlong allocator, jlong memory, jint device, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_record_stream((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (int32_t)device, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedSize(
+    JNIEnv* env, jclass type, jlong allocator, jlong memory, jlong outSize, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_size((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (uint64_t*)(intptr_t)outSize, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedEmptyCache(
+    JNIEnv* env, jclass type, jlong allocator, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_empty_cache((cachalot_allocator*)(intptr_t)allocator, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedGetStats(
+    JNIEnv* env, jclass type, jlong allocator, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_get_stats((cachalot_allocator*)(intptr_t)allocator, (cachalot_pinned_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedResetPeakStats(
+    JNIEnv* env, jclass type, jlong allocator, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_reset_peak_stats((cachalot_allocator*)(intptr_t)allocator, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedResetAccumulatedStats(
+    JNIEnv* env, jclass type, jlong allocator, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_reset_accumulated_stats((cachalot_allocator*)(intptr_t)allocator, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedPoolBegin(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong route, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_pool_begin((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (const cachalot_pool_route*)(intptr_t)route, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedPoolEnd(
+    JNIEnv* env, jclass type, jlong allocator, jlong idFirst, jlong idSecond, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_pool_end((cachalot_allocator*)(intptr_t)allocator, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedPoolRelease(
+    JNIEnv* env, jclass type, jlong allocator, jlong idFirst, jlong idSecond, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pinned_pool_release((cachalot_allocator*)(intptr_t)allocator, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_pinnedAllocator(
+    JNIEnv* env, jclass type, jlong allocator) {
+  (void)env;
+  (void)type;
+  return (jlong)(intptr_t)cachalot_pinned_allocator((const cachalot_allocator*)(intptr_t)allocator);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_policyRead(
+    JNIEnv* env, jclass type, jlong text, jlong outPolicy, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_policy_read((const char*)(intptr_t)text, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicy(
+    JNIEnv* env, jclass type, jlong allocator, jlong outPolicy, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_policy((cachalot_allocator*)(intptr_t)allocator, (cachalot_policy*)(intptr_t)outPolicy, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getPolicyStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_policy_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_policy_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pin(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_unpin(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong size, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_unpin((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t)size, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_streamEnded(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_stream_ended((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recorderStart(
@@ -1060,111 +1256,6 @@ JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_snapshotConfig(
   return (jlong)(intptr_t)cachalot_snapshot_config((const cachalot_snapshot*)(intptr_t)snapshot);
 }
 
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getStats(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_get_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_resetPeakStats(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_reset_peak_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_resetAccumulatedStats(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_reset_accumulated_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryAllocated(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_memory_allocated((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryAllocated(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_max_memory_allocated((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryReserved(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_memory_reserved((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryReserved(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_max_memory_reserved((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_memoryActive(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_memory_active((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_maxMemoryActive(
-    JNIEnv* env, jclass type, jlong allocator, jint device) {
-  (void)env;
-  (void)type;
-  return (jlong)cachalot_max_memory_active((cachalot_allocator*)(intptr_t)allocator, (int32_t)device);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_memorySummary(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jint abbreviated, jlong buffer, jlong capacity, jlong outLength, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_memory_summary((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (int32_t)abbreviated, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_statsAt(
-    JNIEnv* env, jclass type, jlong stats, jint release, jlong index, jlong outName, jlong outValue) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_stats_at((const cachalot_stats*)(intptr_t)stats, (int32_t)release, (size_t)index, (const char**)(intptr_t)outName, (int64_t*)(intptr_t)outValue);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolStatsCount(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outCount, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pool_stats_count((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolStatsAt(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pool_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_pool_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelStatsCount(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong outCount, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_label_stats_count((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelStatsAt(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_label_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_label_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
-}
-
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantCreate(
     JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outTenant, jlong error) {
   (void)env;
@@ -1394,18 +1485,4 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_copy(
   (void)env;
   (void)type;
   return (jint)cachalot_copy((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)to, (int32_t)toDevice, (cachalot_address)from, (int32_t)fromDevice, (uint64_t)size, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedAllocate(
-    JNIEnv* env, jclass type, jlong allocator, jlong size, jlong outMemory, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pinned_allocate((cachalot_allocator*)(intptr_t)allocator, (uint64_t)size, (void**)(intptr_t)outMemory, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_pinnedFree(
-    JNIEnv* env, jclass type, jlong allocator, jlong memory, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_pinned_free((cachalot_allocator*)(intptr_t)allocator, (void*)(intptr_t)memory, (cachalot_error*)(intptr_t)error);
 }

@@ -556,6 +556,20 @@ public final class Constants {
   public static final int ROUTE_PREDICATE = 5;
 
   /**
+   * CACHALOT_LABEL_CAPACITY.
+   * Bytes of a label in its statistics, its final NUL included; a longer one is cut.
+   */
+  public static final int LABEL_CAPACITY = 256;
+
+  /**
+   * CACHALOT_MAX_LABELS.
+   * How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
+   * the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
+   * the new one is counted there itself. So rows end, and sums over all rows never fall.
+   */
+  public static final int MAX_LABELS = 1000;
+
+  /**
    * CACHALOT_RECORD_LABELS.
    * the thread's labels (cachalot_label_push), with their texts
    */
@@ -820,6 +834,18 @@ public final class Constants {
   public static final int SIM_CALL_STREAM_WAIT = 67108864;
 
   /**
+   * CACHALOT_SIM_CALL_HOST_ALLOCATE.
+   * pinned memory
+   */
+  public static final int SIM_CALL_HOST_ALLOCATE = 134217728;
+
+  /**
+   * CACHALOT_SIM_CALL_HOST_FREE.
+   * Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
+   */
+  public static final int SIM_CALL_HOST_FREE = 268435456;
+
+  /**
    * CACHALOT_SIM_LOG_CALLS.
    * the usual ones
    */
@@ -866,20 +892,6 @@ public final class Constants {
    * freed, waiting for recorded streams ("active_pending_free")
    */
   public static final int BLOCK_PENDING_FREE = 2;
-
-  /**
-   * CACHALOT_LABEL_CAPACITY.
-   * Bytes of a label in its statistics, its final NUL included; a longer one is cut.
-   */
-  public static final int LABEL_CAPACITY = 256;
-
-  /**
-   * CACHALOT_MAX_LABELS.
-   * How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
-   * the one that has been idle longest, whose sums go to the row "(other)"; where all have live blocks
-   * the new one is counted there itself. So rows end, and sums over all rows never fall.
-   */
-  public static final int MAX_LABELS = 1000;
 
   /**
    * CACHALOT_TENANT_NAME_CAPACITY.

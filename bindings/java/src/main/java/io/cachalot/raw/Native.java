@@ -616,69 +616,6 @@ public final class Native {
   public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
 
   /**
-   * cachalot_policy_read.
-   * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
-   * its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
-   *
-   * &#64;param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
-   * &#64;param out_policy  What the text does not name is 0.
-   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
-   */
-  public static native int policyRead(long text, long outPolicy, long error);
-
-  /**
-   * cachalot_get_policy.
-   * The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
-   * them. Any thread.
-   */
-  public static native int getPolicy(long allocator, long outPolicy, long error);
-
-  /**
-   * cachalot_get_policy_stats.
-   * What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
-   */
-  public static native int getPolicyStats(long allocator, int device, long outStats, long error);
-
-  /**
-   * cachalot_pin.
-   * Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
-   * neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
-   * before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
-   * handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
-   *
-   * &#64;param address  Within a live block of the cache.
-   * &#64;param size     Bytes from there on, not beyond the block; above 0.
-   * &#64;return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
-   * not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
-   * backend:cudaMallocAsync. Any thread.
-   */
-  public static native int pin(long allocator, long address, long size, long error);
-
-  /**
-   * cachalot_unpin.
-   * Ends one pin of exactly this part.
-   *
-   * &#64;param address  As it was pinned; the block may have been freed since.
-   * &#64;param size     As it was pinned.
-   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
-   */
-  public static native int unpin(long allocator, long address, long size, long error);
-
-  /**
-   * cachalot_stream_ended.
-   * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
-   * nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
-   * for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
-   * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
-   * With PyTorch's decisions nothing happens.
-   *
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
-   * CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
-   * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
-   */
-  public static native int streamEnded(long allocator, int device, long stream, long error);
-
-  /**
    * cachalot_pool_new_id.
    * A new id that this allocator has not given yet.
    *
@@ -854,6 +791,270 @@ public final class Native {
    * What a class gets on a device. name NULL or "": streams without a class.
    */
   public static native int getReserve(long allocator, int device, long name, long outReserve, long error);
+
+  /**
+   * cachalot_get_stats.
+   * The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
+   * not have.
+   */
+  public static native int getStats(long allocator, int device, long outStats, long error);
+
+  /**
+   * cachalot_reset_peak_stats.
+   * Sets every peak to its current value.
+   */
+  public static native int resetPeakStats(long allocator, int device, long error);
+
+  /**
+   * cachalot_reset_accumulated_stats.
+   * Sets all sums (allocated, freed) and the num_ counters to 0.
+   */
+  public static native int resetAccumulatedStats(long allocator, int device, long error);
+
+  /**
+   * cachalot_memory_allocated.
+   * The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
+   * and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
+   */
+  public static native long memoryAllocated(long allocator, int device);
+
+  /**
+   * cachalot_max_memory_allocated.
+   */
+  public static native long maxMemoryAllocated(long allocator, int device);
+
+  /**
+   * cachalot_memory_reserved.
+   */
+  public static native long memoryReserved(long allocator, int device);
+
+  /**
+   * cachalot_max_memory_reserved.
+   */
+  public static native long maxMemoryReserved(long allocator, int device);
+
+  /**
+   * cachalot_memory_active.
+   */
+  public static native long memoryActive(long allocator, int device);
+
+  /**
+   * cachalot_max_memory_active.
+   */
+  public static native long maxMemoryActive(long allocator, int device);
+
+  /**
+   * cachalot_memory_summary.
+   * The table of torch.cuda.memory_summary, byte for byte.
+   *
+   * &#64;param abbreviated  1: without the rows by kind of pool.
+   * &#64;param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
+   * &#64;param out_length   The full length without the NUL; a text that does not fit is cut.
+   */
+  public static native int memorySummary(long allocator, int device, int abbreviated, long buffer, long capacity, long outLength, long error);
+
+  /**
+   * cachalot_stats_at.
+   * The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
+   *
+   * &#64;param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
+   * &#64;param out_name  Lives as long as the library.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
+   */
+  public static native int statsAt(long stats, int release, long index, long outName, long outValue);
+
+  /**
+   * cachalot_pool_stats_count.
+   * How many private pools have had reserved bytes on a device; their rows are in ascending order of
+   * the ids.
+   */
+  public static native int poolStatsCount(long allocator, int device, long outCount, long error);
+
+  /**
+   * cachalot_pool_stats_at.
+   * One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int poolStatsAt(long allocator, int device, long index, long outStats, long error);
+
+  /**
+   * cachalot_label_stats_count.
+   * How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
+   * their first use, "(other)" last.
+   */
+  public static native int labelStatsCount(long allocator, int device, long outCount, long error);
+
+  /**
+   * cachalot_label_stats_at.
+   * One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int labelStatsAt(long allocator, int device, long index, long outStats, long error);
+
+  /**
+   * cachalot_pinned_allocate.
+   * Hands out pinned memory.
+   *
+   * &#64;param size        Bytes. 0 gives NULL.
+   * &#64;param out_memory  Begins at a multiple of 512. Belongs to the caller until cachalot_pinned_free.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER where the driver refuses, also for want of memory, as in PyTorch;
+   * with pinned_config CACHALOT_ERROR_OUT_OF_HOST_MEMORY where that or the limit is short.
+   */
+  public static native int pinnedAllocate(long allocator, long size, long outMemory, long error);
+
+  /**
+   * cachalot_pinned_allocate_on_stream.
+   * The same, made while current_stream of the device is the thread's current stream: by it captures into graphs
+   * take requests (cachalot_pinned_pool_begin). cachalot_pinned_allocate has the legacy default stream of device 0.
+   */
+  public static native int pinnedAllocateOnStream(long allocator, long size, int device, long currentStream, long outMemory, long error);
+
+  /**
+   * cachalot_pinned_free.
+   * Takes a block back. NULL: nothing.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+   */
+  public static native int pinnedFree(long allocator, long memory, long error);
+
+  /**
+   * cachalot_pinned_record_stream.
+   * A stream uses the block: call it behind each copy that the host does not wait for, before the free.
+   *
+   * &#64;param device  Of the stream.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+   */
+  public static native int pinnedRecordStream(long allocator, long memory, int device, long stream, long error);
+
+  /**
+   * cachalot_pinned_size.
+   * Bytes of the block that begins here, at least what was asked for; all of them are the caller's.
+   */
+  public static native int pinnedSize(long allocator, long memory, long outSize, long error);
+
+  /**
+   * cachalot_pinned_empty_cache.
+   * Gives cached blocks back to the driver, those of graphs' pools without users too.
+   */
+  public static native int pinnedEmptyCache(long allocator, long error);
+
+  /**
+   * cachalot_pinned_get_stats.
+   * The statistics of pinned memory.
+   */
+  public static native int pinnedGetStats(long allocator, long outStats, long error);
+
+  /**
+   * cachalot_pinned_reset_peak_stats.
+   * Sets every peak to its current value.
+   */
+  public static native int pinnedResetPeakStats(long allocator, long error);
+
+  /**
+   * cachalot_pinned_reset_accumulated_stats.
+   * Sets all sums (allocated, freed) and the times to 0.
+   */
+  public static native int pinnedResetAccumulatedStats(long allocator, long error);
+
+  /**
+   * cachalot_pinned_pool_begin.
+   * Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
+   * pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+   * use it at each launch.
+   *
+   * &#64;param id      The same as of the device's pool, or another.
+   * &#64;param device  That a route by capture asks.
+   * &#64;param route   NULL: requests of this thread.
+   * &#64;return CACHALOT_OK. CACHALOT_ERROR_NOT_SUPPORTED with pinned_config.
+   */
+  public static native int pinnedPoolBegin(long allocator, int device, long idFirst, long idSecond, long route, long error);
+
+  /**
+   * cachalot_pinned_pool_end.
+   * Ends the routing to a pool. CACHALOT_ERROR_INVALID_STATE where there is none.
+   */
+  public static native int pinnedPoolEnd(long allocator, long idFirst, long idSecond, long error);
+
+  /**
+   * cachalot_pinned_pool_release.
+   * The pool has one user less. Without users its cached blocks go with the next
+   * cachalot_pinned_empty_cache. CACHALOT_ERROR_INVALID_STATE where it has none, CACHALOT_ERROR_INVALID_ARGUMENT
+   * where there is no such pool.
+   */
+  public static native int pinnedPoolRelease(long allocator, long idFirst, long idSecond, long error);
+
+  /**
+   * cachalot_pinned_allocator.
+   * The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
+   * device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
+   * reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
+   * pinned memory go through the functions above, with the allocator that this one belongs to.
+   *
+   * &#64;return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
+   * NULL.
+   */
+  public static native long pinnedAllocator(long allocator);
+
+  /**
+   * cachalot_policy_read.
+   * Reads a policy as the environment variable CACHALOT_POLICY has it: "pytorch", or "serving" and any of
+   * its options: "serving,thrift,page=8MiB,borrow=at_limit,streams=announced" (docs/policy.md lists them).
+   *
+   * &#64;param text        Sizes are whole numbers with B, KiB, MiB, GiB or TiB; without a unit: bytes.
+   * &#64;param out_policy  What the text does not name is 0.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT with what was expected. Any thread.
+   */
+  public static native int policyRead(long text, long outPolicy, long error);
+
+  /**
+   * cachalot_get_policy.
+   * The policy in force, which lasts as long as its allocator; page_bytes is 0 where pages are as PyTorch has
+   * them. Any thread.
+   */
+  public static native int getPolicy(long allocator, long outPolicy, long error);
+
+  /**
+   * cachalot_get_policy_stats.
+   * What it has done on a device. Waits for a miss that is under way there, as statistics do. Any thread.
+   */
+  public static native int getPolicyStats(long allocator, int device, long outStats, long error);
+
+  /**
+   * cachalot_pin.
+   * Keeps a part of a live block where it is: until it is unpinned, the segment or the pages under it are
+   * neither given back to the driver nor moved, also after the block was freed. Blocks come and go there as
+   * before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
+   * handles given to other processes. Under either policy; a limit or an emptied cache does not lift it.
+   *
+   * &#64;param address  Within a live block of the cache.
+   * &#64;param size     Bytes from there on, not beyond the block; above 0.
+   * &#64;return CACHALOT_OK: the part is pinned once more. CACHALOT_ERROR_INVALID_ARGUMENT for a part that does
+   * not lie in one live block, also of a block that bypassed the cache; CACHALOT_ERROR_NOT_SUPPORTED under
+   * backend:cudaMallocAsync. Any thread.
+   */
+  public static native int pin(long allocator, long address, long size, long error);
+
+  /**
+   * cachalot_unpin.
+   * Ends one pin of exactly this part.
+   *
+   * &#64;param address  As it was pinned; the block may have been freed since.
+   * &#64;param size     As it was pinned.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for a part that is not pinned. Any thread.
+   */
+  public static native int unpin(long allocator, long address, long size, long error);
+
+  /**
+   * cachalot_stream_ended.
+   * Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
+   * nothing waits for the stream any more: no borrower, and no free of a block that it had or was recorded
+   * for (cachalot_record_stream). With CACHALOT_STREAMS_ANNOUNCED call it before the stream is destroyed: a
+   * borrower of its memory would wait for it by its handle. The handle may stand for a new stream afterwards.
+   * With PyTorch's decisions nothing happens.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for CACHALOT_STREAM_ALL;
+   * CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device;
+   * CACHALOT_ERROR_DRIVER where the work has failed: then nothing has changed. Any thread.
+   */
+  public static native int streamEnded(long allocator, int device, long stream, long error);
 
   /**
    * cachalot_recorder_start.
@@ -1142,7 +1343,8 @@ public final class Native {
    * `event_sync STREAM`, `event_destroy`, `stream_sync STREAM`, `device_sync`, `peer_access A B`; of
    * stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
    * BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
-   * decimal, addresses and streams in hexadecimal. With several devices `access` ends in ` device N`,
+   * decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
+   * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
    * and `pool_access` in the device of the pool and the one that gets access.
    *
    * &#64;param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -1229,103 +1431,6 @@ public final class Native {
    * The last option string then; lives as long as the snapshot. "" for NULL.
    */
   public static native long snapshotConfig(long snapshot);
-
-  /**
-   * cachalot_get_stats.
-   * The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
-   * not have.
-   */
-  public static native int getStats(long allocator, int device, long outStats, long error);
-
-  /**
-   * cachalot_reset_peak_stats.
-   * Sets every peak to its current value.
-   */
-  public static native int resetPeakStats(long allocator, int device, long error);
-
-  /**
-   * cachalot_reset_accumulated_stats.
-   * Sets all sums (allocated, freed) and the num_ counters to 0.
-   */
-  public static native int resetAccumulatedStats(long allocator, int device, long error);
-
-  /**
-   * cachalot_memory_allocated.
-   * The common numbers, in bytes: handed out, obtained from the driver, handed out or waiting; now,
-   * and the highest since the peaks were reset. 0 for NULL or a device that the driver does not have.
-   */
-  public static native long memoryAllocated(long allocator, int device);
-
-  /**
-   * cachalot_max_memory_allocated.
-   */
-  public static native long maxMemoryAllocated(long allocator, int device);
-
-  /**
-   * cachalot_memory_reserved.
-   */
-  public static native long memoryReserved(long allocator, int device);
-
-  /**
-   * cachalot_max_memory_reserved.
-   */
-  public static native long maxMemoryReserved(long allocator, int device);
-
-  /**
-   * cachalot_memory_active.
-   */
-  public static native long memoryActive(long allocator, int device);
-
-  /**
-   * cachalot_max_memory_active.
-   */
-  public static native long maxMemoryActive(long allocator, int device);
-
-  /**
-   * cachalot_memory_summary.
-   * The table of torch.cuda.memory_summary, byte for byte.
-   *
-   * &#64;param abbreviated  1: without the rows by kind of pool.
-   * &#64;param buffer       Gets the text, like snprintf; may be NULL with capacity 0.
-   * &#64;param out_length   The full length without the NUL; a text that does not fit is cut.
-   */
-  public static native int memorySummary(long allocator, int device, int abbreviated, long buffer, long capacity, long outLength, long error);
-
-  /**
-   * cachalot_stats_at.
-   * The rows of torch.cuda.memory_stats by name, "active.all.allocated" and so on, in its order.
-   *
-   * &#64;param index     0 and up; 122 rows under release 2.11, 123 under 2.15.
-   * &#64;param out_name  Lives as long as the library.
-   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT past the last row.
-   */
-  public static native int statsAt(long stats, int release, long index, long outName, long outValue);
-
-  /**
-   * cachalot_pool_stats_count.
-   * How many private pools have had reserved bytes on a device; their rows are in ascending order of
-   * the ids.
-   */
-  public static native int poolStatsCount(long allocator, int device, long outCount, long error);
-
-  /**
-   * cachalot_pool_stats_at.
-   * One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-   */
-  public static native int poolStatsAt(long allocator, int device, long index, long outStats, long error);
-
-  /**
-   * cachalot_label_stats_count.
-   * How many labels have rows on a device: CACHALOT_MAX_LABELS and "(other)" at most, in the order of
-   * their first use, "(other)" last.
-   */
-  public static native int labelStatsCount(long allocator, int device, long outCount, long error);
-
-  /**
-   * cachalot_label_stats_at.
-   * One of these rows. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-   */
-  public static native int labelStatsAt(long allocator, int device, long index, long outStats, long error);
 
   /**
    * cachalot_tenant_create.
@@ -1605,16 +1710,4 @@ public final class Native {
    * Copies between devices on a stream, over peer access where that is allowed.
    */
   public static native int copy(long allocator, long to, int toDevice, long from, int fromDevice, long size, long stream, long error);
-
-  /**
-   * cachalot_pinned_allocate.
-   * Hands out pinned host memory.
-   */
-  public static native int pinnedAllocate(long allocator, long size, long outMemory, long error);
-
-  /**
-   * cachalot_pinned_free.
-   * Gives pinned host memory back.
-   */
-  public static native int pinnedFree(long allocator, long memory, long error);
 }

@@ -175,7 +175,7 @@ public final class Structs {
    * How an allocator is made. Zero means default in every field.
    */
   public static final class AllocatorOptions {
-    public static final int SIZE = 128;
+    public static final int SIZE = 136;
 
     /**
      * Where memory comes from. NULL: as cachalot_driver_open(NULL, ...). The allocator keeps it
@@ -278,6 +278,13 @@ public final class Structs {
     public long pageBytes;
 
     /**
+     * How pinned memory is cached (pinned.h). NULL: the environment variable CACHALOT_PINNED_CONF, else as in
+     * PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
+     * `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
+     */
+    public String pinnedConfig;
+
+    /**
      * Writes it to memory that is 0.
      */
     public void put(ByteBuffer to, int at, Memory memory) {
@@ -306,6 +313,7 @@ public final class Structs {
       to.putInt(at + 112, this.borrow);
       to.putInt(at + 116, this.streams);
       to.putLong(at + 120, this.pageBytes);
+      to.putLong(at + 128, memory.text(this.pinnedConfig));
       if (this.log != null) {
         to.putLong(at + 64, memory.hold(this));
       }
@@ -796,105 +804,6 @@ public final class Structs {
   }
 
   /**
-   * cachalot_policy.
-   * A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
-   */
-  public static final class Policy {
-    public static final int SIZE = 32;
-
-    /**
-     * CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
-     */
-    public int policy;
-
-    /**
-     * 1: idle pages serve before any new one.
-     */
-    public int thrift;
-
-    /**
-     * CACHALOT_BORROW_*.
-     */
-    public int borrow;
-
-    /**
-     * CACHALOT_STREAMS_*.
-     */
-    public int streams;
-
-    /**
-     * Bytes of a page. 0: the policy's choice.
-     */
-    public long pageBytes;
-
-    public static Policy read(ByteBuffer from, int at) {
-      Policy value = new Policy();
-      value.policy = from.getInt(at + 8);
-      value.thrift = from.getInt(at + 12);
-      value.borrow = from.getInt(at + 16);
-      value.streams = from.getInt(at + 20);
-      value.pageBytes = from.getLong(at + 24);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_policy_stats.
-   * What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
-   * nothing resets; 0 where PyTorch's decisions are made.
-   */
-  public static final class PolicyStats {
-    public static final int SIZE = 64;
-
-    /**
-     * Pages obtained from the driver.
-     */
-    public long pagesCreated;
-
-    /**
-     * Pages that went from cached blocks to where they were missing.
-     */
-    public long pagesMoved;
-
-    /**
-     * Pages given back to the driver. Those that it still gives are pages_created - pages_released.
-     */
-    public long pagesReleased;
-
-    /**
-     * Requests served by a cached block of another stream.
-     */
-    public long blocksBorrowed;
-
-    /**
-     * How often a stream was made to wait for another, on the device.
-     */
-    public long streamWaits;
-
-    /**
-     * How often a call waited for a stream or the device.
-     */
-    public long hostWaits;
-
-    /**
-     * Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
-     */
-    public long pinnedBytes;
-
-    public static PolicyStats read(ByteBuffer from, int at) {
-      PolicyStats value = new PolicyStats();
-      value.pagesCreated = from.getLong(at + 8);
-      value.pagesMoved = from.getLong(at + 16);
-      value.pagesReleased = from.getLong(at + 24);
-      value.blocksBorrowed = from.getLong(at + 32);
-      value.streamWaits = from.getLong(at + 40);
-      value.hostWaits = from.getLong(at + 48);
-      value.pinnedBytes = from.getLong(at + 56);
-      return value;
-    }
-  }
-
-  /**
    * cachalot_pool_source.
    * A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
    * of cachalot_device_ops; stream is the thread's current stream at the allocation.
@@ -1079,6 +988,455 @@ public final class Structs {
       value.isClassKnown = from.getInt(at + 12);
       value.reserveBytes = from.getLong(at + 16);
       value.segmentBytes = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_stat.
+   * One statistic: a count or a number of bytes. Without resets current = allocated - freed.
+   */
+  public static final class Stat {
+    public static final int SIZE = 32;
+
+    /**
+     * Now.
+     */
+    public long current;
+
+    /**
+     * The highest `current` since the last cachalot_reset_peak_stats.
+     */
+    public long peak;
+
+    /**
+     * All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
+     * modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
+     */
+    public long allocated;
+
+    public long freed;
+
+    public static Stat read(ByteBuffer from, int at) {
+      Stat value = new Stat();
+      value.current = from.getLong(at + 0);
+      value.peak = from.getLong(at + 8);
+      value.allocated = from.getLong(at + 16);
+      value.freed = from.getLong(at + 24);
+      return value;
+    }
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at + 0, this.current);
+      to.putLong(at + 8, this.peak);
+      to.putLong(at + 16, this.allocated);
+      to.putLong(at + 24, this.freed);
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_stat_array.
+   * A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
+   */
+  public static final class StatArray {
+    public static final int SIZE = 96;
+
+    public Stat all = new Stat();
+
+    public Stat smallPool = new Stat();
+
+    public Stat largePool = new Stat();
+
+    public static StatArray read(ByteBuffer from, int at) {
+      StatArray value = new StatArray();
+      value.all = Stat.read(from, at + 0);
+      value.smallPool = Stat.read(from, at + 32);
+      value.largePool = Stat.read(from, at + 64);
+      return value;
+    }
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      this.all.put(to, at + 0, memory);
+      this.smallPool.put(to, at + 32, memory);
+      this.largePool.put(to, at + 64, memory);
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_stats.
+   * The statistics of one device, as torch.cuda.memory_stats has them.
+   */
+  public static final class Stats {
+    public static final int SIZE = 992;
+
+    /**
+     * Blocks handed out.
+     */
+    public StatArray allocation = new StatArray();
+
+    /**
+     * Segments obtained (expandable ones are not counted).
+     */
+    public StatArray segment = new StatArray();
+
+    /**
+     * Blocks handed out or waiting for recorded streams after their free.
+     */
+    public StatArray active = new StatArray();
+
+    /**
+     * Free pieces of segments that are partly in use, so that no release can give them back.
+     */
+    public StatArray inactiveSplit = new StatArray();
+
+    /**
+     * The same in bytes; reserved_bytes is what was obtained from the driver.
+     */
+    public StatArray allocatedBytes = new StatArray();
+
+    public StatArray reservedBytes = new StatArray();
+
+    public StatArray activeBytes = new StatArray();
+
+    public StatArray inactiveSplitBytes = new StatArray();
+
+    /**
+     * What callers asked for, of the active blocks.
+     */
+    public StatArray requestedBytes = new StatArray();
+
+    /**
+     * Blocks and segments of max_split_size and more.
+     */
+    public Stat oversizeAllocations = new Stat();
+
+    public Stat oversizeSegments = new Stat();
+
+    /**
+     * Requests to the driver after the whole cache was released.
+     */
+    public long numAllocRetries;
+
+    /**
+     * Out-of-memory errors given to callers.
+     */
+    public long numOoms;
+
+    /**
+     * Waits for all recorded streams.
+     */
+    public long numSyncAllStreams;
+
+    /**
+     * Segments obtained or ranges mapped; segments given back or ranges unmapped.
+     */
+    public long numDeviceAlloc;
+
+    public long numDeviceFree;
+
+    /**
+     * The option max_split_size in bytes when the allocator was made; -1: unlimited.
+     */
+    public long maxSplitSize;
+
+    /**
+     * Requests refused by throw_on_cudamalloc_oom (since 2.12).
+     */
+    public long numOomRejections;
+
+    public static Stats read(ByteBuffer from, int at) {
+      Stats value = new Stats();
+      value.allocation = StatArray.read(from, at + 8);
+      value.segment = StatArray.read(from, at + 104);
+      value.active = StatArray.read(from, at + 200);
+      value.inactiveSplit = StatArray.read(from, at + 296);
+      value.allocatedBytes = StatArray.read(from, at + 392);
+      value.reservedBytes = StatArray.read(from, at + 488);
+      value.activeBytes = StatArray.read(from, at + 584);
+      value.inactiveSplitBytes = StatArray.read(from, at + 680);
+      value.requestedBytes = StatArray.read(from, at + 776);
+      value.oversizeAllocations = Stat.read(from, at + 872);
+      value.oversizeSegments = Stat.read(from, at + 904);
+      value.numAllocRetries = from.getLong(at + 936);
+      value.numOoms = from.getLong(at + 944);
+      value.numSyncAllStreams = from.getLong(at + 952);
+      value.numDeviceAlloc = from.getLong(at + 960);
+      value.numDeviceFree = from.getLong(at + 968);
+      value.maxSplitSize = from.getLong(at + 976);
+      value.numOomRejections = from.getLong(at + 984);
+      return value;
+    }
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      this.allocation.put(to, at + 8, memory);
+      this.segment.put(to, at + 104, memory);
+      this.active.put(to, at + 200, memory);
+      this.inactiveSplit.put(to, at + 296, memory);
+      this.allocatedBytes.put(to, at + 392, memory);
+      this.reservedBytes.put(to, at + 488, memory);
+      this.activeBytes.put(to, at + 584, memory);
+      this.inactiveSplitBytes.put(to, at + 680, memory);
+      this.requestedBytes.put(to, at + 776, memory);
+      this.oversizeAllocations.put(to, at + 872, memory);
+      this.oversizeSegments.put(to, at + 904, memory);
+      to.putLong(at + 936, this.numAllocRetries);
+      to.putLong(at + 944, this.numOoms);
+      to.putLong(at + 952, this.numSyncAllStreams);
+      to.putLong(at + 960, this.numDeviceAlloc);
+      to.putLong(at + 968, this.numDeviceFree);
+      to.putLong(at + 976, this.maxSplitSize);
+      to.putLong(at + 984, this.numOomRejections);
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_pool_stats.
+   * Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
+   * PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
+   */
+  public static final class PoolStats {
+    public static final int SIZE = 120;
+
+    public PoolId pool = new PoolId();
+
+    public StatArray reservedBytes = new StatArray();
+
+    public static PoolStats read(ByteBuffer from, int at) {
+      PoolStats value = new PoolStats();
+      value.pool = PoolId.read(from, at + 8);
+      value.reservedBytes = StatArray.read(from, at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_label_stats.
+   * What was handed out under one label (cachalot_label_push) while
+   * cachalot_allocator_options::track_labels is on.
+   */
+  public static final class LabelStats {
+    public static final int SIZE = 328;
+
+    /**
+     * The labels of the thread that asked, outermost first, joined by "/".
+     */
+    public String label;
+
+    /**
+     * Blocks handed out, and their bytes.
+     */
+    public Stat allocation = new Stat();
+
+    public Stat allocatedBytes = new Stat();
+
+    public static LabelStats read(ByteBuffer from, int at) {
+      LabelStats value = new LabelStats();
+      value.label = Memory.textAt(from, at + 8, 256);
+      value.allocation = Stat.read(from, at + 264);
+      value.allocatedBytes = Stat.read(from, at + 296);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_call_times.
+   * How long calls of the driver took. Microseconds.
+   */
+  public static final class CallTimes {
+    public static final int SIZE = 32;
+
+    public long count;
+
+    public long total;
+
+    /**
+     * 0 where there was none.
+     */
+    public long min;
+
+    public long max;
+
+    public static CallTimes read(ByteBuffer from, int at) {
+      CallTimes value = new CallTimes();
+      value.count = from.getLong(at + 0);
+      value.total = from.getLong(at + 8);
+      value.min = from.getLong(at + 16);
+      value.max = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_pinned_stats.
+   * The statistics of pinned memory, as torch.cuda.host_memory_stats has them. Bytes are those of blocks. Peaks of
+   * active_ figures are sums of each size's own peak, as in PyTorch. Under 2.11 active_ figures are wrong, as
+   * there: a free without streams does not lower them.
+   */
+  public static final class PinnedStats {
+    public static final int SIZE = 200;
+
+    /**
+     * Blocks that were obtained, cached ones too.
+     */
+    public Stat allocations = new Stat();
+
+    public Stat allocatedBytes = new Stat();
+
+    /**
+     * Blocks handed out, or waiting for streams after their free.
+     */
+    public Stat activeRequests = new Stat();
+
+    public Stat activeBytes = new Stat();
+
+    public CallTimes allocateTimes = new CallTimes();
+
+    public CallTimes freeTimes = new CallTimes();
+
+    public static PinnedStats read(ByteBuffer from, int at) {
+      PinnedStats value = new PinnedStats();
+      value.allocations = Stat.read(from, at + 8);
+      value.allocatedBytes = Stat.read(from, at + 40);
+      value.activeRequests = Stat.read(from, at + 72);
+      value.activeBytes = Stat.read(from, at + 104);
+      value.allocateTimes = CallTimes.read(from, at + 136);
+      value.freeTimes = CallTimes.read(from, at + 168);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_policy.
+   * A policy with its options, as cachalot_allocator_options and cachalot_replay_options have them.
+   */
+  public static final class Policy {
+    public static final int SIZE = 32;
+
+    /**
+     * CACHALOT_POLICY_PYTORCH or CACHALOT_POLICY_SERVING.
+     */
+    public int policy;
+
+    /**
+     * 1: idle pages serve before any new one.
+     */
+    public int thrift;
+
+    /**
+     * CACHALOT_BORROW_*.
+     */
+    public int borrow;
+
+    /**
+     * CACHALOT_STREAMS_*.
+     */
+    public int streams;
+
+    /**
+     * Bytes of a page. 0: the policy's choice.
+     */
+    public long pageBytes;
+
+    public static Policy read(ByteBuffer from, int at) {
+      Policy value = new Policy();
+      value.policy = from.getInt(at + 8);
+      value.thrift = from.getInt(at + 12);
+      value.borrow = from.getInt(at + 16);
+      value.streams = from.getInt(at + 20);
+      value.pageBytes = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_policy_stats.
+   * What the policy has done on a device. But for pinned_bytes, sums since the allocator was made, which
+   * nothing resets; 0 where PyTorch's decisions are made.
+   */
+  public static final class PolicyStats {
+    public static final int SIZE = 64;
+
+    /**
+     * Pages obtained from the driver.
+     */
+    public long pagesCreated;
+
+    /**
+     * Pages that went from cached blocks to where they were missing.
+     */
+    public long pagesMoved;
+
+    /**
+     * Pages given back to the driver. Those that it still gives are pages_created - pages_released.
+     */
+    public long pagesReleased;
+
+    /**
+     * Requests served by a cached block of another stream.
+     */
+    public long blocksBorrowed;
+
+    /**
+     * How often a stream was made to wait for another, on the device.
+     */
+    public long streamWaits;
+
+    /**
+     * How often a call waited for a stream or the device.
+     */
+    public long hostWaits;
+
+    /**
+     * Bytes of pages and plain segments that are pinned now (cachalot_pin), under either policy.
+     */
+    public long pinnedBytes;
+
+    public static PolicyStats read(ByteBuffer from, int at) {
+      PolicyStats value = new PolicyStats();
+      value.pagesCreated = from.getLong(at + 8);
+      value.pagesMoved = from.getLong(at + 16);
+      value.pagesReleased = from.getLong(at + 24);
+      value.blocksBorrowed = from.getLong(at + 32);
+      value.streamWaits = from.getLong(at + 40);
+      value.hostWaits = from.getLong(at + 48);
+      value.pinnedBytes = from.getLong(at + 56);
       return value;
     }
   }
@@ -1641,289 +1999,6 @@ public final class Structs {
       value.requestedSize = from.getLong(at + 24);
       value.state = from.getInt(at + 32);
       value.context = from.getLong(at + 40);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_stat.
-   * One statistic: a count or a number of bytes. Without resets current = allocated - freed.
-   */
-  public static final class Stat {
-    public static final int SIZE = 32;
-
-    /**
-     * Now.
-     */
-    public long current;
-
-    /**
-     * The highest `current` since the last cachalot_reset_peak_stats.
-     */
-    public long peak;
-
-    /**
-     * All increases, and all decreases, since the last cachalot_reset_accumulated_stats. They count
-     * modulo 2^63 and are never negative: behind 8 EiB less 1 byte comes 0.
-     */
-    public long allocated;
-
-    public long freed;
-
-    public static Stat read(ByteBuffer from, int at) {
-      Stat value = new Stat();
-      value.current = from.getLong(at + 0);
-      value.peak = from.getLong(at + 8);
-      value.allocated = from.getLong(at + 16);
-      value.freed = from.getLong(at + 24);
-      return value;
-    }
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at + 0, this.current);
-      to.putLong(at + 8, this.peak);
-      to.putLong(at + 16, this.allocated);
-      to.putLong(at + 24, this.freed);
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_stat_array.
-   * A statistic by kind of pool: small blocks are those of requests up to 1 MiB.
-   */
-  public static final class StatArray {
-    public static final int SIZE = 96;
-
-    public Stat all = new Stat();
-
-    public Stat smallPool = new Stat();
-
-    public Stat largePool = new Stat();
-
-    public static StatArray read(ByteBuffer from, int at) {
-      StatArray value = new StatArray();
-      value.all = Stat.read(from, at + 0);
-      value.smallPool = Stat.read(from, at + 32);
-      value.largePool = Stat.read(from, at + 64);
-      return value;
-    }
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      this.all.put(to, at + 0, memory);
-      this.smallPool.put(to, at + 32, memory);
-      this.largePool.put(to, at + 64, memory);
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_stats.
-   * The statistics of one device, as torch.cuda.memory_stats has them.
-   */
-  public static final class Stats {
-    public static final int SIZE = 992;
-
-    /**
-     * Blocks handed out.
-     */
-    public StatArray allocation = new StatArray();
-
-    /**
-     * Segments obtained (expandable ones are not counted).
-     */
-    public StatArray segment = new StatArray();
-
-    /**
-     * Blocks handed out or waiting for recorded streams after their free.
-     */
-    public StatArray active = new StatArray();
-
-    /**
-     * Free pieces of segments that are partly in use, so that no release can give them back.
-     */
-    public StatArray inactiveSplit = new StatArray();
-
-    /**
-     * The same in bytes; reserved_bytes is what was obtained from the driver.
-     */
-    public StatArray allocatedBytes = new StatArray();
-
-    public StatArray reservedBytes = new StatArray();
-
-    public StatArray activeBytes = new StatArray();
-
-    public StatArray inactiveSplitBytes = new StatArray();
-
-    /**
-     * What callers asked for, of the active blocks.
-     */
-    public StatArray requestedBytes = new StatArray();
-
-    /**
-     * Blocks and segments of max_split_size and more.
-     */
-    public Stat oversizeAllocations = new Stat();
-
-    public Stat oversizeSegments = new Stat();
-
-    /**
-     * Requests to the driver after the whole cache was released.
-     */
-    public long numAllocRetries;
-
-    /**
-     * Out-of-memory errors given to callers.
-     */
-    public long numOoms;
-
-    /**
-     * Waits for all recorded streams.
-     */
-    public long numSyncAllStreams;
-
-    /**
-     * Segments obtained or ranges mapped; segments given back or ranges unmapped.
-     */
-    public long numDeviceAlloc;
-
-    public long numDeviceFree;
-
-    /**
-     * The option max_split_size in bytes when the allocator was made; -1: unlimited.
-     */
-    public long maxSplitSize;
-
-    /**
-     * Requests refused by throw_on_cudamalloc_oom (since 2.12).
-     */
-    public long numOomRejections;
-
-    public static Stats read(ByteBuffer from, int at) {
-      Stats value = new Stats();
-      value.allocation = StatArray.read(from, at + 8);
-      value.segment = StatArray.read(from, at + 104);
-      value.active = StatArray.read(from, at + 200);
-      value.inactiveSplit = StatArray.read(from, at + 296);
-      value.allocatedBytes = StatArray.read(from, at + 392);
-      value.reservedBytes = StatArray.read(from, at + 488);
-      value.activeBytes = StatArray.read(from, at + 584);
-      value.inactiveSplitBytes = StatArray.read(from, at + 680);
-      value.requestedBytes = StatArray.read(from, at + 776);
-      value.oversizeAllocations = Stat.read(from, at + 872);
-      value.oversizeSegments = Stat.read(from, at + 904);
-      value.numAllocRetries = from.getLong(at + 936);
-      value.numOoms = from.getLong(at + 944);
-      value.numSyncAllStreams = from.getLong(at + 952);
-      value.numDeviceAlloc = from.getLong(at + 960);
-      value.numDeviceFree = from.getLong(at + 968);
-      value.maxSplitSize = from.getLong(at + 976);
-      value.numOomRejections = from.getLong(at + 984);
-      return value;
-    }
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at, SIZE);
-      this.allocation.put(to, at + 8, memory);
-      this.segment.put(to, at + 104, memory);
-      this.active.put(to, at + 200, memory);
-      this.inactiveSplit.put(to, at + 296, memory);
-      this.allocatedBytes.put(to, at + 392, memory);
-      this.reservedBytes.put(to, at + 488, memory);
-      this.activeBytes.put(to, at + 584, memory);
-      this.inactiveSplitBytes.put(to, at + 680, memory);
-      this.requestedBytes.put(to, at + 776, memory);
-      this.oversizeAllocations.put(to, at + 872, memory);
-      this.oversizeSegments.put(to, at + 904, memory);
-      to.putLong(at + 936, this.numAllocRetries);
-      to.putLong(at + 944, this.numOoms);
-      to.putLong(at + 952, this.numSyncAllStreams);
-      to.putLong(at + 960, this.numDeviceAlloc);
-      to.putLong(at + 968, this.numDeviceFree);
-      to.putLong(at + 976, this.maxSplitSize);
-      to.putLong(at + 984, this.numOomRejections);
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_pool_stats.
-   * Bytes reserved by one private pool (since 2.13). A row stays when its pool goes, as in
-   * PyTorch: some 350 bytes of ordinary memory for each pool that has had any.
-   */
-  public static final class PoolStats {
-    public static final int SIZE = 120;
-
-    public PoolId pool = new PoolId();
-
-    public StatArray reservedBytes = new StatArray();
-
-    public static PoolStats read(ByteBuffer from, int at) {
-      PoolStats value = new PoolStats();
-      value.pool = PoolId.read(from, at + 8);
-      value.reservedBytes = StatArray.read(from, at + 24);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_label_stats.
-   * What was handed out under one label (cachalot_label_push) while
-   * cachalot_allocator_options::track_labels is on.
-   */
-  public static final class LabelStats {
-    public static final int SIZE = 328;
-
-    /**
-     * The labels of the thread that asked, outermost first, joined by "/".
-     */
-    public String label;
-
-    /**
-     * Blocks handed out, and their bytes.
-     */
-    public Stat allocation = new Stat();
-
-    public Stat allocatedBytes = new Stat();
-
-    public static LabelStats read(ByteBuffer from, int at) {
-      LabelStats value = new LabelStats();
-      value.label = Memory.textAt(from, at + 8, 256);
-      value.allocation = Stat.read(from, at + 264);
-      value.allocatedBytes = Stat.read(from, at + 296);
       return value;
     }
   }

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/pinned/pinned_allocator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/device_count.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+namespace {
+
+// Above it a size has no class [pinned 1.7].
+constexpr uint64_t kLargestSize = uint64_t{1} << 63;
+
+[[noreturn]] void throw_no_block(Address address) {
+  throw_invalid_argument(format("no pinned block begins at 0x%" PRIx64, address));
+}
+
+// The reference's.
+std::string uncaptured_text(PoolId pool) {
+  return format(
+      "CachingHostAllocator is allocating to private pool (%" PRIu64 ",%" PRIu64
+      ") but the current stream is not capturing. Private pools have been tested only during graph "
+      "capture. See https://github.com/pytorch/pytorch/pull/167507#discussion_r2561698011",
+      pool.first, pool.second);
+}
+
+}  // namespace
+
+PinnedAllocator::PinnedAllocator(Driver& driver, const Rules& rules, Log& log,
+                                 const PinnedSettings& settings)
+    : driver_(driver), log_(log), memory_(driver), pools_(driver, rules, log) {
+  set_settings(settings);
+}
+
+PinnedAllocator::~PinnedAllocator() {
+  background_.stop();
+  for (PinnedPool* const pool : pools_.all()) {
+    while (PinnedBlock* const block = pool->waiting.take_waited())
+      pool->cache.complete(block, true);
+  }
+  blocks_.for_each([&](const PinnedBlock* block) {
+    if (!block->is_in_region) driver_.host_free(block->address, block->origin);
+  });
+}
+
+// ---- Requests
+
+// [pinned 1.2]
+uint64_t PinnedAllocator::rounded(uint64_t size) const {
+  if (size > kLargestSize)
+    throw_invalid_argument(
+        format("%" PRIu64 " bytes of pinned memory: a block has at most 2^63", size));
+  return size > largest_rounded_.load(std::memory_order_relaxed) ? size : std::bit_ceil(size);
+}
+
+Address PinnedAllocator::allocate(uint64_t asked, int device, Stream current_stream) {
+  if (asked == 0) return 0;
+  const uint64_t size = rounded(asked);
+  if (pools_.is_routing()) [[unlikely]]
+    return allocate_routed(size, device, current_stream);
+  PinnedPool& pool = pools_.default_pool();
+  if (looks_at_events_.load(std::memory_order_relaxed)) process_events(pool);
+  return allocate_from(pool, size, false);
+}
+
+// While requests are routed to some pool [pinned 6].
+Address PinnedAllocator::allocate_routed(uint64_t size, int device, Stream current_stream) {
+  const PinnedPools::Route route = pools_.route_of(current_stream);
+  const bool is_taken = route.pool() != nullptr;
+  PinnedPool& pool = is_taken ? *route.pool() : pools_.default_pool();
+  if (is_taken || looks_at_events_.load(std::memory_order_relaxed)) process_events(pool);
+  CaptureInfo info;
+  require_success(driver_, driver_.capture_info(device, current_stream, &info));
+  if (is_taken && !info.capturing) log_.warn_once("pinned pool", uncaptured_text(route.id()));
+  return allocate_from(pool, size, info.capturing);
+}
+
+Address PinnedAllocator::allocate_from(PinnedPool& pool, uint64_t size, bool is_captured) {
+  PinnedBlock* block = pool.cache.take(size, is_captured);
+  if (block == nullptr) [[unlikely]]
+    block = obtain(size, pool, is_captured);
+  return block->address.load(std::memory_order_relaxed);
+}
+
+PinnedBlock* PinnedAllocator::obtain(uint64_t size, PinnedPool& pool, bool is_captured) {
+  const PinnedSettings settings = this->settings();
+  PinnedBlock* const block = blocks_.take();
+  try {
+    const PinnedMemory::Range range = memory_.obtain(size, settings);
+    block->size = size;
+    block->pool = &pool;
+    block->origin = range.origin;
+    block->is_in_region = range.is_in_region;
+    put(block, range);
+  } catch (...) {
+    blocks_.give(block);
+    throw;
+  }
+  pool.blocks++;
+  pool.cache.add_used(block, is_captured);
+  if (settings.use_background_threads) start_background();
+  return block;
+}
+
+void PinnedAllocator::put(PinnedBlock* block, const PinnedMemory::Range& range) {
+  try {
+    blocks_.put(block, range.address);
+  } catch (...) {
+    memory_.give_back(range, block->size);
+    throw;
+  }
+}
+
+void PinnedAllocator::start_background() {
+  background_.start([this] {
+    try {
+      process_events(pools_.default_pool());
+    } catch (const Error&) {
+      // Whoever empties the cache gets the same error.
+    }
+  });
+}
+
+void PinnedAllocator::record_stream(Address address, int device, Stream stream) {
+  require_device(device, driver_.device_count());
+  PinnedBlock* const block = blocks_.find(address);
+  if (block == nullptr) throw_no_block(address);
+  const PinnedUse use{device, driver_.resolve(stream), 0};
+  if (!block->pool->cache.record_use(block, address, use))
+    throw_invalid_state(format("the pinned block at 0x%" PRIx64 " has been freed", address));
+}
+
+uint64_t PinnedAllocator::size_of(Address address) {
+  PinnedBlock* const block = blocks_.find(address);
+  if (block == nullptr || !block->pool->cache.is_handed_out(block, address))
+    throw_no_block(address);
+  return block->size;
+}
+
+// ---- Frees
+
+void PinnedAllocator::free(Address address) {
+  if (address == 0) return;
+  PinnedBlock* const block = blocks_.find(address);
+  if (block == nullptr) throw_no_block(address);
+  const bool keeps = is_cacheable(block);
+  switch (block->pool->cache.free(block, address, keeps)) {
+    case PinnedCache::Freed::kUnknown:
+      throw_no_block(address);
+    case PinnedCache::Freed::kDone:
+      if (!keeps) give_back_or_keep(block);
+      break;
+    case PinnedCache::Freed::kWaits:
+      block->pool->waiting.add(block);
+      break;
+    case PinnedCache::Freed::kLost:
+      break;
+  }
+}
+
+// [pinned 3.5]
+bool PinnedAllocator::is_cacheable(const PinnedBlock* block) const {
+  return block->size.load(std::memory_order_relaxed) <=
+         largest_cached_.load(std::memory_order_relaxed);
+}
+
+void PinnedAllocator::process_events(PinnedPool& pool) {
+  while (PinnedBlock* const block = pool.waiting.take_done()) complete(block);
+}
+
+void PinnedAllocator::complete(PinnedBlock* block) {
+  const bool keeps = is_cacheable(block);
+  block->pool->cache.complete(block, keeps);
+  if (!keeps) give_back_or_keep(block);
+}
+
+// ---- Giving back
+
+// pre: the block is in no list. Throws Error where the driver refuses, and the block is as before.
+void PinnedAllocator::give_back(PinnedBlock* block) {
+  const PinnedMemory::Range range{block->address, block->origin, block->is_in_region};
+  // Before the memory goes, since the next block may get the same address.
+  blocks_.forget(block);
+  try {
+    memory_.give_back(range, block->size);
+  } catch (...) {
+    log_.differ("U24", "kept a pinned block that the driver did not take back");
+    blocks_.put(block, range.address);
+    throw;
+  }
+  block->pool->blocks--;
+  blocks_.give(block);
+}
+
+// [pinned 8.4, 8.5]: the caller is done with the block, so a refusal is no error of the call's.
+void PinnedAllocator::give_back_or_keep(PinnedBlock* block) {
+  try {
+    give_back(block);
+  } catch (const Error&) {
+    block->pool->cache.put(block);
+  }
+}
+
+void PinnedAllocator::give_back_cached(PinnedPool& pool) {
+  std::vector<PinnedBlock*> blocks;
+  pool.cache.take_all(&blocks);
+  size_t done = 0;
+  try {
+    for (; done < blocks.size(); done++) give_back(blocks[done]);
+  } catch (...) {
+    for (; done < blocks.size(); done++) pool.cache.put(blocks[done]);
+    throw;
+  }
+}
+
+// [pinned 4.1, 6.4]
+void PinnedAllocator::empty_cache() {
+  process_events(pools_.default_pool());
+  give_back_cached(pools_.default_pool());
+  for (PinnedPool* const released : pools_.released()) {
+    process_events(*released);
+    give_back_cached(*released);
+  }
+  pools_.end_empty();
+}
+
+uint64_t PinnedAllocator::live_blocks() {
+  uint64_t live = 0;
+  for (PinnedPool* const pool : pools_.all()) live += pool->cache.handed_out();
+  return live;
+}
+
+void PinnedAllocator::free_all() {
+  std::vector<Address> live;
+  blocks_.for_each([&](PinnedBlock* block) {
+    const Address address = block->address;
+    if (block->pool->cache.is_handed_out(block, address)) live.push_back(address);
+  });
+  for (const Address address : live) free(address);
+  for (PinnedPool* const pool : pools_.all()) {
+    while (PinnedBlock* const block = pool->waiting.take_waited()) complete(block);
+  }
+}
+
+// ---- Settings, statistics, the auditor
+
+void PinnedAllocator::set_settings(const PinnedSettings& settings) noexcept {
+  const std::lock_guard lock(settings_lock_);
+  settings_ = settings;
+  largest_rounded_ = std::min(settings.max_round_threshold, settings.max_cached_size);
+  largest_cached_ = settings.max_cached_size;
+  looks_at_events_ = !settings.use_background_threads;
+}
+
+PinnedSettings PinnedAllocator::settings() {
+  const std::lock_guard lock(settings_lock_);
+  return settings_;
+}
+
+PinnedStats PinnedAllocator::stats() {
+  PinnedStats stats;
+  memory_.add_stats(&stats);
+  for (PinnedPool* const pool : pools_.all()) pool->cache.add_stats(&stats);
+  return stats;
+}
+
+void PinnedAllocator::reset_peak_stats() {
+  memory_.reset_peaks();
+  for (PinnedPool* const pool : pools_.all()) pool->cache.reset_peaks();
+}
+
+void PinnedAllocator::reset_accumulated_stats() {
+  memory_.reset_accumulated();
+  for (PinnedPool* const pool : pools_.all()) pool->cache.reset_accumulated();
+}
+
+std::string PinnedAllocator::check() {
+  for (PinnedPool* const pool : pools_.all()) {
+    std::string found = pool->cache.check();
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace cachalot

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A block of pinned host memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "device/device.h"
+
+namespace cachalot {
+
+struct PinnedPool;
+
+// A stream that uses a block, and from the free on the event that is recorded there.
+struct PinnedUse {
+  int device;
+  Stream stream;
+  uint64_t event;  // 0: none yet
+};
+
+// Its object stays where it is until the allocator ends, and may stand for another block later.
+struct PinnedBlock {
+  enum class State : uint8_t {
+    kNone,     // in no list
+    kFree,     // cached
+    kUsed,     // handed out
+    kWaiting,  // freed, and still used by streams
+    kLost,     // freed, and never handed out again [pinned 6.3]
+  };
+
+  uint32_t number;  // of the object, for good
+
+  // Constant while the object stands for the block.
+  std::atomic<Address> address;  // 0: it stands for none
+  std::atomic<uint64_t> size;    // bytes
+  PinnedPool* pool;              // that it is of
+  HostMemoryOrigin origin;
+  bool is_in_region;  // of reserved memory [pinned 2.2], which is not given back
+
+  // Guarded by the lock of the class.
+  State state;
+  bool is_captured;   // it was handed out to a stream that was captured
+  PinnedBlock* next;  // below it in its class, or behind it in the queue
+
+  // Streams that use it; while it waits the queue's.
+  std::vector<PinnedUse> uses;
+  size_t uses_done;  // how many of the events have come, while it waits
+};
+
+}  // namespace cachalot

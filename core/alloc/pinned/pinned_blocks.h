@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The objects of pinned blocks, and the way to them by address.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "alloc/heap/address_table.h"
+#include "alloc/pinned/pinned_block.h"
+#include "base/mutex.h"
+
+namespace cachalot {
+
+// Owns all objects. An object that stands for no block serves the next one. Any thread.
+class PinnedBlocks {
+ public:
+  PinnedBlocks() = default;
+  PinnedBlocks(const PinnedBlocks&) = delete;
+  PinnedBlocks& operator=(const PinnedBlocks&) = delete;
+
+  // An object for a block that is to come. Throws std::bad_alloc.
+  PinnedBlock* take();
+  // The object stands for memory at this address from now on. Throws std::bad_alloc, and nothing has changed.
+  // pre: take() gave it; the address is a multiple of kAlignment.
+  void put(PinnedBlock* block, Address address);
+  // The object stands for no block any more; its memory may go from here on. pre: no list has it.
+  void forget(PinnedBlock* block);
+  // The object serves another block. pre: it stands for none.
+  void give(PinnedBlock* block);
+
+  // The object that stood for a block at this address when it was looked at; null: none did. Whoever asks
+  // looks at the address again under the lock of the block's class.
+  [[gnu::always_inline]] PinnedBlock* find(Address address) const {
+    const uint32_t number = numbers_.find(address);
+    if (number == 0) [[unlikely]]
+      return nullptr;
+    PinnedBlock* const block = at(number);
+    return block->address.load(std::memory_order_acquire) == address ? block : nullptr;
+  }
+
+  // Calls `see` with each object that stands for a block, in the order in which objects were made.
+  template <class See>
+  void for_each(See see) const {
+    for (uint32_t number = 1; number <= made_; number++) {
+      PinnedBlock* const block = at(number);
+      if (block->address.load(std::memory_order_acquire) != 0) see(block);
+    }
+  }
+
+  static constexpr uint64_t kAlignment = AddressTable::kGranule;
+
+ private:
+  static constexpr uint32_t kChunk = 4096;  // objects
+  static constexpr uint32_t kChunks = 1024;
+  struct Chunk {
+    PinnedBlock blocks[kChunk];
+  };
+
+  PinnedBlock* at(uint32_t number) const {
+    return &chunks_[number / kChunk]->blocks[number % kChunk];
+  }
+
+  AddressTable numbers_;
+  Mutex lock_{LockRank::kPinnedBlocks};
+  PinnedBlock* unused_ = nullptr;  // linked through `next`; guarded by lock_
+  std::atomic<uint32_t> made_{0};  // numbers begin at 1
+  std::array<std::unique_ptr<Chunk>, kChunks> chunks_;
+};
+
+}  // namespace cachalot

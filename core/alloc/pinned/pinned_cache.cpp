@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/pinned/pinned_cache.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <mutex>
+#include <utility>
+
+#include "alloc/pinned/pinned_pools.h"
+#include "base/text.h"
+
+namespace cachalot {
+namespace {
+
+using State = PinnedBlock::State;
+
+bool is_used(const PinnedBlock* block, Address address) {
+  return block->state == State::kUsed && block->address.load(std::memory_order_relaxed) == address;
+}
+
+uint64_t size_of(const PinnedBlock* block) { return block->size.load(std::memory_order_relaxed); }
+
+}  // namespace
+
+void PinnedCache::hand_out(Class& home, PinnedBlock* block, bool is_captured) {
+  block->state = State::kUsed;
+  block->is_captured = is_captured;
+  home.handed_out++;
+}
+
+void PinnedCache::push(Class& home, PinnedBlock* block) {
+  block->state = State::kFree;
+  block->next = std::exchange(home.top, block);
+}
+
+void PinnedCache::end_use(Class& home, PinnedBlock* block, bool keeps) {
+  if (keeps) {
+    push(home, block);
+  } else {
+    block->state = State::kNone;
+  }
+}
+
+PinnedBlock* PinnedCache::take(uint64_t size, bool is_captured) {
+  PinnedBlock* const block = take_of_class(classes_[class_of(size)], size, is_captured);
+  if (block != nullptr) count_elsewhere(size_of(block), Change::kHandedOut);
+  return block;
+}
+
+PinnedBlock* PinnedCache::take_of_class(Class& home, uint64_t size, bool is_captured) {
+  const std::lock_guard lock(home.lock);
+  PinnedBlock** link = &home.top;
+  while (*link != nullptr && size_of(*link) < size) link = &(*link)->next;
+  PinnedBlock* const block = *link;
+  if (block == nullptr) return nullptr;
+  *link = block->next;
+  hand_out(home, block, is_captured);
+  count(home, size_of(block), Change::kHandedOut);
+  return block;
+}
+
+void PinnedCache::add_used(PinnedBlock* block, bool is_captured) {
+  {
+    Class& of_block = home(block);
+    const std::lock_guard lock(of_block.lock);
+    hand_out(of_block, block, is_captured);
+    count(of_block, size_of(block), Change::kHandedOut);
+  }
+  count_elsewhere(size_of(block), Change::kHandedOut);
+}
+
+PinnedCache::Freed PinnedCache::free(PinnedBlock* block, Address address, bool keeps) {
+  const uint64_t size = size_of(block);
+  {
+    Class& of_block = home(block);
+    const std::lock_guard lock(of_block.lock);
+    if (!is_used(block, address)) return Freed::kUnknown;
+    of_block.handed_out--;
+    if (!block->uses.empty()) {
+      block->state = block->is_captured ? State::kLost : State::kWaiting;
+      return block->is_captured ? Freed::kLost : Freed::kWaits;
+    }
+    count(of_block, size, Change::kFreed);
+    end_use(of_block, block, keeps);
+  }
+  count_elsewhere(size, Change::kFreed);
+  return Freed::kDone;
+}
+
+void PinnedCache::complete(PinnedBlock* block, bool keeps) {
+  const uint64_t size = size_of(block);
+  {
+    Class& of_block = home(block);
+    const std::lock_guard lock(of_block.lock);
+    CACHALOT_ASSERT(1, block->state == State::kWaiting);
+    block->uses.clear();
+    count(of_block, size, Change::kCompleted);
+    end_use(of_block, block, keeps);
+  }
+  count_elsewhere(size, Change::kCompleted);
+}
+
+void PinnedCache::put(PinnedBlock* block) {
+  Class& of_block = home(block);
+  const std::lock_guard lock(of_block.lock);
+  CACHALOT_ASSERT(1, block->state == State::kNone);
+  push(of_block, block);
+}
+
+// [pinned 5.5]
+void PinnedCache::add(Class& counting, uint64_t size, Change change) const {
+  const auto bytes = static_cast<int64_t>(size);
+  if (change == Change::kHandedOut) {
+    counting.requests.increase(1);
+    counting.bytes.increase(bytes);
+  } else if (rules_.counts_freed_pinned_memory) {
+    counting.requests.decrease(1);
+    counting.bytes.decrease(bytes);
+  } else if (change == Change::kCompleted) {
+    counting.requests.decrease(1);
+    counting.bytes.current += 1;
+    counting.bytes.freed -= 1;
+  }
+}
+
+void PinnedCache::count_elsewhere(uint64_t size, Change change) const {
+  if (counted_in_ == nullptr) return;
+  Class& counting = counted_in_->classes_[class_of(size)];
+  const std::lock_guard lock(counting.lock);
+  add(counting, size, change);
+}
+
+bool PinnedCache::is_handed_out(const PinnedBlock* block, Address address) {
+  const std::lock_guard lock(home(block).lock);
+  return is_used(block, address);
+}
+
+bool PinnedCache::record_use(PinnedBlock* block, Address address, const PinnedUse& use) {
+  const std::lock_guard lock(home(block).lock);
+  if (!is_used(block, address)) return false;
+  const auto is_same = [&](const PinnedUse& other) {
+    return other.stream == use.stream && other.device == use.device;
+  };
+  if (std::none_of(block->uses.begin(), block->uses.end(), is_same)) block->uses.push_back(use);
+  return true;
+}
+
+void PinnedCache::take_all(std::vector<PinnedBlock*>* blocks) {
+  for_each_class([&](Class& each) {
+    const size_t first = blocks->size();
+    for (PinnedBlock* block = each.top; block != nullptr; block = block->next)
+      blocks->push_back(block);
+    for (size_t i = first; i < blocks->size(); i++) (*blocks)[i]->state = State::kNone;
+    each.top = nullptr;
+    std::reverse(blocks->begin() + static_cast<ptrdiff_t>(first), blocks->end());
+  });
+}
+
+// ---- Statistics and the auditor
+
+template <class See>
+void PinnedCache::for_each_class(See see) {
+  for (Class& each : classes_) {
+    const std::lock_guard lock(each.lock);
+    see(each);
+  }
+}
+
+void PinnedCache::add_stats(PinnedStats* stats) {
+  for_each_class([&](const Class& each) {
+    stats->active_requests += each.requests;
+    stats->active_bytes += each.bytes;
+  });
+}
+
+void PinnedCache::reset_peaks() {
+  for_each_class([](Class& each) {
+    each.requests.reset_peak();
+    each.bytes.reset_peak();
+  });
+}
+
+void PinnedCache::reset_accumulated() {
+  for_each_class([](Class& each) {
+    each.requests.reset_accumulated();
+    each.bytes.reset_accumulated();
+  });
+}
+
+void PinnedCache::take_stats_of(PinnedCache& other) {
+  for (size_t i = 0; i < kClasses; i++) {
+    Stat requests;
+    Stat bytes;
+    {
+      Class& from = other.classes_[i];
+      const std::lock_guard lock(from.lock);
+      std::swap(requests, from.requests);
+      std::swap(bytes, from.bytes);
+    }
+    const std::lock_guard lock(classes_[i].lock);
+    classes_[i].requests += requests;
+    classes_[i].bytes += bytes;
+  }
+}
+
+uint64_t PinnedCache::handed_out() {
+  uint64_t count = 0;
+  for_each_class([&](const Class& each) { count += each.handed_out; });
+  return count;
+}
+
+std::string PinnedCache::check() {
+  std::string found;
+  for_each_class([&](const Class& each) {
+    for (const PinnedBlock* block = each.top; block != nullptr; block = block->next) {
+      const bool is_right = block->state == State::kFree && &block->pool->cache == this &&
+                            &home(block) == &each && block->uses.empty();
+      if (!is_right && found.empty())
+        found = format("the pinned block at 0x%" PRIx64 " is in a class that it does not belong to",
+                       block->address.load());
+    }
+  });
+  return found;
+}
+
+}  // namespace cachalot

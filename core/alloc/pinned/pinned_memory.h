@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where pinned blocks get their memory from [pinned 2].
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/pinned/pinned_block.h"
+#include "alloc/pinned/pinned_settings.h"
+#include "alloc/pinned/pinned_stats.h"
+#include "base/mutex.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+// Owns the region that is reserved, and counts what was obtained. Any thread.
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(Driver& driver) : driver_(driver) {}
+  ~PinnedMemory();  // gives the region back
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  struct Range {
+    Address address;
+    HostMemoryOrigin origin;
+    bool is_in_region;
+  };
+  // Memory of this size. Throws Error.
+  Range obtain(uint64_t size, const PinnedSettings& settings);
+  // Throws Error where the driver refuses.
+  void give_back(const Range& range, uint64_t size);
+
+  // Adds what was obtained, and the times.
+  void add_stats(PinnedStats* stats);
+  void reset_peaks();
+  void reset_accumulated();
+
+ private:
+  // Memory that is handed out from its begin to its end, once.
+  struct Region {
+    bool is_decided = false;  // whether there is to be one [pinned 2.3]
+    Address begin = 0;        // 0: there is none
+    Address next = 0;
+    Address end = 0;
+    HostMemoryOrigin origin{};
+  };
+  static constexpr uint64_t kRegionAlignment = 4096;
+
+  Range obtain_from_driver(uint64_t size, const PinnedSettings& settings);
+  void decide_region(const PinnedSettings& settings);
+  Address take_from_region(uint64_t size, const PinnedSettings& settings);
+
+  Driver& driver_;
+  Mutex region_lock_{LockRank::kPinnedRegion};
+  Region region_;
+  Mutex stats_lock_{LockRank::kPinnedStats};
+  PinnedStats stats_;
+};
+
+}  // namespace cachalot

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Pools of pinned memory: the default one, and those of captures into graphs [pinned 6].
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "alloc/config/pool_id.h"
+#include "alloc/config/rules.h"
+#include "alloc/heap/hash_order.h"
+#include "alloc/pinned/pinned_cache.h"
+#include "alloc/pinned/pinned_queue.h"
+#include "alloc/pools/pool_route.h"
+#include "base/mutex.h"
+
+namespace cachalot {
+
+struct PinnedPool {
+  // counted_in: see PinnedCache.
+  PinnedPool(Driver& driver, const Rules& rules, PinnedEvents& events, Log& log,
+             PinnedCache* counted_in)
+      : cache(rules, counted_in), waiting(driver, events, log) {}
+
+  PinnedCache cache;
+  PinnedQueue waiting;
+  std::atomic<uint64_t> blocks{0};    // that were obtained for it and not given back
+  std::atomic<uint64_t> requests{0};  // under way
+  int users = 0;                      // guarded by the lock of PinnedPools
+};
+
+// Owns the pools. The object of one that has ended serves the next one, since a call that names a block twice may look
+// at it. Any thread.
+class PinnedPools {
+ public:
+  PinnedPools(Driver& driver, const Rules& rules, Log& log);
+
+  PinnedPool& default_pool() { return default_; }
+
+  // Requests that the filter takes go to the pool, which gets a user.
+  void begin(PoolId id, PoolFilter filter);
+  void end(PoolId id);
+  void release(PoolId id);
+
+  // Keeps a pool for as long as a request is under way.
+  class Route {
+   public:
+    explicit Route(PinnedPool* pool, PoolId id = {}) : pool_(pool), id_(id) {}
+    ~Route() {
+      if (pool_ != nullptr) pool_->requests--;
+    }
+    Route(const Route&) = delete;
+    Route& operator=(const Route&) = delete;
+
+    PinnedPool* pool() const { return pool_; }
+    PoolId id() const { return id_; }
+
+   private:
+    PinnedPool* const pool_;
+    const PoolId id_;
+  };
+  // Whether requests are routed to some pool.
+  bool is_routing() const { return is_routing_.load(std::memory_order_acquire); }
+  // Null: the default pool.
+  Route route_of(Stream current_stream);
+
+  // Those without users, in the reference's order.
+  std::vector<PinnedPool*> released();
+  // Ends those without users that have no block left.
+  void end_empty();
+  std::vector<PinnedPool*> all();
+
+ private:
+  struct RouteTo {
+    PoolId id;
+    PoolFilter filter;
+  };
+
+  std::unique_ptr<PinnedPool> make();
+
+  Driver& driver_;
+  const Rules& rules_;
+  Log& log_;
+  PinnedEvents events_;
+  PinnedPool default_;
+  Mutex lock_{LockRank::kPinnedPools};
+  std::map<PoolId, std::unique_ptr<PinnedPool>> pools_;
+  std::vector<std::unique_ptr<PinnedPool>> ended_;
+  HashOrder<PoolId> without_users_;
+  std::vector<RouteTo> routes_;  // the one that began first serves first
+  std::atomic<bool> is_routing_{false};
+};
+
+}  // namespace cachalot

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "alloc/pinned/pinned_queue.h"
+
+#include <mutex>
+
+#include "alloc/heap/hash_order.h"
+#include "alloc/streams/stream_hash.h"
+#include "base/assert.h"
+#include "base/reserve.h"
+#include "device/driver_error.h"
+
+namespace cachalot {
+namespace {
+
+// The reference keeps a block's streams in a hash table [pinned 3.3].
+void order_as_reference(std::vector<PinnedUse>& uses) {
+  HashOrder<size_t> order;  // of places in uses
+  for (size_t i = 0; i < uses.size(); i++)
+    order.insert(i, stream_hash(uses[i].device, uses[i].stream));
+  std::vector<PinnedUse> ordered;
+  for (const size_t i : order.keys()) ordered.push_back(uses[i]);
+  uses.swap(ordered);
+}
+
+}  // namespace
+
+// ---- Events
+
+PinnedEvents::PinnedEvents(Driver& driver)
+    : driver_(driver), events_(static_cast<size_t>(driver.device_count())) {}
+
+PinnedEvents::~PinnedEvents() {
+  for (size_t device = 0; device < events_.size(); device++) {
+    for (const uint64_t event : events_[device].idle)
+      driver_.event_destroy(static_cast<int>(device), event);
+  }
+}
+
+DriverCode PinnedEvents::take(int device, uint64_t* event) {
+  Events& events = events_[static_cast<size_t>(device)];
+  const std::lock_guard lock(lock_);
+  if (!events.idle.empty()) {
+    *event = events.idle.back();
+    events.idle.pop_back();
+    return kSuccess;
+  }
+  reserve_for(events.idle, events.made + 1);
+  const DriverCode code = driver_.event_create(device, event);
+  if (code == kSuccess) events.made++;
+  return code;
+}
+
+DriverCode PinnedEvents::record(PinnedUse* use) {
+  uint64_t event = 0;
+  DriverCode code = take(use->device, &event);
+  if (code != kSuccess) return code;
+  code = driver_.event_record(use->device, event, use->stream);
+  use->event = event;
+  if (code == kSuccess) return code;
+  give_back(*use);
+  use->event = 0;
+  return code;
+}
+
+void PinnedEvents::give_back(const PinnedUse& use) {
+  const std::lock_guard lock(lock_);
+  events_[static_cast<size_t>(use.device)].idle.push_back(use.event);
+}
+
+// ---- Blocks
+
+void PinnedQueue::add(PinnedBlock* block) {
+  CACHALOT_ASSERT(1, !block->uses.empty());
+  if (block->uses.size() > 1) order_as_reference(block->uses);
+  record_missing(block);
+  block->uses_done = 0;
+  block->next = nullptr;
+  const std::lock_guard lock(lock_);
+  (first_ == nullptr ? first_ : last_->next) = block;
+  last_ = block;
+  count_.fetch_add(1, std::memory_order_release);
+}
+
+// Up to the first that the driver refuses.
+void PinnedQueue::record_missing(PinnedBlock* block) {
+  for (PinnedUse& use : block->uses) {
+    if (use.event != 0) continue;
+    const DriverCode code = events_.record(&use);
+    if (code == kSuccess) continue;
+    log_.warn_once("pinned events",
+                   "a pinned block that was freed waits until an event can be recorded: " +
+                       runtime_error(driver_, code).message());
+    return log_.differ("U23", "kept a pinned block whose event could not be recorded");
+  }
+}
+
+bool PinnedQueue::is_done(const PinnedUse& use) {
+  const DriverCode code = driver_.event_query(use.device, use.event);
+  if (code == kNotReady) return false;
+  if (code != kSuccess) log_.differ("U23", "kept a pinned block whose event could not be asked");
+  require_success(driver_, code);
+  return true;
+}
+
+PinnedBlock* PinnedQueue::take_first() {
+  PinnedBlock* const block = first_;
+  first_ = block->next;
+  count_.fetch_sub(1, std::memory_order_release);
+  return block;
+}
+
+PinnedBlock* PinnedQueue::take_done() {
+  if (is_empty()) return nullptr;
+  const std::lock_guard lock(lock_);
+  PinnedBlock* const block = first_;
+  if (block == nullptr) return nullptr;
+  for (; block->uses_done < block->uses.size(); block->uses_done++) {
+    const PinnedUse& use = block->uses[block->uses_done];
+    if (use.event == 0) record_missing(block);
+    if (use.event == 0 || !is_done(use)) return nullptr;
+    events_.give_back(use);
+  }
+  return take_first();
+}
+
+PinnedBlock* PinnedQueue::take_waited() {
+  const std::lock_guard lock(lock_);
+  PinnedBlock* const block = first_;
+  if (block == nullptr) return nullptr;
+  for (; block->uses_done < block->uses.size(); block->uses_done++) {
+    const PinnedUse& use = block->uses[block->uses_done];
+    if (use.event == 0) {
+      driver_.stream_synchronize(use.device, use.stream);
+    } else {
+      driver_.event_synchronize(use.device, use.event);
+      events_.give_back(use);
+    }
+  }
+  return take_first();
+}
+
+}  // namespace cachalot

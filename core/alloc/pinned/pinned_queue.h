@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Freed blocks of pinned memory that streams still use [pinned 3.3, 3.4], and the events that say so.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "alloc/pinned/pinned_block.h"
+#include "alloc/trace/log.h"
+#include "base/lock.h"
+#include "device/device.h"
+
+namespace cachalot {
+
+// Owns the events that wait for their next use. Any thread.
+class PinnedEvents {
+ public:
+  explicit PinnedEvents(Driver& driver);
+  ~PinnedEvents();
+  PinnedEvents(const PinnedEvents&) = delete;
+  PinnedEvents& operator=(const PinnedEvents&) = delete;
+
+  // Records an event on the stream, and notes it in the use. Gives what the driver says.
+  DriverCode record(PinnedUse* use);
+  // The event has come.
+  void give_back(const PinnedUse& use);
+
+ private:
+  // Of a device. There is room for all that were made, so that giving one back cannot fail.
+  struct Events {
+    std::vector<uint64_t> idle;  // the one that came last is used next
+    size_t made = 0;
+  };
+
+  DriverCode take(int device, uint64_t* event);
+
+  Driver& driver_;
+  Lock lock_{LockRank::kPinnedEvents};
+  std::vector<Events> events_;
+};
+
+// Owns the blocks of a pool that wait, in the order in which they were freed. Any thread.
+class PinnedQueue {
+ public:
+  PinnedQueue(Driver& driver, PinnedEvents& events, Log& log)
+      : driver_(driver), events_(events), log_(log) {}
+  PinnedQueue(const PinnedQueue&) = delete;
+  PinnedQueue& operator=(const PinnedQueue&) = delete;
+
+  bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }
+
+  // The block waits from now on for the streams that use it. Where the driver refuses an event it waits until
+  // the driver gives one (U23). pre: it is in no list.
+  void add(PinnedBlock* block);
+  // The oldest block, once its events have come; null: none waits, or the oldest one still does. Throws Error where
+  // the driver does not tell, and the block goes on waiting (U23).
+  PinnedBlock* take_done();
+  // The oldest block, whose streams are waited for; null: none waits. Whatever the driver says.
+  PinnedBlock* take_waited();
+
+ private:
+  void record_missing(PinnedBlock* block);
+  bool is_done(const PinnedUse& use);
+  PinnedBlock* take_first();
+
+  Driver& driver_;
+  PinnedEvents& events_;
+  Log& log_;
+  Lock lock_{LockRank::kPinnedQueue};
+  PinnedBlock* first_ = nullptr;  // linked through `next`
+  PinnedBlock* last_ = nullptr;
+  std::atomic<uint64_t> count_{0};
+};
+
+}  // namespace cachalot

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The options of pinned memory, as its allocator uses them. Bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "alloc/config/settings.h"
+#include "base/units.h"
+
+namespace cachalot {
+
+struct PinnedSettings {
+  bool use_background_threads = false;
+  bool use_cuda_host_register = false;
+  bool free_catch_all = false;
+  int num_register_threads = 1;
+  uint64_t reserve_segment_size = 0;  // 0: none
+  uint64_t max_round_threshold = kUnlimited;
+  uint64_t max_cached_size = kUnlimited;
+};
+
+inline PinnedSettings pinned_settings_of(const Settings& settings) {
+  return {.use_background_threads = settings.pinned_use_background_threads,
+          .use_cuda_host_register = settings.pinned_use_cuda_host_register,
+          .free_catch_all = settings.pinned_free_catch_all,
+          .num_register_threads = static_cast<int>(settings.pinned_num_register_threads),
+          .reserve_segment_size =
+              std::min(settings.pinned_reserve_segment_size_mb, kUnlimited / MiB) * MiB,
+          .max_round_threshold = settings.pinned_max_round_threshold,
+          .max_cached_size = settings.pinned_max_cached_size};
+}
+
+}  // namespace cachalot

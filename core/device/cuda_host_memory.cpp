@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The calls of the seam for pinned host memory. With unified addresses, which all 64-bit systems have, any
+// context serves every device.
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/units.h"
+#include "device/cuda_driver.h"
+
+namespace cachalot {
+namespace {
+
+constexpr uint64_t kSmallestPage = 4 * KiB;
+
+void* to_pointer(Address address) { return reinterpret_cast<void*>(address); }
+
+// Lets the system back the pages of a range.
+void touch(Address begin, Address end) {
+  for (Address page = begin; page < end; page += kSmallestPage)
+    *static_cast<volatile char*>(to_pointer(page)) = 0;
+}
+
+// A part for each thread, since the system clears each page that it gives.
+void touch(Address address, uint64_t size, int threads) {
+  const uint64_t pages = (size - 1) / kSmallestPage + 1;
+  const uint64_t part = ((pages - 1) / static_cast<uint64_t>(threads) + 1) * kSmallestPage;
+  const Address end = address + size;
+  std::vector<std::thread> others;
+  Address begin = address;
+  try {
+    for (; end - begin > part; begin += part)
+      others.emplace_back([begin, part] { touch(begin, begin + part); });
+  } catch (const std::system_error&) {
+    // No more threads are to be had: this one does the rest.
+  }
+  touch(begin, end);
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace
+
+DriverCode CudaDriver::host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                                     Address* address) {
+  if (!library_.host_memory) return kDriverNotSupported;
+  if (contexts_.is_in_forked_child()) return cuda::kNotInitialized;
+  if (origin == HostMemoryOrigin::kRegistered)
+    return host_register(size, register_threads, address);
+  void* memory = nullptr;
+  const DriverCode code = on(contexts_.device_in_use(), [&] {
+    return library_.host_memory->cuMemHostAlloc(&memory, size, 0);
+  });
+  if (code == kSuccess) *address = reinterpret_cast<Address>(memory);
+  return code;
+}
+
+DriverCode CudaDriver::host_register(uint64_t size, int threads, Address* address) {
+  Address memory = 0;
+  if (const DriverCode code = registered_.allocate(size, &memory)) return code;
+  touch(memory, size, threads);
+  const DriverCode code = on(contexts_.device_in_use(), [&] {
+    return library_.host_memory->cuMemHostRegister(to_pointer(memory), size, 0);
+  });
+  if (code == kSuccess) {
+    *address = memory;
+  } else {
+    registered_.free(memory);
+  }
+  return code;
+}
+
+DriverCode CudaDriver::host_free(Address address, HostMemoryOrigin origin) {
+  if (!library_.host_memory) return kDriverNotSupported;
+  if (origin == HostMemoryOrigin::kRegistered) return host_unregister(address);
+  return on(contexts_.device_in_use(),
+            [&] { return library_.host_memory->cuMemFreeHost(to_pointer(address)); });
+}
+
+DriverCode CudaDriver::host_unregister(Address address) {
+  const DriverCode code = on(contexts_.device_in_use(), [&] {
+    return library_.host_memory->cuMemHostUnregister(to_pointer(address));
+  });
+  if (code == kSuccess) registered_.free(address);
+  return code;
+}
+
+}  // namespace cachalot
