@@ -54,15 +54,13 @@ Address allocate_from(PinnedCacheOfDevice& cache, uint64_t size, int, Stream) {
   return cache.allocate(size);
 }
 
+// pre: the stream is resolved.
 void allocate(cachalot_allocator* allocator, uint64_t size, int32_t device, Stream stream,
               void** out_memory) {
-  Allocator& core = core_of(allocator);
-  void*& out = require(out_memory, "out_memory");
-  require_device(device, core.device_count());
-  const Stream resolved = core.driver().resolve(stream);
-  const Address address = with_pinned(
-      allocator, [&](auto& pinned) { return allocate_from(pinned, size, device, resolved); });
-  out = reinterpret_cast<void*>(address);
+  with_pinned(allocator, [&](auto& pinned) {
+    void*& out = require(out_memory, "out_memory");
+    out = reinterpret_cast<void*>(allocate_from(pinned, size, device, stream));
+  });
 }
 
 // PyTorch's allocator of pinned memory, for what the other one does not have.
@@ -86,7 +84,11 @@ cachalot_status cachalot_pinned_allocate(cachalot_allocator* allocator, uint64_t
 cachalot_status cachalot_pinned_allocate_on_stream(cachalot_allocator* allocator, uint64_t size,
                                                    int32_t device, cachalot_stream current_stream,
                                                    void** out_memory, cachalot_error* error) {
-  return guard(error, [&] { allocate(allocator, size, device, current_stream, out_memory); });
+  return guard(error, [&] {
+    Allocator& core = core_of(allocator);
+    require_device(device, core.device_count());
+    allocate(allocator, size, device, core.driver().resolve(current_stream), out_memory);
+  });
 }
 
 cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void* memory,

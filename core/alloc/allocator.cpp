@@ -176,11 +176,6 @@ void Allocator::free_all() {
 
 // ---- Pinned memory
 
-PinnedAllocator& Allocator::pinned() {
-  PinnedAllocator* const used = pinned_if_used();
-  return used != nullptr ? *used : make_pinned();
-}
-
 void Allocator::require_host_memory() const {
   if (!driver_->has_host_memory())
     throw_not_supported(std::string("the driver '") + driver_->name() + "' has no pinned memory");

@@ -173,7 +173,10 @@ class Allocator {
   Address allocate_for(const Tenant& tenant, uint64_t size, int device, Stream stream);
 
   // The allocator of pinned host memory, made at its first use. Throws where the driver has no such memory.
-  PinnedAllocator& pinned();
+  PinnedAllocator& pinned() {
+    PinnedAllocator* const used = pinned_if_used();
+    return used != nullptr ? *used : make_pinned();
+  }
   void require_host_memory() const;
   PinnedAllocator* pinned_if_used() const { return used_pinned_.load(std::memory_order_acquire); }
 

@@ -64,10 +64,15 @@ build_torch_plugin() {
   g++ -std=c++20 -O2 -fPIC -shared -Wall -Wextra -isystem "$TORCH/include" -isystem "$cuda/include" \
     "$here/torch_plugin.cpp" -L"$TORCH/lib" -lc10 -lc10_cuda "$runtime" \
     -Wl,-rpath,"$TORCH/lib" -Wl,-rpath,"$(dirname "$runtime")" -o "$build/libtorch_plugin.so"
+  # Its allocator of pinned memory is in a library of its own. Nothing here calls CUDA's other libraries.
+  g++ -std=c++20 -O2 -fPIC -shared -Wall -Wextra -isystem "$TORCH/include" -isystem "$cuda/include" \
+    "$here/torch_pinned_plugin.cpp" -L"$TORCH/lib" -Wl,--no-as-needed -ltorch_cuda -ltorch_cpu -lc10 \
+    -Wl,--unresolved-symbols=ignore-in-shared-libs -Wl,-rpath,"$TORCH/lib" \
+    -Wl,-rpath,"$(dirname "$runtime")" -o "$build/libtorch_pinned_plugin.so"
 }
 
 compile_all pattern_kernels.cu overrun.cu cub_contender.cu \
-  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp static_runtime.cpp \
+  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp static_runtime.cpp pinned.cpp \
   bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp \
   ../../examples/cuda/two_streams.cu
 program patterns patterns.cpp function_driver.cpp pattern_kernels.cu
@@ -79,8 +84,9 @@ program totals totals.cpp
 program two_streams two_streams.cu
 program driver_costs driver_costs.cpp
 program static_runtime static_runtime.cpp
+program pinned pinned.cpp
 program bench bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp cub_contender.cu
-rm -f "$build/libtorch_plugin.so"
+rm -f "$build/libtorch_plugin.so" "$build/libtorch_pinned_plugin.so"
 if [ -n "${TORCH:-}" ]; then
   build_torch_plugin
 else

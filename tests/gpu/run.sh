@@ -4,7 +4,7 @@
 #
 #   tests/gpu/run.sh            all parts
 #   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
-#                               totals devices example fill any live judgement
+#                               totals devices example fill pinned any live judgement
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -29,7 +29,7 @@ budget=${CACHALOT_GPU_BUDGET:-540}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
 readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example
-  fill any live judgement)
+  fill pinned any live judgement)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
@@ -96,6 +96,12 @@ part_totals() { timeout 120 "$programs/totals"; }
 part_devices() { timeout 120 "$programs/devices"; }
 
 part_fill() { timeout 300 "$programs/fill" --out "$out"; }
+
+part_pinned() {
+  local torch=()
+  [ ! -e "$programs/libtorch_pinned_plugin.so" ] || torch=(--torch "$programs/libtorch_pinned_plugin.so")
+  timeout 300 "$programs/pinned" "${torch[@]}" --out "$out"
+}
 
 # The program needs more libraries than these parts: it is built elsewhere.
 part_any() {

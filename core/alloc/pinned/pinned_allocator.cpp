@@ -66,7 +66,8 @@ Address PinnedAllocator::allocate(uint64_t asked, int device, Stream current_str
   if (pools_.is_routing()) [[unlikely]]
     return allocate_routed(size, device, current_stream);
   PinnedPool& pool = pools_.default_pool();
-  if (looks_at_events_.load(std::memory_order_relaxed)) process_events(pool);
+  if (!pool.waiting.is_empty() && looks_at_events_.load(std::memory_order_relaxed)) [[unlikely]]
+    process_events(pool);
   return allocate_from(pool, size, false);
 }
 
@@ -231,19 +232,19 @@ void PinnedAllocator::empty_cache() {
   pools_.end_empty();
 }
 
-uint64_t PinnedAllocator::live_blocks() {
-  uint64_t live = 0;
-  for (PinnedPool* const pool : pools_.all()) live += pool->cache.handed_out();
-  return live;
-}
-
-void PinnedAllocator::free_all() {
-  std::vector<Address> live;
+std::vector<Address> PinnedAllocator::handed_out() {
+  std::vector<Address> addresses;
   blocks_.for_each([&](PinnedBlock* block) {
     const Address address = block->address;
-    if (block->pool->cache.is_handed_out(block, address)) live.push_back(address);
+    if (block->pool->cache.is_handed_out(block, address)) addresses.push_back(address);
   });
-  for (const Address address : live) free(address);
+  return addresses;
+}
+
+uint64_t PinnedAllocator::live_blocks() { return handed_out().size(); }
+
+void PinnedAllocator::free_all() {
+  for (const Address address : handed_out()) free(address);
   for (PinnedPool* const pool : pools_.all()) {
     while (PinnedBlock* const block = pool->waiting.take_waited()) complete(block);
   }

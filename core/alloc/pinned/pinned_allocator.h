@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alloc/config/rules.h"
 #include "alloc/pinned/background_completion.h"
@@ -61,6 +62,7 @@ class PinnedAllocator {
   std::string check();
 
  private:
+  std::vector<Address> handed_out();
   uint64_t rounded(uint64_t size) const;
   Address allocate_routed(uint64_t size, int device, Stream current_stream);
   Address allocate_from(PinnedPool& pool, uint64_t size, bool is_captured);

@@ -20,7 +20,7 @@ struct PinnedUse {
 };
 
 // Its object stays where it is until the allocator ends, and may stand for another block later.
-struct PinnedBlock {
+struct alignas(64) PinnedBlock {
   enum class State : uint8_t {
     kNone,     // in no list
     kFree,     // cached
@@ -29,22 +29,24 @@ struct PinnedBlock {
     kLost,     // freed, and never handed out again [pinned 6.3]
   };
 
-  uint32_t number;  // of the object, for good
-
+  // All that a hit touches is in one line of the cache.
+  //
   // Constant while the object stands for the block.
   std::atomic<Address> address;  // 0: it stands for none
   std::atomic<uint64_t> size;    // bytes
   PinnedPool* pool;              // that it is of
-  HostMemoryOrigin origin;
-  bool is_in_region;  // of reserved memory [pinned 2.2], which is not given back
 
   // Guarded by the lock of the class.
+  PinnedBlock* next;            // below it in its class, or behind it in the queue
+  std::vector<PinnedUse> uses;  // streams that use it; while it waits the queue's
   State state;
-  bool is_captured;   // it was handed out to a stream that was captured
-  PinnedBlock* next;  // below it in its class, or behind it in the queue
+  bool is_captured;  // it was handed out to a stream that was captured
 
-  // Streams that use it; while it waits the queue's.
-  std::vector<PinnedUse> uses;
+  // Constant, as above.
+  HostMemoryOrigin origin;
+  bool is_in_region;  // of reserved memory [pinned 2.2], which is not given back
+  uint32_t number;    // of the object, for good
+
   size_t uses_done;  // how many of the events have come, while it waits
 };
 

@@ -30,6 +30,15 @@ void PinnedBlocks::put(PinnedBlock* block, Address address) {
   numbers_.set(address, block->number);
 }
 
+PinnedBlock* PinnedBlocks::find_in_table(Address address) const {
+  const uint32_t number = numbers_.find(address);
+  if (number == 0) return nullptr;
+  PinnedBlock* const block = at(number);
+  if (block->address.load(std::memory_order_acquire) != address) return nullptr;
+  hint(address).store(block, std::memory_order_release);
+  return block;
+}
+
 void PinnedBlocks::forget(PinnedBlock* block) {
   numbers_.set(block->address, 0);
   block->address.store(0, std::memory_order_release);

@@ -22,10 +22,9 @@ uint64_t size_of(const PinnedBlock* block) { return block->size.load(std::memory
 
 }  // namespace
 
-void PinnedCache::hand_out(Class& home, PinnedBlock* block, bool is_captured) {
+void PinnedCache::hand_out(PinnedBlock* block, bool is_captured) {
   block->state = State::kUsed;
   block->is_captured = is_captured;
-  home.handed_out++;
 }
 
 void PinnedCache::push(Class& home, PinnedBlock* block) {
@@ -42,20 +41,20 @@ void PinnedCache::end_use(Class& home, PinnedBlock* block, bool keeps) {
 }
 
 PinnedBlock* PinnedCache::take(uint64_t size, bool is_captured) {
-  PinnedBlock* const block = take_of_class(classes_[class_of(size)], size, is_captured);
-  if (block != nullptr) count_elsewhere(size_of(block), Change::kHandedOut);
-  return block;
-}
-
-PinnedBlock* PinnedCache::take_of_class(Class& home, uint64_t size, bool is_captured) {
-  const std::lock_guard lock(home.lock);
-  PinnedBlock** link = &home.top;
-  while (*link != nullptr && size_of(*link) < size) link = &(*link)->next;
-  PinnedBlock* const block = *link;
-  if (block == nullptr) return nullptr;
-  *link = block->next;
-  hand_out(home, block, is_captured);
-  count(home, size_of(block), Change::kHandedOut);
+  Class& home = classes_[class_of(size)];
+  PinnedBlock* block = nullptr;
+  {
+    const std::lock_guard lock(home.lock);
+    PinnedBlock** link = &home.top;
+    while (*link != nullptr && size_of(*link) < size) [[unlikely]] link = &(*link)->next;
+    block = *link;
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    *link = block->next;
+    hand_out(block, is_captured);
+    count(home, size_of(block), Change::kHandedOut);
+  }
+  count_elsewhere(size_of(block), Change::kHandedOut);
   return block;
 }
 
@@ -63,7 +62,7 @@ void PinnedCache::add_used(PinnedBlock* block, bool is_captured) {
   {
     Class& of_block = home(block);
     const std::lock_guard lock(of_block.lock);
-    hand_out(of_block, block, is_captured);
+    hand_out(block, is_captured);
     count(of_block, size_of(block), Change::kHandedOut);
   }
   count_elsewhere(size_of(block), Change::kHandedOut);
@@ -75,7 +74,6 @@ PinnedCache::Freed PinnedCache::free(PinnedBlock* block, Address address, bool k
     Class& of_block = home(block);
     const std::lock_guard lock(of_block.lock);
     if (!is_used(block, address)) return Freed::kUnknown;
-    of_block.handed_out--;
     if (!block->uses.empty()) {
       block->state = block->is_captured ? State::kLost : State::kWaiting;
       return block->is_captured ? Freed::kLost : Freed::kWaits;
@@ -107,24 +105,7 @@ void PinnedCache::put(PinnedBlock* block) {
   push(of_block, block);
 }
 
-// [pinned 5.5]
-void PinnedCache::add(Class& counting, uint64_t size, Change change) const {
-  const auto bytes = static_cast<int64_t>(size);
-  if (change == Change::kHandedOut) {
-    counting.requests.increase(1);
-    counting.bytes.increase(bytes);
-  } else if (rules_.counts_freed_pinned_memory) {
-    counting.requests.decrease(1);
-    counting.bytes.decrease(bytes);
-  } else if (change == Change::kCompleted) {
-    counting.requests.decrease(1);
-    counting.bytes.current += 1;
-    counting.bytes.freed -= 1;
-  }
-}
-
-void PinnedCache::count_elsewhere(uint64_t size, Change change) const {
-  if (counted_in_ == nullptr) return;
+void PinnedCache::count_in_other(uint64_t size, Change change) const {
   Class& counting = counted_in_->classes_[class_of(size)];
   const std::lock_guard lock(counting.lock);
   add(counting, size, change);
@@ -201,12 +182,6 @@ void PinnedCache::take_stats_of(PinnedCache& other) {
     classes_[i].requests += requests;
     classes_[i].bytes += bytes;
   }
-}
-
-uint64_t PinnedCache::handed_out() {
-  uint64_t count = 0;
-  for_each_class([&](const Class& each) { count += each.handed_out; });
-  return count;
 }
 
 std::string PinnedCache::check() {

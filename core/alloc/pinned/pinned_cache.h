@@ -58,7 +58,6 @@ class PinnedCache {
   void reset_accumulated();
   // Adds the figures of the other cache, class by class, and sets those to 0.
   void take_stats_of(PinnedCache& other);
-  uint64_t handed_out();  // blocks
   // The auditor: empty, or the first thing that is wrong.
   std::string check();
 
@@ -67,7 +66,6 @@ class PinnedCache {
   struct alignas(64) Class {
     Lock lock{LockRank::kPinnedClass, Lock::Looks::kSeldom};
     PinnedBlock* top = nullptr;
-    uint64_t handed_out = 0;
     Stat requests;
     Stat bytes;
   };
@@ -79,8 +77,7 @@ class PinnedCache {
   Class& home(const PinnedBlock* block) {
     return classes_[class_of(block->size.load(std::memory_order_relaxed))];
   }
-  PinnedBlock* take_of_class(Class& home, uint64_t size, bool is_captured);
-  static void hand_out(Class& home, PinnedBlock* block, bool is_captured);
+  static void hand_out(PinnedBlock* block, bool is_captured);
   static void push(Class& home, PinnedBlock* block);
   static void end_use(Class& home, PinnedBlock* block, bool keeps);
   // What happens to the active figures.
@@ -89,8 +86,26 @@ class PinnedCache {
   void count(Class& home, uint64_t size, Change change) const {
     if (counted_in_ == nullptr) add(home, size, change);
   }
-  void count_elsewhere(uint64_t size, Change change) const;
-  void add(Class& counting, uint64_t size, Change change) const;
+  void count_elsewhere(uint64_t size, Change change) const {
+    if (counted_in_ != nullptr) [[unlikely]]
+      count_in_other(size, change);
+  }
+  void count_in_other(uint64_t size, Change change) const;
+  // [pinned 5.5]
+  void add(Class& counting, uint64_t size, Change change) const {
+    const auto bytes = static_cast<int64_t>(size);
+    if (change == Change::kHandedOut) {
+      counting.requests.increase(1);
+      counting.bytes.increase(bytes);
+    } else if (rules_.counts_freed_pinned_memory) {
+      counting.requests.decrease(1);
+      counting.bytes.decrease(bytes);
+    } else if (change == Change::kCompleted) {
+      counting.requests.decrease(1);
+      counting.bytes.current += 1;
+      counting.bytes.freed -= 1;
+    }
+  }
   template <class See>
   void for_each_class(See see);
 
