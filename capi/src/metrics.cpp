@@ -6,6 +6,7 @@
 #include "cachalot/status.h"
 #include "core_of.h"
 #include "metrics_of.h"
+#include "pinned_cache.h"
 
 namespace cachalot::capi {
 
@@ -56,6 +57,8 @@ using namespace cachalot::capi;
 cachalot_status cachalot_metrics_text(cachalot_allocator* allocator, char* buffer, size_t capacity,
                                       size_t* out_length, cachalot_error* error) {
   return guard(error, [&] {
-    write_text(buffer, capacity, out_length, metrics_text(metrics_of(core_of(allocator))));
+    Metrics metrics = metrics_of(core_of(allocator));
+    metrics.pinned = pinned_stats_of(*allocator);
+    write_text(buffer, capacity, out_length, metrics_text(metrics));
   });
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "alloc/native/hot_path.h"
+#include "alloc/pinned/pinned_allocator.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "device/device_count.h"
@@ -85,6 +86,12 @@ void PinnedCacheOfDevice::reset_peak_stats() { core_.reset_peak_stats(kDevice); 
 void PinnedCacheOfDevice::reset_accumulated_stats() {
   core_.reset_accumulated_stats(kDevice);
   driver_.reset_times();
+}
+
+std::optional<PinnedStats> pinned_stats_of(const cachalot_allocator& allocator) {
+  if (allocator.pinned) return PinnedCacheOfDevice(allocator).stats();
+  PinnedAllocator* const used = allocator.core.pinned_if_used();
+  return used != nullptr ? std::optional<PinnedStats>(used->stats()) : std::nullopt;
 }
 
 }  // namespace cachalot::capi

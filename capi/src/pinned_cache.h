@@ -3,10 +3,15 @@
 // of a device. Each function does for the second what PinnedAllocator does for the first.
 #pragma once
 
+#include <optional>
+
 #include "alloc/pinned/pinned_stats.h"
 #include "handles.h"
 
 namespace cachalot::capi {
+
+// Of whichever the allocator has; nothing where no pinned memory was used.
+std::optional<PinnedStats> pinned_stats_of(const cachalot_allocator& allocator);
 
 class PinnedCacheOfDevice {
  public:

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <utility>
 
 #include "alloc/async/async_backend.h"
@@ -90,7 +91,18 @@ Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_pol
       });
 }
 
-Allocator::~Allocator() = default;
+// An option that nothing used is likely a mistake, and says nothing anywhere else.
+Allocator::~Allocator() {
+  if (pinned_ || !shared_->log.is_open()) return;
+  try {
+    const std::string unused = pinned_options_in(configuration_->settings());
+    if (!unused.empty())
+      shared_->log.advise(unused +
+                          " had no effect: no pinned memory was allocated through this allocator");
+  } catch (const std::exception&) {
+    // A faulty string that was never read had no effect either, and says so when it is read.
+  }
+}
 
 const char* Allocator::backend_name() const { return backend_->name(); }
 

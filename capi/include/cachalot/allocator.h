@@ -283,7 +283,7 @@ typedef struct cachalot_settings {
   int32_t release_lock_on_cudamalloc;
   int32_t graph_capture_record_stream_reuse;
   int32_t throw_on_cudamalloc_oom;
-  /** Kept for the pinned-memory allocator. */
+  /** Of pinned memory (pinned.h). */
   int32_t pinned_use_background_threads;
   int32_t pinned_use_cuda_host_register;
   int32_t pinned_free_catch_all;
@@ -627,7 +627,7 @@ CACHALOT_API cachalot_status cachalot_set_throw_on_cudamalloc_oom(cachalot_alloc
                                                                   cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * Completes frees of pinned memory in a thread of its own (pinned.h).
  *
  * @param enabled 0 or 1.
  */
@@ -635,7 +635,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_use_background_threads(
     cachalot_allocator* allocator, int32_t enabled, cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * Obtains pinned memory by registering ordinary memory (pinned.h).
  *
  * @param enabled 0 or 1.
  */
@@ -643,7 +643,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_use_cuda_host_register(
     cachalot_allocator* allocator, int32_t enabled, cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * Of pinned memory: kept, and without effect, since a free loses nothing here (U24).
  *
  * @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
  */
@@ -652,7 +652,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_free_catch_all(cachalot_allocat
                                                                 cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * How many threads touch ordinary memory before it is registered as pinned memory.
  *
  * @param threads A power of two, 1 to 128.
  */
@@ -661,7 +661,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_num_register_threads(cachalot_a
                                                                       cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * One region for pinned blocks, read at the first request that needs memory (pinned.h).
  *
  * @param megabytes MiB; 0: off.
  */
@@ -669,7 +669,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_reserve_segment_size_mb(
     cachalot_allocator* allocator, uint64_t megabytes, cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * Pinned blocks above it are not rounded up to a power of two.
  *
  * @param bytes UINT64_MAX: unset. Since 2.13.
  */
@@ -678,7 +678,7 @@ CACHALOT_API cachalot_status cachalot_set_pinned_max_round_threshold(cachalot_al
                                                                      cachalot_error* error);
 
 /**
- * Kept for the pinned-memory allocator.
+ * Pinned blocks above it go back to the driver when they are freed.
  *
  * @param bytes UINT64_MAX: unset. Since 2.13.
  */

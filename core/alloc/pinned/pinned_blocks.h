@@ -33,6 +33,8 @@ class PinnedBlocks {
   // The object that stood for a block at this address when it was looked at; null: none did. Whoever asks
   // looks at the address again under the lock of the block's class.
   [[gnu::always_inline]] PinnedBlock* find(Address address) const {
+    if (address == 0) [[unlikely]]
+      return nullptr;  // which is what objects say that stand for no block
     PinnedBlock* const hinted = hint(address).load(std::memory_order_acquire);
     if (hinted != nullptr && hinted->address.load(std::memory_order_acquire) == address) [[likely]]
       return hinted;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "alloc/config/settings.h"
 #include "base/units.h"
@@ -30,5 +31,8 @@ inline PinnedSettings pinned_settings_of(const Settings& settings) {
           .max_round_threshold = settings.pinned_max_round_threshold,
           .max_cached_size = settings.pinned_max_cached_size};
 }
+
+// The names of the options that have another value than their default, with commas between.
+std::string pinned_options_in(const Settings& settings);
 
 }  // namespace cachalot

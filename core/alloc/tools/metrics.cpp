@@ -254,6 +254,7 @@ class MetricsWriter {
                         "Bytes of cachalot_reserved_bytes that belong to a private pool.");
     for (const RowFamily<LabelStats>& family : kByLabel) write_by_label(family);
     if (has_tenants()) write_tenants();
+    if (metrics_.pinned) write_pinned_memory(*metrics_.pinned);
     return std::move(text_);
   }
 
@@ -353,6 +354,32 @@ class MetricsWriter {
     begin(name, help, kind);
     for (const DeviceMetrics& device : metrics_.devices)
       add(device_label(device), shown_bytes(device.policy.*value));
+  }
+
+  // Of no device.
+  void write_pinned_memory(const PinnedStats& stats) {
+    write_number("cachalot_host_reserved_bytes", "Bytes of pinned host memory that were obtained.",
+                 Kind::kGauge, stats.allocated_bytes.current);
+    write_number("cachalot_host_reserved_peak_bytes", "The highest cachalot_host_reserved_bytes.",
+                 Kind::kGauge, stats.allocated_bytes.peak);
+    write_number("cachalot_host_active_bytes",
+                 "Bytes of pinned blocks that are handed out or wait for streams.", Kind::kGauge,
+                 stats.active_bytes.current);
+    write_number("cachalot_host_active_blocks",
+                 "Pinned blocks that are handed out or wait for streams.", Kind::kGauge,
+                 stats.active_requests.current);
+    write_number("cachalot_host_allocs_total", "Pinned blocks obtained from the driver.",
+                 Kind::kCounter, stats.allocations.allocated);
+    write_number("cachalot_host_frees_total", "Pinned blocks given back to the driver.",
+                 Kind::kCounter, stats.allocations.freed);
+    write_number("cachalot_host_alloc_microseconds_total",
+                 "Time in the driver's calls for pinned blocks.", Kind::kCounter,
+                 stats.allocate_times.total);
+  }
+
+  void write_number(const char* name, const char* help, Kind kind, int64_t value) {
+    begin(name, help, kind);
+    text_ += std::string(name) + " " + std::to_string(value) + "\n";
   }
 
   void write_private_pools(const char* name, const char* help) {

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "alloc/config/pool_id.h"
+#include "alloc/pinned/pinned_stats.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
@@ -40,6 +42,7 @@ struct Metrics {
   std::string backend;
   bool is_serving = false;  // the serving policy decides
   std::vector<DeviceMetrics> devices;
+  std::optional<PinnedStats> pinned;  // nothing where no pinned memory was used
 };
 
 std::string metrics_text(const Metrics& metrics);

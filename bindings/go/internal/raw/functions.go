@@ -589,7 +589,7 @@ func SetThrowOnCudamallocOom(allocator Allocator, enabled int32) (err error) {
 
 // SetPinnedUseBackgroundThreads is cachalot_set_pinned_use_background_threads.
 //
-// Kept for the pinned-memory allocator.
+// Completes frees of pinned memory in a thread of its own (pinned.h).
 //
 // @param enabled 0 or 1.
 func SetPinnedUseBackgroundThreads(allocator Allocator, enabled int32) (err error) {
@@ -600,7 +600,7 @@ func SetPinnedUseBackgroundThreads(allocator Allocator, enabled int32) (err erro
 
 // SetPinnedUseCudaHostRegister is cachalot_set_pinned_use_cuda_host_register.
 //
-// Kept for the pinned-memory allocator.
+// Obtains pinned memory by registering ordinary memory (pinned.h).
 //
 // @param enabled 0 or 1.
 func SetPinnedUseCudaHostRegister(allocator Allocator, enabled int32) (err error) {
@@ -611,7 +611,7 @@ func SetPinnedUseCudaHostRegister(allocator Allocator, enabled int32) (err error
 
 // SetPinnedFreeCatchAll is cachalot_set_pinned_free_catch_all.
 //
-// Kept for the pinned-memory allocator.
+// Of pinned memory: kept, and without effect, since a free loses nothing here (U24).
 //
 // @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
 func SetPinnedFreeCatchAll(allocator Allocator, enabled int32) (err error) {
@@ -622,7 +622,7 @@ func SetPinnedFreeCatchAll(allocator Allocator, enabled int32) (err error) {
 
 // SetPinnedNumRegisterThreads is cachalot_set_pinned_num_register_threads.
 //
-// Kept for the pinned-memory allocator.
+// How many threads touch ordinary memory before it is registered as pinned memory.
 //
 // @param threads A power of two, 1 to 128.
 func SetPinnedNumRegisterThreads(allocator Allocator, threads uint64) (err error) {
@@ -633,7 +633,7 @@ func SetPinnedNumRegisterThreads(allocator Allocator, threads uint64) (err error
 
 // SetPinnedReserveSegmentSizeMb is cachalot_set_pinned_reserve_segment_size_mb.
 //
-// Kept for the pinned-memory allocator.
+// One region for pinned blocks, read at the first request that needs memory (pinned.h).
 //
 // @param megabytes MiB; 0: off.
 func SetPinnedReserveSegmentSizeMb(allocator Allocator, megabytes uint64) (err error) {
@@ -644,7 +644,7 @@ func SetPinnedReserveSegmentSizeMb(allocator Allocator, megabytes uint64) (err e
 
 // SetPinnedMaxRoundThreshold is cachalot_set_pinned_max_round_threshold.
 //
-// Kept for the pinned-memory allocator.
+// Pinned blocks above it are not rounded up to a power of two.
 //
 // @param bytes UINT64_MAX: unset. Since 2.13.
 func SetPinnedMaxRoundThreshold(allocator Allocator, bytes uint64) (err error) {
@@ -655,7 +655,7 @@ func SetPinnedMaxRoundThreshold(allocator Allocator, bytes uint64) (err error) {
 
 // SetPinnedMaxCachedSize is cachalot_set_pinned_max_cached_size.
 //
-// Kept for the pinned-memory allocator.
+// Pinned blocks above it go back to the driver when they are freed.
 //
 // @param bytes UINT64_MAX: unset. Since 2.13.
 func SetPinnedMaxCachedSize(allocator Allocator, bytes uint64) (err error) {

@@ -424,7 +424,7 @@ type Settings struct {
 
 	ThrowOnCudamallocOom int32
 
-	// Kept for the pinned-memory allocator.
+	// Of pinned memory (pinned.h).
 	PinnedUseBackgroundThreads int32
 
 	PinnedUseCudaHostRegister int32

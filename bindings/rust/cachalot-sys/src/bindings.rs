@@ -740,7 +740,7 @@ pub struct cachalot_settings {
     pub release_lock_on_cudamalloc: i32,
     pub graph_capture_record_stream_reuse: i32,
     pub throw_on_cudamalloc_oom: i32,
-    /// Kept for the pinned-memory allocator.
+    /// Of pinned memory (pinned.h).
     pub pinned_use_background_threads: i32,
     pub pinned_use_cuda_host_register: i32,
     pub pinned_free_catch_all: i32,
@@ -4266,7 +4266,7 @@ unsafe extern "C" {
         enabled: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// Completes frees of pinned memory in a thread of its own (pinned.h).
     ///
     /// @param enabled 0 or 1.
     pub fn cachalot_set_pinned_use_background_threads(
@@ -4274,7 +4274,7 @@ unsafe extern "C" {
         enabled: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// Obtains pinned memory by registering ordinary memory (pinned.h).
     ///
     /// @param enabled 0 or 1.
     pub fn cachalot_set_pinned_use_cuda_host_register(
@@ -4282,7 +4282,7 @@ unsafe extern "C" {
         enabled: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// Of pinned memory: kept, and without effect, since a free loses nothing here (U24).
     ///
     /// @param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
     pub fn cachalot_set_pinned_free_catch_all(
@@ -4290,7 +4290,7 @@ unsafe extern "C" {
         enabled: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// How many threads touch ordinary memory before it is registered as pinned memory.
     ///
     /// @param threads A power of two, 1 to 128.
     pub fn cachalot_set_pinned_num_register_threads(
@@ -4298,7 +4298,7 @@ unsafe extern "C" {
         threads: u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// One region for pinned blocks, read at the first request that needs memory (pinned.h).
     ///
     /// @param megabytes MiB; 0: off.
     pub fn cachalot_set_pinned_reserve_segment_size_mb(
@@ -4306,7 +4306,7 @@ unsafe extern "C" {
         megabytes: u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// Pinned blocks above it are not rounded up to a power of two.
     ///
     /// @param bytes UINT64_MAX: unset. Since 2.13.
     pub fn cachalot_set_pinned_max_round_threshold(
@@ -4314,7 +4314,7 @@ unsafe extern "C" {
         bytes: u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Kept for the pinned-memory allocator.
+    /// Pinned blocks above it go back to the driver when they are freed.
     ///
     /// @param bytes UINT64_MAX: unset. Since 2.13.
     pub fn cachalot_set_pinned_max_cached_size(

@@ -414,7 +414,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_use_background_threads.
-   * Kept for the pinned-memory allocator.
+   * Completes frees of pinned memory in a thread of its own (pinned.h).
    *
    * &#64;param enabled 0 or 1.
    */
@@ -422,7 +422,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_use_cuda_host_register.
-   * Kept for the pinned-memory allocator.
+   * Obtains pinned memory by registering ordinary memory (pinned.h).
    *
    * &#64;param enabled 0 or 1.
    */
@@ -430,7 +430,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_free_catch_all.
-   * Kept for the pinned-memory allocator.
+   * Of pinned memory: kept, and without effect, since a free loses nothing here (U24).
    *
    * &#64;param enabled 0 or 1. Since 2.12: under 2.11 1 is an unknown key.
    */
@@ -438,7 +438,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_num_register_threads.
-   * Kept for the pinned-memory allocator.
+   * How many threads touch ordinary memory before it is registered as pinned memory.
    *
    * &#64;param threads A power of two, 1 to 128.
    */
@@ -446,7 +446,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_reserve_segment_size_mb.
-   * Kept for the pinned-memory allocator.
+   * One region for pinned blocks, read at the first request that needs memory (pinned.h).
    *
    * &#64;param megabytes MiB; 0: off.
    */
@@ -454,7 +454,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_max_round_threshold.
-   * Kept for the pinned-memory allocator.
+   * Pinned blocks above it are not rounded up to a power of two.
    *
    * &#64;param bytes UINT64_MAX: unset. Since 2.13.
    */
@@ -462,7 +462,7 @@ public final class Native {
 
   /**
    * cachalot_set_pinned_max_cached_size.
-   * Kept for the pinned-memory allocator.
+   * Pinned blocks above it go back to the driver when they are freed.
    *
    * &#64;param bytes UINT64_MAX: unset. Since 2.13.
    */

@@ -528,7 +528,7 @@ public final class Structs {
     public int throwOnCudamallocOom;
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Of pinned memory (pinned.h).
      */
     public int pinnedUseBackgroundThreads;
 
