@@ -111,6 +111,12 @@ PinnedBlock* PinnedAllocator::obtain(uint64_t size, PinnedPool& pool, bool is_ca
 }
 
 void PinnedAllocator::put(PinnedBlock* block, const PinnedMemory::Range& range) {
+  if (blocks_.find(range.address) != nullptr) {
+    // Giving it back would take the other block's memory.
+    memory_.drop(block->size);
+    throw_invalid_state(
+        format("the driver gave pinned memory at 0x%" PRIx64 ", where a block is", range.address));
+  }
   try {
     blocks_.put(block, range.address);
   } catch (...) {

@@ -18,7 +18,7 @@ namespace {
 void require_range(Driver& driver, uint64_t size, const PinnedMemory::Range& range) {
   const char* const flaw = flaw_of_range(range.address, size, PinnedBlocks::kAlignment);
   if (flaw == nullptr) return;
-  driver.host_free(range.address, range.origin);
+  if (range.address != 0) driver.host_free(range.address, range.origin);
   throw_invalid_state(format("the driver gave pinned memory that cannot be: %s %s",
                              range_text(range.address, size).c_str(), flaw));
 }
@@ -76,16 +76,20 @@ Address PinnedMemory::take_from_region(uint64_t size, const PinnedSettings& sett
 }
 
 void PinnedMemory::give_back(const Range& range, uint64_t size) {
-  int64_t microseconds = 0;
-  if (!range.is_in_region) {
-    DriverCode code = kSuccess;
-    microseconds = time_of([&] { code = driver_.host_free(range.address, range.origin); });
-    require_success(driver_, code);
-  }
+  if (range.is_in_region) return drop(size);
+  DriverCode code = kSuccess;
+  const int64_t microseconds =
+      time_of([&] { code = driver_.host_free(range.address, range.origin); });
+  require_success(driver_, code);
+  drop(size);
+  const std::lock_guard lock(stats_lock_);
+  stats_.free_times.add(microseconds);
+}
+
+void PinnedMemory::drop(uint64_t size) {
   const std::lock_guard lock(stats_lock_);
   stats_.allocations.decrease(1);
   stats_.allocated_bytes.decrease(static_cast<int64_t>(size));
-  if (!range.is_in_region) stats_.free_times.add(microseconds);
 }
 
 // ---- Statistics

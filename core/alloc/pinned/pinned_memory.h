@@ -29,6 +29,8 @@ class PinnedMemory {
   Range obtain(uint64_t size, const PinnedSettings& settings);
   // Throws Error where the driver refuses.
   void give_back(const Range& range, uint64_t size);
+  // The memory counts as given back, without a call.
+  void drop(uint64_t size);
 
   // Adds what was obtained, and the times.
   void add_stats(PinnedStats* stats);
