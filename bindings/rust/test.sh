@@ -117,7 +117,7 @@ asan() {
   library=$("${CC:-cc}" -print-file-name=libasan.so)
   # Allocators that are left behind on purpose are leaks (tests/life.rs), so are closures that own
   # their allocator: leaks are looked for where there are none of these.
-  for name in life callbacks threads interface policy features golden fuzz; do
+  for name in life callbacks threads interface pinned policy features golden fuzz; do
     leaks=1
     case $name in life | golden) leaks=0 ;; esac
     CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR LD_PRELOAD=$library \

@@ -47,15 +47,31 @@ pub(crate) struct Inner {
     is_destroyed: bool,
     driver: Driver,
     owner: ManuallyDrop<Owner>,
+    pub(crate) kept: Arc<Kept>,
+    pinned: Mutex<PinnedPart>,
+}
+
+/// What is remembered as long as the library's allocator lives.
+#[derive(Default)]
+pub(crate) struct Kept {
     /// Addresses that `Block::leak` gave away and that nobody has taken back.
     leaked: Mutex<HashSet<Address>>,
     pub(crate) orphans: Orphans,
 }
 
+/// The allocator of pinned memory that goes with an allocator.
+#[derive(Default)]
+struct PinnedPart {
+    /// As long as somebody has it.
+    inner: Weak<Inner>,
+    kept: Arc<Kept>,
+}
+
 /// What keeps the handle alive, and what the library calls.
 pub(crate) enum Owner {
     Own(Option<Box<Remarks>>),
-    Replay(#[allow(dead_code)] Arc<dyn Send + Sync>),
+    /// Another object of the library, which is kept with it.
+    Other(#[allow(dead_code)] Arc<dyn Send + Sync>),
 }
 
 // SAFETY: the header allows all functions from any thread at the same time; destroying needs every
@@ -66,7 +82,7 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Owner::Replay(_) = &*self.owner {
+        if let Owner::Other(_) = &*self.owner {
             // SAFETY: the field is not used afterwards.
             return unsafe { ManuallyDrop::drop(&mut self.owner) };
         }
@@ -79,7 +95,8 @@ impl Drop for Inner {
         };
         match ended {
             Ok(()) => {
-                self.orphans.end();
+                self.kept.orphans.end();
+                self.pinned().kept.orphans.end();
                 // SAFETY: the field is not used afterwards, and the library no longer calls it.
                 unsafe { ManuallyDrop::drop(&mut self.owner) }
             }
@@ -98,7 +115,11 @@ impl Inner {
     }
 
     fn leaked(&self) -> MutexGuard<'_, HashSet<Address>> {
-        self.leaked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.leaked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pinned(&self) -> MutexGuard<'_, PinnedPart> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,15 +144,59 @@ impl Allocator {
         driver: Driver,
         owner: Owner,
     ) -> Self {
+        Self::of_raw_and_kept(raw, driver, owner, Arc::default())
+    }
+
+    fn of_raw_and_kept(
+        raw: NonNull<sys::cachalot_allocator>,
+        driver: Driver,
+        owner: Owner,
+        kept: Arc<Kept>,
+    ) -> Self {
         let inner = Inner {
             raw,
             is_destroyed: false,
             driver,
             owner: ManuallyDrop::new(owner),
-            leaked: Mutex::default(),
-            orphans: Orphans::default(),
+            kept,
+            pinned: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The allocator that has the pinned memory where [`AllocatorBuilder::pinned_config`] was given, else
+    /// `None`. It is as one with one device, 0, whose memory is the machine's: limits, trims, tenants,
+    /// labels, statistics, reports, snapshots, the history and recorders are those of any allocator.
+    /// Requests go through this one ([`Allocator::allocate_pinned`]). It keeps this one alive, and cannot
+    /// be closed by itself. Stands for `cachalot_pinned_allocator`.
+    ///
+    /// ```
+    /// use cachalot::{Allocator, Driver};
+    ///
+    /// let driver = Driver::open("host:1GiB")?;
+    /// let allocator = Allocator::builder().driver(driver).pinned_config("").build()?;
+    /// let pinned = allocator.pinned_allocator().expect("there is an option string");
+    /// pinned.set_memory_limit(0, Some(64 << 20))?;
+    /// let block = allocator.allocate_pinned(1 << 20)?;
+    /// assert_eq!(pinned.memory_allocated(0), 1 << 20);
+    /// assert!(allocator.allocate_pinned(1 << 30).is_err());
+    /// # drop(block);
+    /// # Ok::<(), cachalot::Error>(())
+    /// ```
+    pub fn pinned_allocator(&self) -> Option<Allocator> {
+        // SAFETY: the allocator is live; the function takes no lock.
+        let raw = NonNull::new(unsafe { sys::cachalot_pinned_allocator(self.as_raw()) })?;
+        let mut part = self.inner.pinned();
+        if let Some(inner) = part.inner.upgrade() {
+            return Some(Self { inner });
+        }
+        // SAFETY: that allocator is live as long as this one.
+        let driver = NonNull::new(unsafe { sys::cachalot_allocator_driver(raw.as_ptr()) })?;
+        let driver = Driver::borrowed(driver, self.inner.clone());
+        let owner = Owner::Other(self.inner.clone());
+        let pinned = Self::of_raw_and_kept(raw, driver, owner, part.kept.clone());
+        part.inner = Arc::downgrade(&pinned.inner);
+        Some(pinned)
     }
 
     /// A share that does not keep the allocator alive: for closures that the allocator itself keeps,
@@ -193,8 +258,9 @@ impl Allocator {
         if callback::is_locked() {
             return Err((self, refuse_in_callback()));
         }
-        if let Owner::Replay(_) = &*self.inner.owner {
-            return Err((self, Error::state("a replay's allocator ends with the replay")));
+        if let Owner::Other(_) = &*self.inner.owner {
+            let message = "the allocator ends with what it is of: a replay, or another allocator";
+            return Err((self, Error::state(message)));
         }
         let mut inner = match Arc::try_unwrap(self.inner) {
             Ok(inner) => inner,

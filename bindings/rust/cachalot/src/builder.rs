@@ -178,6 +178,7 @@ impl Remarks {
 pub struct AllocatorBuilder {
     driver: Option<Driver>,
     config: Option<String>,
+    pinned_config: Option<String>,
     release: Option<Release>,
     policy: Option<Policy>,
     context_source: ContextSource,
@@ -201,6 +202,16 @@ impl AllocatorBuilder {
     /// decides; `""` means that every option has its default.
     pub fn config(mut self, config: impl Into<String>) -> Self {
         self.config = Some(config.into());
+        self
+    }
+
+    /// Pinned memory is cached as a device's memory is, with these options (`""`: all defaults):
+    /// [`Allocator::pinned_allocator`] has its limits and statistics. Without it the environment
+    /// variable `CACHALOT_PINNED_CONF` decides; if that is unset too it is cached as in PyTorch, and the
+    /// `pinned_` options of [`AllocatorBuilder::config`] count. `backend:cudaMallocAsync` and
+    /// `expandable_segments:True` are refused.
+    pub fn pinned_config(mut self, config: impl Into<String>) -> Self {
+        self.pinned_config = Some(config.into());
         self
     }
 
@@ -299,9 +310,14 @@ impl AllocatorBuilder {
         };
         let config =
             self.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
+        let pinned_config = self
+            .pinned_config
+            .map(|text| ffi::c_string(&text, "the option string of pinned memory"))
+            .transpose()?;
         let mut options = ffi::sized::<sys::cachalot_allocator_options>();
         options.driver = driver.as_raw();
         options.config = config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        options.pinned_config = pinned_config.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         options.release = Release::to_c_or_default(self.release);
         let policy = Policy::to_c_or_default(self.policy);
         options.policy = policy.policy;
@@ -390,6 +406,7 @@ impl std::fmt::Debug for AllocatorBuilder {
         f.debug_struct("AllocatorBuilder")
             .field("driver", &self.driver)
             .field("config", &self.config)
+            .field("pinned_config", &self.pinned_config)
             .field("release", &self.release)
             .finish_non_exhaustive()
     }

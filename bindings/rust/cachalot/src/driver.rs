@@ -118,7 +118,9 @@ impl Driver {
     ///
     /// # Safety
     /// `raw` is a live driver of the library that this crate is linked to, and the caller's
-    /// reference to it is given up.
+    /// reference to it is given up. If it is one of the caller's own functions with `host_allocate`,
+    /// that gives memory as the header asks for: the process can read and write all of its bytes until
+    /// `host_free`, and nobody else uses it, since [`PinnedBlock`](crate::PinnedBlock) does.
     pub unsafe fn from_raw(raw: NonNull<sys::cachalot_driver>) -> Self {
         Self { inner: Arc::new(Inner { raw, owner: Owner::Own }) }
     }
@@ -129,7 +131,8 @@ impl Driver {
         self.inner.raw.as_ptr()
     }
 
-    /// `cuda`, `host`, `sim` or `custom`. Stands for `cachalot_driver_name`.
+    /// `cuda`, `host`, `sim` or `custom`; `pinned` for that of an
+    /// [`Allocator::pinned_allocator`](crate::Allocator::pinned_allocator). Stands for `cachalot_driver_name`.
     pub fn name(&self) -> &'static str {
         // SAFETY: the driver is live; the text lives as long as the library.
         let name = unsafe { ffi::str_of(sys::cachalot_driver_name(self.as_raw())) };

@@ -109,7 +109,7 @@ sized!(cachalot_history_options cachalot_trace_entry cachalot_snapshot_options);
 sized!(cachalot_segment_row cachalot_block_row cachalot_sim_options cachalot_sim_failure);
 sized!(cachalot_tenant_options cachalot_tenant_stats cachalot_report_options);
 sized!(cachalot_report_numbers cachalot_report_holder cachalot_report_reason);
-sized!(cachalot_policy cachalot_policy_stats);
+sized!(cachalot_policy cachalot_policy_stats cachalot_pinned_stats);
 sized!(cachalot_recorder_options cachalot_recorder_stats cachalot_oom_dump_options);
 sized!(cachalot_trace_info cachalot_trace_event cachalot_trace_frame);
 sized!(cachalot_replay_options cachalot_replay_result cachalot_replay_call);

@@ -30,6 +30,7 @@
 //! | memory that was handed out | [`Block`], [`BorrowedBlock`], [`Request`] |
 //! | whose decisions are made | [`Policy`], [`Serving`], [`PolicyStats`] |
 //! | memory that others have registered | [`Pin`], [`PoolFlags::PINNED`] |
+//! | pinned host memory | [`PinnedBlock`], [`Allocator::allocate_pinned`], [`PinnedStats`] |
 //! | private pools and captures | [`Pool`], [`PoolKey`], [`Route`] |
 //! | several users of one allocator | [`Tenant`] |
 //! | idle memory given back | [`Allocator::trim`], [`Allocator::empty_cache_on_drop`] |
@@ -50,7 +51,7 @@
 //! # Safety
 //!
 //! Addresses are numbers; nothing here reads or writes the memory behind them, but for the two modules
-//! that own it. No program needs `unsafe` for anything here; what is marked so is for programs that mix
+//! that own it and for [`PinnedBlock`], whose memory is the host's. No program needs `unsafe` for anything here; what is marked so is for programs that mix
 //! this crate with calls of the C interface.
 #![warn(missing_docs, missing_debug_implementations)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -74,6 +75,8 @@ pub mod host;
 mod label;
 mod metrics;
 mod observer;
+mod pinned;
+mod pinned_pool;
 mod policy;
 mod pool;
 mod recorder;
@@ -101,6 +104,8 @@ pub use expandable::{ExpandableSegment, ExpandableTotals, ReserveInfo};
 pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
 pub use label::{Label, set_metadata};
 pub use observer::{Observer, Rejection};
+pub use pinned::{CallTimes, PinnedBlock, PinnedStats};
+pub use pinned_pool::{PinnedPool, PinnedPoolKey, PinnedPoolScope};
 pub use policy::{Borrow, Pin, Policy, PolicyStats, Serving};
 pub use pool::{CaptureScope, Pool, PoolFlags, PoolKey, PoolOptions, PoolScope, PoolSource, Route};
 pub use recorder::{RecordedContexts, Recorder, RecorderOptions, RecorderStats};
@@ -119,4 +124,4 @@ pub use tenant::{Pressure, PressureReason, Tenant, TenantOptions, TenantScope, T
 pub use trace::{Trace, TraceEvent, TraceFrame, TraceInfo};
 pub use trim::TrimError;
 pub use types::{Address, PoolId, Release, Stream};
-pub use unsupported::{Checkpoint, PinnedBlock};
+pub use unsupported::Checkpoint;

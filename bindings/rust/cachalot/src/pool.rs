@@ -65,6 +65,34 @@ impl Route {
     pub fn predicate(accepts: impl Fn(Stream) -> bool + Send + Sync + 'static) -> Self {
         Self::Predicate(Box::new(accepts))
     }
+
+    /// For the one call that begins the routing. The library destroys what a predicate has captured, also
+    /// if that call fails; one that is refused within a callback gets nothing to destroy.
+    pub(crate) fn into_c(self) -> sys::cachalot_pool_route {
+        let mut out = ffi::sized::<sys::cachalot_pool_route>();
+        out.kind = match self {
+            Self::ThisThread => sys::CACHALOT_ROUTE_THIS_THREAD,
+            Self::All => sys::CACHALOT_ROUTE_ALL,
+            Self::None => sys::CACHALOT_ROUTE_NONE,
+            Self::Stream(stream) => {
+                out.stream = stream.0;
+                sys::CACHALOT_ROUTE_STREAM
+            }
+            Self::Capture(id) => {
+                out.capture_id = id;
+                sys::CACHALOT_ROUTE_CAPTURE
+            }
+            Self::Predicate(predicate) => {
+                if !callback::is_locked() {
+                    out.predicate = Some(accepts);
+                    out.destroy = Some(drop_box::<Predicate>);
+                    out.user_data = Box::into_raw(Box::new(predicate)).cast();
+                }
+                sys::CACHALOT_ROUTE_PREDICATE
+            }
+        };
+        out
+    }
 }
 
 impl fmt::Debug for Route {
@@ -212,29 +240,8 @@ impl PoolKey {
     /// `InvalidState` if the pool is being routed to already (its use count has been raised by then,
     /// as in PyTorch).
     pub fn begin(&self, route: Route) -> Result<()> {
-        let mut out = ffi::sized::<sys::cachalot_pool_route>();
-        out.kind = match route {
-            Route::ThisThread => sys::CACHALOT_ROUTE_THIS_THREAD,
-            Route::All => sys::CACHALOT_ROUTE_ALL,
-            Route::None => sys::CACHALOT_ROUTE_NONE,
-            Route::Stream(stream) => {
-                out.stream = stream.0;
-                sys::CACHALOT_ROUTE_STREAM
-            }
-            Route::Capture(id) => {
-                out.capture_id = id;
-                sys::CACHALOT_ROUTE_CAPTURE
-            }
-            Route::Predicate(predicate) => {
-                if !callback::is_locked() {
-                    out.predicate = Some(accepts);
-                    out.destroy = Some(drop_box::<Predicate>);
-                    out.user_data = Box::into_raw(Box::new(predicate)).cast();
-                }
-                sys::CACHALOT_ROUTE_PREDICATE
-            }
-        };
-        call!(self, sys::cachalot_pool_begin, &out)
+        let route = route.into_c();
+        call!(self, sys::cachalot_pool_begin, &route)
     }
 
     /// Ends the routing to the pool. Its use count stays: call [`PoolKey::release`] for the beginning
@@ -431,7 +438,7 @@ impl Drop for PoolScope {
     }
 }
 
-fn now_or_later(action: impl FnOnce() + 'static) {
+pub(crate) fn now_or_later(action: impl FnOnce() + 'static) {
     if callback::is_locked() { callback::defer(action) } else { action() }
 }
 

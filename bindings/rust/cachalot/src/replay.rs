@@ -370,7 +370,7 @@ impl Replay {
         Ok(Self {
             handle: handle.clone(),
             result: result_of(&row),
-            allocator: Allocator::of_raw(allocator, driver, Owner::Replay(handle)),
+            allocator: Allocator::of_raw(allocator, driver, Owner::Other(handle)),
         })
     }
 

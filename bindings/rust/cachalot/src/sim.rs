@@ -70,6 +70,10 @@ flags! {
         STREAM_CREATE = CACHALOT_SIM_CALL_STREAM_CREATE,
         /// Streams made to wait for an event.
         STREAM_WAIT = CACHALOT_SIM_CALL_STREAM_WAIT,
+        /// Pinned memory obtained.
+        HOST_ALLOCATE = CACHALOT_SIM_CALL_HOST_ALLOCATE,
+        /// Pinned memory given back.
+        HOST_FREE = CACHALOT_SIM_CALL_HOST_FREE,
     }
 }
 

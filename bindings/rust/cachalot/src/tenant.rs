@@ -227,9 +227,9 @@ impl Drop for Inner {
 
 fn end(allocator: &Allocator, orphan: Orphan) {
     if destroy(orphan.0).is_err() {
-        allocator.inner.orphans.add(orphan);
+        allocator.inner.kept.orphans.add(orphan);
     } else {
-        allocator.inner.orphans.end();
+        allocator.inner.kept.orphans.end();
     }
 }
 
@@ -446,7 +446,7 @@ impl Allocator {
             // SAFETY: the allocator is live, and all pointers live until the call returns.
             unsafe { sys::cachalot_tenant_create(allocator, &out, &mut raw, error) }
         })?;
-        self.inner.orphans.end();
+        self.inner.kept.orphans.end();
         let raw = NonNull::new(raw).expect("a call that worked gave a tenant");
         Ok(Tenant { inner: Arc::new(Inner { raw, allocator: self.clone() }) })
     }

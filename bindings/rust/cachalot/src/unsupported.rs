@@ -99,42 +99,4 @@ impl Allocator {
             sys::cachalot_copy(raw, to, to_device, from, from_device, size, stream.0, error)
         })
     }
-
-    /// Hands out pinned host memory, which is freed when the owner is dropped. Stands for
-    /// `cachalot_pinned_allocate`, and dropping for `cachalot_pinned_free`.
-    ///
-    /// # Errors
-    /// `NotSupported`.
-    pub fn allocate_pinned(&self, size: u64) -> Result<PinnedBlock> {
-        let mut memory = ptr::null_mut();
-        // SAFETY: the allocator is live, and the pointer is that of a local.
-        self.call(|raw, error| unsafe {
-            sys::cachalot_pinned_allocate(raw, size, &mut memory, error)
-        })?;
-        Ok(PinnedBlock { allocator: self.clone(), memory: memory as usize })
-    }
-}
-
-/// Pinned host memory ([`Allocator::allocate_pinned`]).
-#[derive(Debug)]
-#[must_use = "the memory is freed when this is dropped"]
-pub struct PinnedBlock {
-    allocator: Allocator,
-    memory: usize,
-}
-
-impl PinnedBlock {
-    /// Its first byte.
-    pub fn address(&self) -> usize {
-        self.memory
-    }
-}
-
-impl Drop for PinnedBlock {
-    fn drop(&mut self) {
-        // SAFETY: the allocator is live, and the memory is ours and not used afterwards.
-        let _ = self.allocator.call(|raw, error| unsafe {
-            sys::cachalot_pinned_free(raw, self.memory as *mut _, error)
-        });
-    }
 }

@@ -306,7 +306,6 @@ fn what_is_not_there_yet_says_so() {
     assert!(is_missing(allocator.open_shared(0, &[0; 64]).unwrap_err()));
     let place = (block.address(), 0);
     assert!(is_missing(allocator.copy(place, place, 512, 0).unwrap_err()));
-    assert!(is_missing(allocator.allocate_pinned(512).unwrap_err()));
 }
 
 #[test]
