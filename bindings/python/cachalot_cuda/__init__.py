@@ -33,6 +33,14 @@ from .options import (
     settings,
     update_config,
 )
+from .pinned import (
+    PinnedMemory,
+    empty_pinned_cache,
+    pinned_memory,
+    pinned_stats,
+    reset_pinned_accumulated_stats,
+    reset_pinned_peak_stats,
+)
 from .policy import Pin, Policy, PolicyStats, pin, policy, policy_stats, stream_ended
 from .recorder import Recorder, RecorderStats, dump_out_of_memory, record
 from .statistics import (
@@ -57,6 +65,7 @@ __all__ = [
     "InvalidStateError",
     "LibraryNotFoundError",
     "Pin",
+    "PinnedMemory",
     "Policy",
     "PolicyStats",
     "Recorder",
@@ -65,6 +74,7 @@ __all__ = [
     "dump_snapshot",
     "empty_cache",
     "empty_cache_on_exit",
+    "empty_pinned_cache",
     "label",
     "library_path",
     "library_version",
@@ -76,12 +86,16 @@ __all__ = [
     "metrics",
     "nested_stats",
     "pin",
+    "pinned_memory",
+    "pinned_stats",
     "policy",
     "policy_stats",
     "record",
     "record_history",
     "reset_accumulated_stats",
     "reset_peak_stats",
+    "reset_pinned_accumulated_stats",
+    "reset_pinned_peak_stats",
     "set_expandable_segments",
     "set_garbage_collection_threshold",
     "set_graph_capture_record_stream_reuse",

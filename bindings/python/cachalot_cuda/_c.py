@@ -98,6 +98,7 @@ class AllocatorOptions(Struct):
         ("borrow", c_int32),
         ("streams", c_int32),
         ("page_bytes", c_uint64),
+        ("pinned_config", c_char_p),
     ]
 
 
@@ -179,6 +180,22 @@ class Stats(Struct):
         ("num_device_free", c_int64),
         ("max_split_size", c_int64),
         ("num_oom_rejections", c_int64),
+    ]
+
+
+class CallTimes(ctypes.Structure):
+    _fields_ = [("count", c_int64), ("total", c_int64), ("min", c_int64), ("max", c_int64)]
+
+
+class PinnedStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("allocations", Stat),
+        ("allocated_bytes", Stat),
+        ("active_requests", Stat),
+        ("active_bytes", Stat),
+        ("allocate_times", CallTimes),
+        ("free_times", CallTimes),
     ]
 
 
@@ -323,6 +340,13 @@ CALLS = {
     "get_policy_stats": [c_void_p, c_int32, POINTER(PolicyStats)],
     "pin": [c_void_p, c_uint64, c_uint64],
     "unpin": [c_void_p, c_uint64, c_uint64],
+    "pinned_allocate": [c_void_p, c_uint64, POINTER(c_void_p)],
+    "pinned_free": [c_void_p, c_void_p],
+    "pinned_record_stream": [c_void_p, c_void_p, c_int32, c_uint64],
+    "pinned_empty_cache": [c_void_p],
+    "pinned_get_stats": [c_void_p, POINTER(PinnedStats)],
+    "pinned_reset_peak_stats": [c_void_p],
+    "pinned_reset_accumulated_stats": [c_void_p],
     "stream_ended": [c_void_p, c_int32, c_uint64],
     "get_stats": [c_void_p, c_int32, POINTER(Stats)],
     "reset_peak_stats": [c_void_p, c_int32],
