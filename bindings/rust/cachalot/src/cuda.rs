@@ -9,12 +9,13 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice,
-    DriverError, SyncOnDrop, ValidAsZeroBits,
+    DriverError, HostSlice, SyncOnDrop, ValidAsZeroBits,
 };
 
 use crate::allocator::Allocator;
 use crate::block::Block;
 use crate::error::{self, Error, Result};
+use crate::pinned::PinnedBlock;
 use crate::types::Stream;
 
 pub use cudarc;
@@ -167,5 +168,28 @@ impl<T> Drop for CudaBlock<T> {
 impl<T> fmt::Debug for CudaBlock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CudaBlock({:#x}, {} elements)", self.block.address(), self.slice.len())
+    }
+}
+
+/// A copy from or to a whole pinned block waits until its stream is done, so that the host cannot touch the
+/// block too early. Of a plain slice of the block `cudarc` does not wait: [`PinnedBlock`] tells what its
+/// user has to see to.
+impl HostSlice<u8> for PinnedBlock {
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    unsafe fn stream_synced_slice<'a>(
+        &'a self,
+        stream: &'a CudaStream,
+    ) -> (&'a [u8], SyncOnDrop<'a>) {
+        (self, SyncOnDrop::sync_stream(stream))
+    }
+
+    unsafe fn stream_synced_mut_slice<'a>(
+        &'a mut self,
+        stream: &'a CudaStream,
+    ) -> (&'a mut [u8], SyncOnDrop<'a>) {
+        (self, SyncOnDrop::sync_stream(stream))
     }
 }

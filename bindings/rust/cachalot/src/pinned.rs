@@ -50,8 +50,9 @@ use crate::types::{Address, Stream};
 ///   then. It holds the block back from its next owner, and does not hold back the present one.
 ///
 /// Some crates copy from and to any slice and return at once, because ordinary memory makes the driver
-/// wait. From a pinned slice it does not: `cudarc`'s `memcpy_htod` and `memcpy_dtoh` are such functions,
-/// so wait for their stream before this block is touched again.
+/// wait. For a pinned slice it does not. `cudarc`'s `memcpy_htod` and `memcpy_dtoh` are such functions:
+/// with the feature `cudarc` they take a whole `PinnedBlock` and wait; given a slice of one they return
+/// at once, and the stream must be waited for before the block is touched again.
 #[must_use = "the memory is freed when this is dropped"]
 pub struct PinnedBlock<T = u8> {
     allocator: Allocator,

@@ -82,6 +82,42 @@ mod slices {
     }
 
     #[test]
+    fn pinned_blocks_are_copied_from_and_to() {
+        let Some(driver) = super::driver() else { return };
+        let cached_as_a_devices = Allocator::builder().driver(&driver).config("").pinned_config("");
+        for allocator in [super::allocator().unwrap(), cached_as_a_devices.build().unwrap()] {
+            let stream = CudaContext::new(0).unwrap().new_stream().unwrap();
+            let size = 32 << 20;
+            let numbers: Vec<u8> = (0..size).map(|number| (number % 251) as u8).collect();
+            let mut from = allocator.allocate_pinned_copy(&numbers).unwrap();
+            let mut to = allocator.allocate_pinned(size).unwrap();
+            let mut slice = CudaBlock::<u8>::zeros(&allocator, &stream, numbers.len()).unwrap();
+            // Whole blocks: the copies are done when the calls return.
+            stream.memcpy_htod(&from, &mut slice).unwrap();
+            from.fill(0);
+            stream.memcpy_dtoh(&*slice, &mut to).unwrap();
+            assert!(*to == *numbers);
+            // A slice of one: the stream may still read it when the block is dropped.
+            from.copy_from_slice(&numbers);
+            to.fill(0);
+            stream.memset_zeros(&mut slice).unwrap();
+            let address = from.address();
+            stream.memcpy_htod(&from[..], &mut slice).unwrap();
+            from.record_stream(0, stream_of(&stream)).unwrap();
+            drop(from);
+            drop(allocator.allocate_pinned(size).unwrap()); // zeros, in other memory or afterwards
+            stream.memcpy_dtoh(&*slice, &mut to).unwrap();
+            assert!(*to == *numbers);
+            let blocks = [(); 2].map(|()| allocator.allocate_pinned_uninit(size).unwrap());
+            assert!(blocks.iter().any(|block| block.address() == address));
+            drop((blocks, to, slice));
+            allocator.empty_pinned_cache().unwrap();
+            assert_eq!(allocator.pinned_stats().unwrap().allocations.current, 0);
+            allocator.check().unwrap();
+        }
+    }
+
+    #[test]
     fn memory_of_another_kind_is_refused() {
         let driver = Driver::open("sim:1GiB").unwrap();
         let allocator = Allocator::builder().driver(driver).config("").build().unwrap();
