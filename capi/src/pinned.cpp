@@ -18,11 +18,6 @@ static_assert(offsetof(cachalot_call_times, max) == offsetof(CallTimes, max));
 
 Address address_of(const void* memory) { return reinterpret_cast<Address>(memory); }
 
-cachalot_stat write_stat(const Stat& stat) {
-  return {
-      .current = stat.current, .peak = stat.peak, .allocated = stat.allocated, .freed = stat.freed};
-}
-
 cachalot_call_times write_times(const CallTimes& times) {
   return {.count = times.count, .total = times.total, .min = times.min, .max = times.max};
 }

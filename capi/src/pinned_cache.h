@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "alloc/pinned/pinned_stats.h"
+#include "alloc/stats/pinned_stats.h"
 #include "handles.h"
 
 namespace cachalot::capi {

@@ -94,7 +94,10 @@ cachalot_status cachalot_pool_create(cachalot_allocator* allocator, int32_t devi
                                      cachalot_error* error) {
   return guard(error, [&] {
     PoolOptions in = read_pool_options(read_options(options));
-    core_of(allocator).pool_create(device, read_pool_id(id), std::move(in));
+    Allocator& core = core_of(allocator);
+    if (in.source && allocator->is_of_another)
+      throw_not_supported("pools of pinned memory have no source of their own");
+    core.pool_create(device, read_pool_id(id), std::move(in));
   });
 }
 

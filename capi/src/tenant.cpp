@@ -63,10 +63,6 @@ TenantOptions read_tenant_options(const cachalot_tenant_options& in, std::shared
   return options;
 }
 
-cachalot_stat write_stat(const Stat& stat) {
-  return {stat.current, stat.peak, stat.allocated, stat.freed};
-}
-
 cachalot_tenant_stats write_tenant_stats(const TenantRow& tenant, int32_t device) {
   const TenantTerms& terms = tenant.terms;
   const TenantUse& use = tenant.use;

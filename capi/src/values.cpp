@@ -139,6 +139,11 @@ cachalot_settings write_settings(const Settings& settings) {
   return out;
 }
 
+cachalot_stat write_stat(const Stat& stat) {
+  return {
+      .current = stat.current, .peak = stat.peak, .allocated = stat.allocated, .freed = stat.freed};
+}
+
 cachalot_trace_entry write_trace_entry(const TraceEntry& entry) {
   CACHALOT_ASSERT(1, entry.internal_metadata);
   return {

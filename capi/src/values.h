@@ -12,12 +12,14 @@
 #include "alloc/config/rules.h"
 #include "alloc/config/serving_options.h"
 #include "alloc/config/settings.h"
+#include "alloc/stats/stats.h"
 #include "alloc/trace/history.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cachalot/allocator.h"
 #include "cachalot/history.h"
 #include "cachalot/policy.h"
+#include "cachalot/stats.h"
 
 namespace cachalot::capi {
 
@@ -62,6 +64,8 @@ cachalot_settings write_settings(const Settings& settings);
 
 // Its texts are borrowed from the entry.
 cachalot_trace_entry write_trace_entry(const TraceEntry& entry);
+
+cachalot_stat write_stat(const Stat& stat);
 
 // The row of an index that a caller gave.
 template <class Rows>

@@ -37,7 +37,7 @@ LAYERS = {
 
 # The folders of core/alloc from bottom to top: each may include those before it. What lies in core/alloc itself is above
 # all of them.
-ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "shards", "streams", "tenants", "debug", "backend", "native",
+ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "shards", "streams", "tenants", "debug", "pinned", "backend", "native",
                  "serving", "async", "tools"]
 
 # Folders that are clients of the C interface, like any program outside.

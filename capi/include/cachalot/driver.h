@@ -265,7 +265,8 @@ CACHALOT_API cachalot_status cachalot_driver_create_custom(const cachalot_device
  * cachalot_allocator_driver): nothing. Any thread. */
 CACHALOT_API void cachalot_driver_destroy(cachalot_driver* driver);
 
-/** "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread. */
+/** "cuda", "host", "sim", "custom", or "pinned" (cachalot_pinned_allocator); lives as long as the library. NULL
+ * gives "". Any thread. */
 CACHALOT_API const char* cachalot_driver_name(const cachalot_driver* driver);
 
 /** How many devices the driver has; 0 for NULL. Any thread. */

@@ -59,7 +59,8 @@ CACHALOT_API cachalot_status cachalot_pinned_free(cachalot_allocator* allocator,
  * A stream uses the block: call it behind each copy that the host does not wait for, before the free.
  *
  * @param device  Of the stream.
- * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed (with pinned_config
+ *         CACHALOT_ERROR_INVALID_ARGUMENT).
  */
 CACHALOT_API cachalot_status cachalot_pinned_record_stream(cachalot_allocator* allocator,
                                                            void* memory, int32_t device,
@@ -142,7 +143,8 @@ CACHALOT_API cachalot_status cachalot_pinned_pool_release(cachalot_allocator* al
  * The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
  * device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
  * reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
- * pinned memory go through the functions above, with the allocator that this one belongs to.
+ * pinned memory go through the functions above, with the allocator that this one belongs to. Pools have no source of
+ * their own here (CACHALOT_ERROR_NOT_SUPPORTED), since what they gave would be taken for pinned memory.
  *
  * @return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
  * NULL.

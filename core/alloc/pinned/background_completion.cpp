@@ -2,6 +2,7 @@
 #include "alloc/pinned/background_completion.h"
 
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace cachalot {

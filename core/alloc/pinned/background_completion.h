@@ -4,8 +4,9 @@
 
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace cachalot {
 
@@ -25,9 +26,8 @@ class BackgroundCompletion {
  private:
   void run(const std::function<void()>& work);
 
-  // Of the standard library, since a condition variable needs it; no other lock is taken under it.
-  std::mutex lock_;
-  std::condition_variable stopping_;
+  Mutex lock_{LockRank::kPinnedThread};
+  std::condition_variable_any stopping_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -22,7 +22,7 @@
 #include "alloc/pinned/pinned_memory.h"
 #include "alloc/pinned/pinned_pools.h"
 #include "alloc/pinned/pinned_settings.h"
-#include "alloc/pinned/pinned_stats.h"
+#include "alloc/stats/pinned_stats.h"
 #include "alloc/trace/log.h"
 #include "base/mutex.h"
 

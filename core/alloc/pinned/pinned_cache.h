@@ -10,7 +10,7 @@
 
 #include "alloc/config/rules.h"
 #include "alloc/pinned/pinned_block.h"
-#include "alloc/pinned/pinned_stats.h"
+#include "alloc/stats/pinned_stats.h"
 #include "base/assert.h"
 #include "base/lock.h"
 

@@ -6,7 +6,7 @@
 
 #include "alloc/pinned/pinned_block.h"
 #include "alloc/pinned/pinned_settings.h"
-#include "alloc/pinned/pinned_stats.h"
+#include "alloc/stats/pinned_stats.h"
 #include "base/mutex.h"
 #include "device/device.h"
 

@@ -104,7 +104,8 @@ func DriverDestroy(driver Driver) {
 
 // DriverName is cachalot_driver_name.
 //
-// "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread.
+// "cuda", "host", "sim", "custom", or "pinned" (cachalot_pinned_allocator); lives as long as the library. NULL
+// gives "". Any thread.
 func DriverName(driver Driver) string {
 	return C.GoString(C.cachalot_driver_name(driver))
 }
@@ -1406,7 +1407,8 @@ func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
 // A stream uses the block: call it behind each copy that the host does not wait for, before the free.
 //
 // @param device  Of the stream.
-// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed (with pinned_config
+// CACHALOT_ERROR_INVALID_ARGUMENT).
 func PinnedRecordStream(allocator Allocator, memory unsafe.Pointer, device int32, stream Stream) (err error) {
 	r := C.cachalot_go_pinned_record_stream(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory, C.int32_t(device), C.cachalot_stream(stream))
 	err = check(r.status, r.error)
@@ -1511,7 +1513,8 @@ func PinnedPoolRelease(allocator Allocator, id PoolId) (err error) {
 // The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
 // device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
 // reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
-// pinned memory go through the functions above, with the allocator that this one belongs to.
+// pinned memory go through the functions above, with the allocator that this one belongs to. Pools have no source of
+// their own here (CACHALOT_ERROR_NOT_SUPPORTED), since what they gave would be taken for pinned memory.
 //
 // @return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
 // NULL.

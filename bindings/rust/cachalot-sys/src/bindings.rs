@@ -3931,7 +3931,8 @@ unsafe extern "C" {
     /// a driver of which the caller has no reference (given back already, or borrowed from
     /// cachalot_allocator_driver): nothing. Any thread.
     pub fn cachalot_driver_destroy(driver: *mut cachalot_driver);
-    /// "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread.
+    /// "cuda", "host", "sim", "custom", or "pinned" (cachalot_pinned_allocator); lives as long as the library. NULL
+    /// gives "". Any thread.
     pub fn cachalot_driver_name(
         driver: *const cachalot_driver,
     ) -> *const core::ffi::c_char;
@@ -4837,7 +4838,8 @@ unsafe extern "C" {
     /// A stream uses the block: call it behind each copy that the host does not wait for, before the free.
     ///
     /// @param device  Of the stream.
-    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed (with pinned_config
+    /// CACHALOT_ERROR_INVALID_ARGUMENT).
     pub fn cachalot_pinned_record_stream(
         allocator: *mut cachalot_allocator,
         memory: *mut core::ffi::c_void,
@@ -4905,7 +4907,8 @@ unsafe extern "C" {
     /// The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
     /// device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
     /// reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
-    /// pinned memory go through the functions above, with the allocator that this one belongs to.
+    /// pinned memory go through the functions above, with the allocator that this one belongs to. Pools have no source of
+    /// their own here (CACHALOT_ERROR_NOT_SUPPORTED), since what they gave would be taken for pinned memory.
     ///
     /// @return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
     /// NULL.

@@ -81,7 +81,8 @@ public final class Native {
 
   /**
    * cachalot_driver_name.
-   * "cuda", "host", "sim" or "custom"; lives as long as the library. NULL gives "". Any thread.
+   * "cuda", "host", "sim", "custom", or "pinned" (cachalot_pinned_allocator); lives as long as the library. NULL
+   * gives "". Any thread.
    */
   public static native long driverName(long driver);
 
@@ -920,7 +921,8 @@ public final class Native {
    * A stream uses the block: call it behind each copy that the host does not wait for, before the free.
    *
    * &#64;param device  Of the stream.
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a block that has been freed (with pinned_config
+   * CACHALOT_ERROR_INVALID_ARGUMENT).
    */
   public static native int pinnedRecordStream(long allocator, long memory, int device, long stream, long error);
 
@@ -986,7 +988,8 @@ public final class Native {
    * The allocator that has the pinned memory where cachalot_allocator_options::pinned_config is given: as one with one
    * device, whose memory is the machine's. Limits (cachalot_set_memory_limit), trims, tenants, labels, statistics,
    * reports, snapshots, history, recorders, replays and metrics are those of any allocator; requests and frees of
-   * pinned memory go through the functions above, with the allocator that this one belongs to.
+   * pinned memory go through the functions above, with the allocator that this one belongs to. Pools have no source of
+   * their own here (CACHALOT_ERROR_NOT_SUPPORTED), since what they gave would be taken for pinned memory.
    *
    * &#64;return Borrowed: it goes with `allocator`, and cannot be destroyed by itself. NULL without pinned_config, or for
    * NULL.
