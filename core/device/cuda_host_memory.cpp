@@ -2,7 +2,7 @@
 // The calls of the seam for pinned host memory. With unified addresses, which all 64-bit systems have, any
 // context serves every device.
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -30,10 +30,12 @@ void touch(Address address, uint64_t size, int threads) {
   std::vector<std::thread> others;
   Address begin = address;
   try {
+    // Nothing may throw between a thread's start and its entry.
+    others.reserve(static_cast<size_t>(threads));
     for (; end - begin > part; begin += part)
       others.emplace_back([begin, part] { touch(begin, begin + part); });
-  } catch (const std::system_error&) {
-    // No more threads are to be had: this one does the rest.
+  } catch (const std::exception&) {
+    // No more threads, or no memory for them, are to be had: this one does the rest.
   }
   touch(begin, end);
   for (std::thread& other : others) other.join();
