@@ -42,12 +42,11 @@ PinnedBlock* PinnedBlocks::find_in_table(Address address) const {
 void PinnedBlocks::forget(PinnedBlock* block) {
   numbers_.set(block->address, 0);
   block->address.store(0, std::memory_order_release);
-  block->state = PinnedBlock::State::kNone;
-  block->uses.clear();
 }
 
 void PinnedBlocks::give(PinnedBlock* block) {
-  CACHALOT_ASSERT(1, block->address == 0 && block->state == PinnedBlock::State::kNone);
+  CACHALOT_ASSERT(
+      1, block->address == 0 && block->state == PinnedBlock::State::kNone && block->uses.empty());
   const std::lock_guard lock(lock_);
   block->next = std::exchange(unused_, block);
 }
