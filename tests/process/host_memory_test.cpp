@@ -12,6 +12,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cachalot/cachalot.h"
@@ -124,6 +125,20 @@ struct World {
     must(cachalot_sim_queue_work(driver, 0, stream, &error));
     must(cachalot_record_stream(allocator, address, stream, &error));
   }
+  void allocate_pinned(uint64_t size) { must(pinned_status(size, &error)); }
+  cachalot_status pinned_status(uint64_t size, cachalot_error* reason) {
+    return cachalot_pinned_allocate(allocator, size, &pinned, reason);
+  }
+  void free_pinned() { must(cachalot_pinned_free(allocator, pinned, &error)); }
+  void use_pinned_on(cachalot_stream stream) {
+    must(cachalot_sim_queue_work(driver, 0, stream, &error));
+    must(cachalot_pinned_record_stream(allocator, pinned, 0, stream, &error));
+  }
+  void begin_pinned_pool() {
+    auto route = zero<cachalot_pool_route>();
+    route.kind = CACHALOT_ROUTE_ALL;
+    must(cachalot_pinned_pool_begin(allocator, 0, kPool, &route, &error));
+  }
   void record_history() {
     auto history = zero<cachalot_history_options>();
     history.enabled = 1;
@@ -175,6 +190,10 @@ struct World {
       must(cachalot_get_device_totals(allocator, device, &totals, &error));
       add(totals);
     }
+    auto of_pinned = zero<cachalot_pinned_stats>();
+    must(cachalot_pinned_get_stats(allocator, &of_pinned, &error));
+    of_pinned.allocate_times = of_pinned.free_times = {};
+    add(of_pinned);
     auto settings = zero<cachalot_settings>();
     must(cachalot_get_settings(allocator, &settings, &error));
     add(settings);
@@ -210,6 +229,7 @@ struct World {
   cachalot_driver* other_driver = nullptr;
   cachalot_address block = 0;
   cachalot_address result = 0;
+  void* pinned = nullptr;
 };
 
 // One call, on a world that `prepare` has made ready. A call that changes its mind half-way by rule
@@ -221,6 +241,98 @@ struct Case {
   const char* config = "";
   bool may_release_cache = false;
 };
+
+void add_cases_of_pinned_memory(std::vector<Case>* all) {
+  const auto add = [&](const char* name, auto prepare, auto call, bool may_release = false) {
+    all->push_back({std::string(name) + " pinned", prepare, call, "", may_release});
+  };
+  const auto nothing = [](World&) {};
+  const auto allocate = [](World& w, cachalot_error* e) { return w.pinned_status(4096, e); };
+  const auto allocate_used = [](World& w) {
+    w.allocate_pinned(4096);
+    w.use_pinned_on(3);
+    w.use_pinned_on(4);
+  };
+  add("the first block", nothing, allocate);
+  add(
+      "a hit",
+      [](World& w) {
+        w.allocate_pinned(4096);
+        w.free_pinned();
+      },
+      allocate);
+  for (const char* config :
+       {"pinned_use_background_threads:True", "pinned_use_cuda_host_register:True",
+        "pinned_reserve_segment_size_mb:1"})
+    all->push_back({std::string("a block pinned ") + config, nothing, allocate, config});
+  add("freeing what streams use", allocate_used, [](World& w, cachalot_error* e) {
+    const cachalot_status status = cachalot_pinned_free(w.allocator, w.pinned, e);
+    w.pinned = nullptr;
+    return status;
+  });
+  add(
+      "completing what streams used",
+      [=](World& w) {
+        allocate_used(w);
+        w.free_pinned();
+        w.must(cachalot_sim_finish_device(w.driver, 0, &w.error));
+      },
+      allocate, true);
+  add(
+      "recording a stream", [](World& w) { w.allocate_pinned(4096); },
+      [](World& w, cachalot_error* e) {
+        return cachalot_pinned_record_stream(w.allocator, w.pinned, 0, 9, e);
+      });
+  add(
+      "emptying the cache",
+      [](World& w) {
+        for (const uint64_t size : {16, 4096, 70000}) {
+          void* blocks[5];
+          for (void*& block : blocks) {
+            w.allocate_pinned(size);
+            block = w.pinned;
+          }
+          for (void* block : blocks) w.must(cachalot_pinned_free(w.allocator, block, &w.error));
+        }
+      },
+      [](World& w, cachalot_error* e) {
+        const cachalot_status status = cachalot_pinned_empty_cache(w.allocator, e);
+        auto stats = zero<cachalot_pinned_stats>();
+        if (status != CACHALOT_OK) return status;
+        const cachalot_status known = cachalot_pinned_get_stats(w.allocator, &stats, e);
+        EXPECT_EQ(stats.allocations.current, 0);
+        return known;
+      },
+      true);
+  add(
+      "giving back at a free what the driver refuses",
+      [](World& w) {
+        w.must(cachalot_set_pinned_max_cached_size(w.allocator, 16, &w.error));
+        w.allocate_pinned(4096);
+        auto failure = zero<cachalot_sim_failure>();
+        failure.calls = CACHALOT_SIM_CALL_HOST_FREE;
+        failure.code = 999;
+        failure.count = 1;
+        w.must(cachalot_sim_fail(w.driver, &failure, &w.error));
+      },
+      [](World& w, cachalot_error* e) {
+        const cachalot_status status = cachalot_pinned_free(w.allocator, w.pinned, e);
+        void* const before = std::exchange(w.pinned, nullptr);
+        w.allocate_pinned(4096);
+        EXPECT_EQ(w.pinned, before);  // it was kept
+        return status;
+      });
+  add("routing to a pool", nothing, [](World& w, cachalot_error* e) {
+    return cachalot_pinned_pool_begin(w.allocator, 0, kPool, nullptr, e);
+  });
+  add(
+      "a block of a pool", [](World& w) { w.begin_pinned_pool(); }, allocate);
+  add(
+      "releasing a pool", [](World& w) { w.begin_pinned_pool(); },
+      [](World& w, cachalot_error* e) {
+        return cachalot_pinned_pool_release(w.allocator, kPool, e);
+      });
+}
 
 std::vector<Case> cases() {
   const auto nothing = [](World&) {};
@@ -604,6 +716,7 @@ std::vector<Case> cases() {
   add_async(
       "emptying the cache", [](World& w) { w.free(w.allocate(512)); },
       [](World& w, cachalot_error* e) { return cachalot_empty_cache(w.allocator, e); });
+  add_cases_of_pinned_memory(&all);
   return all;
 }
 

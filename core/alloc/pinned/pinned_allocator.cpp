@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
+#include <exception>
 #include <mutex>
 #include <vector>
 
@@ -92,6 +93,8 @@ Address PinnedAllocator::allocate_from(PinnedPool& pool, uint64_t size, bool is_
 
 PinnedBlock* PinnedAllocator::obtain(uint64_t size, PinnedPool& pool, bool is_captured) {
   const PinnedSettings settings = this->settings();
+  // First, so that nothing has changed where no thread is to be had.
+  if (settings.use_background_threads) start_background();
   PinnedBlock* const block = blocks_.take();
   try {
     const PinnedMemory::Range range = memory_.obtain(size, settings);
@@ -104,23 +107,21 @@ PinnedBlock* PinnedAllocator::obtain(uint64_t size, PinnedPool& pool, bool is_ca
     blocks_.give(block);
     throw;
   }
+  memory_.count(size);
   pool.blocks++;
   pool.cache.add_used(block, is_captured);
-  if (settings.use_background_threads) start_background();
   return block;
 }
 
 void PinnedAllocator::put(PinnedBlock* block, const PinnedMemory::Range& range) {
-  if (blocks_.find(range.address) != nullptr) {
-    // Giving it back would take the other block's memory.
-    memory_.drop(block->size);
+  // It is not given back, which would take the other block's memory.
+  if (blocks_.find(range.address) != nullptr)
     throw_invalid_state(
         format("the driver gave pinned memory at 0x%" PRIx64 ", where a block is", range.address));
-  }
   try {
     blocks_.put(block, range.address);
   } catch (...) {
-    memory_.give_back(range, block->size);
+    memory_.undo(range);
     throw;
   }
 }
@@ -129,8 +130,8 @@ void PinnedAllocator::start_background() {
   background_.start([this] {
     try {
       process_events(pools_.default_pool());
-    } catch (const Error&) {
-      // Whoever empties the cache gets the same error.
+    } catch (const std::exception&) {
+      // The driver's, or for want of memory. The block goes on waiting.
     }
   });
 }
@@ -206,20 +207,21 @@ void PinnedAllocator::give_back(PinnedBlock* block) {
   blocks_.give(block);
 }
 
-// [pinned 8.4, 8.5]: the caller is done with the block, so a refusal is no error of the call's.
+// [pinned 8.4, 8.5]: the caller is done with the block, so a refusal is no error of the call's, and neither is want of
+// memory for its text.
 void PinnedAllocator::give_back_or_keep(PinnedBlock* block) {
   try {
     give_back(block);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     block->pool->cache.put(block);
   }
 }
 
 void PinnedAllocator::give_back_cached(PinnedPool& pool) {
   std::vector<PinnedBlock*> blocks;
-  pool.cache.take_all(&blocks);
   size_t done = 0;
   try {
+    pool.cache.take_all(&blocks);
     for (; done < blocks.size(); done++) give_back(blocks[done]);
   } catch (...) {
     for (; done < blocks.size(); done++) pool.cache.put(blocks[done]);

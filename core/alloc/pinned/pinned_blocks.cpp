@@ -45,8 +45,8 @@ void PinnedBlocks::forget(PinnedBlock* block) {
 }
 
 void PinnedBlocks::give(PinnedBlock* block) {
-  CACHALOT_ASSERT(
-      1, block->address == 0 && block->state == PinnedBlock::State::kNone && block->uses.empty());
+  CACHALOT_ASSERT(1, block->address == 0 && block->state == PinnedBlock::State::kNone);
+  CACHALOT_ASSERT(1, block->uses.empty());
   const std::lock_guard lock(lock_);
   block->next = std::exchange(unused_, block);
 }

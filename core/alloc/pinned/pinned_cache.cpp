@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/pinned/pinned_pools.h"
+#include "base/reserve.h"
 #include "base/text.h"
 
 namespace cachalot {
@@ -129,10 +130,14 @@ bool PinnedCache::record_use(PinnedBlock* block, Address address, const PinnedUs
 void PinnedCache::take_all(std::vector<PinnedBlock*>* blocks) {
   for_each_class([&](Class& each) {
     const size_t first = blocks->size();
-    for (PinnedBlock* block = each.top; block != nullptr; block = block->next)
+    size_t count = 0;
+    for (const PinnedBlock* block = each.top; block != nullptr; block = block->next) count++;
+    reserve_for(*blocks, first + count);
+    while (each.top != nullptr) {
+      PinnedBlock* const block = std::exchange(each.top, each.top->next);
+      block->state = State::kNone;
       blocks->push_back(block);
-    for (size_t i = first; i < blocks->size(); i++) (*blocks)[i]->state = State::kNone;
-    each.top = nullptr;
+    }
     std::reverse(blocks->begin() + static_cast<ptrdiff_t>(first), blocks->end());
   });
 }

@@ -49,7 +49,8 @@ class PinnedCache {
   // A stream uses the block. False: it is not handed out.
   bool record_use(PinnedBlock* block, Address address, const PinnedUse& use);
 
-  // Takes all free blocks, class by class from the smallest, and of each the one first that came back first.
+  // Takes all free blocks, class by class from the smallest, and of each the one first that came back first. Throws
+  // std::bad_alloc, and the classes that were not reached have theirs still.
   void take_all(std::vector<PinnedBlock*>* blocks);
 
   // Adds to the active figures.

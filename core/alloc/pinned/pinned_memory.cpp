@@ -30,12 +30,18 @@ PinnedMemory::~PinnedMemory() {
 }
 
 PinnedMemory::Range PinnedMemory::obtain(uint64_t size, const PinnedSettings& settings) {
-  Range range{take_from_region(size, settings), region_.origin, true};
-  if (range.address == 0) range = obtain_from_driver(size, settings);
+  const Range range{take_from_region(size, settings), region_.origin, true};
+  return range.address != 0 ? range : obtain_from_driver(size, settings);
+}
+
+void PinnedMemory::count(uint64_t size) {
   const std::lock_guard lock(stats_lock_);
   stats_.allocations.increase(1);
   stats_.allocated_bytes.increase(static_cast<int64_t>(size));
-  return range;
+}
+
+void PinnedMemory::undo(const Range& range) {
+  if (!range.is_in_region) driver_.host_free(range.address, range.origin);
 }
 
 PinnedMemory::Range PinnedMemory::obtain_from_driver(uint64_t size,
@@ -76,20 +82,16 @@ Address PinnedMemory::take_from_region(uint64_t size, const PinnedSettings& sett
 }
 
 void PinnedMemory::give_back(const Range& range, uint64_t size) {
-  if (range.is_in_region) return drop(size);
-  DriverCode code = kSuccess;
-  const int64_t microseconds =
-      time_of([&] { code = driver_.host_free(range.address, range.origin); });
-  require_success(driver_, code);
-  drop(size);
-  const std::lock_guard lock(stats_lock_);
-  stats_.free_times.add(microseconds);
-}
-
-void PinnedMemory::drop(uint64_t size) {
+  int64_t microseconds = 0;
+  if (!range.is_in_region) {
+    DriverCode code = kSuccess;
+    microseconds = time_of([&] { code = driver_.host_free(range.address, range.origin); });
+    require_success(driver_, code);
+  }
   const std::lock_guard lock(stats_lock_);
   stats_.allocations.decrease(1);
   stats_.allocated_bytes.decrease(static_cast<int64_t>(size));
+  if (!range.is_in_region) stats_.free_times.add(microseconds);
 }
 
 // ---- Statistics

@@ -25,12 +25,14 @@ class PinnedMemory {
     HostMemoryOrigin origin;
     bool is_in_region;
   };
-  // Memory of this size. Throws Error.
+  // Memory of this size, which is to be counted or undone. Throws Error.
   Range obtain(uint64_t size, const PinnedSettings& settings);
+  // The memory has become a block.
+  void count(uint64_t size);
+  // It has not, and goes back.
+  void undo(const Range& range);
   // Throws Error where the driver refuses.
   void give_back(const Range& range, uint64_t size);
-  // The memory counts as given back, without a call.
-  void drop(uint64_t size);
 
   // Adds what was obtained, and the times.
   void add_stats(PinnedStats* stats);

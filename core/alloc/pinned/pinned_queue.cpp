@@ -2,6 +2,7 @@
 #include "alloc/pinned/pinned_queue.h"
 
 #include <mutex>
+#include <new>
 
 #include "alloc/heap/hash_order.h"
 #include "alloc/streams/stream_hash.h"
@@ -71,8 +72,12 @@ void PinnedEvents::give_back(const PinnedUse& use) {
 
 void PinnedQueue::add(PinnedBlock* block) {
   CACHALOT_ASSERT(1, !block->uses.empty());
-  if (block->uses.size() > 1) order_as_reference(block->uses);
-  record_missing(block);
+  try {
+    if (block->uses.size() > 1) order_as_reference(block->uses);
+    record_missing(block);
+  } catch (const std::bad_alloc&) {
+    // The free is not lost: take_done() records what has no event yet.
+  }
   block->uses_done = 0;
   block->next = nullptr;
   const std::lock_guard lock(lock_);

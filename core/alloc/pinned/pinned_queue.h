@@ -50,8 +50,8 @@ class PinnedQueue {
 
   bool is_empty() const { return count_.load(std::memory_order_acquire) == 0; }
 
-  // The block waits from now on for the streams that use it. Where the driver refuses an event it waits until
-  // the driver gives one (U23). pre: it is in no list.
+  // The block waits from now on for the streams that use it. Where the driver refuses an event, or there is no
+  // memory for one, it waits until there is one (U23). Throws nothing. pre: it is in no list.
   void add(PinnedBlock* block);
   // The oldest block, once its events have come; null: none waits, or the oldest one still does. Throws Error where
   // the driver does not tell, and the block goes on waiting (U23).
