@@ -3,15 +3,19 @@
 #include "device/cuda_driver.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "alloc/allocator.h"
+#include "alloc/pinned/pinned_allocator.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "cachalot/cachalot.h"
@@ -449,6 +453,175 @@ TEST_F(Cuda, KnowsWhetherADeviceIsPartOfAFabric) {
   int32_t fabric = 0;
   EXPECT_EQ(driver.fabric_state(0, &fabric), kSuccess);
   EXPECT_EQ(fabric, 1);
+}
+
+// ---- Pinned memory
+
+constexpr HostMemoryOrigin kAllocated = HostMemoryOrigin::kAllocated;
+constexpr HostMemoryOrigin kRegistered = HostMemoryOrigin::kRegistered;
+
+TEST_F(Cuda, GivesPinnedMemoryInTheContextOfTheDeviceThatIsInUse) {
+  fake_cuda::set_device_count(3);
+  {
+    CudaDriver driver;
+    Address on_device = 0;
+    ASSERT_EQ(driver.allocate(1, MiB, &on_device), kSuccess);
+    for (const HostMemoryOrigin origin : {kAllocated, kRegistered}) {
+      Address address = 0;
+      ASSERT_EQ(driver.host_allocate(MiB, origin, 1, &address), kSuccess);
+      reinterpret_cast<char*>(address)[MiB - 1] = 1;
+      EXPECT_EQ(driver.host_free(address, origin), kSuccess);
+    }
+    EXPECT_EQ(fake_cuda::context_references(0), 0);
+    EXPECT_EQ(fake_cuda::context_references(1), 1);
+    EXPECT_EQ(fake_cuda::context_references(2), 0);
+    EXPECT_EQ(fake_cuda::current_context(), nullptr);
+    EXPECT_EQ(driver.free(1, on_device), kSuccess);
+  }
+  EXPECT_EQ(fake_cuda::leftovers(), "");
+}
+
+TEST_F(Cuda, GivesPinnedMemoryInTheContextOfTheFirstDeviceWhereNoneIsInUse) {
+  fake_cuda::set_device_count(2);
+  {
+    CudaDriver driver;
+    Address address = 0;
+    ASSERT_EQ(driver.host_allocate(MiB, kAllocated, 1, &address), kSuccess);
+    EXPECT_EQ(fake_cuda::context_references(0), 1);
+    EXPECT_EQ(fake_cuda::context_references(1), 0);
+    std::thread([&] { EXPECT_EQ(driver.host_free(address, kAllocated), kSuccess); }).join();
+  }
+  EXPECT_EQ(fake_cuda::leftovers(), "");
+}
+
+TEST_F(Cuda, RegistersMemoryWhosePagesThreadsHaveTouched) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t registered = 0;
+  {
+    CudaDriver driver;
+    for (const int threads : {1, 2, 8, 128}) {
+      for (const uint64_t size : {uint64_t{1}, page, page + 1, 3 * MiB + 5}) {
+        Address address = 0;
+        ASSERT_EQ(driver.host_allocate(size, kRegistered, threads, &address), kSuccess);
+        EXPECT_EQ(fake_cuda::calls("cuMemHostRegister"), ++registered);  // in one call
+        std::vector<unsigned char> resident((size + page - 1) / page);
+        ASSERT_EQ(mincore(reinterpret_cast<void*>(address), size, resident.data()), 0);
+        EXPECT_EQ(std::count_if(resident.begin(), resident.end(), [](auto of) { return of & 1; }),
+                  static_cast<ptrdiff_t>(resident.size()));
+        auto* const bytes = reinterpret_cast<char*>(address);
+        EXPECT_EQ(bytes[0] + bytes[size - 1], 0);
+        bytes[size - 1] = 1;
+        EXPECT_EQ(driver.host_free(address, kRegistered), kSuccess);
+      }
+    }
+    EXPECT_EQ(fake_cuda::calls("cuMemHostUnregister"), registered);
+    EXPECT_EQ(fake_cuda::calls("cuMemHostAlloc") + fake_cuda::calls("cuMemFreeHost"), 0u);
+  }
+  EXPECT_EQ(fake_cuda::leftovers(), "");
+}
+
+TEST_F(Cuda, PassesOnWhyPinnedMemoryCannotBeHad) {
+  CudaDriver driver;
+  Address address = 77;
+  fake_cuda::fail("cuMemHostAlloc", kDriverOutOfMemory);
+  EXPECT_EQ(driver.host_allocate(MiB, kAllocated, 1, &address), kDriverOutOfMemory);
+  fake_cuda::fail("cuMemHostRegister", 712);
+  EXPECT_EQ(driver.host_allocate(MiB, kRegistered, 2, &address), 712);
+  EXPECT_EQ(driver.host_allocate(uint64_t{1} << 60, kRegistered, 2, &address), kDriverOutOfMemory);
+  EXPECT_EQ(address, 77u);
+  EXPECT_EQ(fake_cuda::current_context(), nullptr);
+}
+
+TEST_F(Cuda, KeepsPinnedMemoryThatTheDriverDoesNotTakeBack) {
+  CudaDriver driver;
+  for (const HostMemoryOrigin origin : {kAllocated, kRegistered}) {
+    Address address = 0;
+    ASSERT_EQ(driver.host_allocate(MiB, origin, 1, &address), kSuccess);
+    fake_cuda::fail(origin == kAllocated ? "cuMemFreeHost" : "cuMemHostUnregister", 719);
+    EXPECT_EQ(driver.host_free(address, origin), 719);
+    reinterpret_cast<char*>(address)[MiB - 1] = 1;
+    EXPECT_EQ(driver.host_free(address, origin), kSuccess);
+    EXPECT_NE(driver.host_free(address, origin), kSuccess);
+  }
+}
+
+TEST_F(Cuda, HasNoPinnedMemoryWhereTheDriverLacksACall) {
+  for (const char* call :
+       {"cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuMemHostUnregister"}) {
+    fake_cuda::reset();
+    fake_cuda::hide(call);
+    AllocatorOptions options;
+    options.driver = std::make_shared<CudaDriver>();
+    EXPECT_FALSE(options.driver->has_host_memory()) << call;
+    Address address = 77;
+    EXPECT_EQ(options.driver->host_allocate(MiB, kAllocated, 1, &address), kDriverNotSupported);
+    EXPECT_EQ(options.driver->host_free(77, kRegistered), kDriverNotSupported);
+    Allocator allocator(options);
+    allocator.free(allocator.allocate(MiB, 0, 0));
+    try {
+      allocator.pinned();
+      ADD_FAILURE() << call;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::kNotSupported);
+    }
+  }
+}
+
+TEST_F(Cuda, RefusesPinnedMemoryInAForkedChildAndLeavesTheParentsAlone) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  auto allocator = std::make_unique<Allocator>(options);
+  PinnedAllocator& pinned = allocator->pinned();
+  const Address address = pinned.allocate(MiB, 0, 0);
+  const Address cached = pinned.allocate(4 * MiB, 0, 0);
+  pinned.free(cached);
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 0;
+    for (const uint64_t size : {64 * MiB, 8 * MiB}) {
+      try {
+        pinned.allocate(size, 0, 0);
+        status = 1;
+      } catch (const Error&) {
+      }
+    }
+    try {
+      pinned.empty_cache();
+      status = 2;
+    } catch (const Error&) {
+    }
+    allocator.reset();
+    options.driver.reset();
+    if (fake_cuda::calls("cuMemHostAlloc") != 2 || fake_cuda::calls("cuMemFreeHost") != 0)
+      status = 3;
+    _exit(status);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  reinterpret_cast<char*>(address)[0] = 1;
+  pinned.free(address);
+  pinned.empty_cache();
+  EXPECT_EQ(fake_cuda::calls("cuMemFreeHost"), 2u);
+}
+
+TEST_F(Cuda, EndsPinnedMemoryQuietlyWhenEveryCallFails) {
+  AllocatorOptions options;
+  options.driver = std::make_shared<CudaDriver>();
+  auto allocator = std::make_unique<Allocator>(options);
+  PinnedAllocator& pinned = allocator->pinned();
+  const Address address = pinned.allocate(MiB, 0, 0);
+  const Address used = pinned.allocate(MiB, 0, 0);
+  pinned.record_stream(used, 0, 0x50);
+  fake_cuda::fail_always(700);
+  EXPECT_THROW(pinned.allocate(8 * MiB, 0, 0), Error);
+  EXPECT_NO_THROW(pinned.free(used));  // it waits for an event
+  EXPECT_NO_THROW(pinned.free(address));
+  EXPECT_THROW(pinned.empty_cache(), Error);
+  EXPECT_EQ(allocator->check(), "");
+  EXPECT_NO_THROW(allocator->free_all());
+  EXPECT_NO_THROW(allocator.reset());
 }
 
 // ---- Ends of processes and devices
