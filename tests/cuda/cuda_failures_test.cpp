@@ -100,7 +100,8 @@ class Program {
         allocator_->change_settings(
             [&](Settings& settings) { settings.pinned_use_cuda_host_register = is_registered; });
         PinnedAllocator& pinned = allocator_->pinned();
-        const Address block = pinned.allocate(MiB, 0, kStream);
+        // Of a size of its own, so that no cached one of the other kind serves.
+        const Address block = pinned.allocate(is_registered ? 2 * MiB : MiB, 0, kStream);
         *reinterpret_cast<char*>(block) = 1;
         pinned.record_stream(block, 0, kOther);
         pinned.free(block);
