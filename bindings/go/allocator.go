@@ -18,8 +18,10 @@ type Allocator struct {
 	keep         raw.Keep
 	isHost       bool
 	tracksBlocks bool
-	// parent is what ends an allocator that is borrowed.
-	parent *Replay
+	// owner is what ends an allocator that is borrowed, and has its gate.
+	owner any
+	// pinned has the pinned memory, where that is cached as a device's (WithPinnedConfig).
+	pinned *Allocator
 }
 
 // do calls a function of the allocator that can fail.
@@ -65,7 +67,7 @@ func (a *Allocator) CloseAll() error {
 }
 
 func (a *Allocator) end(destroy func(raw.Allocator) error) error {
-	if a.parent != nil {
+	if a.owner != nil {
 		return nil
 	}
 	return a.gate.close(func() error {
@@ -77,7 +79,7 @@ func (a *Allocator) end(destroy func(raw.Allocator) error) error {
 	})
 }
 
-// DriverName is "cuda", "host", "sim" or "custom".
+// DriverName is "cuda", "host", "sim" or "custom"; "pinned" of a PinnedAllocator.
 func (a *Allocator) DriverName() string {
 	return look(a, func(r raw.Allocator) string { return raw.DriverName(raw.AllocatorDriver(r)) })
 }

@@ -24,6 +24,23 @@ contains and in a clone the CMake target cachalot_amalgamation writes; that need
 
 	go build -tags cachalot_bundled
 
+# Pinned memory
+
+Allocator.AllocatePinned hands out pinned host memory, which the host reads and writes as a slice, and which copies to
+and from devices go through without a stop. A PinnedBlock is freed by hand too; the streams that use it are recorded
+before that:
+
+	staging, err := allocator.AllocatePinned(1 << 20)
+	if err != nil {
+		return err
+	}
+	copy(staging.Bytes(), data)
+	copyToDevice(block.Address(), staging.Pointer(), stream) // returns at once
+	if err := staging.RecordStream(0, stream); err != nil {
+		return err
+	}
+	return staging.Free()
+
 # Closing
 
 What is made here is closed by hand. Close can be called again; anything else on what is closed is ErrClosed. Closing

@@ -121,6 +121,56 @@ func ExampleBlock_Bytes() {
 	// Output: whale
 }
 
+func ExampleAllocator_AllocatePinned() {
+	allocator := open()
+	defer allocator.Close()
+	staging, err := allocator.AllocatePinned(5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	copy(staging.Bytes(), "whale")
+	fmt.Println(string(staging.Bytes()))
+	// A copy to device 0 on the stream 7, which the host does not wait for. Then:
+	if err := staging.RecordStream(0, 7); err != nil {
+		log.Fatal(err)
+	}
+	if err := staging.Free(); err != nil { // Handed out again when the copy is done.
+		log.Fatal(err)
+	}
+	fmt.Println(staging.Bytes() == nil)
+	// Output:
+	// whale
+	// true
+}
+
+func ExampleAllocator_RoutePinned() {
+	allocator := open()
+	defer allocator.Close()
+	id, err := allocator.NewPoolID(true)
+	if err != nil {
+		log.Fatal(err)
+	}
+	graph, end, err := allocator.RoutePinned(0, id, cachalot.RouteAll())
+	if err != nil {
+		log.Fatal(err)
+	}
+	block, err := allocator.AllocatePinned(4096) // of the pool
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, step := range []func() error{end, block.Free, graph.Close, allocator.EmptyPinnedCache} {
+		if err := step(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	stats, err := allocator.PinnedStats()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stats.Allocations.Current, "of", stats.Allocations.Allocated)
+	// Output: 0 of 1
+}
+
 func ExampleLabelScope() {
 	allocator := open(cachalot.TrackLabels())
 	defer allocator.CloseAll()

@@ -41,6 +41,8 @@ type gate struct {
 	counters []counter
 	// object is the number of an allocator or a tenant (raw.PlaceOf); 0 of others.
 	object uintptr
+	// inner is that of an allocator that ends with it, whose callbacks are its own; 0: there is none.
+	inner uintptr
 
 	closing sync.Mutex // held by who closes
 }
@@ -68,7 +70,7 @@ func (g *gate) enter() (*counter, error) {
 func (g *gate) enterUnlessEnded(c *counter) (*counter, error) {
 	if g.state.Load() == isClosing {
 		// While the outer call is counted, this one may come and go.
-		place := raw.PlaceOf(g.object)
+		place := g.place()
 		if place == raw.InOwnCallback {
 			return c, nil
 		}
@@ -87,13 +89,22 @@ func (g *gate) enterUnlessEnded(c *counter) (*counter, error) {
 	return c, nil
 }
 
+// place says where the calling goroutine is, as the object sees it.
+func (g *gate) place() raw.Place {
+	place := raw.PlaceOf(g.object)
+	if place == raw.InCallback && g.inner != 0 {
+		return raw.PlaceOf(g.inner)
+	}
+	return place
+}
+
 // close ends the object once no call is inside; again: nothing. If end fails the object is open as before. From
 // within a callback nothing is waited for: the call that led there may be the one that is inside.
 func (g *gate) close(end func() error) error {
 	if g.hasEnded() {
 		return nil
 	}
-	place := raw.PlaceOf(g.object)
+	place := g.place()
 	if place == raw.InOwnCallback {
 		return stateError("the " + g.what + " is in use: it cannot be closed from within a callback of its own")
 	}

@@ -14,17 +14,21 @@ import (
 // Leak is an object that was collected before anybody closed it. Its memory stays what it is: nothing is freed by
 // the collector, which does not know how scarce the memory of a device is, nor who uses an address still.
 type Leak struct {
-	// Kind is "allocator", "block", "driver", "pin", "pool", "replay", "report", "snapshot", "tenant" or "trace".
+	// Kind is "allocator", "block", "driver", "pin", "pinned block", "pinned pool", "pool", "replay", "report",
+	// "snapshot", "tenant" or "trace".
 	Kind string
-	// Address and Size are those of a block, else 0.
+	// Address and Size are those of a block or a pinned block, else 0.
 	Address Address
 	Size    uint64
 }
 
 // String is a line for a log.
 func (l Leak) String() string {
-	if l.Kind == "block" {
+	switch l.Kind {
+	case "block":
 		return fmt.Sprintf("cachalot: the block of %d bytes at %#x was never closed", l.Size, uint64(l.Address))
+	case "pinned block":
+		return fmt.Sprintf("cachalot: the pinned block of %d bytes at %#x was never freed", l.Size, uint64(l.Address))
 	}
 	return "cachalot: a " + l.Kind + " was never closed"
 }

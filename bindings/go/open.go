@@ -11,6 +11,7 @@ type opening struct {
 	options     raw.AllocatorOptions
 	driver      *Driver
 	text        string
+	pinnedText  string
 	trackBlocks bool
 	// err is of the first option that cannot be.
 	err error
@@ -38,6 +39,19 @@ func WithOptions(options Options) Option {
 	return func(o *opening) {
 		o.text = string(options)
 		o.options.Config = &o.text
+	}
+}
+
+// WithPinnedConfig caches pinned memory (Allocator.AllocatePinned) as a device's memory is cached, with these
+// options; "": all defaults. It needs less memory then, and has limits, tenants and statistics
+// (Allocator.PinnedAllocator). Without it the environment variable CACHALOT_PINNED_CONF decides; if that is unset
+// too, pinned memory is cached as in PyTorch, and the options pinned_* of WithOptions count.
+//
+// "backend:cudaMallocAsync" and "expandable_segments:True" are refused.
+func WithPinnedConfig(options Options) Option {
+	return func(o *opening) {
+		o.pinnedText = string(options)
+		o.options.PinnedConfig = &o.pinnedText
 	}
 }
 
@@ -177,8 +191,10 @@ func Open(options ...Option) (*Allocator, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	if err := checkText(o.text); err != nil {
-		return nil, err
+	for _, each := range []string{o.text, o.pinnedText} {
+		if err := checkText(each); err != nil {
+			return nil, err
+		}
 	}
 	if o.driver != nil {
 		c, err := o.driver.gate.enter()
@@ -195,6 +211,10 @@ func Open(options ...Option) (*Allocator, error) {
 	a := &Allocator{gate: newGate("allocator", parallel), raw: opened, keep: keep, tracksBlocks: o.trackBlocks}
 	a.isHost = a.DriverName() == "host"
 	a.gate.object = raw.NumberOf(opened)
+	if pinned := raw.PinnedAllocator(opened); pinned != nil {
+		a.pinned = &Allocator{gate: a.gate, raw: pinned, tracksBlocks: o.trackBlocks, owner: a}
+		a.gate.inner = raw.NumberOf(pinned)
+	}
 	watch(a, a.gate)
 	return a, nil
 }

@@ -187,7 +187,8 @@ func GraphCaptureRecordStreamReuse(on bool) OptionValue {
 func Backend(name string) OptionValue { return OptionValue{"backend", name} }
 
 // Settings are the options in force, as numbers: read, change and write back to set options without a string.
-// Sizes in bytes; the fields Pinned are kept for the pinned-memory allocator.
+// Sizes in bytes; the fields Pinned are about pinned memory (Allocator.AllocatePinned) that is cached as in
+// PyTorch.
 //
 // math.MaxUint64 is 18446744073709551615 in JSON too, which Go reads back; a reader that has numbers as float64 sees
 // 2^64 there.
@@ -365,37 +366,42 @@ func (a *Allocator) SetThrowOnCudamallocOOM(on bool) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetThrowOnCudamallocOom(r, flag(on)) })
 }
 
-// SetPinnedUseBackgroundThreads sets: kept for the pinned-memory allocator.
+// SetPinnedUseBackgroundThreads sets: whether a thread of its own looks for pinned blocks whose streams are done.
 func (a *Allocator) SetPinnedUseBackgroundThreads(on bool) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedUseBackgroundThreads(r, flag(on)) })
 }
 
-// SetPinnedUseCudaHostRegister sets: kept for the pinned-memory allocator.
+// SetPinnedUseCudaHostRegister sets: whether pinned memory is ordinary memory that is registered with the driver.
 func (a *Allocator) SetPinnedUseCudaHostRegister(on bool) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedUseCudaHostRegister(r, flag(on)) })
 }
 
-// SetPinnedFreeCatchAll sets: kept for the pinned-memory allocator. Since 2.12: under 2.11 true is an unknown key.
+// SetPinnedFreeCatchAll sets: kept, and without effect, since a free of pinned memory loses nothing here. Since
+// 2.12: under 2.11 true is an unknown key.
 func (a *Allocator) SetPinnedFreeCatchAll(on bool) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedFreeCatchAll(r, flag(on)) })
 }
 
-// SetPinnedNumRegisterThreads sets: kept for the pinned-memory allocator. A power of two, 1 to 128.
+// SetPinnedNumRegisterThreads sets: how many threads touch pinned memory before it is registered. A power of two,
+// 1 to 128.
 func (a *Allocator) SetPinnedNumRegisterThreads(threads uint64) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedNumRegisterThreads(r, threads) })
 }
 
-// SetPinnedReserveSegmentSizeMB sets: kept for the pinned-memory allocator. MiB; 0: off.
+// SetPinnedReserveSegmentSizeMB sets: how large the region is that the first pinned block obtains for all that
+// fit. MiB; 0: off.
 func (a *Allocator) SetPinnedReserveSegmentSizeMB(mib uint64) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedReserveSegmentSizeMb(r, mib) })
 }
 
-// SetPinnedMaxRoundThreshold sets: kept for the pinned-memory allocator. Bytes. math.MaxUint64: unset. Since 2.13.
+// SetPinnedMaxRoundThreshold sets: above which size pinned blocks are not rounded up to powers of two. Bytes.
+// math.MaxUint64: unset. Since 2.13.
 func (a *Allocator) SetPinnedMaxRoundThreshold(bytes uint64) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedMaxRoundThreshold(r, bytes) })
 }
 
-// SetPinnedMaxCachedSize sets: kept for the pinned-memory allocator. Bytes. math.MaxUint64: unset. Since 2.13.
+// SetPinnedMaxCachedSize sets: above which size pinned blocks go back to the driver when they are freed. Bytes.
+// math.MaxUint64: unset. Since 2.13.
 func (a *Allocator) SetPinnedMaxCachedSize(bytes uint64) error {
 	return a.do(func(r raw.Allocator) error { return raw.SetPinnedMaxCachedSize(r, bytes) })
 }

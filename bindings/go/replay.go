@@ -102,7 +102,7 @@ func (t *Trace) Replay(options ReplayOptions) (*Replay, error) {
 		return nil, err
 	}
 	replay := &Replay{gate: newGate("replay", parallel), raw: run}
-	replay.allocator = &Allocator{gate: replay.gate, raw: raw.ReplayAllocator(run), parent: replay}
+	replay.allocator = &Allocator{gate: replay.gate, raw: raw.ReplayAllocator(run), owner: replay}
 	replay.gate.object = raw.NumberOf(replay.allocator.raw)
 	watch(replay, replay.gate)
 	return replay, nil

@@ -66,6 +66,8 @@ const (
 	SimPoolSetAccess    = SimCalls(raw.SIM_CALL_POOL_SET_ACCESS)
 	SimStreamCreate     = SimCalls(raw.SIM_CALL_STREAM_CREATE)
 	SimStreamWait       = SimCalls(raw.SIM_CALL_STREAM_WAIT)
+	SimHostAllocate     = SimCalls(raw.SIM_CALL_HOST_ALLOCATE) // pinned memory
+	SimHostFree         = SimCalls(raw.SIM_CALL_HOST_FREE)
 )
 
 // SimLog says which driver calls are kept as text, to be added up; 0: none.

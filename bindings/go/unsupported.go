@@ -2,11 +2,7 @@
 
 package cachalot
 
-import (
-	"unsafe"
-
-	"cachalot.io/go/internal/raw"
-)
+import "cachalot.io/go/internal/raw"
 
 // What PyTorch has and this version has not: each function checks its arguments, changes nothing and is
 // ErrNotSupported.
@@ -71,14 +67,4 @@ func (a *Allocator) Copy(to Address, toDevice int, from Address, fromDevice int,
 		return raw.Copy(r, raw.Address(to), narrow(toDevice), raw.Address(from), narrow(fromDevice), size,
 			raw.Stream(stream))
 	})
-}
-
-// AllocatePinned hands out pinned host memory. ErrNotSupported in this version.
-func (a *Allocator) AllocatePinned(size uint64) (unsafe.Pointer, error) {
-	return ask(a, func(r raw.Allocator) (unsafe.Pointer, error) { return raw.PinnedAllocate(r, size) })
-}
-
-// FreePinned gives pinned host memory back. ErrNotSupported in this version.
-func (a *Allocator) FreePinned(memory unsafe.Pointer) error {
-	return a.do(func(r raw.Allocator) error { return raw.PinnedFree(r, memory) })
 }
