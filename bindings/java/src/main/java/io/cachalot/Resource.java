@@ -9,7 +9,7 @@ package io.cachalot;
  */
 abstract class Resource implements Runnable {
   /** Addresses are even. */
-  private static final long CLOSING = 1;
+  static final long CLOSING = 1;
 
   private final String name;
   /** The native address, with {@link #CLOSING} while it is being closed; 0 once it has ended. */
@@ -18,6 +18,11 @@ abstract class Resource implements Runnable {
   Resource(String name, long address) {
     this.name = name;
     state = address;
+  }
+
+  /** One look at it, with {@link #CLOSING}. */
+  final long state() {
+    return state;
   }
 
   /** 0 once it is closed. Only good while a {@link Scratch} holds this. */

@@ -114,16 +114,16 @@ final class Scratch extends ScratchFields implements AutoCloseable {
     }
     while (true) {
       USING.setVolatile(this, resource);
-      long address = resource.address();
-      if (!resource.isClosing()) {
-        handle = address;
-        return address != 0;
+      // One look: of two, the second could find it ended and the first not.
+      long state = resource.state();
+      handle = state & ~Resource.CLOSING;
+      if ((state & Resource.CLOSING) == 0) {
+        return state != 0;
       }
       USING.setVolatile(this, null);
       if (isUsedHere(resource)) {
         // Closing waits for the call that this one is made from.
         USING.setVolatile(this, resource);
-        handle = address;
         return true;
       }
       resource.awaitOutcome();
