@@ -34,6 +34,7 @@ compile() {
 if [ "${3-}" = tests ]; then
   mkdir -p "$target/test-classes"
   compile "$target/test-classes/libforeign_thread.so" src/test/c/foreign_thread.c -pthread
+  compile "$target/test-classes/libcustom_driver.so" src/test/c/custom_driver.c
   exit
 fi
 

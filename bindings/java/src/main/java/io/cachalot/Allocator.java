@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
@@ -37,16 +38,23 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   final Listeners listeners;
   /** What ends the allocator, if that is not this. */
   private final Object keeper;
+  private final Allocator pinned;
 
   Allocator(AllocatorCore core, Listeners listeners) {
-    this(core, listeners, null);
+    super(core);
+    this.listeners = listeners;
+    keeper = null;
+    AllocatorCore lent = core.lendPinned();
+    pinned = lent == null ? null : new Allocator(lent, new Listeners(), this);
     Cleaners.register(this, core);
   }
 
+  /** One that is borrowed. */
   Allocator(AllocatorCore core, Listeners listeners, Object keeper) {
     super(core);
     this.listeners = listeners;
     this.keeper = keeper;
+    pinned = null;
   }
 
   /**
@@ -709,6 +717,108 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     return Tenant.create(this, Objects.requireNonNull(options, "options"));
   }
 
+  // ---- Pinned host memory -----------------------------------------------------------------------------
+
+  /**
+   * Hands out pinned host memory: buffers that copies to and from devices go through without a stop. One cache
+   * serves all devices and all threads. Labels and tenants of the thread count where it is cached as a device's
+   * ({@link AllocatorBuilder#pinnedConfig(String)}); a tenant is one of {@link #pinnedAllocator} then.
+   *
+   * @param size bytes; 0 gives an empty block
+   * @return the block; close it. It has what its last owner left
+   * @throws DriverException where the driver refuses, also for want of memory, as in PyTorch
+   * @throws CachalotException where memory or the limit is short and pinned memory is cached as a device's
+   * @throws UnsupportedOperationException where the driver has no pinned memory
+   */
+  public PinnedBlock allocatePinned(long size) {
+    return PinnedBlock.allocate(this, Arguments.size(size, "size"));
+  }
+
+  /**
+   * The same, made while a stream is the thread's current one: by it captures into graphs take requests ({@link
+   * #routePinned}).
+   *
+   * @param size bytes; 0 gives an empty block
+   * @param device of the stream
+   * @param current the current stream; 0: the default stream
+   * @return the block; close it
+   * @throws DriverException where the driver refuses, also for want of memory, as in PyTorch
+   * @throws IllegalArgumentException for a negative size, or a device that the driver does not have
+   */
+  public PinnedBlock allocatePinned(long size, int device, long current) {
+    return PinnedBlock.allocate(this, Arguments.size(size, "size"), device, current);
+  }
+
+  /** Gives cached pinned memory back to the driver, that of graphs' pools without users too. */
+  public void emptyPinnedCache() {
+    core.call(Native::pinnedEmptyCache);
+  }
+
+  /**
+   * The statistics of pinned memory.
+   *
+   * @return all of them
+   */
+  public PinnedStats pinnedStats() {
+    try (Scratch scratch = Scratch.enter(core)) {
+      scratch.check(
+          Native.pinnedGetStats(scratch.handle, scratch.sized(Structs.PinnedStats.SIZE), scratch.error));
+      return PinnedStats.of(Structs.PinnedStats.read(scratch.memory(), Scratch.struct()));
+    }
+  }
+
+  /** Sets every peak of pinned memory to its current value. */
+  public void resetPinnedPeakStats() {
+    core.call(Native::pinnedResetPeakStats);
+  }
+
+  /** Sets all sums of pinned memory, and the times, to 0. */
+  public void resetPinnedAccumulatedStats() {
+    core.call(Native::pinnedResetAccumulatedStats);
+  }
+
+  /**
+   * Routes requests of pinned memory to a pool, as a capture into a graph does, until the scope is closed. The pool
+   * has a user until {@link PinnedPoolScope#pool} is closed. Of several routings that take a request the oldest has
+   * it.
+   *
+   * @param device the one that {@link Route#capture} asks
+   * @param id the same as of the device's pool, or another
+   * @param route which requests
+   * @return close it
+   * @throws IllegalStateException if the pool is being routed to already, or was released
+   * @throws UnsupportedOperationException where pinned memory is cached as a device's
+   */
+  public PinnedPoolScope routePinned(int device, PoolId id, Route route) {
+    PinnedPoolKey key = pinnedPool(id);
+    key.beginOrLeave(device, Objects.requireNonNull(route, "route"));
+    return new PinnedPoolScope(new PinnedPool(key));
+  }
+
+  /**
+   * A pool of pinned memory by its id, which need not exist.
+   *
+   * @param id its id
+   * @return the functions of the library, one by one
+   */
+  public PinnedPoolKey pinnedPool(PoolId id) {
+    return new PinnedPoolKey(this, Objects.requireNonNull(id, "id"));
+  }
+
+  /**
+   * The allocator that has the pinned memory where that is cached as a device's ({@link
+   * AllocatorBuilder#pinnedConfig(String)}). It is as one with one device, whose memory is the machine's: limits,
+   * trims, tenants, labels, statistics, reports, snapshots, history, recorders and metrics are those of any allocator,
+   * but its pools have no source. Pinned blocks come from the allocator that this one belongs to.
+   *
+   * <p>It is borrowed: it ends with that one, and closing it does nothing.
+   *
+   * @return the same one each time; empty where pinned memory is cached as in PyTorch
+   */
+  public Optional<Allocator> pinnedAllocator() {
+    return Optional.ofNullable(pinned);
+  }
+
   // ---- What this version does not have --------------------------------------------------------------
 
   /**
@@ -761,18 +871,5 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     Arguments.size(size, "size");
     core.call((allocator, error) ->
         Native.copy(allocator, to, toDevice, from, fromDevice, size, stream, error));
-  }
-
-  /**
-   * Hands out pinned host memory.
-   *
-   * @param size bytes
-   * @return the block; close it
-   * @throws UnsupportedOperationException always, in this version
-   */
-  public PinnedBlock allocatePinned(long size) {
-    Arguments.size(size, "size");
-    return new PinnedBlock(this, core.ask((allocator, out, error) ->
-        Native.pinnedAllocate(allocator, size, out, error)));
   }
 }

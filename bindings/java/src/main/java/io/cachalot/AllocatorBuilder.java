@@ -53,6 +53,31 @@ public final class AllocatorBuilder {
   }
 
   /**
+   * Has pinned memory ({@link Allocator#allocatePinned(long)}) cached as a device's memory is, with these options;
+   * else those of the environment variable {@code CACHALOT_PINNED_CONF}. Without either it is cached as in PyTorch,
+   * and the options {@code pinned_*} of {@link #options(String)} count. As a device's it needs less memory, and has
+   * limits, tenants and statistics of its own ({@link Allocator#pinnedAllocator}).
+   *
+   * @param config in PyTorch's grammar; "": every option has its default. {@code backend:cudaMallocAsync} and
+   *     {@code expandable_segments:True} are refused
+   * @return this
+   */
+  public AllocatorBuilder pinnedConfig(String config) {
+    options.pinnedConfig = Arguments.text(config, "config");
+    return this;
+  }
+
+  /**
+   * The same.
+   *
+   * @param config the options
+   * @return this
+   */
+  public AllocatorBuilder pinnedConfig(Options config) {
+    return pinnedConfig(Objects.requireNonNull(config, "config").toString());
+  }
+
+  /**
    * The PyTorch release whose decisions are made; else the environment variable {@code CACHALOT_RELEASE}, else the
    * newest.
    *
@@ -227,6 +252,7 @@ public final class AllocatorBuilder {
   private Structs.AllocatorOptions toC() {
     Structs.AllocatorOptions copy = new Structs.AllocatorOptions();
     copy.config = options.config;
+    copy.pinnedConfig = options.pinnedConfig;
     copy.release = options.release;
     copy.policy = options.policy;
     copy.thrift = options.thrift;

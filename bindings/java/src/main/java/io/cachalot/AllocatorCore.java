@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * What blocks, tenants and the cleaner need of an allocator. An allocator that was collected ends once its last
@@ -22,6 +23,12 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  */
 final class AllocatorCore extends Resource {
   private final boolean isBorrowed;
+  /** Of an allocator of pinned memory, the one that has lent it; else null. */
+  private final AllocatorCore lender;
+  /** The allocator of pinned memory that this one lends; null where there is none. */
+  private AllocatorCore pinned;
+  /** Pinned blocks of this package's making that are open. */
+  private final AtomicLong pinnedBlocks = new AtomicLong();
   /** References for callbacks without a destroy function. */
   private final Memory.Keep kept;
   private volatile boolean isAbandoned;
@@ -42,6 +49,23 @@ final class AllocatorCore extends Resource {
     super("allocator", address);
     this.kept = kept;
     this.isBorrowed = isBorrowed;
+    lender = null;
+  }
+
+  private AllocatorCore(long address, AllocatorCore lender) {
+    super("allocator", address, lender);
+    kept = null;
+    isBorrowed = true;
+    this.lender = lender;
+  }
+
+  /** That of the allocator of pinned memory, which is lent by this one; null where there is none. */
+  AllocatorCore lendPinned() {
+    long address = Native.pinnedAllocator(address());
+    if (address != 0) {
+      pinned = new AllocatorCore(address, this);
+    }
+    return pinned;
   }
 
   @Override
@@ -51,7 +75,8 @@ final class AllocatorCore extends Resource {
     }
     synchronized (buffers) {
       int status = Native.allocatorDestroy(address, scratch.error);
-      if (status == Constants.ERROR_INVALID_STATE && buffersLeft > 0 && liveBlocks(address) == buffersLeft) {
+      if (status == Constants.ERROR_INVALID_STATE && buffersLeft > 0 && pinnedBlocks.get() == 0
+          && liveBlocks(address) == buffersLeft) {
         waiting = address;
         return;
       }
@@ -155,6 +180,9 @@ final class AllocatorCore extends Resource {
       kept.close();
     }
     endOrphans();
+    if (pinned != null) {
+      pinned.endOrphans();
+    }
   }
 
   /** The cleaner's way: the last of its blocks tries again, so that is said first. */
@@ -194,9 +222,38 @@ final class AllocatorCore extends Resource {
   }
 
   private void endIfAbandoned() {
-    if (isAbandoned && !isClosed()) {
+    if (lender != null) {
+      lender.endIfAbandoned();
+    } else if (isAbandoned && !isClosed()) {
       run();
     }
+  }
+
+  // ---- Pinned blocks --------------------------------------------------------------------------------
+
+  /** Counts one that was handed out. */
+  void pinnedBlockBegins() {
+    pinnedBlocks.incrementAndGet();
+  }
+
+  /** Frees for a caller that has the allocator in use. A block that cannot be freed is given up all the same. */
+  void freePinned(Scratch scratch, long address) {
+    pinnedBlocks.decrementAndGet();
+    scratch.check(Ambient.call(() -> Native.pinnedFree(scratch.handle, address, scratch.error)));
+  }
+
+  /** {@link #freeAbandoned} for a pinned block. */
+  void freePinnedAbandoned(long address) {
+    try (Scratch scratch = Scratch.enterIfOpen(this)) {
+      if (scratch != null) {
+        pinnedBlocks.decrementAndGet();
+        Native.pinnedFree(scratch.handle, address, scratch.error);
+      }
+    }
+    if (pinned != null) {
+      pinned.endOrphans();
+    }
+    endIfAbandoned();
   }
 
   void adoptOrphan(Resource tenant) {

@@ -320,7 +320,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Whether a thread of its own looks for pinned blocks whose streams are done.
    *
    * @param enabled whether it is on
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -330,7 +330,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Whether pinned memory is ordinary memory that is registered with the driver.
    *
    * @param enabled whether it is on
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -340,7 +340,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Kept, and without effect, since a free of pinned memory loses nothing here.
    *
    * @param enabled whether it is on. Since 2.12: under 2.11 true is an unknown key.
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -350,7 +350,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * How many threads touch pinned memory before it is registered.
    *
    * @param threads a power of two, 1 to 128.
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -360,7 +360,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * How large the region is that the first pinned block obtains for all that fit.
    *
    * @param megabytes MiB; 0: off.
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -370,7 +370,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Above which size pinned blocks are not rounded up to powers of two.
    *
    * @param bytes -1: unset. Since 2.13.
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed
@@ -380,7 +380,7 @@ abstract class AllocatorState {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Above which size pinned blocks go back to the driver when they are freed.
    *
    * @param bytes -1: unset. Since 2.13.
    * @throws IllegalArgumentException in PyTorch's words: nothing is changed

@@ -11,7 +11,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.function.Consumer;
 
-/** A block's memory as a buffer that cannot outlive it unnoticed. */
+/** A block's memory as buffers that cannot outlive it unnoticed. */
 abstract class HostView {
   abstract ByteBuffer buffer();
 
@@ -32,24 +32,48 @@ abstract class HostView {
   abstract ByteBuffer left();
 
   static HostView of(Block block, long address, int size) {
-    return Segments.IS_THERE ? new Ending(block, address, size) : new Collected(address, size);
+    return Segments.IS_THERE ? new Ending(block, address, size, true) : new Collected(address, size);
+  }
+
+  /** The same of a pinned block, for {@link #part} only; null before Java 22. */
+  static HostView ofPinned(PinnedBlock block, long address, long size) {
+    return Segments.IS_THERE ? new Ending(block, address, size, false) : null;
+  }
+
+  /** A buffer of a part, where parts end with the block. */
+  ByteBuffer part(long offset, int length) {
+    throw new AssertionError("parts are not taken away from whoever has them");
   }
 
   /** A segment of an arena, which ends with the block. */
   private static final class Ending extends HostView {
     private final AutoCloseable arena;
+    private final Object segment;
     private final ByteBuffer buffer;
     private boolean hasEnded;
 
-    Ending(Block block, long address, long size) {
+    Ending(Object block, long address, long size, boolean isWhole) {
       // The arena keeps what it is to do at its end, so the buffer keeps the block.
       Consumer<Object> keep = segment -> Reference.reachabilityFence(block);
       try {
         arena = (AutoCloseable) Segments.SHARED.invoke();
-        buffer = (ByteBuffer) Segments.BUFFER.invoke(
-            Segments.REINTERPRET.invoke(Segments.ADDRESS.invoke(address), size, arena, keep));
+        segment = Segments.REINTERPRET.invoke(Segments.ADDRESS.invoke(address), size, arena, keep);
+        buffer = isWhole ? (ByteBuffer) Segments.BUFFER.invoke(segment) : null;
       } catch (Throwable refused) {
-        throw new IllegalStateException("no buffer can be made: " + refused.getMessage(), refused);
+        throw refusal(refused);
+      }
+    }
+
+    private static IllegalStateException refusal(Throwable refused) {
+      return new IllegalStateException("no buffer can be made: " + refused.getMessage(), refused);
+    }
+
+    @Override
+    ByteBuffer part(long offset, int length) {
+      try {
+        return (ByteBuffer) Segments.BUFFER.invoke(Segments.SLICE.invoke(segment, offset, (long) length));
+      } catch (Throwable refused) {
+        throw refusal(refused);
       }
     }
 
@@ -132,6 +156,7 @@ abstract class HostView {
     static final MethodHandle SHARED;
     static final MethodHandle ADDRESS;
     static final MethodHandle REINTERPRET;
+    static final MethodHandle SLICE;
     static final MethodHandle BUFFER;
     static final boolean IS_THERE = Runtime.version().feature() >= 22;
 
@@ -139,6 +164,7 @@ abstract class HostView {
       MethodHandle shared = null;
       MethodHandle address = null;
       MethodHandle reinterpret = null;
+      MethodHandle slice = null;
       MethodHandle buffer = null;
       if (IS_THERE) {
         try {
@@ -149,6 +175,7 @@ abstract class HostView {
           address = lookup.findStatic(segment, "ofAddress", MethodType.methodType(segment, long.class));
           reinterpret = lookup.findVirtual(segment, "reinterpret",
               MethodType.methodType(segment, long.class, arena, Consumer.class));
+          slice = lookup.findVirtual(segment, "asSlice", MethodType.methodType(segment, long.class, long.class));
           buffer = lookup.findVirtual(segment, "asByteBuffer", MethodType.methodType(ByteBuffer.class));
         } catch (ReflectiveOperationException impossible) {
           throw new ExceptionInInitializerError(impossible);
@@ -157,6 +184,7 @@ abstract class HostView {
       SHARED = shared;
       ADDRESS = address;
       REINTERPRET = reinterpret;
+      SLICE = slice;
       BUFFER = buffer;
     }
   }

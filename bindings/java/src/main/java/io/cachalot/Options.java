@@ -165,7 +165,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Above which size pinned blocks are not rounded up to powers of two.
      *
      * @param mib MiB
      * @return this
@@ -175,7 +175,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Above which size pinned blocks go back to the driver when they are freed.
      *
      * @param mib MiB
      * @return this
@@ -185,7 +185,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * How large the region is that the first pinned block obtains for all that fit.
      *
      * @param mib MiB
      * @return this
@@ -195,7 +195,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * How many threads touch pinned memory before it is registered.
      *
      * @param threads a power of two, 1 to 128
      * @return this
@@ -247,7 +247,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Whether a thread of its own looks for pinned blocks whose streams are done.
      *
      * @param on whether it is on
      * @return this
@@ -257,7 +257,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Whether pinned memory is ordinary memory that is registered with the driver.
      *
      * @param on whether it is on
      * @return this
@@ -267,7 +267,7 @@ public final class Options {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Kept, and without effect, since a free of pinned memory loses nothing here.
      *
      * @param on whether it is on
      * @return this

@@ -12,30 +12,46 @@ abstract class Resource implements Runnable {
   static final long CLOSING = 1;
 
   private final String name;
+  /** What is closed with it: itself, or what has lent it. Calls hold that one in use. */
+  final Resource holder;
   /** The native address, with {@link #CLOSING} while it is being closed; 0 once it has ended. */
   private volatile long state;
 
   Resource(String name, long address) {
     this.name = name;
+    holder = this;
     state = address;
   }
 
-  /** One look at it, with {@link #CLOSING}. */
+  /** What is lent by another one, and ends with it. */
+  Resource(String name, long address, Resource holder) {
+    this.name = name;
+    this.holder = holder;
+    state = address;
+  }
+
+  /** One look at the holder's, with {@link #CLOSING}. */
   final long state() {
-    return state;
+    return holder.state;
   }
 
   /** 0 once it is closed. Only good while a {@link Scratch} holds this. */
   final long address() {
-    return state & ~CLOSING;
+    return address(state());
+  }
+
+  /** The same for one look at the state, which may change at any moment. */
+  final long address(long state) {
+    long open = state & ~CLOSING;
+    return open == 0 || holder == this ? open : this.state;
   }
 
   final boolean isClosing() {
-    return (state & CLOSING) != 0;
+    return (state() & CLOSING) != 0;
   }
 
   final boolean isClosed() {
-    return state == 0;
+    return state() == 0;
   }
 
   final IllegalStateException closed() {

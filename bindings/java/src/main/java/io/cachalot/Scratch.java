@@ -112,21 +112,22 @@ final class Scratch extends ScratchFields implements AutoCloseable {
     if (owner == null) {
       refuseUnderLock(resource);
     }
+    Resource holder = resource.holder;
     while (true) {
-      USING.setVolatile(this, resource);
+      USING.setVolatile(this, holder);
       // One look: of two, the second could find it ended and the first not.
       long state = resource.state();
-      handle = state & ~Resource.CLOSING;
+      handle = resource.address(state);
       if ((state & Resource.CLOSING) == 0) {
         return state != 0;
       }
       USING.setVolatile(this, null);
-      if (isUsedHere(resource)) {
+      if (isUsedHere(holder)) {
         // Closing waits for the call that this one is made from.
-        USING.setVolatile(this, resource);
+        USING.setVolatile(this, holder);
         return true;
       }
-      resource.awaitOutcome();
+      holder.awaitOutcome();
     }
   }
 

@@ -126,7 +126,7 @@ public final class Settings {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Whether a thread of its own looks for pinned blocks whose streams are done.
    *
    * @return whether it is on
    */
@@ -135,7 +135,7 @@ public final class Settings {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Whether pinned memory is ordinary memory that is registered with the driver.
    *
    * @return whether it is on
    */
@@ -144,7 +144,7 @@ public final class Settings {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * Kept, and without effect, since a free of pinned memory loses nothing here.
    *
    * @return whether it is on
    */
@@ -153,7 +153,7 @@ public final class Settings {
   }
 
   /**
-   * Kept for the pinned-memory allocator.
+   * How many threads touch pinned memory before it is registered.
    *
    * @return the value
    */
@@ -162,7 +162,7 @@ public final class Settings {
   }
 
   /**
-   * MiB; kept for the pinned-memory allocator.
+   * How large the region is that the first pinned block obtains for all that fit, in MiB.
    *
    * @return the value
    */
@@ -171,7 +171,7 @@ public final class Settings {
   }
 
   /**
-   * Bytes, -1: unset; kept for the pinned-memory allocator.
+   * Above which size pinned blocks are not rounded up to powers of two, in bytes; -1: unset.
    *
    * @return the value
    */
@@ -180,7 +180,7 @@ public final class Settings {
   }
 
   /**
-   * Bytes; kept for the pinned-memory allocator.
+   * Above which size pinned blocks go back to the driver when they are freed, in bytes.
    *
    * @return the value
    */
@@ -353,7 +353,7 @@ public final class Settings {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Whether a thread of its own looks for pinned blocks whose streams are done.
      *
      * @param value whether it is on
      * @return this
@@ -364,7 +364,7 @@ public final class Settings {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Whether pinned memory is ordinary memory that is registered with the driver.
      *
      * @param value whether it is on
      * @return this
@@ -375,7 +375,7 @@ public final class Settings {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * Kept, and without effect, since a free of pinned memory loses nothing here.
      *
      * @param value whether it is on
      * @return this
@@ -386,7 +386,7 @@ public final class Settings {
     }
 
     /**
-     * Kept for the pinned-memory allocator.
+     * How many threads touch pinned memory before it is registered.
      *
      * @param value the value
      * @return this
@@ -397,7 +397,7 @@ public final class Settings {
     }
 
     /**
-     * MiB; kept for the pinned-memory allocator.
+     * How large the region is that the first pinned block obtains for all that fit, in MiB.
      *
      * @param value the value
      * @return this
@@ -408,7 +408,7 @@ public final class Settings {
     }
 
     /**
-     * Bytes, -1: unset; kept for the pinned-memory allocator.
+     * Above which size pinned blocks are not rounded up to powers of two, in bytes; -1: unset.
      *
      * @param value the value
      * @return this
@@ -419,7 +419,7 @@ public final class Settings {
     }
 
     /**
-     * Bytes; kept for the pinned-memory allocator.
+     * Above which size pinned blocks go back to the driver when they are freed, in bytes.
      *
      * @param value the value
      * @return this

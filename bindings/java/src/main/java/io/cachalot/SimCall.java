@@ -59,7 +59,11 @@ public enum SimCall {
   /** Stream create. */
   STREAM_CREATE(Constants.SIM_CALL_STREAM_CREATE),
   /** For an event. */
-  STREAM_WAIT(Constants.SIM_CALL_STREAM_WAIT);
+  STREAM_WAIT(Constants.SIM_CALL_STREAM_WAIT),
+  /** Obtain pinned memory. */
+  HOST_ALLOCATE(Constants.SIM_CALL_HOST_ALLOCATE),
+  /** Give pinned memory back. */
+  HOST_FREE(Constants.SIM_CALL_HOST_FREE);
 
   private final int number;
 

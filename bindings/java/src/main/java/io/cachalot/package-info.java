@@ -12,6 +12,8 @@
  *       {@link io.cachalot.Settings}: the allocator, its options and limits
  *   <li>{@link io.cachalot.Policy}, {@link io.cachalot.PolicyStats}: whose decisions it makes
  *   <li>{@link io.cachalot.Block}, {@link io.cachalot.Request}: memory that was handed out
+ *   <li>{@link io.cachalot.PinnedBlock}, {@link io.cachalot.PinnedPool}, {@link io.cachalot.PinnedStats}: pinned host
+ *       memory
  *   <li>{@link io.cachalot.Pool}, {@link io.cachalot.PoolKey}, {@link io.cachalot.Route}: private pools and captures
  *   <li>{@link io.cachalot.Pin}, {@link io.cachalot.PoolFlag#PINNED}: memory that others have registered
  *   <li>{@link io.cachalot.Tenant}: several users of one allocator

@@ -201,7 +201,6 @@ final class InterfaceTest {
           () -> allocator.openShared(0, new SharedBlock(new byte[8], 0)));
       assertThrows(UnsupportedOperationException.class,
           () -> allocator.copy(block.address(), 0, block.address(), 0, 1, 0));
-      assertThrows(UnsupportedOperationException.class, () -> allocator.allocatePinned(1));
     }
   }
 

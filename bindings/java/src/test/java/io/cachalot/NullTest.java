@@ -57,7 +57,8 @@ final class NullTest {
     Trace.write(snapshot, null, "", file);
     trace = Trace.read(new ByteArrayInputStream(file.toByteArray()));
     Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> uncaught.add(thrown));
-    for (Object each : List.of(sim, allocator, snapshot, trace, pool, pool.key(), allocator.settings(),
+    for (Object each : List.of(sim, allocator, snapshot, trace, pool, pool.key(),
+        allocator.pinnedPool(PoolId.DEFAULT), allocator.settings(),
         allocator.settings().toBuilder(), allocator.stats(0), Allocator.builder(), Options.builder(),
         Options.parse(""), new PoolOptions(), new ReplayOptions(), new ReportOptions(0), new Request(1),
         new SnapshotOptions(), new TenantOptions(""), HistoryOptions.off(), Route.none(), PoolId.DEFAULT,
@@ -162,7 +163,7 @@ final class NullTest {
     List<String> wrong = new ArrayList<>();
     for (Class<?> type : List.of(Allocator.class, AllocatorBuilder.class, Cachalot.class, Driver.class,
         HistoryOptions.class, Options.class, Options.Builder.class, Policy.class, Policy.Builder.class, Pool.class,
-        PoolKey.class, PoolOptions.class,
+        PinnedPoolKey.class, PoolKey.class, PoolOptions.class,
         ReplayOptions.class, ReportOptions.class, Request.class, Route.class, Settings.Builder.class,
         SharedBlock.class, Sim.class, SnapshotOptions.class, Stats.class, TenantOptions.class, Trace.class)) {
       assertTrue(Modifier.isStatic(type.getModifiers()) || values.containsKey(type) || type == Cachalot.class,
