@@ -4,7 +4,7 @@
 //
 // cuda_library.h opens the driver, cuda_contexts.h makes a device's context current for a call,
 // cuda_streams.h says what stream handles mean, cuda_memory_pool.cpp has the stream-ordered calls,
-// cuda_host_memory.cpp those for pinned memory.
+// cuda_host_memory.h has pinned memory.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@
 
 #include "base/assert.h"
 #include "device/cuda_contexts.h"
+#include "device/cuda_host_memory.h"
 #include "device/cuda_library.h"
 #include "device/device.h"
-#include "device/host_memory.h"
 #include "device/memory_budget.h"
 #include "device/nvml.h"
 
@@ -95,8 +95,12 @@ class CudaDriver final : public Driver {
 
   bool has_host_memory() const override { return library_.host_memory.has_value(); }
   DriverCode host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
-                           Address* address) override;
-  DriverCode host_free(Address address, HostMemoryOrigin origin) override;
+                           Address* address) override {
+    return host_memory_.allocate(size, origin, register_threads, address);
+  }
+  DriverCode host_free(Address address, HostMemoryOrigin origin) override {
+    return host_memory_.free(address, origin);
+  }
 
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
@@ -134,9 +138,6 @@ class CudaDriver final : public Driver {
   DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
 
-  DriverCode host_register(uint64_t size, int threads, Address* address);
-  DriverCode host_unregister(Address address);
-
   // Makes a call with the device's context current.
   template <class Call>
   DriverCode on(int device, Call call) {
@@ -150,7 +151,7 @@ class CudaDriver final : public Driver {
   bool supports_memory_pools_ = false;
   cuda::Contexts contexts_;
   Nvml nvml_;
-  HostMemory registered_{kUnlimited};  // ordinary memory, which the driver is told of
+  CudaHostMemory host_memory_{library_, contexts_};
 };
 
 }  // namespace cachalot

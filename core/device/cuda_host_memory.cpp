@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The calls of the seam for pinned host memory. With unified addresses, which all 64-bit systems have, any
-// context serves every device.
-#include <algorithm>
+#include "device/cuda_host_memory.h"
+
 #include <exception>
 #include <thread>
 #include <vector>
-
-#include "base/units.h"
-#include "device/cuda_driver.h"
 
 namespace cachalot {
 namespace {
@@ -43,27 +39,31 @@ void touch(Address address, uint64_t size, int threads) {
 
 }  // namespace
 
-DriverCode CudaDriver::host_allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
-                                     Address* address) {
+template <class Call>
+DriverCode CudaHostMemory::call(Call call) {
+  const cuda::CurrentContext current(library_, contexts_, contexts_.device_in_use());
+  return current.code() != 0 ? current.code() : call();
+}
+
+DriverCode CudaHostMemory::allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,
+                                    Address* address) {
   if (!library_.host_memory) return kDriverNotSupported;
   if (contexts_.is_in_forked_child()) return cuda::kNotInitialized;
   if (origin == HostMemoryOrigin::kRegistered)
-    return host_register(size, register_threads, address);
+    return allocate_registered(size, register_threads, address);
   void* memory = nullptr;
-  const DriverCode code = on(contexts_.device_in_use(), [&] {
-    return library_.host_memory->cuMemHostAlloc(&memory, size, 0);
-  });
+  const DriverCode code =
+      call([&] { return library_.host_memory->cuMemHostAlloc(&memory, size, 0); });
   if (code == kSuccess) *address = reinterpret_cast<Address>(memory);
   return code;
 }
 
-DriverCode CudaDriver::host_register(uint64_t size, int threads, Address* address) {
+DriverCode CudaHostMemory::allocate_registered(uint64_t size, int threads, Address* address) {
   Address memory = 0;
   if (const DriverCode code = registered_.allocate(size, &memory)) return code;
   touch(memory, size, threads);
-  const DriverCode code = on(contexts_.device_in_use(), [&] {
-    return library_.host_memory->cuMemHostRegister(to_pointer(memory), size, 0);
-  });
+  const DriverCode code =
+      call([&] { return library_.host_memory->cuMemHostRegister(to_pointer(memory), size, 0); });
   if (code == kSuccess) {
     *address = memory;
   } else {
@@ -72,17 +72,15 @@ DriverCode CudaDriver::host_register(uint64_t size, int threads, Address* addres
   return code;
 }
 
-DriverCode CudaDriver::host_free(Address address, HostMemoryOrigin origin) {
+DriverCode CudaHostMemory::free(Address address, HostMemoryOrigin origin) {
   if (!library_.host_memory) return kDriverNotSupported;
-  if (origin == HostMemoryOrigin::kRegistered) return host_unregister(address);
-  return on(contexts_.device_in_use(),
-            [&] { return library_.host_memory->cuMemFreeHost(to_pointer(address)); });
+  if (origin == HostMemoryOrigin::kRegistered) return free_registered(address);
+  return call([&] { return library_.host_memory->cuMemFreeHost(to_pointer(address)); });
 }
 
-DriverCode CudaDriver::host_unregister(Address address) {
-  const DriverCode code = on(contexts_.device_in_use(), [&] {
-    return library_.host_memory->cuMemHostUnregister(to_pointer(address));
-  });
+DriverCode CudaHostMemory::free_registered(Address address) {
+  const DriverCode code =
+      call([&] { return library_.host_memory->cuMemHostUnregister(to_pointer(address)); });
   if (code == kSuccess) registered_.free(address);
   return code;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Pinned memory where calls of the driver fail: an error changes nothing, a free is never lost, and nothing leaks.
-// PyTorch loses blocks there, or ends the process (docs/behaviour/pinned-memory.md 8).
+// PyTorch loses blocks there, or ends the process [pinned 8.1 to 8.6].
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pools of pinned memory, for captures into graphs (docs/behaviour/pinned-memory.md 6).
+// Pools of pinned memory, for captures into graphs [pinned 6.1 to 6.5].
 #include <gtest/gtest.h>
 
 #include "pinned_fixture.h"
