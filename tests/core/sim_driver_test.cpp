@@ -419,6 +419,7 @@ class SimFailures : public Sim {
     EXPECT_EQ(driver.event_create(0, &event), kSuccess);
     EXPECT_EQ(driver.event_record(0, event, 3), kSuccess);
     EXPECT_EQ(driver.pool_allocate(0, 8, 3, &pooled), kSuccess);
+    EXPECT_EQ(driver.host_allocate(8, kOrigin, 1, &pinned), kSuccess);
     driver.machine().log_calls(kLogEverything);
     calls();
   }
@@ -485,6 +486,13 @@ class SimFailures : public Sim {
          "stream_wait 4"},
     };
   }
+  std::vector<CallOfKind> pinned_calls() {
+    return {
+        {SimCall::kHostAllocate, [this] { return driver.host_allocate(8, kOrigin, 1, &other); },
+         "host_alloc 8"},
+        {SimCall::kHostFree, [this] { return driver.host_free(pinned, kOrigin); }, "host_free"},
+    };
+  }
   void expect_failure_then_success(const CallOfKind& call, DriverCode code, const char* outcome) {
     SCOPED_TRACE(sim_call_index(call.kind));
     driver.machine().fail({static_cast<uint32_t>(call.kind), code, 0, 1});
@@ -495,8 +503,10 @@ class SimFailures : public Sim {
   }
 
   static constexpr HandleType kType = HandleType::kPosixFd;
+  static constexpr HostMemoryOrigin kOrigin = HostMemoryOrigin::kAllocated;
   Address range = 0;
   Address pooled = 0;
+  Address pinned = 0;
   Address other = 0;
   uint64_t other_handle = 0;
   int32_t state = 0;
@@ -506,7 +516,7 @@ class SimFailures : public Sim {
 
 TEST_F(SimFailures, CanBeOrderedForEachKindOfCallAndChangeNothing) {
   uint32_t kinds = 0;
-  for (const auto& list : {memory_calls(), other_calls(), pool_calls()}) {
+  for (const auto& list : {memory_calls(), other_calls(), pool_calls(), pinned_calls()}) {
     for (const CallOfKind& call : list) {
       expect_failure_then_success(call, 777, " error 777\n");
       kinds |= static_cast<uint32_t>(call.kind);
