@@ -50,7 +50,8 @@ CACHALOT_API cachalot_status cachalot_pinned_allocate_on_stream(cachalot_allocat
 /**
  * Takes a block back. NULL: nothing.
  *
- * @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+ * @return CACHALOT_OK. Where an event cannot be recorded the block waits until one can, and the log has a line; with
+ * pinned_config the answer is CACHALOT_ERROR_DRIVER then, and the block is taken back all the same.
  */
 CACHALOT_API cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void* memory,
                                                   cachalot_error* error);
@@ -114,8 +115,8 @@ CACHALOT_API cachalot_status cachalot_pinned_reset_accumulated_stats(cachalot_al
                                                                      cachalot_error* error);
 
 /**
- * Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
- * pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+ * Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. Of
+ * several routings the oldest that takes a request has it. The pool gets a user, also where it is routed to already. A block of it that streams use is not handed out again once it is freed, because the graph may
  * use it at each launch.
  *
  * @param id      The same as of the device's pool, or another.

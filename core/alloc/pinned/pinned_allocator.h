@@ -3,6 +3,8 @@
 // are named [pinned 1.2]).
 //
 // Note [Pinned memory]
+// Rationale: the driver takes a millisecond for a block, and stops devices meanwhile. So blocks are kept, and a
+// free cannot wait for the device that still copies from a block.
 // Approach: a request takes a whole cached block of its class (pinned_cache.h), or memory of its own
 // (pinned_memory.h). A block that streams use waits for their events when it is freed (pinned_queue.h); the next
 // request looks at them. Requests of captures into graphs go to pools of their own (pinned_pools.h).

@@ -13,6 +13,14 @@
 
 namespace cachalot {
 
+// Note [Looking a pinned block up]
+// Rationale: a free knows an address only, and must not wait for other threads to find its block.
+// Approach: the table of addresses (heap/address_table.h) gives the number of the block that begins there. It takes
+// four reads, each of which needs the one before, so what was found last is kept in a small table beside it. Both are
+// guesses: whoever asks compares the address under the lock of the block's class.
+// Invariants: an object is never given back to the system before the end, so a guess can always be looked at; an object
+// that stands for no block has the address 0, which no lookup asks for.
+//
 // Owns all objects. An object that stands for no block serves the next one. Any thread.
 class PinnedBlocks {
  public:

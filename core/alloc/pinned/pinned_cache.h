@@ -16,6 +16,21 @@
 
 namespace cachalot {
 
+// Note [Classes of pinned blocks]
+// Rationale: the reference hands blocks out whole, so blocks of one size are alike, and the one that was used last is
+// the likeliest to be in a cache of the processor.
+// Approach: a class for each power of two is a stack, linked through the blocks, so that no call needs memory. With
+// sizes that are not rounded the blocks of a class differ, and a request takes the first from the top that is large
+// enough. That walk is the reference's too: it is as long as the class has smaller blocks above.
+// A class has a lock of its own, and the counters of its blocks lie beside the lock: a hit writes to the lines of
+// its class and of its block, and threads that use other sizes share none of them.
+// Limitations: threads that use one size wait for each other; the lock moves seldom then (base/lock.h).
+//
+// Note [Whose figures]
+// Approach: the peak of an active figure is a sum over classes [pinned 5.4]. Where the pools of graphs count apart, each
+// cache counts for itself. In 2.11 they do not, so the caches of pools count in the classes of the default one. That
+// takes the lock of another class, which no call may hold beside its own: it counts behind it.
+//
 // Owns the free blocks. Class k has the blocks above 2^(k-1) bytes up to 2^k; each has a lock. Any thread.
 class PinnedCache {
  public:

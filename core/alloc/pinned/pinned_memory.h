@@ -12,6 +12,14 @@
 
 namespace cachalot {
 
+// Note [The region of pinned memory]
+// Rationale: many small blocks cost one call of the driver each. `pinned_reserve_segment_size_mb` makes that one call.
+// Approach: the region is obtained by the first request that needs memory, and handed out from its begin to its end.
+// What is given back of it is not handed out again, and no call is made for it: only its blocks count as freed, as in
+// the reference. The whole region goes when the allocator does.
+// Limitations: a program that empties its cache again and again uses the region up once, and then obtains blocks one by
+// one.
+//
 // Owns the region that is reserved, and counts what was obtained. Any thread.
 class PinnedMemory {
  public:

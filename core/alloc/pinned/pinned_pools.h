@@ -18,6 +18,15 @@
 
 namespace cachalot {
 
+// Note [Pinned blocks of graphs]
+// Rationale: a graph that was captured copies from the same blocks at each launch. A block that a captured copy uses
+// must not serve anybody else for as long as the graph may be launched.
+// Approach: requests of a capture are routed to a pool with classes and a queue of its own. A block that was handed
+// out to a captured stream, and that some stream then uses, is lost when it is freed: the reference never hands it out
+// again, not even when its pool has ended. Its memory goes with the allocator.
+//   A pool ends when it has no user, no block and no request under way. What it counted then counts for the default
+// pool. Its object serves the next pool, because a free that comes twice, on two threads, may still look at it.
+
 struct PinnedPool {
   // counted_in: see PinnedCache.
   PinnedPool(Driver& driver, const Rules& rules, PinnedEvents& events, Log& log,

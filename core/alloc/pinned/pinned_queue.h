@@ -13,6 +13,17 @@
 
 namespace cachalot {
 
+// Note [Frees of pinned memory that wait]
+// Rationale: a copy without a wait is still to come when its block is freed. The host must not write into the block
+// until then, and no stream orders the host's writes, so the stream of the next request says nothing.
+// Approach: an event on each stream that uses the block is recorded when it is freed, and a queue keeps the block. A
+// request looks at the oldest block only: the reference ends its look at the first event that is not done, also where
+// events of other streams behind it are. Blocks are linked through themselves, and events are used again, so that a
+// free needs no memory but for the first use of a block by so many streams.
+//   Events are recorded without the lock of the queue. So two threads may queue their blocks in another order than
+// that of their events; each order is one that the reference could have had.
+// Invariants: a block in the queue has a use at least, and those before `uses_done` have given their events back.
+//
 // Owns the events that wait for their next use. Any thread.
 class PinnedEvents {
  public:

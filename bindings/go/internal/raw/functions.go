@@ -1395,7 +1395,8 @@ func PinnedAllocateOnStream(allocator Allocator, size uint64, device int32, curr
 //
 // Takes a block back. NULL: nothing.
 //
-// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+// @return CACHALOT_OK. Where an event cannot be recorded the block waits until one can, and the log has a line; with
+// pinned_config the answer is CACHALOT_ERROR_DRIVER then, and the block is taken back all the same.
 func PinnedFree(allocator Allocator, memory unsafe.Pointer) (err error) {
 	r := C.cachalot_go_pinned_free(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), memory)
 	err = check(r.status, r.error)
@@ -1466,8 +1467,8 @@ func PinnedResetAccumulatedStats(allocator Allocator) (err error) {
 
 // PinnedPoolBegin is cachalot_pinned_pool_begin.
 //
-// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
-// pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. Of
+// several routings the oldest that takes a request has it. The pool gets a user, also where it is routed to already. A block of it that streams use is not handed out again once it is freed, because the graph may
 // use it at each launch.
 //
 // @param id      The same as of the device's pool, or another.

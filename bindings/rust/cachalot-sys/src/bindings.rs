@@ -4829,7 +4829,8 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// Takes a block back. NULL: nothing.
     ///
-    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+    /// @return CACHALOT_OK. Where an event cannot be recorded the block waits until one can, and the log has a line; with
+    /// pinned_config the answer is CACHALOT_ERROR_DRIVER then, and the block is taken back all the same.
     pub fn cachalot_pinned_free(
         allocator: *mut cachalot_allocator,
         memory: *mut core::ffi::c_void,
@@ -4875,8 +4876,8 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
-    /// pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+    /// Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. Of
+    /// several routings the oldest that takes a request has it. The pool gets a user, also where it is routed to already. A block of it that streams use is not handed out again once it is freed, because the graph may
     /// use it at each launch.
     ///
     /// @param id      The same as of the device's pool, or another.

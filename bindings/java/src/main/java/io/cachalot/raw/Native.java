@@ -912,7 +912,8 @@ public final class Native {
    * cachalot_pinned_free.
    * Takes a block back. NULL: nothing.
    *
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER where an event could not be recorded.
+   * &#64;return CACHALOT_OK. Where an event cannot be recorded the block waits until one can, and the log has a line; with
+   * pinned_config the answer is CACHALOT_ERROR_DRIVER then, and the block is taken back all the same.
    */
   public static native int pinnedFree(long allocator, long memory, long error);
 
@@ -958,8 +959,8 @@ public final class Native {
 
   /**
    * cachalot_pinned_pool_begin.
-   * Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. The
-   * pool gets a user. A block of it that streams use is not handed out again once it is freed, because the graph may
+   * Routes requests to a pool of pinned memory, as a capture into a graph does, until cachalot_pinned_pool_end. Of
+   * several routings the oldest that takes a request has it. The pool gets a user, also where it is routed to already. A block of it that streams use is not handed out again once it is freed, because the graph may
    * use it at each launch.
    *
    * &#64;param id      The same as of the device's pool, or another.
