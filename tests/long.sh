@@ -15,6 +15,7 @@
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
+#   pinned      scripts of pinned memory beside PyTorch's code        LONG_PINNED_MINUTES=6 a release
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
 #   browser     the pages of cachalot report and tune in Chromium    -
@@ -212,6 +213,22 @@ part_oracle() {
   done
 }
 
+# Its oracle also needs libtorch_cuda.so: 1 GB more of the disk a release.
+part_pinned() {
+  build build/release release cachalot_verify
+  folder=${LONG_ORACLE_FOLDER:-build/proof}
+  for release in 2.11 2.15; do
+    [ -x "$folder/$release/build/oracle_pinned" ] || tests/oracle/fetch.sh "$folder/$release" $release.0 pinned
+    tests/oracle/fuzz.py --oracle "$folder/$release" --torch $release --verify build/release/cachalot_verify \
+      --generator pinned --operations 500 --minutes "${LONG_PINNED_MINUTES:-6}" --seed "$seed" --jobs "$jobs" \
+      --keep "$out/differences" >"$out/$part.scripts" || {
+      cat "$out/$part.scripts"
+      return 1
+    }
+    figure "$(tail -n 1 "$out/$part.scripts")"
+  done
+}
+
 part_tune() {
   build build/release release cachalot_cli
   folder=${LONG_ORACLE_FOLDER:-build/proof}/2.11
@@ -255,7 +272,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz oracle tune fleet browser"
+all="simulation policy faults seeds clang portable threads fuzz oracle pinned tune fleet browser"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

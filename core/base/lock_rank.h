@@ -40,7 +40,7 @@ namespace cachalot {
   RANK(kReserves, "reserve classes")   /* of streams */                                           \
   RANK(kPinnedSettings,                                                                           \
        "pinned settings")              /* of the allocator of pinned memory, as the next ones */  \
-  RANK(kPinnedThread, "pinned thread")     /* of background completion */                          \
+  RANK(kPinnedThread, "pinned thread") /* of background completion */                             \
   RANK(kPinnedPools, "pinned pools")   /* which there are */                                      \
   RANK(kPinnedQueue, "pinned queue")   /* blocks that wait for streams */                         \
   RANK(kPinnedEvents, "pinned events") /* that wait for their next use */                         \

@@ -31,7 +31,7 @@ import gen_rough
 
 HERE = Path(__file__).resolve().parent
 GENERATORS = {"gen": gen, "rough": gen_rough, "async": gen_async, "pinned": gen_pinned}
-# Not among "all": the library must know pinned memory, and the oracle is another program.
+# Not among "all": its oracle is another program.
 PROGRAMS = {"pinned": "oracle_pinned"}
 BATCH = 12
 PROGRESS_SECONDS = 15

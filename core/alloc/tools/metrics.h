@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "alloc/config/pool_id.h"
-#include "alloc/stats/pinned_stats.h"
 #include "alloc/stats/device_totals.h"
+#include "alloc/stats/pinned_stats.h"
 #include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
 #include "alloc/tenants/labels.h"
