@@ -130,7 +130,10 @@ func replayRest(t *testing.T, release cachalot.Release, leftOut []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, found...)
+		// Scripts of pinned memory have words of their own, which cachalot_verify alone knows.
+		files = append(files, slices.DeleteFunc(found, func(file string) bool {
+			return strings.Contains(filepath.Base(file), "pinned-")
+		})...)
 	}
 	reasons := ""
 	for _, file := range files {

@@ -22,7 +22,7 @@ cachalot_call_times write_times(const CallTimes& times) {
   return {.count = times.count, .total = times.total, .min = times.min, .max = times.max};
 }
 
-cachalot_pinned_stats write_stats(const PinnedStats& stats) {
+cachalot_pinned_stats write_pinned_stats(const PinnedStats& stats) {
   return {.struct_size = sizeof(cachalot_pinned_stats),
           .allocations = write_stat(stats.allocations),
           .allocated_bytes = write_stat(stats.allocated_bytes),
@@ -119,7 +119,7 @@ cachalot_status cachalot_pinned_get_stats(cachalot_allocator* allocator,
                                           cachalot_pinned_stats* out_stats, cachalot_error* error) {
   return guard(error, [&] {
     const PinnedStats stats = with_pinned(allocator, [](auto& pinned) { return pinned.stats(); });
-    write_struct(out_stats, write_stats(stats), "out_stats");
+    write_struct(out_stats, write_pinned_stats(stats), "out_stats");
   });
 }
 

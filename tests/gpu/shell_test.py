@@ -14,7 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ALL_PARTS = ["scripts", "models", "patterns", "policy", "ended", "sanitizer", "bench", "costs", "totals",
-             "devices", "example", "fill", "any", "live", "judgement"]
+             "devices", "example", "fill", "pinned", "any", "live", "judgement"]
 
 FAKE_SANITIZER = r"""#!/bin/bash
 if [ -n "$FAKE_BROKEN" ]; then echo '========= Error: Device not supported.'; exit 1; fi

@@ -23,7 +23,7 @@ MOST_FIELDS = 15
 MOST_FUNCTIONS = 63
 MOST_LINES = 41
 """Of a function. Those of a file are tidy.py's."""
-LEAST_COMMENTS = 14.2
+LEAST_COMMENTS = 14.1
 """Percent of the lines of core/alloc that have nothing but a comment."""
 
 # Every call of the C interface goes through it.
