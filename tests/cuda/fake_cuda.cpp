@@ -461,6 +461,8 @@ void* find(const char* name, int version) {
 
 void reset() {
   const std::lock_guard guard(state_lock);
+  // What a driver that refused to take it back was left with.
+  for (void* const memory : state.pinned) std::free(memory);
   state = {};
   context_stack.clear();
 }
