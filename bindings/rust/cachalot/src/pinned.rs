@@ -40,14 +40,13 @@ use crate::types::{Address, Stream};
 ///
 /// # While a device uses it
 ///
-/// The slices are the host's view, and Rust takes for granted that nobody else writes what they show, and
-/// that nobody reads what it writes through them. A device is somebody else. Who starts its work does so
-/// by calls of others, and answers for two things:
+/// Rust assumes that only the owner of a slice reads and writes its bytes. A device does both without
+/// Rust's knowledge. The caller starts the device's work through other libraries, and has two duties:
 ///
-/// - Until the work is done, the host does not read what it writes, and does not write what it reads.
-///   Waiting for the stream is the way; the functions here wait for nothing.
-/// - [`PinnedBlock::record_stream`] is called before the block is dropped, unless the work is done by
-///   then. It holds the block back from its next owner, and does not hold back the present one.
+/// - Until the work is done, the host does not read the bytes that the device writes, and does not write
+///   the bytes that the device reads. The caller waits for the stream; no function here waits for it.
+/// - The caller calls [`PinnedBlock::record_stream`] before the block is dropped, unless the work is done
+///   by then. The call keeps the block from its next owner, and does not stop the present owner.
 ///
 /// Some crates copy from and to any slice and return at once, because ordinary memory makes the driver
 /// wait. For a pinned slice it does not. `cudarc`'s `memcpy_htod` and `memcpy_dtoh` are such functions:
@@ -102,8 +101,7 @@ impl Allocator {
     /// # Errors
     /// `Driver` where the driver refuses, also for want of memory, as in PyTorch; with
     /// [`AllocatorBuilder::pinned_config`](crate::AllocatorBuilder::pinned_config) `OutOfHostMemory` where
-    /// that or the limit is short, and `InvalidArgument` for memory that a pool's own source gave.
-    /// `NotSupported` where the driver has no pinned memory; `InvalidArgument` for a size that no memory can
+    /// that or the limit is short. `NotSupported` where the driver has no pinned memory; `InvalidArgument` for a size that no memory can
     /// have.
     pub fn allocate_pinned_uninit(&self, size: u64) -> Result<PinnedBlock<MaybeUninit<u8>>> {
         // SAFETY: the allocator is live, and the pointer is that of a local.
@@ -147,9 +145,7 @@ impl Allocator {
         let mut memory = ptr::null_mut();
         self.call(|raw, error| allocate(raw, &mut memory, error))?;
         let memory = NonNull::new(memory.cast::<MaybeUninit<u8>>()).unwrap_or(NonNull::dangling());
-        let block = PinnedBlock { allocator: self.clone(), memory, len };
-        block.require_memory_of_driver()?;
-        Ok(block)
+        Ok(PinnedBlock { allocator: self.clone(), memory, len })
     }
 
     /// Takes a block back that was leaked ([`PinnedBlock::leak`]), or over that was handed out through the
@@ -286,26 +282,6 @@ impl<T> PinnedBlock<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the block is not dropped, so what is read has one owner.
         (unsafe { ptr::read(&raw const this.allocator) }, this.memory, this.len)
-    }
-
-    /// A pool's own source gives numbers, which need not be memory. Only where pinned memory is cached as
-    /// a device's is there such a thing.
-    fn require_memory_of_driver(&self) -> Result<()> {
-        // SAFETY: the allocator is live; the function takes no lock.
-        let cache = unsafe { sys::cachalot_pinned_allocator(self.allocator.as_raw()) };
-        if cache.is_null() || self.len == 0 {
-            return Ok(());
-        }
-        let mut block = ffi::sized::<sys::cachalot_block>();
-        let address = self.address();
-        // SAFETY: that allocator is live as long as this one, and the row is of the size that it says.
-        ffi::call(|error| unsafe { sys::cachalot_get_block(cache, address, &mut block, error) })?;
-        if block.from_source != 0 {
-            return Err(Error::argument(format!(
-                "the block at {address:#x} is no pinned memory: the source of its pool gave it"
-            )));
-        }
-        Ok(())
     }
 }
 
