@@ -49,7 +49,7 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     Cleaners.register(this, core);
   }
 
-  /** One that is borrowed. */
+  /** An allocator that another object lends, and that this handle keeps from the collector: the keeper. */
   Allocator(AllocatorCore core, Listeners listeners, Object keeper) {
     super(core);
     this.listeners = listeners;

@@ -23,7 +23,7 @@ abstract class Resource implements Runnable {
     state = address;
   }
 
-  /** What is lent by another one, and ends with it. */
+  /** A resource that its holder lends. It ends with the holder. */
   Resource(String name, long address, Resource holder) {
     this.name = name;
     this.holder = holder;
