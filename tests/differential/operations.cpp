@@ -574,25 +574,13 @@ void fail_allocations(Script& script, Arguments& arguments) {
   script.device().fail_allocations(count, after);
 }
 
-void fail_once(Script& script, Arguments& arguments) {
+// fail: makes a call of its kind fail with a code, after so many that work.
+template <void (ScriptDevice::*fail)(int32_t code, uint64_t after)>
+void fail_call(Script& script, Arguments& arguments) {
   const int32_t code = arguments.small_number();
   const uint64_t after = arguments.more() ? arguments.size() : 0;
   arguments.end();
-  script.device().fail_once(code, after);
-}
-
-void fail_event(Script& script, Arguments& arguments) {
-  const int32_t code = arguments.small_number();
-  const uint64_t after = arguments.more() ? arguments.size() : 0;
-  arguments.end();
-  script.device().fail_event(code, after);
-}
-
-void fail_host_free(Script& script, Arguments& arguments) {
-  const int32_t code = arguments.small_number();
-  const uint64_t after = arguments.more() ? arguments.size() : 0;
-  arguments.end();
-  script.device().fail_host_free(code, after);
+  (script.device().*fail)(code, after);
 }
 
 void fail_pool_source(Script& script, Arguments& arguments) {
@@ -697,9 +685,9 @@ constexpr OperationKind kKinds[] = {
     {"import_close", Stage::kNotBuilt, kOld, nullptr},
 
     {"fail", Stage::kAllocator, kOld, fail_allocations},
-    {"error", Stage::kAllocator, kOld, fail_once},
-    {"event_error", Stage::kAllocator, kOld, fail_event},
-    {"free_error", Stage::kAllocator, kOld, fail_host_free},
+    {"error", Stage::kAllocator, kOld, fail_call<&ScriptDevice::fail_once>},
+    {"event_error", Stage::kAllocator, kOld, fail_call<&ScriptDevice::fail_event>},
+    {"free_error", Stage::kAllocator, kOld, fail_call<&ScriptDevice::fail_host_free>},
     {"pending_error", Stage::kAllocator, kOld, set_pending_error},
     {"own_fail", Stage::kAllocator, kOld, fail_pool_source},
     {"graph_memory", Stage::kAllocator, kOld, set_graph_memory},
