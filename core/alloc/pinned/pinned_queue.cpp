@@ -4,26 +4,12 @@
 #include <mutex>
 #include <new>
 
-#include "alloc/heap/hash_order.h"
 #include "alloc/streams/stream_hash.h"
 #include "base/assert.h"
 #include "base/reserve.h"
 #include "device/driver_error.h"
 
 namespace cachalot {
-namespace {
-
-// The reference keeps a block's streams in a hash table [pinned 3.3].
-void order_as_reference(std::vector<PinnedUse>& uses) {
-  HashOrder<size_t> order;  // of places in uses
-  for (size_t i = 0; i < uses.size(); i++)
-    order.insert(i, stream_hash(uses[i].device, uses[i].stream));
-  std::vector<PinnedUse> ordered;
-  for (const size_t i : order.keys()) ordered.push_back(uses[i]);
-  uses.swap(ordered);
-}
-
-}  // namespace
 
 // ---- Events
 
@@ -51,6 +37,7 @@ DriverCode PinnedEvents::take(int device, uint64_t* event) {
   return code;
 }
 
+// An event that could not be recorded is idle again, as in the reference.
 DriverCode PinnedEvents::record(PinnedUse* use) {
   uint64_t event = 0;
   DriverCode code = take(use->device, &event);
@@ -73,7 +60,8 @@ void PinnedEvents::give_back(const PinnedUse& use) {
 void PinnedQueue::add(PinnedBlock* block) {
   CACHALOT_ASSERT(1, !block->uses.empty());
   try {
-    if (block->uses.size() > 1) order_as_reference(block->uses);
+    if (block->uses.size() > 1)
+      order_as_reference(block->uses, [](const PinnedUse& use) { return use.device; });
     record_missing(block);
   } catch (const std::bad_alloc&) {
     // The free is not lost: take_done() records what has no event yet.
@@ -86,7 +74,7 @@ void PinnedQueue::add(PinnedBlock* block) {
   count_.fetch_add(1, std::memory_order_release);
 }
 
-// Up to the first that the driver refuses.
+// The reference loses the block here, or ends the process [pinned 8.2].
 void PinnedQueue::record_missing(PinnedBlock* block) {
   for (PinnedUse& use : block->uses) {
     if (use.event != 0) continue;
@@ -99,6 +87,7 @@ void PinnedQueue::record_missing(PinnedBlock* block) {
   }
 }
 
+// The reference loses the block where the driver does not tell [pinned 8.1]. Here the next call asks again.
 bool PinnedQueue::is_done(const PinnedUse& use) {
   const DriverCode code = driver_.event_query(use.device, use.event);
   if (code == kNotReady) return false;

@@ -127,7 +127,7 @@ void PendingFrees::wait(Block* block, std::optional<Stream> current_stream, bool
 // too early. pre: a waiting block without recorded events; reserve().
 void PendingFrees::insert_events(Block* block) try {
   auto& uses = block->detail().uses->uses;
-  if (uses.size() > 1) order_as_reference(uses);
+  if (uses.size() > 1) order_as_reference(uses, [this](const StreamUse&) { return device_; });
   while (!uses.empty()) {
     // One by one: after a refusal the uses that are left are those without an event.
     record_event(block, uses.front());
@@ -152,14 +152,6 @@ bool PendingFrees::keep_unless_empty(Stream stream) {
   if (!events_[stream].empty()) return true;
   events_.erase(stream);
   return false;
-}
-
-void PendingFrees::order_as_reference(std::vector<StreamUse>& uses) const {
-  HashOrder<size_t> order;  // of places in uses
-  for (size_t i = 0; i < uses.size(); i++) order.insert(i, stream_hash(device_, uses[i].stream));
-  std::vector<StreamUse> ordered;
-  for (const size_t i : order.keys()) ordered.push_back(uses[i]);
-  uses.swap(ordered);
 }
 
 void PendingFrees::record_event(Block* block, const StreamUse& use) {

@@ -106,8 +106,6 @@ class PendingFrees : private SlowPath {
   template <class Look>
   void look_at_queues(Look look);
   bool keep_unless_empty(Stream stream);
-  // Events of one block are recorded in the order in which the reference's table lists the streams.
-  void order_as_reference(std::vector<StreamUse>& uses) const;
   void defer_free(Block* block, bool tracks_nodes);
   void complete_deferred_free(Block* block, ContextId context);
   void complete(Block* block, ContextId context);
