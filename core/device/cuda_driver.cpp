@@ -59,34 +59,61 @@ Result dependencies_of(const Library& library, GraphNode node, GraphNode* nodes,
       node, nodes, nodes == nullptr ? nullptr : edges.data(), count);
 }
 
+Result capture_of(const Library& library, Stream stream, CaptureInfo* info) {
+  int status = 0;
+  uint64_t id = 0;
+  Graph graph = nullptr;
+  const GraphNode* nodes = nullptr;
+  const GraphEdge* edges = nullptr;
+  size_t count = 0;
+  const Result code =
+      library.graph_edges
+          ? library.graph_edges->cuStreamGetCaptureInfo(handle_of(stream), &status, &id, &graph,
+                                                        &nodes, &edges, &count)
+          : library.cuStreamGetCaptureInfo(handle_of(stream), &status, &id, &graph, &nodes, &count);
+  if (code != 0) return code;
+  info->capturing = status != 0;
+  if (status != kCaptureStatusActive) return kSuccess;
+  info->capture_id = id;
+  info->graph = to_number(graph);
+  for (size_t i = 0; i < count; i++) info->nodes.push_back(to_number(nodes[i]));
+  return kSuccess;
+}
+
+// The driver's words for a code.
+const char* text_of(const Library& library, Result code) {
+  const char* text = nullptr;
+  const bool is_known = library.cuGetErrorString(code, &text) == 0 && text != nullptr;
+  return is_known ? text : "unknown error";
+}
+
 }  // namespace
 
 CudaDriver::CudaDriver(const CudaOptions& options)
     : library_(open_library(options.library)),
       contexts_(library_, count_devices(library_), options.context) {
-  for (int i = 0; i < contexts_.device_count(); i++) add_device(i, options.capacity);
+  for (int i = 0; i < contexts_.device_count(); i++)
+    devices_.push_back(std::make_unique<Device>(library_, i, options.capacity));
+  const auto all_have = [this](int attribute) {
+    return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
+      return has_attribute(library_, device->ordinal, attribute);
+    });
+  };
   supports_virtual_memory_ = library_.virtual_memory && all_have(kVirtualMemorySupported);
   supports_memory_pools_ = library_.memory_pools && all_have(kMemoryPoolsSupported);
 }
 
-void CudaDriver::add_device(int index, uint64_t capacity) {
-  auto device = std::make_unique<Device>(capacity);
-  Result code = library_.cuDeviceGet(&device->ordinal, index);
-  if (code == 0) code = library_.cuDeviceTotalMem(&device->total_memory, device->ordinal);
+CudaDriver::Device::Device(const Library& library, int index, uint64_t capacity)
+    : budget(capacity) {
+  Result code = library.cuDeviceGet(&ordinal, index);
+  if (code == 0) code = library.cuDeviceTotalMem(&total_memory, ordinal);
   if (code != 0) {
     throw Error(Status::kDriverUnavailable,
-                format("CUDA device %d: %s (%d)", index, error_text(code).c_str(), code));
+                format("CUDA device %d: %s (%d)", index, text_of(library, code), code));
   }
   char id[32] = "";
-  if (library_.cuDeviceGetPCIBusId(id, sizeof id, device->ordinal) == 0) device->pci_bus_id = id;
-  device->supports_rdma = has_attribute(library_, device->ordinal, kRdmaWithVirtualMemorySupported);
-  devices_.push_back(std::move(device));
-}
-
-bool CudaDriver::all_have(int attribute) const {
-  return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
-    return has_attribute(library_, device->ordinal, attribute);
-  });
+  if (library.cuDeviceGetPCIBusId(id, sizeof id, ordinal) == 0) pci_bus_id = id;
+  supports_rdma = has_attribute(library, ordinal, kRdmaWithVirtualMemorySupported);
 }
 
 // ---- Memory
@@ -329,28 +356,7 @@ DriverCode CudaDriver::capture_info(int device, Stream stream, CaptureInfo* info
   *info = {};
   if (stream == kAllStreams) return kSuccess;
   if (is_of_another_thread(stream)) return kSuccess;  // a capture of it is that thread's own affair
-  return on(device, [&] { return capture_of(stream, info); });
-}
-
-DriverCode CudaDriver::capture_of(Stream stream, CaptureInfo* info) {
-  int status = 0;
-  uint64_t id = 0;
-  Graph graph = nullptr;
-  const GraphNode* nodes = nullptr;
-  const GraphEdge* edges = nullptr;
-  size_t count = 0;
-  const Result code = library_.graph_edges
-                          ? library_.graph_edges->cuStreamGetCaptureInfo(
-                                handle_of(stream), &status, &id, &graph, &nodes, &edges, &count)
-                          : library_.cuStreamGetCaptureInfo(handle_of(stream), &status, &id, &graph,
-                                                            &nodes, &count);
-  if (code != 0) return code;
-  info->capturing = status != 0;
-  if (status != kCaptureStatusActive) return kSuccess;
-  info->capture_id = id;
-  info->graph = to_number(graph);
-  for (size_t i = 0; i < count; i++) info->nodes.push_back(to_number(nodes[i]));
-  return kSuccess;
+  return on(device, [&] { return capture_of(library_, stream, info); });
 }
 
 DriverCode CudaDriver::node_dependencies(int device, uint64_t node, std::vector<uint64_t>* nodes) {
@@ -396,9 +402,7 @@ std::string CudaDriver::error_text(DriverCode code) {
     return "CUDA does not work in a process that was forked after CUDA was started; "
            "start it by exec, or open the driver after the fork";
   }
-  const char* text = nullptr;
-  const bool is_known = library_.cuGetErrorString(code, &text) == 0 && text != nullptr;
-  return is_known ? text : "unknown error";
+  return text_of(library_, code);
 }
 
 }  // namespace cachalot

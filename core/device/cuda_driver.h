@@ -109,7 +109,8 @@ class CudaDriver final : public Driver {
 
  private:
   struct Device {
-    explicit Device(uint64_t capacity) : budget(capacity) {}
+    // Throws Error(kDriverUnavailable) where the driver says nothing of it.
+    Device(const cuda::Library& library, int index, uint64_t capacity);
 
     cuda::DeviceOrdinal ordinal = 0;
     size_t total_memory = 0;     // bytes
@@ -118,8 +119,6 @@ class CudaDriver final : public Driver {
     MemoryBudget budget;
   };
 
-  void add_device(int index, uint64_t capacity);
-  bool all_have(int attribute) const;
   Device& at(int device) {
     CACHALOT_ASSERT(1, device >= 0 && device < device_count());
     return *devices_[static_cast<size_t>(device)];
@@ -133,7 +132,6 @@ class CudaDriver final : public Driver {
     CACHALOT_ASSERT(1, supports_memory_pools_);
     return *library_.memory_pools;
   }
-  DriverCode capture_of(Stream stream, CaptureInfo* info);
   template <class Call>
   DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);

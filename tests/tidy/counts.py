@@ -20,10 +20,10 @@ from cpp_code import Class, Code, CodeError, File, Function, read
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 MOST_FIELDS = 15
-MOST_FUNCTIONS = 63
+MOST_FUNCTIONS = 60
 MOST_LINES = 41
 """Of a function. Those of a file are tidy.py's."""
-LEAST_COMMENTS = 14.1
+LEAST_COMMENTS = 14.4
 """Percent of the lines of core/alloc that have nothing but a comment."""
 
 # Every call of the C interface goes through it.

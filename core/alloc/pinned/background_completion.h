@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of pinned_use_background_threads [pinned 7].
+//
+// Note [Background completion]
+// Rationale: with `pinned_use_background_threads` no request looks at events, which costs a call of the driver each. A
+// block is back in its class as soon as its work is done, and not at the next request.
+// Approach: one thread, which begins with the first request that has to obtain memory. It looks every 100 microseconds,
+// as the reference's does, until the allocator ends.
+// Limitations: in a child that was forked there is no such thread; an emptied cache looks by itself.
 #pragma once
 
 #include <condition_variable>

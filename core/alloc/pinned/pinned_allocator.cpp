@@ -72,7 +72,6 @@ Address PinnedAllocator::allocate(uint64_t asked, int device, Stream current_str
   return allocate_from(pool, size, false);
 }
 
-// While requests are routed to some pool [pinned 6].
 Address PinnedAllocator::allocate_routed(uint64_t size, int device, Stream current_stream) {
   const PinnedPools::Route route = pools_.route_of(current_stream);
   const bool is_taken = route.pool() != nullptr;
@@ -191,7 +190,8 @@ void PinnedAllocator::complete(PinnedBlock* block) {
 
 // ---- Giving back
 
-// pre: the block is in no list. Throws Error where the driver refuses, and the block is as before.
+// pre: the block is in no list. Throws Error where the driver refuses, and the block is as before: its memory is the
+// driver's still, so it can be handed out again.
 void PinnedAllocator::give_back(PinnedBlock* block) {
   const PinnedMemory::Range range{block->address, block->origin, block->is_in_region};
   // Before the memory goes, since the next block may get the same address.
@@ -229,7 +229,8 @@ void PinnedAllocator::give_back_cached(PinnedPool& pool) {
   }
 }
 
-// [pinned 4.1, 6.4]
+// [pinned 4.1, 6.4]: the default pool first, then those without users. Frees that wait in pools with users are not looked
+// at.
 void PinnedAllocator::empty_cache() {
   process_events(pools_.default_pool());
   give_back_cached(pools_.default_pool());

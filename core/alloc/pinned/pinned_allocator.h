@@ -46,9 +46,11 @@ class PinnedAllocator {
   void record_stream(Address address, int device, Stream stream);
   uint64_t size_of(Address address);
 
+  // Throws where the driver refuses; what was not given back by then stays cached, and the next call goes on with it.
   void empty_cache();
-  uint64_t live_blocks();  // handed out
-  void free_all();         // waits for the streams
+  // Blocks that are handed out. Those that wait for streams after their free are not.
+  uint64_t live_blocks();
+  void free_all();  // waits for the streams
 
   void set_settings(const PinnedSettings& settings) noexcept;
 
@@ -60,28 +62,50 @@ class PinnedAllocator {
   void pool_end(PoolId id) { pools_.end(id); }
   void pool_release(PoolId id) { pools_.release(id); }
 
-  // The auditor: empty, or the first thing that is wrong.
+  // The auditor: empty, or the first thing that is wrong. It walks the classes, each under its lock, and compares
+  // what each block says of itself with where it lies.
   std::string check();
 
  private:
+  // pre: no other call is under way, since an object may stand for another block meanwhile.
   std::vector<Address> handed_out();
+
+  // ---- Requests
+  // The size of the block that serves a request. Throws where no class holds it.
   uint64_t rounded(uint64_t size) const;
+  // While requests are routed to some pool. The driver is asked whether the stream is captured, also for a request
+  // that no pool takes, because its block is lost all the same [pinned 6.3].
   Address allocate_routed(uint64_t size, int device, Stream current_stream);
+  // size: rounded.
   Address allocate_from(PinnedPool& pool, uint64_t size, bool is_captured);
+  // A new block, handed out. A failure changes no figure, as in the reference [pinned 1.6].
   PinnedBlock* obtain(uint64_t size, PinnedPool& pool, bool is_captured);
+  // The memory becomes the block's, or goes back.
   void put(PinnedBlock* block, const PinnedMemory::Range& range);
+
+  // ---- Frees
+  // The option counts as it is when the block comes back, not as it was when the block was handed out.
   bool is_cacheable(const PinnedBlock* block) const;
+  // Completes the frees of the pool whose work is done. Those of other pools wait for a request of theirs [pinned 1.3].
   void process_events(PinnedPool& pool);
+  // The streams are done with the block.
   void complete(PinnedBlock* block);
+
+  // ---- Giving back
   void give_back(PinnedBlock* block);
+  // The same for callers to whom a refusal is no failure: the block is cached then.
   void give_back_or_keep(PinnedBlock* block);
+  // All that the pool has cached. Where the driver refuses a block, that one and those behind it stay cached.
   void give_back_cached(PinnedPool& pool);
+
+  // Throws std::system_error where no thread is to be had.
   void start_background();
+  // A copy, so that a request sees one state of them without their lock.
   PinnedSettings settings();
 
   Driver& driver_;
   Log& log_;
-  // Of the settings, for each request.
+  // Of the settings, for each request: a hit takes no lock for them.
   std::atomic<uint64_t> largest_rounded_;
   std::atomic<uint64_t> largest_cached_;
   std::atomic<bool> looks_at_events_;

@@ -19,6 +19,16 @@ struct PinnedUse {
   uint64_t event;  // 0: none yet
 };
 
+// Note [States of a pinned block]
+//   kNone -> kUsed          it was obtained for a request
+//   kUsed -> kFree          freed, and no stream uses it
+//   kUsed -> kWaiting       freed, and streams use it; kWaiting -> kFree when they are done
+//   kUsed -> kLost          freed, handed out to a captured stream, and streams use it
+//   kFree -> kUsed          it serves a request of its class
+//   kFree -> kNone          an emptied cache gives it back; where the driver refuses, kNone -> kFree
+// A block above pinned_max_cached_size_mb becomes kNone where it would become kFree. The lock of its class guards each
+// of these steps, so of two frees of one block exactly one finds it in use.
+//
 // Its object stays where it is until the allocator ends, and may stand for another block later.
 struct alignas(64) PinnedBlock {
   enum class State : uint8_t {

@@ -9,6 +9,7 @@
 
 namespace cachalot {
 
+// Chunks are made as they are needed, and stay: a number never names another place.
 PinnedBlock* PinnedBlocks::take() {
   const std::lock_guard lock(lock_);
   if (unused_ != nullptr) return std::exchange(unused_, unused_->next);
@@ -39,6 +40,7 @@ PinnedBlock* PinnedBlocks::find_in_table(Address address) const {
   return block;
 }
 
+// The number goes first: whoever finds the object from here on sees the address 0.
 void PinnedBlocks::forget(PinnedBlock* block) {
   numbers_.set(block->address, 0);
   block->address.store(0, std::memory_order_release);

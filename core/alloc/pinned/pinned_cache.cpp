@@ -15,6 +15,7 @@ namespace {
 
 using State = PinnedBlock::State;
 
+// The address is compared again, because the object may stand for another block since the caller has looked it up.
 bool is_used(const PinnedBlock* block, Address address) {
   return block->state == State::kUsed && block->address.load(std::memory_order_relaxed) == address;
 }
@@ -41,6 +42,7 @@ void PinnedCache::end_use(Class& home, PinnedBlock* block, bool keeps) {
   }
 }
 
+// All blocks of a class have one size where sizes are rounded: the walk ends at the first then.
 PinnedBlock* PinnedCache::take(uint64_t size, bool is_captured) {
   Class& home = classes_[class_of(size)];
   PinnedBlock* block = nullptr;
@@ -69,6 +71,7 @@ void PinnedCache::add_used(PinnedBlock* block, bool is_captured) {
   count_elsewhere(size_of(block), Change::kHandedOut);
 }
 
+// A block that waits for streams counts as active until they are done, and one that is lost for ever.
 PinnedCache::Freed PinnedCache::free(PinnedBlock* block, Address address, bool keeps) {
   const uint64_t size = size_of(block);
   {

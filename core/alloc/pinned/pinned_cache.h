@@ -78,7 +78,8 @@ class PinnedCache {
   std::string check();
 
  private:
-  static constexpr size_t kClasses = 65;
+  static constexpr size_t kClasses = 65;  // one for each number of bits that a size can have
+  // Two lines of the cache: what a hit compares and links, and what it counts.
   struct alignas(64) Class {
     Lock lock{LockRank::kPinnedClass, Lock::Looks::kSeldom};
     PinnedBlock* top = nullptr;
@@ -93,8 +94,10 @@ class PinnedCache {
   Class& home(const PinnedBlock* block) {
     return classes_[class_of(block->size.load(std::memory_order_relaxed))];
   }
+  // (here and below) pre: the lock of the block's class.
   static void hand_out(PinnedBlock* block, bool is_captured);
   static void push(Class& home, PinnedBlock* block);
+  // The block goes into its class, or with `keeps` false to the caller.
   static void end_use(Class& home, PinnedBlock* block, bool keeps);
   // What happens to the active figures.
   enum class Change { kHandedOut, kFreed, kCompleted };

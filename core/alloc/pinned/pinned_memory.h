@@ -28,6 +28,7 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
+  // Memory of a block. Each block keeps how it was obtained, since the options may change meanwhile.
   struct Range {
     Address address;
     HostMemoryOrigin origin;
@@ -58,7 +59,9 @@ class PinnedMemory {
   };
   static constexpr uint64_t kRegionAlignment = 4096;
 
+  // Times the call, also where it is for the region.
   Range obtain_from_driver(uint64_t size, const PinnedSettings& settings);
+  // pre: region_lock_, which is held over the driver's call: other requests wait for the region then.
   void decide_region(const PinnedSettings& settings);
   Address take_from_region(uint64_t size, const PinnedSettings& settings);
 

@@ -52,6 +52,7 @@ void PinnedPools::end(PoolId id) {
   is_routing_ = !routes_.empty();
 }
 
+// The reference lists pools without users by a hash table, into which a pool comes with its last release [pinned 6.4].
 void PinnedPools::release(PoolId id) {
   const std::lock_guard lock(lock_);
   const auto pool = pools_.find(id);
@@ -63,6 +64,7 @@ void PinnedPools::release(PoolId id) {
   pool->second->users--;
 }
 
+// A routing may outlive its pool, which ends when its last user has gone and the cache was emptied [pinned 6.5].
 PinnedPools::Route PinnedPools::route_of(Stream current_stream) {
   const std::lock_guard lock(lock_);
   for (const RouteTo& route : routes_) {
@@ -83,6 +85,7 @@ std::vector<PinnedPool*> PinnedPools::released() {
   return pools;
 }
 
+// Nothing may fail once the figures were taken: there is room for the object before.
 void PinnedPools::end_empty() {
   const std::lock_guard lock(lock_);
   without_users_.retain([&](PoolId id) {

@@ -27,6 +27,7 @@ namespace cachalot {
 //   A pool ends when it has no user, no block and no request under way. What it counted then counts for the default
 // pool. Its object serves the next pool, because a free that comes twice, on two threads, may still look at it.
 
+// The parts of one pool. A block names its pool, so that a free finds the class and the queue that are the block's.
 struct PinnedPool {
   // counted_in: see PinnedCache.
   PinnedPool(Driver& driver, const Rules& rules, PinnedEvents& events, Log& log,
@@ -53,7 +54,8 @@ class PinnedPools {
   void end(PoolId id);
   void release(PoolId id);
 
-  // Keeps a pool for as long as a request is under way.
+  // Keeps a pool for as long as a request is under way: an emptied cache on another thread must not end it between the
+  // choice of the pool and the count of the new block.
   class Route {
    public:
     explicit Route(PinnedPool* pool, PoolId id = {}) : pool_(pool), id_(id) {}
@@ -82,11 +84,13 @@ class PinnedPools {
   std::vector<PinnedPool*> all();
 
  private:
+  // A routing keeps the caller's data until it ends.
   struct RouteTo {
     PoolId id;
     PoolFilter filter;
   };
 
+  // pre: lock_.
   std::unique_ptr<PinnedPool> make();
 
   Driver& driver_;

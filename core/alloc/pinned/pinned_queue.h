@@ -44,6 +44,7 @@ class PinnedEvents {
     size_t made = 0;
   };
 
+  // An event that is idle, or a new one. pre: nothing is held but the lock of a queue.
   DriverCode take(int device, uint64_t* event);
 
   Driver& driver_;
@@ -71,8 +72,11 @@ class PinnedQueue {
   PinnedBlock* take_waited();
 
  private:
+  // Records the events that the block does not have yet, up to the first that the driver refuses.
   void record_missing(PinnedBlock* block);
+  // Asks the driver. Throws Error where that does not tell.
   bool is_done(const PinnedUse& use);
+  // pre: lock_; the events of the first block have been given back.
   PinnedBlock* take_first();
 
   Driver& driver_;

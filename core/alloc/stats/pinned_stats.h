@@ -7,7 +7,8 @@
 
 namespace cachalot {
 
-// In the order of cachalot_pinned_stats.
+// What was obtained is counted by PinnedMemory, with real peaks. What is active is counted by the classes of
+// PinnedCache, each with a peak of its own. In the order of cachalot_pinned_stats.
 struct PinnedStats {
   Stat allocations;  // blocks that were obtained, cached ones too
   Stat allocated_bytes;
