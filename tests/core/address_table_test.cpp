@@ -2,6 +2,7 @@
 #include "alloc/heap/address_table.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <atomic>
 #include <map>
@@ -115,15 +116,19 @@ int64_t bytes_taken(Step step) {
   return static_cast<int64_t>(anonymous_bytes() - before);
 }
 
+// Without huge pages: while a test runs, the system may merge the small pages that the table has touched into a huge
+// one, where the table has asked for that, and then counts pages that nobody has touched.
 class MemoryOfAddressTable : public testing::Test {
  protected:
   void SetUp() override {
     if (CACHALOT_HEAP_IS_SANITIZED) GTEST_SKIP() << "a sanitizer has memory of its own";
+    ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
     table_ = std::make_unique<AddressTable>();
     table_->prepare(kBase - GiB, 2 * MiB, true);  // what the first call takes once
     set(*table_, kBase - GiB, 1);
     anonymous_bytes();
   }
+  void TearDown() override { prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); }
 
   static constexpr int64_t kNoise = 32 * KiB;
   std::unique_ptr<AddressTable> table_;
