@@ -81,7 +81,7 @@ Result capture_of(const Library& library, Stream stream, CaptureInfo* info) {
 }
 
 // The driver's words for a code.
-const char* text_of(const Library& library, Result code) {
+const char* driver_text(const Library& library, Result code) {
   const char* text = nullptr;
   const bool is_known = library.cuGetErrorString(code, &text) == 0 && text != nullptr;
   return is_known ? text : "unknown error";
@@ -109,7 +109,7 @@ CudaDriver::Device::Device(const Library& library, int index, uint64_t capacity)
   if (code == 0) code = library.cuDeviceTotalMem(&total_memory, ordinal);
   if (code != 0) {
     throw Error(Status::kDriverUnavailable,
-                format("CUDA device %d: %s (%d)", index, text_of(library, code), code));
+                format("CUDA device %d: %s (%d)", index, driver_text(library, code), code));
   }
   char id[32] = "";
   if (library.cuDeviceGetPCIBusId(id, sizeof id, ordinal) == 0) pci_bus_id = id;
@@ -402,7 +402,7 @@ std::string CudaDriver::error_text(DriverCode code) {
     return "CUDA does not work in a process that was forked after CUDA was started; "
            "start it by exec, or open the driver after the fork";
   }
-  return text_of(library_, code);
+  return driver_text(library_, code);
 }
 
 }  // namespace cachalot
