@@ -32,17 +32,25 @@ cachalot_pinned_stats write_pinned_stats(const PinnedStats& stats) {
           .free_times = write_times(stats.free_times)};
 }
 
-// What `call` gives for the one that the allocator has: PyTorch's allocator of pinned memory, or a cache like that of a
-// device.
+// Apart, so that a call of the other one makes no room for it.
 template <class Call>
-auto with_pinned(cachalot_allocator* allocator, Call call) {
-  cachalot_allocator& live = require(allocator, "allocator");
-  if (!live.pinned) return call(live.core.pinned());
-  PinnedCacheOfDevice cache(live);
+[[gnu::noinline]] auto with_cache(cachalot_allocator& allocator, Call call) {
+  PinnedCacheOfDevice cache(allocator);
   return call(cache);
 }
 
-Address allocate_from(PinnedAllocator& pinned, uint64_t size, int device, Stream stream) {
+// What `call` gives for the one that the allocator has: PyTorch's allocator of pinned memory, or a cache like that of a
+// device.
+template <class Call>
+[[gnu::always_inline]] inline auto with_pinned(cachalot_allocator* allocator, Call call) {
+  cachalot_allocator& live = require(allocator, "allocator");
+  if (!live.pinned) [[likely]]
+    return call(live.core.pinned());
+  return with_cache(live, call);
+}
+
+[[gnu::always_inline]] inline Address allocate_from(PinnedAllocator& pinned, uint64_t size,
+                                                    int device, Stream stream) {
   return pinned.allocate(size, device, stream);
 }
 Address allocate_from(PinnedCacheOfDevice& cache, uint64_t size, int, Stream) {
@@ -50,12 +58,13 @@ Address allocate_from(PinnedCacheOfDevice& cache, uint64_t size, int, Stream) {
 }
 
 // pre: the stream is resolved.
-void allocate(cachalot_allocator* allocator, uint64_t size, int32_t device, Stream stream,
-              void** out_memory) {
-  with_pinned(allocator, [&](auto& pinned) {
-    void*& out = require(out_memory, "out_memory");
-    out = reinterpret_cast<void*>(allocate_from(pinned, size, device, stream));
-  });
+[[gnu::always_inline]] inline void allocate(cachalot_allocator* allocator, uint64_t size,
+                                            int32_t device, Stream stream, void** out_memory) {
+  with_pinned(
+      allocator, [=](auto& pinned) __attribute__((always_inline)) {
+        void*& out = require(out_memory, "out_memory");
+        out = reinterpret_cast<void*>(allocate_from(pinned, size, device, stream));
+      });
 }
 
 // PyTorch's allocator of pinned memory, for what the other one does not have.
@@ -89,7 +98,9 @@ cachalot_status cachalot_pinned_allocate_on_stream(cachalot_allocator* allocator
 cachalot_status cachalot_pinned_free(cachalot_allocator* allocator, void* memory,
                                      cachalot_error* error) {
   return guard(error, [&] {
-    with_pinned(allocator, [&](auto& pinned) { pinned.free(address_of(memory)); });
+    with_pinned(
+        allocator, [=](auto& pinned)
+                       __attribute__((always_inline)) { pinned.free(address_of(memory)); });
   });
 }
 

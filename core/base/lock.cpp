@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "base/lock.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <chrono>
 
 #include "base/futex.h"
 #include "base/pause.h"
+#include "base/thread_barrier.h"
 
 namespace cachalot {
 namespace {
@@ -27,17 +24,6 @@ constexpr int64_t kLongestSleepNs = 1'000'000;
 constexpr int64_t kLongestSleepWithoutBarrierNs = 200'000;
 // Longer than the turns of many threads take, so that a lock that is only busy stays unfair.
 constexpr std::chrono::milliseconds kPatience{2};
-
-bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-// A full barrier on every running thread of the process; false where the system refuses it. It does
-// so until the process has registered, which is asked of it and not remembered: a static that a
-// thread is filling while another one forks would never be filled in the child.
-bool barrier_on_all_threads() {
-  return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
-         (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-          membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
-}
 
 }  // namespace
 

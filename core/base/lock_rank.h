@@ -44,7 +44,7 @@ namespace cachalot {
   RANK(kPinnedPools, "pinned pools")   /* which there are */                                      \
   RANK(kPinnedQueue, "pinned queue")   /* blocks that wait for streams */                         \
   RANK(kPinnedEvents, "pinned events") /* that wait for their next use */                         \
-  RANK(kPinnedClass, "pinned class")   /* blocks of a size */                                     \
+  RANK(kPinnedCache, "pinned cache")   /* blocks of a pool */                                     \
   RANK(kPinnedBlocks, "pinned blocks") /* objects */                                              \
   RANK(kPinnedRegion, "pinned region") /* reserved memory */                                      \
   RANK(kPinnedStats, "pinned statistics") /* what was obtained */                                 \

@@ -2,7 +2,6 @@
 #include "alloc/pinned/pinned_allocator.h"
 
 #include <algorithm>
-#include <bit>
 #include <cinttypes>
 #include <exception>
 #include <mutex>
@@ -15,13 +14,6 @@
 
 namespace cachalot {
 namespace {
-
-// Above it a size has no class [pinned 1.7].
-constexpr uint64_t kLargestSize = uint64_t{1} << 63;
-
-[[noreturn]] void throw_no_block(Address address) {
-  throw_invalid_argument(format("no pinned block begins at 0x%" PRIx64, address));
-}
 
 // The reference's.
 std::string uncaptured_text(PoolId pool) {
@@ -44,7 +36,7 @@ PinnedAllocator::~PinnedAllocator() {
   background_.stop();
   for (PinnedPool* const pool : pools_.all()) {
     while (PinnedBlock* const block = pool->waiting.take_waited())
-      pool->cache.complete(block, true);
+      pool->cache.complete(block, UINT64_MAX);
   }
   blocks_.for_each([&](const PinnedBlock* block) {
     if (!block->is_in_region) driver_.host_free(block->address, block->origin);
@@ -53,23 +45,13 @@ PinnedAllocator::~PinnedAllocator() {
 
 // ---- Requests
 
-// [pinned 1.2]
-uint64_t PinnedAllocator::rounded(uint64_t size) const {
-  if (size > kLargestSize)
-    throw_invalid_argument(
-        format("%" PRIu64 " bytes of pinned memory: a block has at most 2^63", size));
-  return size > largest_rounded_.load(std::memory_order_relaxed) ? size : std::bit_ceil(size);
+void PinnedAllocator::throw_no_block(Address address) {
+  throw_invalid_argument(format("no pinned block begins at 0x%" PRIx64, address));
 }
 
-Address PinnedAllocator::allocate(uint64_t asked, int device, Stream current_stream) {
-  if (asked == 0) return 0;
-  const uint64_t size = rounded(asked);
-  if (pools_.is_routing()) [[unlikely]]
-    return allocate_routed(size, device, current_stream);
-  PinnedPool& pool = pools_.default_pool();
-  if (!pool.waiting.is_empty() && looks_at_events_.load(std::memory_order_relaxed)) [[unlikely]]
-    process_events(pool);
-  return allocate_from(pool, size, false);
+void PinnedAllocator::throw_too_large(uint64_t size) {
+  throw_invalid_argument(
+      format("%" PRIu64 " bytes of pinned memory: a block has at most 2^63", size));
 }
 
 Address PinnedAllocator::allocate_routed(uint64_t size, int device, Stream current_stream) {
@@ -81,13 +63,6 @@ Address PinnedAllocator::allocate_routed(uint64_t size, int device, Stream curre
   require_success(driver_, driver_.capture_info(device, current_stream, &info));
   if (is_taken && !info.capturing) log_.warn_once("pinned pool", uncaptured_text(route.id()));
   return allocate_from(pool, size, info.capturing);
-}
-
-Address PinnedAllocator::allocate_from(PinnedPool& pool, uint64_t size, bool is_captured) {
-  PinnedBlock* block = pool.cache.take(size, is_captured);
-  if (block == nullptr) [[unlikely]]
-    block = obtain(size, pool, is_captured);
-  return block->address.load(std::memory_order_relaxed);
 }
 
 PinnedBlock* PinnedAllocator::obtain(uint64_t size, PinnedPool& pool, bool is_captured) {
@@ -153,29 +128,20 @@ uint64_t PinnedAllocator::size_of(Address address) {
 
 // ---- Frees
 
-void PinnedAllocator::free(Address address) {
-  if (address == 0) return;
-  PinnedBlock* const block = blocks_.find(address);
-  if (block == nullptr) throw_no_block(address);
-  const bool keeps = is_cacheable(block);
-  switch (block->pool->cache.free(block, address, keeps)) {
+void PinnedAllocator::end_free(PinnedBlock* block, Address address, PinnedCache::Freed freed) {
+  switch (freed) {
     case PinnedCache::Freed::kUnknown:
       throw_no_block(address);
-    case PinnedCache::Freed::kDone:
-      if (!keeps) give_back_or_keep(block);
+    case PinnedCache::Freed::kNotKept:
+      give_back_or_keep(block);
       break;
     case PinnedCache::Freed::kWaits:
       block->pool->waiting.add(block);
       break;
+    case PinnedCache::Freed::kCached:
     case PinnedCache::Freed::kLost:
       break;
   }
-}
-
-// [pinned 3.5]
-bool PinnedAllocator::is_cacheable(const PinnedBlock* block) const {
-  return block->size.load(std::memory_order_relaxed) <=
-         largest_cached_.load(std::memory_order_relaxed);
 }
 
 void PinnedAllocator::process_events(PinnedPool& pool) {
@@ -183,9 +149,9 @@ void PinnedAllocator::process_events(PinnedPool& pool) {
 }
 
 void PinnedAllocator::complete(PinnedBlock* block) {
-  const bool keeps = is_cacheable(block);
-  block->pool->cache.complete(block, keeps);
-  if (!keeps) give_back_or_keep(block);
+  const uint64_t largest_cached = largest_cached_.load(std::memory_order_relaxed);
+  const PinnedCache::Freed freed = block->pool->cache.complete(block, largest_cached);
+  if (freed == PinnedCache::Freed::kNotKept) give_back_or_keep(block);
 }
 
 // ---- Giving back
@@ -264,7 +230,8 @@ void PinnedAllocator::free_all() {
 void PinnedAllocator::set_settings(const PinnedSettings& settings) noexcept {
   const std::lock_guard lock(settings_lock_);
   settings_ = settings;
-  largest_rounded_ = std::min(settings.max_round_threshold, settings.max_cached_size);
+  largest_rounded_ =
+      std::min({settings.max_round_threshold, settings.max_cached_size, kLargestSize});
   largest_cached_ = settings.max_cached_size;
   looks_at_events_ = !settings.use_background_threads;
 }

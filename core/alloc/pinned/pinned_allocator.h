@@ -9,10 +9,11 @@
 // (pinned_memory.h). A block that streams use waits for their events when it is freed (pinned_queue.h); the next
 // request looks at them. Requests of captures into graphs go to pools of their own (pinned_pools.h).
 // Invariants: a block is handed out, in one class, in one queue, or lost. No driver call is made under the lock
-// of a class.
+// of a cache.
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -39,9 +40,26 @@ class PinnedAllocator {
   PinnedAllocator& operator=(const PinnedAllocator&) = delete;
 
   // 0 for a request of 0 bytes. device, current_stream: of the thread, by which captures take requests.
-  Address allocate(uint64_t size, int device, Stream current_stream);
+  [[gnu::always_inline]] Address allocate(uint64_t asked, int device, Stream current_stream) {
+    if (asked == 0) return 0;
+    const uint64_t size = rounded(asked);
+    if (pools_.is_routing()) [[unlikely]]
+      return allocate_routed(size, device, current_stream);
+    PinnedPool& pool = pools_.default_pool();
+    if (!pool.waiting.is_empty() && looks_at_events_.load(std::memory_order_relaxed)) [[unlikely]]
+      process_events(pool);
+    return allocate_from(pool, size, false);
+  }
   // (here and below) Throw where no block that is handed out begins at the address.
-  void free(Address address);
+  [[gnu::always_inline]] void free(Address address) {
+    if (address == 0) return;
+    PinnedBlock* const block = blocks_.find(address);
+    if (block == nullptr) throw_no_block(address);
+    const uint64_t largest_cached = largest_cached_.load(std::memory_order_relaxed);
+    const PinnedCache::Freed freed = block->pool->cache.free(block, address, largest_cached);
+    if (freed != PinnedCache::Freed::kCached) [[unlikely]]
+      end_free(block, address, freed);
+  }
   // A stream uses the block.
   void record_stream(Address address, int device, Stream stream);
   uint64_t size_of(Address address);
@@ -62,30 +80,46 @@ class PinnedAllocator {
   void pool_end(PoolId id) { pools_.end(id); }
   void pool_release(PoolId id) { pools_.release(id); }
 
-  // The auditor: empty, or the first thing that is wrong. It walks the classes, each under its lock, and compares
+  // The auditor: empty, or the first thing that is wrong. It walks the classes under the lock of their cache, and compares
   // what each block says of itself with where it lies.
   std::string check();
 
  private:
+  // Above it a size has no class [pinned 1.7].
+  static constexpr uint64_t kLargestSize = uint64_t{1} << 63;
+
+  [[noreturn]] static void throw_no_block(Address address);
+  [[noreturn]] static void throw_too_large(uint64_t size);
+
   // pre: no other call is under way, since an object may stand for another block meanwhile.
   std::vector<Address> handed_out();
 
   // ---- Requests
   // The size of the block that serves a request. Throws where no class holds it.
-  uint64_t rounded(uint64_t size) const;
+  uint64_t rounded(uint64_t size) const {  // [pinned 1.2]
+    if (size <= largest_rounded_.load(std::memory_order_relaxed)) [[likely]]
+      return std::bit_ceil(size);
+    if (size > kLargestSize) throw_too_large(size);
+    return size;
+  }
   // While requests are routed to some pool. The driver is asked whether the stream is captured, also for a request
   // that no pool takes, because its block is lost all the same [pinned 6.3].
   Address allocate_routed(uint64_t size, int device, Stream current_stream);
   // size: rounded.
-  Address allocate_from(PinnedPool& pool, uint64_t size, bool is_captured);
+  [[gnu::always_inline]] Address allocate_from(PinnedPool& pool, uint64_t size, bool is_captured) {
+    PinnedBlock* block = pool.cache.take(size, is_captured);
+    if (block == nullptr) [[unlikely]]
+      block = obtain(size, pool, is_captured);
+    return block->address.load(std::memory_order_relaxed);
+  }
   // A new block, handed out. A failure changes no figure, as in the reference [pinned 1.6].
   PinnedBlock* obtain(uint64_t size, PinnedPool& pool, bool is_captured);
   // The memory becomes the block's, or goes back.
   void put(PinnedBlock* block, const PinnedMemory::Range& range);
 
   // ---- Frees
-  // The option counts as it is when the block comes back, not as it was when the block was handed out.
-  bool is_cacheable(const PinnedBlock* block) const;
+  // What a freed block that is not cached at once needs. Throws where it was no block that is handed out.
+  void end_free(PinnedBlock* block, Address address, PinnedCache::Freed freed);
   // Completes the frees of the pool whose work is done. Those of other pools wait for a request of theirs [pinned 1.3].
   void process_events(PinnedPool& pool);
   // The streams are done with the block.
@@ -106,8 +140,8 @@ class PinnedAllocator {
   Driver& driver_;
   Log& log_;
   // Of the settings, for each request: a hit takes no lock for them.
-  std::atomic<uint64_t> largest_rounded_;
-  std::atomic<uint64_t> largest_cached_;
+  std::atomic<uint64_t> largest_rounded_;  // at most kLargestSize
+  std::atomic<uint64_t> largest_cached_;   // as it is when a block comes back
   std::atomic<bool> looks_at_events_;
 
   PinnedBlocks blocks_;

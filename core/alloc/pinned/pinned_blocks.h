@@ -17,7 +17,7 @@ namespace cachalot {
 // Rationale: a free knows an address only, and must not wait for other threads to find its block.
 // Approach: the table of addresses (heap/address_table.h) gives the number of the block that begins there. It takes
 // four reads, each of which needs the one before, so what was found last is kept in a small table beside it. Both are
-// guesses: whoever asks compares the address under the lock of the block's class.
+// guesses: whoever asks compares the address under the lock of the block's cache.
 // Invariants: an object is never given back to the system before the end, so a guess can always be looked at; an object
 // that stands for no block has the address 0, which no lookup asks for.
 //
@@ -39,7 +39,7 @@ class PinnedBlocks {
   void give(PinnedBlock* block);
 
   // The object that stood for a block at this address when it was looked at; null: none did. Whoever asks
-  // looks at the address again under the lock of the block's class.
+  // looks at the address again under the lock of the block's cache.
   [[gnu::always_inline]] PinnedBlock* find(Address address) const {
     if (address == 0) [[unlikely]]
       return nullptr;  // which is what objects say that stand for no block

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <mutex>
 #include <utility>
 
 #include "alloc/pinned/pinned_pools.h"
@@ -11,117 +10,60 @@
 #include "base/text.h"
 
 namespace cachalot {
-namespace {
-
-using State = PinnedBlock::State;
-
-// The address is compared again, because the object may stand for another block since the caller has looked it up.
-bool is_used(const PinnedBlock* block, Address address) {
-  return block->state == State::kUsed && block->address.load(std::memory_order_relaxed) == address;
-}
-
-uint64_t size_of(const PinnedBlock* block) { return block->size.load(std::memory_order_relaxed); }
-
-}  // namespace
-
-void PinnedCache::hand_out(PinnedBlock* block, bool is_captured) {
-  block->state = State::kUsed;
-  block->is_captured = is_captured;
-}
-
-void PinnedCache::push(Class& home, PinnedBlock* block) {
-  block->state = State::kFree;
-  block->next = std::exchange(home.top, block);
-}
-
-void PinnedCache::end_use(Class& home, PinnedBlock* block, bool keeps) {
-  if (keeps) {
-    push(home, block);
-  } else {
-    block->state = State::kNone;
-  }
-}
-
-// All blocks of a class have one size where sizes are rounded: the walk ends at the first then.
-PinnedBlock* PinnedCache::take(uint64_t size, bool is_captured) {
-  Class& home = classes_[class_of(size)];
-  PinnedBlock* block = nullptr;
-  {
-    const std::lock_guard lock(home.lock);
-    PinnedBlock** link = &home.top;
-    while (*link != nullptr && size_of(*link) < size) [[unlikely]] link = &(*link)->next;
-    block = *link;
-    if (block == nullptr) [[unlikely]]
-      return nullptr;
-    *link = block->next;
-    hand_out(block, is_captured);
-    count(home, size_of(block), Change::kHandedOut);
-  }
-  count_elsewhere(size_of(block), Change::kHandedOut);
+// All blocks of a class have one size where sizes are rounded, so the top serves the request then.
+PinnedBlock* PinnedCache::take_below_top(Class& home, uint64_t size) {
+  PinnedBlock** link = &home.top;
+  while (*link != nullptr && size_of(*link) < size) link = &(*link)->next;
+  PinnedBlock* const block = *link;
+  if (block != nullptr) *link = block->next;
   return block;
 }
 
 void PinnedCache::add_used(PinnedBlock* block, bool is_captured) {
   {
+    const BiasedLock::Guard guard(lock_);
     Class& of_block = home(block);
-    const std::lock_guard lock(of_block.lock);
     hand_out(block, is_captured);
     count(of_block, size_of(block), Change::kHandedOut);
   }
   count_elsewhere(size_of(block), Change::kHandedOut);
 }
 
-// A block that waits for streams counts as active until they are done, and one that is lost for ever.
-PinnedCache::Freed PinnedCache::free(PinnedBlock* block, Address address, bool keeps) {
-  const uint64_t size = size_of(block);
+PinnedCache::Freed PinnedCache::complete(PinnedBlock* block, uint64_t largest_cached) {
+  uint64_t size = 0;
+  Freed freed = Freed::kUnknown;
   {
-    Class& of_block = home(block);
-    const std::lock_guard lock(of_block.lock);
-    if (!is_used(block, address)) return Freed::kUnknown;
-    if (!block->uses.empty()) {
-      block->state = block->is_captured ? State::kLost : State::kWaiting;
-      return block->is_captured ? Freed::kLost : Freed::kWaits;
-    }
-    count(of_block, size, Change::kFreed);
-    end_use(of_block, block, keeps);
-  }
-  count_elsewhere(size, Change::kFreed);
-  return Freed::kDone;
-}
-
-void PinnedCache::complete(PinnedBlock* block, bool keeps) {
-  const uint64_t size = size_of(block);
-  {
-    Class& of_block = home(block);
-    const std::lock_guard lock(of_block.lock);
-    CACHALOT_ASSERT(1, block->state == State::kWaiting);
+    const BiasedLock::Guard guard(lock_);
+    CACHALOT_ASSERT(1, block->state == PinnedBlock::State::kWaiting);
     block->uses.clear();
-    count(of_block, size, Change::kCompleted);
-    end_use(of_block, block, keeps);
+    size = size_of(block);
+    Class& home = home_of(size);
+    count(home, size, Change::kCompleted);
+    freed = end_use(home, block, size <= largest_cached);
   }
   count_elsewhere(size, Change::kCompleted);
+  return freed;
 }
 
 void PinnedCache::put(PinnedBlock* block) {
-  Class& of_block = home(block);
-  const std::lock_guard lock(of_block.lock);
-  CACHALOT_ASSERT(1, block->state == State::kNone);
-  push(of_block, block);
+  const BiasedLock::Guard guard(lock_);
+  CACHALOT_ASSERT(1, block->state == PinnedBlock::State::kNone);
+  push(home(block), block);
 }
 
 void PinnedCache::count_in_other(uint64_t size, Change change) const {
   Class& counting = counted_in_->classes_[class_of(size)];
-  const std::lock_guard lock(counting.lock);
+  const BiasedLock::Guard guard(counted_in_->lock_);
   add(counting, size, change);
 }
 
 bool PinnedCache::is_handed_out(const PinnedBlock* block, Address address) {
-  const std::lock_guard lock(home(block).lock);
+  const BiasedLock::Guard guard(lock_);
   return is_used(block, address);
 }
 
 bool PinnedCache::record_use(PinnedBlock* block, Address address, const PinnedUse& use) {
-  const std::lock_guard lock(home(block).lock);
+  const BiasedLock::Guard guard(lock_);
   if (!is_used(block, address)) return false;
   const auto is_same = [&](const PinnedUse& other) {
     return other.stream == use.stream && other.device == use.device;
@@ -138,7 +80,7 @@ void PinnedCache::take_all(std::vector<PinnedBlock*>* blocks) {
     reserve_for(*blocks, first + count);
     while (each.top != nullptr) {
       PinnedBlock* const block = std::exchange(each.top, each.top->next);
-      block->state = State::kNone;
+      block->state = PinnedBlock::State::kNone;
       blocks->push_back(block);
     }
     std::reverse(blocks->begin() + static_cast<ptrdiff_t>(first), blocks->end());
@@ -149,10 +91,8 @@ void PinnedCache::take_all(std::vector<PinnedBlock*>* blocks) {
 
 template <class See>
 void PinnedCache::for_each_class(See see) {
-  for (Class& each : classes_) {
-    const std::lock_guard lock(each.lock);
-    see(each);
-  }
+  const BiasedLock::Guard guard(lock_);
+  for (Class& each : classes_) see(each);
 }
 
 void PinnedCache::add_stats(PinnedStats* stats) {
@@ -177,18 +117,18 @@ void PinnedCache::reset_accumulated() {
 }
 
 void PinnedCache::take_stats_of(PinnedCache& other) {
-  for (size_t i = 0; i < kClasses; i++) {
-    Stat requests;
-    Stat bytes;
-    {
-      Class& from = other.classes_[i];
-      const std::lock_guard lock(from.lock);
-      std::swap(requests, from.requests);
-      std::swap(bytes, from.bytes);
+  std::array<std::pair<Stat, Stat>, kClasses> taken;
+  {
+    const BiasedLock::Guard guard(other.lock_);
+    for (size_t i = 0; i < kClasses; i++) {
+      taken[i] = {std::exchange(other.classes_[i].requests, {}),
+                  std::exchange(other.classes_[i].bytes, {})};
     }
-    const std::lock_guard lock(classes_[i].lock);
-    classes_[i].requests += requests;
-    classes_[i].bytes += bytes;
+  }
+  const BiasedLock::Guard guard(lock_);
+  for (size_t i = 0; i < kClasses; i++) {
+    classes_[i].requests += taken[i].first;
+    classes_[i].bytes += taken[i].second;
   }
 }
 
@@ -196,8 +136,9 @@ std::string PinnedCache::check() {
   std::string found;
   for_each_class([&](const Class& each) {
     for (const PinnedBlock* block = each.top; block != nullptr; block = block->next) {
-      const bool is_right = block->state == State::kFree && &block->pool->cache == this &&
-                            &home(block) == &each && block->uses.empty();
+      const bool is_right = block->state == PinnedBlock::State::kFree &&
+                            &block->pool->cache == this && &home(block) == &each &&
+                            block->uses.empty();
       if (!is_right && found.empty())
         found = format("the pinned block at 0x%" PRIx64 " is in a class that it does not belong to",
                        block->address.load());

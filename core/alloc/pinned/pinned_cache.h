@@ -6,13 +6,14 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alloc/config/rules.h"
 #include "alloc/pinned/pinned_block.h"
 #include "alloc/stats/pinned_stats.h"
 #include "base/assert.h"
-#include "base/lock.h"
+#include "base/biased_lock.h"
 
 namespace cachalot {
 
@@ -22,41 +23,82 @@ namespace cachalot {
 // Approach: a class for each power of two is a stack, linked through the blocks, so that no call needs memory. With
 // sizes that are not rounded the blocks of a class differ, and a request takes the first from the top that is large
 // enough. That walk is the reference's too: it is as long as the class has smaller blocks above.
-// A class has a lock of its own, and the counters of its blocks lie beside the lock: a hit writes to the lines of
-// its class and of its block, and threads that use other sizes share none of them.
-// Limitations: threads that use one size wait for each other; the lock moves seldom then (base/lock.h).
+// One lock guards all classes. A lock for each class was measured: where 16 threads used five sizes in turn, each call
+// took its lock from another thread, and a pair took twice as long. The one lock moves seldom (base/lock.h), and the
+// lines of the classes and of the blocks with it.
+// Limitations: threads wait for each other also where each has a size of its own.
 //
 // Note [Whose figures]
 // Approach: the peak of an active figure is a sum over classes [pinned 5.4]. Where the pools of graphs count apart, each
 // cache counts for itself. In 2.11 they do not, so the caches of pools count in the classes of the default one. That
-// takes the lock of another class, which no call may hold beside its own: it counts behind it.
+// takes the lock of another cache, which no call may hold beside its own: it counts behind it.
 //
-// Owns the free blocks. Class k has the blocks above 2^(k-1) bytes up to 2^k; each has a lock. Any thread.
+// Owns the free blocks. Class k has the blocks above 2^(k-1) bytes up to 2^k. Any thread.
 class PinnedCache {
  public:
   // counted_in: the cache whose classes count what is handed out here [pinned 5.4]; null: this one.
   explicit PinnedCache(const Rules& rules, PinnedCache* counted_in = nullptr)
-      : rules_(rules), counted_in_(counted_in) {}
+      : counts_frees_(rules.counts_freed_pinned_memory), counted_in_(counted_in) {}
   PinnedCache(const PinnedCache&) = delete;
   PinnedCache& operator=(const PinnedCache&) = delete;
 
   // (here and below) is_captured: the request's stream is captured.
   // The block that came back last of those of the class that hold `size` bytes, handed out; null: there is none.
-  PinnedBlock* take(uint64_t size, bool is_captured);
+  [[gnu::always_inline]] PinnedBlock* take(uint64_t size, bool is_captured) {
+    Class& home = home_of(size);
+    PinnedBlock* block = nullptr;
+    uint64_t taken = 0;
+    {
+      const BiasedLock::Guard guard(lock_);
+      block = home.top;
+      if (block == nullptr) [[unlikely]]
+        return nullptr;
+      taken = size_of(block);
+      if (taken >= size) [[likely]] {
+        home.top = block->next;
+      } else {
+        block = take_below_top(home, size);
+        if (block == nullptr) return nullptr;
+        taken = size_of(block);
+      }
+      hand_out(block, is_captured);
+      count(home, taken, Change::kHandedOut);
+    }
+    count_elsewhere(taken, Change::kHandedOut);
+    return block;
+  }
   // A new block is handed out.
   void add_used(PinnedBlock* block, bool is_captured);
 
-  // What becomes of a block that its caller frees.
+  // What becomes of a block that its caller frees, or that its streams are done with.
   enum class Freed {
     kUnknown,  // no block at this address is handed out
-    kDone,     // it is cached, or the caller's where it is not to be kept
+    kCached,
+    kNotKept,  // it is in no list: the caller's to give back
     kWaits,    // streams use it: it is the caller's until complete()
     kLost,     // [pinned 6.3]
   };
-  // (here and below) keeps: the block may be cached; else it is in no list afterwards.
-  Freed free(PinnedBlock* block, Address address, bool keeps);
+  // (here and below) largest_cached: a larger block is not kept [pinned 3.5].
+  // A block that waits for streams counts as active until they are done, and one that is lost for ever.
+  [[gnu::always_inline]] Freed free(PinnedBlock* block, Address address, uint64_t largest_cached) {
+    uint64_t size = 0;
+    Freed freed = Freed::kUnknown;
+    {
+      const BiasedLock::Guard guard(lock_);
+      if (!is_used(block, address)) [[unlikely]]
+        return Freed::kUnknown;
+      if (!block->uses.empty()) [[unlikely]]
+        return wait_or_lose(block);
+      size = size_of(block);
+      Class& home = home_of(size);
+      count(home, size, Change::kFreed);
+      freed = end_use(home, block, size <= largest_cached);
+    }
+    count_elsewhere(size, Change::kFreed);
+    return freed;
+  }
   // The streams are done with a block.
-  void complete(PinnedBlock* block, bool keeps);
+  Freed complete(PinnedBlock* block, uint64_t largest_cached);
   // A block that is in no list, and not handed out, is cached.
   void put(PinnedBlock* block);
 
@@ -79,29 +121,53 @@ class PinnedCache {
 
  private:
   static constexpr size_t kClasses = 65;  // one for each number of bits that a size can have
-  // Two lines of the cache: what a hit compares and links, and what it counts.
+  // Guarded by lock_. Two lines of the processor's cache: what a hit links, and what it counts.
   struct alignas(64) Class {
-    Lock lock{LockRank::kPinnedClass, Lock::Looks::kSeldom};
     PinnedBlock* top = nullptr;
     Stat requests;
     Stat bytes;
   };
 
+  static uint64_t size_of(const PinnedBlock* block) {
+    return block->size.load(std::memory_order_relaxed);
+  }
   static size_t class_of(uint64_t size) {
     CACHALOT_ASSERT(1, size > 0);
     return static_cast<size_t>(std::bit_width(size - 1));
   }
-  Class& home(const PinnedBlock* block) {
-    return classes_[class_of(block->size.load(std::memory_order_relaxed))];
+  Class& home_of(uint64_t size) { return classes_[class_of(size)]; }
+  Class& home(const PinnedBlock* block) { return home_of(size_of(block)); }
+  // (here and below) pre: lock_.
+  // The address is compared again, because the object may stand for another block since the caller has looked it up.
+  static bool is_used(const PinnedBlock* block, Address address) {
+    return block->state == PinnedBlock::State::kUsed &&
+           block->address.load(std::memory_order_relaxed) == address;
   }
-  // (here and below) pre: the lock of the block's class.
-  static void hand_out(PinnedBlock* block, bool is_captured);
-  static void push(Class& home, PinnedBlock* block);
-  // The block goes into its class, or with `keeps` false to the caller.
-  static void end_use(Class& home, PinnedBlock* block, bool keeps);
+  static void hand_out(PinnedBlock* block, bool is_captured) {
+    block->state = PinnedBlock::State::kUsed;
+    block->is_captured = is_captured;
+  }
+  static void push(Class& home, PinnedBlock* block) {
+    block->state = PinnedBlock::State::kFree;
+    block->next = std::exchange(home.top, block);
+  }
+  static Freed end_use(Class& home, PinnedBlock* block, bool keeps) {
+    if (keeps) [[likely]] {
+      push(home, block);
+      return Freed::kCached;
+    }
+    block->state = PinnedBlock::State::kNone;
+    return Freed::kNotKept;
+  }
+  static Freed wait_or_lose(PinnedBlock* block) {
+    block->state = block->is_captured ? PinnedBlock::State::kLost : PinnedBlock::State::kWaiting;
+    return block->is_captured ? Freed::kLost : Freed::kWaits;
+  }
+  // The first from the top that has `size` bytes, out of its class; null: there is none.
+  static PinnedBlock* take_below_top(Class& home, uint64_t size);
   // What happens to the active figures.
   enum class Change { kHandedOut, kFreed, kCompleted };
-  // Two halves: the first under the lock of the block's class, the second without it.
+  // Two halves: the first under lock_, the second without it.
   void count(Class& home, uint64_t size, Change change) const {
     if (counted_in_ == nullptr) add(home, size, change);
   }
@@ -116,7 +182,7 @@ class PinnedCache {
     if (change == Change::kHandedOut) {
       counting.requests.increase(1);
       counting.bytes.increase(bytes);
-    } else if (rules_.counts_freed_pinned_memory) {
+    } else if (counts_frees_) {
       counting.requests.decrease(1);
       counting.bytes.decrease(bytes);
     } else if (change == Change::kCompleted) {
@@ -128,8 +194,9 @@ class PinnedCache {
   template <class See>
   void for_each_class(See see);
 
-  const Rules& rules_;
+  const bool counts_frees_;
   PinnedCache* const counted_in_;
+  BiasedLock lock_{LockRank::kPinnedCache, Lock::Looks::kSeldom};
   std::array<Class, kClasses> classes_;
 };
 
