@@ -56,9 +56,10 @@ TEST_F(PinnedBackgroundThread, GoesOnBehindAFailure) {
   open({.use_background_threads = true});
   waiting_block(4096, kStream);
   fail(SimCall::kEventQuery, 3);
-  EXPECT_TRUE(comes([&] { return kept.differences().size() == 3; }));
+  EXPECT_TRUE(comes([&] { return !kept.differences().empty(); }));
   finish(kStream);
   EXPECT_TRUE(comes([&] { return active() == 0; }));
+  EXPECT_EQ(kept.differences().size(), 1u);  // however often it was asked
 }
 
 TEST_F(PinnedBackgroundThread, EndsWithTheAllocatorWhateverWaits) {

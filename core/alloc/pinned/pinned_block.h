@@ -26,7 +26,7 @@ struct PinnedUse {
 //   kUsed -> kLost          freed, handed out to a captured stream, and streams use it
 //   kFree -> kUsed          it serves a request of its class
 //   kFree -> kNone          an emptied cache gives it back; where the driver refuses, kNone -> kFree
-// A block above pinned_max_cached_size_mb becomes kNone where it would become kFree. The lock of its class guards each
+// A block above pinned_max_cached_size_mb becomes kNone where it would become kFree. The lock of its cache guards each
 // of these steps, so of two frees of one block exactly one finds it in use.
 //
 // Its object stays where it is until the allocator ends, and may stand for another block later.
@@ -46,7 +46,7 @@ struct alignas(64) PinnedBlock {
   std::atomic<uint64_t> size;    // bytes
   PinnedPool* pool;              // that it is of
 
-  // Guarded by the lock of the class.
+  // Guarded by the lock of the cache.
   PinnedBlock* next;            // below it in its class, or behind it in the queue
   std::vector<PinnedUse> uses;  // streams that use it; while it waits the queue's
   State state;
@@ -57,7 +57,9 @@ struct alignas(64) PinnedBlock {
   bool is_in_region;  // of reserved memory [pinned 2.2], which is not given back
   uint32_t number;    // of the object, for good
 
-  size_t uses_done;  // how many of the events have come, while it waits
+  // While it waits.
+  size_t uses_done;         // how many of the events have come
+  bool is_kept_by_failure;  // the reference would have lost it by now (U23)
 };
 
 }  // namespace cachalot

@@ -59,6 +59,7 @@ void PinnedEvents::give_back(const PinnedUse& use) {
 
 void PinnedQueue::add(PinnedBlock* block) {
   CACHALOT_ASSERT(1, !block->uses.empty());
+  block->is_kept_by_failure = false;
   try {
     if (block->uses.size() > 1)
       order_as_reference(block->uses, [](const PinnedUse& use) { return use.device; });
@@ -83,17 +84,23 @@ void PinnedQueue::record_missing(PinnedBlock* block) {
     log_.warn_once("pinned events",
                    "a pinned block that was freed waits until an event can be recorded: " +
                        runtime_error(driver_, code).message());
-    return log_.differ("U23", "kept a pinned block whose event could not be recorded");
+    return keep_in_spite_of_failure(block, "kept a pinned block whose event could not be recorded");
   }
 }
 
 // The reference loses the block where the driver does not tell [pinned 8.1]. Here the next call asks again.
-bool PinnedQueue::is_done(const PinnedUse& use) {
+bool PinnedQueue::is_done(PinnedBlock* block, const PinnedUse& use) {
   const DriverCode code = driver_.event_query(use.device, use.event);
   if (code == kNotReady) return false;
-  if (code != kSuccess) log_.differ("U23", "kept a pinned block whose event could not be asked");
+  if (code != kSuccess)
+    keep_in_spite_of_failure(block, "kept a pinned block whose event could not be asked");
   require_success(driver_, code);
   return true;
+}
+
+void PinnedQueue::keep_in_spite_of_failure(PinnedBlock* block, const char* text) {
+  if (!block->is_kept_by_failure) log_.differ("U23", text);
+  block->is_kept_by_failure = true;
 }
 
 PinnedBlock* PinnedQueue::take_first() {
@@ -111,7 +118,7 @@ PinnedBlock* PinnedQueue::take_done() {
   for (; block->uses_done < block->uses.size(); block->uses_done++) {
     const PinnedUse& use = block->uses[block->uses_done];
     if (use.event == 0) record_missing(block);
-    if (use.event == 0 || !is_done(use)) return nullptr;
+    if (use.event == 0 || !is_done(block, use)) return nullptr;
     events_.give_back(use);
   }
   return take_first();

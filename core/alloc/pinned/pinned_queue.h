@@ -75,7 +75,9 @@ class PinnedQueue {
   // Records the events that the block does not have yet, up to the first that the driver refuses.
   void record_missing(PinnedBlock* block);
   // Asks the driver. Throws Error where that does not tell.
-  bool is_done(const PinnedUse& use);
+  bool is_done(PinnedBlock* block, const PinnedUse& use);
+  // Says so once for each block, however often the driver is asked in vain.
+  void keep_in_spite_of_failure(PinnedBlock* block, const char* text);
   // pre: lock_; the events of the first block have been given back.
   PinnedBlock* take_first();
 
