@@ -36,6 +36,11 @@ std::string report_text(cachalot_allocator* allocator, uint64_t size, const Plac
   return text;
 }
 
+// Of a device, or of a cache of pinned memory, whose memory is the machine's.
+bool is_out_of_memory(int32_t status) {
+  return status == CACHALOT_ERROR_OUT_OF_MEMORY || status == CACHALOT_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 }  // namespace
 
 void remember_failure(cachalot_allocator* allocator, uint64_t size, const Place& place,
@@ -44,7 +49,7 @@ void remember_failure(cachalot_allocator* allocator, uint64_t size, const Place&
   try {
     auto failure = std::make_unique<Failure>();
     failure->error = error;
-    if (error.status == CACHALOT_ERROR_OUT_OF_MEMORY)
+    if (allocator != nullptr && is_out_of_memory(error.status))
       failure->report = report_text(allocator, size, place);
     last = std::move(failure);
   } catch (...) {

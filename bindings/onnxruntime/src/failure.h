@@ -13,7 +13,7 @@ struct Place {
 };
 
 // Keeps the error, and for an out of memory a report about the request, for which alone the allocator
-// is needed.
+// is needed; null: none.
 void remember_failure(cachalot_allocator* allocator, uint64_t size, const Place& place,
                       const cachalot_error& error) noexcept;
 

@@ -3,8 +3,10 @@
 #include <cinttypes>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "cachalot/onnxruntime.h"
 #include "error.h"
@@ -14,7 +16,7 @@
 struct cachalot_ort_allocator : cachalot::ort::Table {
   using Table::Table;
   OrtEnv* env = nullptr;
-  bool is_cuda = false;
+  cachalot::ort::MemoryKind kind = cachalot::ort::MemoryKind::kCpu;
   cachalot_ort_allocator* next = nullptr;
 };
 
@@ -39,23 +41,39 @@ Registered& registered() {
   return *only;
 }
 
-cachalot_status check_options(const cachalot_ort_options* options, bool is_cuda,
+// Whether the driver's memory is of the kind; for pinned memory the driver is asked.
+cachalot_status check_driver(cachalot_allocator* allocator, const cachalot_driver* driver,
+                             MemoryKind kind, cachalot_error* error) {
+  const char* const name = cachalot_driver_name(driver);
+  const bool is_host = std::strcmp(name, "host") == 0;
+  void* nothing = nullptr;
+  switch (kind) {
+    case MemoryKind::kCpu:
+      if (is_host) return CACHALOT_OK;
+      return fail(
+          error, CACHALOT_ERROR_INVALID_ARGUMENT,
+          "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is '%s', "
+          "not 'host'.",
+          name);
+    case MemoryKind::kCuda:
+      if (!is_host) return CACHALOT_OK;
+      return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
+                  "ONNX Runtime's CUDA provider needs memory of a GPU: the allocator's driver is "
+                  "'host'.");
+    case MemoryKind::kPinned:
+      break;
+  }
+  return cachalot_pinned_allocate(allocator, 0, &nothing, error);
+}
+
+cachalot_status check_options(const cachalot_ort_options* options, MemoryKind kind,
                               cachalot_error* error) {
   if (options == nullptr || options->struct_size < kFirstOptions || options->allocator == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
                 "The options of cachalot_ort_register need a struct_size and an allocator.");
   cachalot_driver* const driver = cachalot_allocator_driver(options->allocator);
-  const char* const name = cachalot_driver_name(driver);
-  const bool is_host = std::strcmp(name, "host") == 0;
-  if (!is_cuda && !is_host)
-    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
-                "ONNX Runtime needs memory that the CPU can touch: the allocator's driver is '%s', "
-                "not 'host'.",
-                name);
-  if (is_cuda && is_host)
-    return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT,
-                "ONNX Runtime's CUDA provider needs memory of a GPU: the allocator's driver is "
-                "'host'.");
+  const cachalot_status status = check_driver(options->allocator, driver, kind, error);
+  if (status != CACHALOT_OK) return status;
   const int32_t count = cachalot_driver_device_count(driver);
   if (options->device >= 0 && options->device < count) return CACHALOT_OK;
   return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "There is no device %d: the driver has %d.",
@@ -63,10 +81,10 @@ cachalot_status check_options(const cachalot_ort_options* options, bool is_cuda,
 }
 
 // One for each memory: newer versions of ORT let a second take the place of the first without a word.
-cachalot_status check_is_free(const cachalot_ort_allocator* now, bool is_cuda, int32_t device,
+cachalot_status check_is_free(const cachalot_ort_allocator* now, MemoryKind kind, int32_t device,
                               cachalot_error* error) {
   for (; now != nullptr; now = now->next) {
-    if (now->is_cuda != is_cuda || (is_cuda && now->device() != device)) continue;
+    if (now->kind != kind || (kind != MemoryKind::kCpu && now->device() != device)) continue;
     return fail(error, CACHALOT_ERROR_INVALID_STATE,
                 "cachalot is registered with ONNX Runtime %s already; %" PRIu64
                 " blocks of it are live.",
@@ -75,32 +93,43 @@ cachalot_status check_is_free(const cachalot_ort_allocator* now, bool is_cuda, i
   return CACHALOT_OK;
 }
 
-OrtStatus* make_info(const OrtApi* api, bool is_cuda, int32_t device, OrtMemoryInfo** out) {
+OrtStatus* make_info(const OrtApi* api, MemoryKind kind, int32_t device, OrtMemoryInfo** out) {
   // ORT reserves the other type, OrtArenaAllocator, for its own arena.
-  return is_cuda ? api->CreateMemoryInfo("Cuda", OrtDeviceAllocator, device, OrtMemTypeDefault, out)
-                 : api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, out);
+  switch (kind) {
+    case MemoryKind::kCpu:
+      break;
+    case MemoryKind::kCuda:
+      return api->CreateMemoryInfo("Cuda", OrtDeviceAllocator, device, OrtMemTypeDefault, out);
+    case MemoryKind::kPinned:
+      return api->CreateMemoryInfo("CudaPinned", OrtDeviceAllocator, device, OrtMemTypeCPUOutput,
+                                   out);
+  }
+  return api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, out);
 }
 
 // The table and its memory info; both are ORT's to look at from here on, whatever fails later.
-cachalot_status make(const Runtime& runtime, const cachalot_ort_options& options, bool is_cuda,
+cachalot_status make(const Runtime& runtime, const cachalot_ort_options& options, MemoryKind kind,
                      cachalot_ort_allocator** out, cachalot_error* error) {
-  if (is_cuda && runtime.api_version < kStreamsVersion)
+  const bool has_streams = kind != MemoryKind::kCpu;
+  if (has_streams && runtime.api_version < kStreamsVersion)
     return fail(error, CACHALOT_ERROR_NOT_SUPPORTED,
-                "ONNX Runtime %s does not say which stream it wants CUDA memory for: that takes "
+                "ONNX Runtime %s does not say which stream it wants memory for: that takes "
                 "1.%u or newer.",
                 runtime.version, static_cast<unsigned>(kStreamsVersion));
   OrtMemoryInfo* info = nullptr;
   const cachalot_status status =
-      check(runtime, make_info(runtime.api, is_cuda, options.device, &info), error);
+      check(runtime, make_info(runtime.api, kind, options.device, &info), error);
   if (status != CACHALOT_OK) return status;
-  auto* const made =
-      new (std::nothrow) cachalot_ort_allocator(runtime, options.allocator, options.device, info);
+  std::unique_ptr<Memory> memory = make_memory(kind, options.allocator, options.device);
+  auto* const made = memory ? new (std::nothrow) cachalot_ort_allocator(runtime, std::move(memory),
+                                                                        options.device, info)
+                            : nullptr;
   if (made == nullptr) {
     runtime.api->ReleaseMemoryInfo(info);
     return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY, "There is no memory for a registration.");
   }
-  made->is_cuda = is_cuda;
-  if (is_cuda) made->follow_streams();
+  made->kind = kind;
+  if (has_streams) made->follow_streams();
   *out = made;
   return CACHALOT_OK;
 }
@@ -120,17 +149,17 @@ cachalot_status enter_environment(cachalot_ort_allocator* made, cachalot_error* 
   return status;
 }
 
-cachalot_status start(const cachalot_ort_options& options, bool is_cuda,
+cachalot_status start(const cachalot_ort_options& options, MemoryKind kind,
                       cachalot_ort_allocator** out, cachalot_error* error) {
   Registered& all = registered();
   const std::lock_guard lock(all.mutex);
-  cachalot_status status = check_is_free(all.now, is_cuda, options.device, error);
+  cachalot_status status = check_is_free(all.now, kind, options.device, error);
   if (status != CACHALOT_OK) return status;
   Runtime runtime;
   status = find_runtime(options.library, &runtime, error);
   if (status != CACHALOT_OK) return status;
   cachalot_ort_allocator* made = nullptr;
-  status = make(runtime, options, is_cuda, &made, error);
+  status = make(runtime, options, kind, &made, error);
   if (status != CACHALOT_OK) return status;
   status = enter_environment(made, error);
   if (status != CACHALOT_OK) {
@@ -168,30 +197,37 @@ cachalot_status end(cachalot_ort_allocator* ended, cachalot_error* error) {
   return CACHALOT_OK;
 }
 
-cachalot_status try_to_start(const cachalot_ort_options* options, bool is_cuda,
+cachalot_status try_to_start(const cachalot_ort_options* options, MemoryKind kind,
                              cachalot_ort_allocator** out_registered, cachalot_error* error) {
-  const cachalot_status status = check_options(options, is_cuda, error);
+  const cachalot_status status = check_options(options, kind, error);
   if (status != CACHALOT_OK) return status;
   if (out_registered == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "out_registered is NULL.");
-  return start(*options, is_cuda, out_registered, error);
+  return start(*options, kind, out_registered, error);
 }
 
 }  // namespace
 }  // namespace cachalot::ort
 
 using cachalot::ort::fail;
+using cachalot::ort::MemoryKind;
 
 cachalot_status cachalot_ort_register(const cachalot_ort_options* options,
                                       cachalot_ort_allocator** out_registered,
                                       cachalot_error* error) {
-  return cachalot::ort::try_to_start(options, false, out_registered, error);
+  return cachalot::ort::try_to_start(options, MemoryKind::kCpu, out_registered, error);
 }
 
 cachalot_status cachalot_ort_register_cuda(const cachalot_ort_options* options,
                                            cachalot_ort_allocator** out_registered,
                                            cachalot_error* error) {
-  return cachalot::ort::try_to_start(options, true, out_registered, error);
+  return cachalot::ort::try_to_start(options, MemoryKind::kCuda, out_registered, error);
+}
+
+cachalot_status cachalot_ort_register_pinned(const cachalot_ort_options* options,
+                                             cachalot_ort_allocator** out_registered,
+                                             cachalot_error* error) {
+  return cachalot::ort::try_to_start(options, MemoryKind::kPinned, out_registered, error);
 }
 
 cachalot_status cachalot_ort_unregister(cachalot_ort_allocator* registered, cachalot_error* error) {

@@ -71,9 +71,9 @@ void raise(std::atomic<uint64_t>& most, uint64_t value) {
 
 }  // namespace
 
-Table::Table(const Runtime& runtime, cachalot_allocator* allocator, int32_t device,
+Table::Table(const Runtime& runtime, std::unique_ptr<Memory> memory, int32_t device,
              OrtMemoryInfo* info)
-    : OrtAllocator{}, runtime_(runtime), allocator_(allocator), device_(device), info_(info) {
+    : OrtAllocator{}, runtime_(runtime), memory_(std::move(memory)), device_(device), info_(info) {
   version = runtime.api_version;  // ORT looks at no field that came later
   Alloc = call_alloc;
   Free = call_free;
@@ -94,10 +94,10 @@ cachalot_status Table::request(size_t size, cachalot_stream stream, cachalot_add
     remember_failure(nullptr, size, {device_, stream}, *error);
     return CACHALOT_ERROR_INVALID_STATE;
   }
-  const cachalot_status status = cachalot_allocate(allocator_, size, device_, stream, out, error);
+  const cachalot_status status = memory_->allocate(size, stream, out, error);
   if (status == CACHALOT_OK) return status;
   // The allocator is there as long as the gate is held.
-  remember_failure(allocator_, size, {device_, stream}, *error);
+  memory_->remember(size, stream, *error);
   gate_.leave();
   return status;
 }
@@ -133,18 +133,15 @@ void Table::free(void* pointer) {
     fail(&error, CACHALOT_ERROR_INVALID_STATE, "cachalot is no longer registered");
     return print_error(kForeign, error);
   }
-  if (cachalot_free(allocator_, address, &error) == CACHALOT_OK) return gate_.leave(2);
+  if (memory_->free(address, &error) == CACHALOT_OK) return gate_.leave(2);
   gate_.leave();
   print_error(kForeign, error);
 }
 
 void Table::add_stats(OrtKeyValuePairs* out) const {
   if (!gate_.enter()) return;
-  cachalot_stats stats{};
-  stats.struct_size = sizeof stats;
-  uint64_t limit = UINT64_MAX;
-  const bool is_known = cachalot_get_stats(allocator_, device_, &stats, nullptr) == CACHALOT_OK &&
-                        cachalot_memory_limit(allocator_, device_, &limit, nullptr) == CACHALOT_OK;
+  Memory::Figures figures;
+  const bool is_known = memory_->read(&figures);
   gate_.leave();
   if (!is_known) return;
   const auto add = [&](const char* name, int64_t value) {
@@ -152,14 +149,14 @@ void Table::add_stats(OrtKeyValuePairs* out) const {
     std::snprintf(text, sizeof text, "%" PRId64, value);
     runtime_.api->AddKeyValuePair(out, name, text);
   };
-  add("Limit", limit == UINT64_MAX ? -1 : static_cast<int64_t>(limit));
-  add("InUse", stats.allocated_bytes.all.current);
-  add("TotalAllocated", stats.reserved_bytes.all.current);
-  add("MaxInUse", stats.allocated_bytes.all.peak);
-  add("NumAllocs", stats.allocation.all.allocated);
+  add("Limit", figures.limit);
+  add("InUse", figures.used);
+  add("TotalAllocated", figures.reserved);
+  add("MaxInUse", figures.most_used);
+  add("NumAllocs", figures.allocations);
   add("NumReserves", static_cast<int64_t>(reserves()));
-  add("NumArenaExtensions", stats.num_device_alloc);
-  add("NumArenaShrinkages", stats.num_device_free);
+  add("NumArenaExtensions", figures.extensions);
+  add("NumArenaShrinkages", figures.shrinkages);
   add("MaxAllocSize", static_cast<int64_t>(largest_.load(std::memory_order_relaxed)));
 }
 

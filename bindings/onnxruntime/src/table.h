@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ORT's table of functions over one cachalot allocator.
+// ORT's table of functions over the memory of one cachalot allocator.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "gate.h"
+#include "memory.h"
 #include "runtime.h"
 
 namespace cachalot::ort {
@@ -15,7 +18,8 @@ namespace cachalot::ort {
 class Table : public OrtAllocator {
  public:
   // Takes over the memory info, which ORT asks for as long as it has the table.
-  Table(const Runtime& runtime, cachalot_allocator* allocator, int32_t device, OrtMemoryInfo* info);
+  Table(const Runtime& runtime, std::unique_ptr<Memory> memory, int32_t device,
+        OrtMemoryInfo* info);
 
   Gate& gate() { return gate_; }
   const Gate& gate() const { return gate_; }
@@ -43,7 +47,7 @@ class Table : public OrtAllocator {
                           cachalot_error* error);
 
   const Runtime runtime_;
-  cachalot_allocator* const allocator_;
+  const std::unique_ptr<Memory> memory_;
   const int32_t device_;
   OrtMemoryInfo* const info_;
   mutable Gate gate_;  // statistics are read behind it too

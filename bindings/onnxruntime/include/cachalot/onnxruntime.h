@@ -5,7 +5,8 @@
  *
  * All sessions that were made with the entry `session.use_env_allocators` set to "1" use
  * - for **CPU memory** the allocator over the `host` driver that cachalot_ort_register was given;
- * - for **CUDA memory** that of cachalot_ort_register_cuda.
+ * - for **CUDA memory** that of cachalot_ort_register_cuda;
+ * - for **pinned memory**, out of which the CUDA provider copies, that of cachalot_ort_register_pinned.
  *
  * A wrapper that can give the CUDA provider's options `gpu_external_alloc`, `gpu_external_free` and
  * `gpu_external_empty_cache`, as Python's, finds functions for these here too.
@@ -121,6 +122,20 @@ CACHALOT_API cachalot_status cachalot_ort_register(const cachalot_ort_options* o
 CACHALOT_API cachalot_status cachalot_ort_register_cuda(const cachalot_ort_options* options,
                                                         cachalot_ort_allocator** out_registered,
                                                         cachalot_error* error);
+
+/**
+ * The same for pinned host memory, which the CUDA provider copies out of and into: the pinned memory of
+ * an allocator (pinned.h) whose driver has some, for the provider of the CUDA device `options->device`;
+ * one for each device. ORT 1.23 or newer. Where ORT says the stream of a request, the block waits for
+ * that stream once ORT has freed it. ORT's statistics have a limit only where the allocator has a
+ * `pinned_config`.
+ *
+ * @return As cachalot_ort_register; CACHALOT_ERROR_NOT_SUPPORTED for an ORT before 1.23, and where the
+ * allocator's driver has no pinned memory.
+ */
+CACHALOT_API cachalot_status cachalot_ort_register_pinned(const cachalot_ort_options* options,
+                                                          cachalot_ort_allocator** out_registered,
+                                                          cachalot_error* error);
 
 /**
  * Takes the allocator back. Close all sessions that use it before: while one has memory this is
