@@ -44,6 +44,8 @@ class Contender {
   const std::string& name() const { return name_; }
   virtual Block allocate(size_t size) = 0;
   virtual void free(const Block& block) = 0;
+  // So many pairs of both, in turns of these sizes.
+  virtual void pair_up(uint64_t count, const std::vector<size_t>& sizes) = 0;
   virtual void empty() = 0;
   virtual int64_t pinned_bytes() = 0;
   virtual bool has_cache() const { return true; }
@@ -52,10 +54,25 @@ class Contender {
   std::string name_;
 };
 
-class Cachalot final : public Contender {
+// The loop is compiled for each contender, so that it costs the same few instructions beside each.
+template <class Kind>
+class Paired : public Contender {
+ public:
+  using Contender::Contender;
+  void pair_up(uint64_t count, const std::vector<size_t>& sizes) final {
+    Kind& kind = static_cast<Kind&>(*this);
+    size_t at = 0;
+    for (uint64_t i = 0; i < count; i++) {
+      kind.Kind::free(kind.Kind::allocate(sizes[at]));
+      if (++at == sizes.size()) at = 0;
+    }
+  }
+};
+
+class Cachalot final : public Paired<Cachalot> {
  public:
   // config: of the cache like a device's; null: PyTorch's decisions.
-  Cachalot(const std::string& name, const char* config) : Contender(name) {
+  Cachalot(const std::string& name, const char* config) : Paired(name) {
     cachalot_allocator_options options = {};
     options.struct_size = sizeof options;
     options.driver = gpu::open_driver("cuda");
@@ -110,9 +127,9 @@ class Cachalot final : public Contender {
   cachalot_allocator* allocator_ = nullptr;
 };
 
-class Torch final : public Contender {
+class Torch final : public Paired<Torch> {
  public:
-  explicit Torch(const std::string& library) : Contender("PyTorch") {
+  explicit Torch(const std::string& library) : Paired("PyTorch") {
     // Never closed: the libraries behind it do not expect to be unloaded.
     void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw gpu::Failure(dlerror());
@@ -144,9 +161,9 @@ class Torch final : public Contender {
   int64_t (*bytes_)() = nullptr;
 };
 
-class Driver final : public Contender {
+class Driver final : public Paired<Driver> {
  public:
-  Driver() : Contender("cudaHostAlloc") {}
+  Driver() : Paired("cudaHostAlloc") {}
   Block allocate(size_t size) override {
     Block block;
     CHECK_CUDA(cudaHostAlloc(&block.memory, size, cudaHostAllocDefault));
@@ -165,18 +182,14 @@ double time_pairs(Contender& contender, int threads, uint64_t pairs,
                   const std::vector<size_t>& sizes) {
   const uint64_t each = std::max<uint64_t>(1, pairs / static_cast<uint64_t>(threads));
   std::atomic<int> waiting{threads};
-  const auto work = [&](uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-      contender.free(contender.allocate(sizes[i % sizes.size()]));
-  };
   std::vector<std::thread> running;
   std::atomic<bool> has_begun{false};
   for (int i = 0; i < threads; i++) {
     running.emplace_back([&] {
-      work(sizes.size());  // the misses
+      contender.pair_up(sizes.size(), sizes);  // the misses
       waiting--;
       while (!has_begun) std::this_thread::yield();
-      work(each);
+      contender.pair_up(each, sizes);
     });
   }
   while (waiting > 0) std::this_thread::yield();

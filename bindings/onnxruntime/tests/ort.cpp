@@ -26,6 +26,16 @@ uint32_t version_loaded = 0;
 
 void expect_ok(OrtStatus* status) { EXPECT_EQ(take(status), ""); }
 
+void append_cuda_provider(OrtSessionOptions* options) {
+  OrtCUDAProviderOptionsV2* cuda = nullptr;
+  expect_ok(ort().CreateCUDAProviderOptions(&cuda));
+  const char* const name = "cudnn_conv_algo_search";  // the default takes seconds for each shape
+  const char* const value = "HEURISTIC";
+  expect_ok(ort().UpdateCUDAProviderOptions(cuda, &name, &value, 1));
+  expect_ok(ort().SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda));
+  ort().ReleaseCUDAProviderOptions(cuda);
+}
+
 }  // namespace
 
 const OrtApi& ort() {
@@ -122,6 +132,7 @@ std::string Session::try_to_make(const Environment& environment, const SessionOp
     expect_ok(ort().SetInterOpNumThreads(made, 2));
   }
   expect_ok(ort().SetIntraOpNumThreads(made, options.threads));
+  if (options.is_on_gpu) append_cuda_provider(made);
   std::string message = take(
       ort().CreateSession(environment.get(), CACHALOT_ORT_MODELS "/detection.onnx", made, out));
   ort().ReleaseSessionOptions(made);

@@ -70,6 +70,7 @@ struct SessionOptions {
   bool reserves_weights = true;
   bool has_memory_pattern = false;
   bool is_parallel = false;
+  bool is_on_gpu = false;
   int threads = 2;
 };
 
