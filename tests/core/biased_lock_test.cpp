@@ -37,16 +37,22 @@ TEST(BiasedLockThreads, OneAtATimeIsInside) {
   EXPECT_EQ(count, int64_t{kThreads} * kRounds);
 }
 
+// The calling thread owns the lock afterwards, where the system and the processor allow it.
+void make_owner(BiasedLock& lock) {
+  for (uint64_t i = 0; i <= BiasedLock::kWorthABarrier; i++) const Guard guard(lock);
+}
+
 // The moment at which a lock is shared comes once in its life, so there are many locks. The count is no atomic one: two
 // threads inside lose some of it.
 TEST(BiasedLockThreads, TheOwnerIsNeverInsideBesideTheThreadThatSharesTheLock) {
-  constexpr int kLocks = 500;
-  constexpr int kRounds = 2000;
+  constexpr int kLocks = 300;
+  constexpr int kRounds = 5000;
   for (int i = 0; i < kLocks; i++) {
     BiasedLock lock(LockRank::kPinnedCache);
     int64_t count = 0;
     std::atomic<bool> is_owned{false};
     std::thread owner([&] {
+      make_owner(lock);
       for (int round = 0; round < kRounds; round++) {
         const Guard guard(lock);
         count++;
@@ -63,9 +69,38 @@ TEST(BiasedLockThreads, TheOwnerIsNeverInsideBesideTheThreadThatSharesTheLock) {
   }
 }
 
+// Visits far enough apart for the owner to stay the owner.
+TEST(BiasedLockThreads, TheOwnerIsNeverInsideBesideAVisitor) {
+  BiasedLock lock(LockRank::kPinnedCache);
+  int64_t count = 0;
+  int64_t owners = 0;
+  std::atomic<int64_t> shown{0};
+  std::atomic<bool> is_over{false};
+  std::thread owner([&] {
+    make_owner(lock);
+    while (!is_over.load(std::memory_order_relaxed)) {
+      {
+        const Guard guard(lock);
+        count++;
+      }
+      shown.store(++owners, std::memory_order_relaxed);
+    }
+  });
+  constexpr int kVisits = 500;
+  for (int visit = 0; visit < kVisits; visit++) {
+    const int64_t next = shown + 2 * static_cast<int64_t>(BiasedLock::kWorthABarrier);
+    while (shown < next) std::this_thread::yield();
+    const Guard guard(lock);
+    count++;
+  }
+  is_over = true;
+  owner.join();
+  EXPECT_EQ(count, owners + kVisits);
+}
+
 TEST(BiasedLockThreads, AThreadThatComesWaitsForTheOwner) {
   BiasedLock lock(LockRank::kPinnedCache);
-  { const Guard guard(lock); }
+  make_owner(lock);
   std::atomic<bool> has_entered{false};
   std::thread other;
   {
@@ -81,9 +116,9 @@ TEST(BiasedLockThreads, AThreadThatComesWaitsForTheOwner) {
   EXPECT_TRUE(has_entered);
 }
 
-TEST(BiasedLockThreads, TheOwnerWaitsForTheThreadThatShared) {
+TEST(BiasedLockThreads, TheOwnerWaitsForAVisitor) {
   BiasedLock lock(LockRank::kPinnedCache);
-  { const Guard guard(lock); }
+  make_owner(lock);
   std::atomic<bool> is_inside{false};
   std::atomic<bool> has_left{false};
   std::thread other([&] {
@@ -102,7 +137,7 @@ TEST(BiasedLockThreads, TheOwnerWaitsForTheThreadThatShared) {
 
 TEST(BiasedLockThreads, ALockWhoseOwnerHasEndedServesOthers) {
   BiasedLock lock(LockRank::kPinnedCache);
-  std::thread([&] { const Guard guard(lock); }).join();
+  std::thread([&] { make_owner(lock); }).join();
   const Guard guard(lock);
 }
 
