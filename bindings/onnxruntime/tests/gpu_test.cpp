@@ -18,6 +18,18 @@ bool has_cuda_provider() {
   return found;
 }
 
+// The session's memory for copies, to be released.
+OrtAllocator* pinned_memory_of(const Session& session) {
+  OrtMemoryInfo* place = nullptr;
+  EXPECT_EQ(take(ort().CreateMemoryInfo("CudaPinned", OrtDeviceAllocator, 0, OrtMemTypeCPUOutput,
+                                        &place)),
+            "");
+  OrtAllocator* memory = nullptr;
+  EXPECT_EQ(take(ort().CreateAllocator(session.get(), place, &memory)), "");
+  ort().ReleaseMemoryInfo(place);
+  return memory;
+}
+
 class OrtOnGpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -62,15 +74,19 @@ TEST_F(OrtOnGpu, AnswersAreThoseOfOrtsOwnArenas) {
   {
     const Session theirs(environment, {.uses_shared_allocator = false, .is_on_gpu = true});
     const Session ours(environment, {.is_on_gpu = true});
+    OrtAllocator* const ours_pinned = pinned_memory_of(ours);
     for (int64_t size = 64; size <= 640; size += 64) {
       std::vector<float> expected;
       std::vector<float> answer;
       ASSERT_EQ(theirs.run(size, 2 * size, &expected), "");
       ASSERT_EQ(ours.run(size, 2 * size, &answer), "");
       EXPECT_EQ(answer, expected) << size;
+      ASSERT_EQ(ours.run(size, 2 * size, &answer, ours_pinned), "");
+      EXPECT_EQ(answer, expected) << size << ", from pinned memory";
     }
     EXPECT_GT(info_of(cuda).requests, 0U);
-    EXPECT_GT(info_of(pinned).requests, 0U);
+    EXPECT_GE(info_of(pinned).requests, 10U);
+    ort().ReleaseAllocator(ours_pinned);
     std::printf("requests: %llu for the device, %llu for pinned memory\n",
                 static_cast<unsigned long long>(info_of(cuda).requests),
                 static_cast<unsigned long long>(info_of(pinned).requests));

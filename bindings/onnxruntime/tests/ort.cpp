@@ -36,6 +36,30 @@ void append_cuda_provider(OrtSessionOptions* options) {
   ort().ReleaseCUDAProviderOptions(cuda);
 }
 
+OrtValue* tensor_over(std::vector<float>& pixels, int64_t height, int64_t width) {
+  OrtMemoryInfo* memory = nullptr;
+  expect_ok(ort().CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory));
+  const int64_t shape[] = {1, 3, height, width};
+  OrtValue* tensor = nullptr;
+  expect_ok(ort().CreateTensorWithDataAsOrtValue(memory, pixels.data(),
+                                                 pixels.size() * sizeof(float), shape, 4,
+                                                 ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &tensor));
+  ort().ReleaseMemoryInfo(memory);
+  return tensor;
+}
+
+OrtValue* tensor_in(OrtAllocator* memory, const std::vector<float>& pixels, int64_t height,
+                    int64_t width) {
+  const int64_t shape[] = {1, 3, height, width};
+  OrtValue* tensor = nullptr;
+  expect_ok(
+      ort().CreateTensorAsOrtValue(memory, shape, 4, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &tensor));
+  void* data = nullptr;
+  expect_ok(ort().GetTensorMutableData(tensor, &data));
+  std::copy(pixels.begin(), pixels.end(), static_cast<float*>(data));
+  return tensor;
+}
+
 }  // namespace
 
 const OrtApi& ort() {
@@ -141,16 +165,12 @@ std::string Session::try_to_make(const Environment& environment, const SessionOp
 
 Session::~Session() { ort().ReleaseSession(session_); }
 
-std::string Session::run(int64_t height, int64_t width, std::vector<float>* output) const {
-  OrtMemoryInfo* memory = nullptr;
-  expect_ok(ort().CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory));
+std::string Session::run(int64_t height, int64_t width, std::vector<float>* output,
+                         OrtAllocator* image_memory) const {
   std::vector<float> pixels(static_cast<size_t>(3 * height * width));
   for (size_t i = 0; i < pixels.size(); i++) pixels[i] = static_cast<float>(i % 17) / 16;
-  const int64_t shape[] = {1, 3, height, width};
-  OrtValue* input = nullptr;
-  expect_ok(ort().CreateTensorWithDataAsOrtValue(memory, pixels.data(),
-                                                 pixels.size() * sizeof(float), shape, 4,
-                                                 ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input));
+  OrtValue* const input = image_memory == nullptr ? tensor_over(pixels, height, width)
+                                                  : tensor_in(image_memory, pixels, height, width);
   const char* const input_name = "x";
   const char* const output_name = "sigmoid_0.tmp_0";
   OrtValue* result = nullptr;
@@ -164,7 +184,6 @@ std::string Session::run(int64_t height, int64_t width, std::vector<float>* outp
   }
   ort().ReleaseValue(result);
   ort().ReleaseValue(input);
-  ort().ReleaseMemoryInfo(memory);
   return message;
 }
 

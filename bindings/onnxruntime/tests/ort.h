@@ -84,8 +84,10 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
   // Height and width are multiples of 32. "" if it worked, or ORT's message.
-  // The map goes to `output` if it is not NULL. Any thread.
-  std::string run(int64_t height, int64_t width, std::vector<float>* output = nullptr) const;
+  // The map goes to `output` if it is not NULL. The image lies in memory of `image_memory`, or if that is NULL in the
+  // program's own. Any thread.
+  std::string run(int64_t height, int64_t width, std::vector<float>* output = nullptr,
+                  OrtAllocator* image_memory = nullptr) const;
   OrtSession* get() const { return session_; }
 
  private:
