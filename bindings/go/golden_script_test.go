@@ -10,7 +10,7 @@ import (
 	"cachalot.io/go"
 )
 
-// unbuilt are operations of what this version has not.
+// unbuilt are operations that are not replayed here.
 var unbuilt = map[string]bool{"import": true, "import_close": true, "checkpoint": true, "restore": true,
 	"share": true, "env": true}
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -288,18 +289,34 @@ func TestExpandableSegmentsAndReserves(t *testing.T) {
 func TestWhatThisVersionDoesNotHave(t *testing.T) {
 	a := simulated(t)
 	b := block(t, a, 1, 0)
-	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{}))
-	_, checkpoint := pool.Key().Checkpoint()
 	_, share := a.Share(b.Address())
 	_, open := a.OpenShared(0, cachalot.SharedBlock{Data: make([]byte, 8)})
-	for _, err := range []error{checkpoint, share, open, a.Copy(b.Address(), 0, b.Address(), 0, 1, 0)} {
+	for _, err := range []error{share, open, a.Copy(b.Address(), 0, b.Address(), 0, 1, 0)} {
 		if !errors.Is(err, cachalot.ErrNotSupported) {
 			t.Error(err)
 		}
 	}
-	if err := a.ApplyCheckpoint(0, nil); err == nil {
-		t.Error("nil was taken")
+}
+
+func TestAPoolIsPutBackToACheckpoint(t *testing.T) {
+	a := simulated(t)
+	pool := need[*cachalot.Pool](t)(a.CreatePool(0, cachalot.PoolOptions{}))
+	end := need[func() error](t)(pool.Route(cachalot.RouteAll()))
+	kept := need[cachalot.Address](t)(a.AllocateAddress(1000, 0, 0))
+	checkpoint := need[cachalot.Checkpoint](t)(pool.Key().Checkpoint())
+	same(t, "blocks", len(checkpoint.Segments[0]), 2)
+	later := need[cachalot.Address](t)(a.AllocateAddress(5000, 0, 0))
+	changes := need[cachalot.CheckpointChanges](t)(a.ApplyCheckpoint(0, checkpoint))
+	same(t, "freed", fmt.Sprint(changes.Freed), fmt.Sprint([]cachalot.Address{kept, later}))
+	same(t, "created", fmt.Sprint(changes.Created), fmt.Sprint([]cachalot.Address{kept}))
+	same(t, "live", need[bool](t)(pool.Key().HasLive(kept)), true)
+	checkpoint.Segments[0][0].Size = 7
+	_, err := a.ApplyCheckpoint(0, checkpoint)
+	if !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Error(err)
 	}
+	works(t, a.Free(kept))
+	works(t, end())
 	works(t, pool.Close())
 }
 

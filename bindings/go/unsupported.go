@@ -7,33 +7,6 @@ import "cachalot.io/go/internal/raw"
 // What PyTorch has and this version has not: each function checks its arguments, changes nothing and is
 // ErrNotSupported.
 
-// Checkpoint is the blocks of a private pool at one moment, to be put back later.
-type Checkpoint struct {
-	raw raw.Checkpoint
-}
-
-// Checkpoint takes one of the pool. ErrNotSupported in this version.
-func (k PoolKey) Checkpoint() (*Checkpoint, error) {
-	var taken raw.Checkpoint
-	err := k.do(func(r raw.Allocator, device int32, id raw.PoolId) (err error) {
-		taken, err = raw.CheckpointTake(r, device, id)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Checkpoint{taken}, nil
-}
-
-// ApplyCheckpoint puts a private pool of a device back to a checkpoint. ErrNotSupported in this version.
-func (a *Allocator) ApplyCheckpoint(device int, checkpoint *Checkpoint) error {
-	var c raw.Checkpoint
-	if checkpoint != nil {
-		c = checkpoint.raw
-	}
-	return a.do(func(r raw.Allocator) error { return raw.CheckpointApply(r, narrow(device), c) })
-}
-
 // SharedBlock is what another process needs to open a block.
 type SharedBlock struct {
 	Data []byte

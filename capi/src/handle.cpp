@@ -53,6 +53,10 @@ const char* name_of(HandleKind kind) {
       return "report";
     case HandleKind::kTenant:
       return "tenant";
+    case HandleKind::kCheckpoint:
+      return "checkpoint";
+    case HandleKind::kCheckpointChanges:
+      return "checkpoint's changes";
   }
   return nullptr;
 }

@@ -33,6 +33,8 @@ enum class HandleKind : uint64_t {
   kReplay = 5,
   kReport = 6,
   kTenant = 7,
+  kCheckpoint = 8,
+  kCheckpointChanges = 9,
 };
 
 // Whether the objects are nothing but data, which a forked child can read like everything else.
@@ -46,6 +48,8 @@ constexpr bool is_data(HandleKind kind) {
     case HandleKind::kTrace:
     case HandleKind::kReplay:
     case HandleKind::kReport:
+    case HandleKind::kCheckpoint:
+    case HandleKind::kCheckpointChanges:
       break;
   }
   return true;

@@ -25,27 +25,6 @@ void check_device(const Allocator& core, int32_t device, const char* name = "dev
 using namespace cachalot;
 using namespace cachalot::capi;
 
-cachalot_status cachalot_checkpoint_take(cachalot_allocator* allocator, int32_t device,
-                                         cachalot_pool_id id, cachalot_checkpoint** out_checkpoint,
-                                         cachalot_error* error) {
-  return guard(error, [&] {
-    check_device(core_of(allocator), device);
-    read_pool_id(id);
-    require(out_checkpoint, "out_checkpoint");
-    throw_unsupported("checkpoints");
-  });
-}
-
-cachalot_status cachalot_checkpoint_apply(cachalot_allocator* allocator, int32_t device,
-                                          const cachalot_checkpoint* checkpoint,
-                                          cachalot_error* error) {
-  return guard(error, [&] {
-    check_device(core_of(allocator), device);
-    if (checkpoint == nullptr) throw_null("checkpoint");
-    throw_unsupported("checkpoints");
-  });
-}
-
 cachalot_status cachalot_share(cachalot_allocator* allocator, cachalot_address address,
                                void* buffer, size_t capacity, size_t* out_size,
                                uint64_t* out_offset, cachalot_error* error) {

@@ -400,6 +400,14 @@ void Allocator::pool_set_whole_blocks(int index, PoolId id) {
 
 int Allocator::pool_use_count(int index, PoolId id) { return backend_->pool_use_count(index, id); }
 
+Checkpoint Allocator::checkpoint_take(int index, PoolId id) {
+  return backend_->checkpoint_take(index, id);
+}
+
+CheckpointChanges Allocator::checkpoint_apply(int index, const Checkpoint& checkpoint) {
+  return backend_->checkpoint_apply(index, checkpoint);
+}
+
 bool Allocator::pool_has_live(int index, PoolId id, const std::vector<Address>& addresses) {
   return backend_->pool_has_live(index, id, addresses);
 }

@@ -22,6 +22,7 @@
 #include "alloc/config/settings.h"
 #include "alloc/heap/request.h"
 #include "alloc/native/hit_path.h"
+#include "alloc/pools/checkpoint.h"
 #include "alloc/pools/pool_route.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/policy_stats.h"
@@ -158,6 +159,9 @@ class Allocator {
   int pool_use_count(int device, PoolId id);
   // Whether the live blocks of the pool are exactly these [core 17.13].
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
+  // [core 19] The segments of a checkpoint are restored one after another.
+  Checkpoint checkpoint_take(int device, PoolId id);
+  CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint);
   // Keeps the pool's memory where it is, also once it has been released.
   void pool_set_pinned(int device, PoolId id, bool pinned);
   // See Note [Whole blocks] (pools/whole_blocks.h).

@@ -480,6 +480,17 @@ FIELD(cachalot_block_row, state, 32, 4);
 FIELD(cachalot_block_row, reserved_0, 36, 4);
 FIELD(cachalot_block_row, context, 40, 8);
 
+/* ---- checkpoint.h ---- */
+
+SIZE(cachalot_checkpoint_row, 48);
+FIELD(cachalot_checkpoint_row, struct_size, 0, 8);
+FIELD(cachalot_checkpoint_row, address, 8, 8);
+FIELD(cachalot_checkpoint_row, size, 16, 8);
+FIELD(cachalot_checkpoint_row, stream, 24, 8);
+FIELD(cachalot_checkpoint_row, segment, 32, 8);
+FIELD(cachalot_checkpoint_row, is_used, 40, 4);
+FIELD(cachalot_checkpoint_row, is_mapped, 44, 4);
+
 /* ---- policy.h ---- */
 
 SIZE(cachalot_policy, 32);

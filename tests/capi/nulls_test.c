@@ -145,7 +145,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_tenant_stats_at(NULL, 0, 0, &tenant_stats, error));
 
   REFUSES(cachalot_checkpoint_take(NULL, 0, kPool, &checkpoint, error));
-  REFUSES(cachalot_checkpoint_apply(NULL, 0, (cachalot_checkpoint*)&id, error));
+  REFUSES(cachalot_checkpoint_apply(NULL, 0, (cachalot_checkpoint*)&id, NULL, error));
   REFUSES(cachalot_share(NULL, 1, text, sizeof text, &size, &number, error));
   REFUSES(cachalot_open_shared(NULL, 0, text, sizeof text, &address, error));
   REFUSES(cachalot_copy(NULL, 1, 0, 1, 0, 1, 0, error));

@@ -3,27 +3,15 @@
  * NOT_SUPPORTED. */
 #include "check.h"
 
-static const cachalot_pool_id kPool = {0, 1};
-
-/* Any address serves: no call looks behind it. */
-static const cachalot_checkpoint* some_checkpoint(void) {
-  return (const cachalot_checkpoint*)&kPool;
-}
-
 static void every_function_answers_that_it_is_not_supported(void) {
   fixture with = open_fixture();
   cachalot_allocator* const allocator = with.allocator;
   const cachalot_address block = allocate_on(with, 512, 0);
-  cachalot_checkpoint* checkpoint = NULL;
   unsigned char shared[64] = {0};
   size_t size = 11;
   uint64_t offset = 12;
   cachalot_address address = 13;
 
-  CHECK_FAILS_WITH(cachalot_checkpoint_take(allocator, 0, kPool, &checkpoint, &last_error),
-                   CACHALOT_ERROR_NOT_SUPPORTED, "this version has no checkpoints");
-  CHECK_FAILS_WITH(cachalot_checkpoint_apply(allocator, 0, some_checkpoint(), &last_error),
-                   CACHALOT_ERROR_NOT_SUPPORTED, "this version has no checkpoints");
   CHECK_FAILS_WITH(
       cachalot_share(allocator, block, shared, sizeof shared, &size, &offset, &last_error),
       CACHALOT_ERROR_NOT_SUPPORTED, "this version has no sharing between processes");
@@ -32,7 +20,6 @@ static void every_function_answers_that_it_is_not_supported(void) {
   CHECK_FAILS_WITH(cachalot_copy(allocator, block, 0, block, 1, 256, 0, &last_error),
                    CACHALOT_ERROR_NOT_SUPPORTED, "this version has no copies between devices");
 
-  CHECK(checkpoint == NULL);
   CHECK_EQUAL(size, 11);
   CHECK_EQUAL(offset, 12);
   CHECK_EQUAL(address, 13);
@@ -43,23 +30,11 @@ static void every_function_answers_that_it_is_not_supported(void) {
 static void arguments_are_checked_first(void) {
   fixture with = open_fixture();
   cachalot_allocator* const allocator = with.allocator;
-  const cachalot_pool_id no_pool = {0, 0};
-  cachalot_checkpoint* checkpoint = NULL;
   unsigned char shared[64] = {0};
   size_t size = 0;
   uint64_t offset = 0;
   cachalot_address address = 0;
 
-  CHECK_FAILS(cachalot_checkpoint_take(allocator, 2, kPool, &checkpoint, &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
-  CHECK_FAILS(cachalot_checkpoint_take(allocator, 0, no_pool, &checkpoint, &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
-  CHECK_FAILS(cachalot_checkpoint_take(allocator, 0, kPool, NULL, &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
-  CHECK_FAILS(cachalot_checkpoint_apply(allocator, -1, some_checkpoint(), &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
-  CHECK_FAILS(cachalot_checkpoint_apply(allocator, 0, NULL, &last_error),
-              CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_FAILS(cachalot_share(allocator, 0x1000, shared, sizeof shared, &size, &offset, &last_error),
               CACHALOT_ERROR_INVALID_ARGUMENT);
   CHECK_FAILS(cachalot_open_shared(allocator, 2, shared, sizeof shared, &address, &last_error),

@@ -8,6 +8,7 @@
 
 #include "expected_file.h"
 #include "input_error.h"
+#include "checkpoint_operations.h"
 #include "pinned_operations.h"
 #include "report.h"
 
@@ -717,8 +718,8 @@ constexpr OperationKind kKinds[] = {
     {"pool_count", Stage::kAllocator, kOld, pool_use_count},
     {"pool_snapshot", Stage::kAllocator, kOld, pool_snapshot},
     {"pool_live", Stage::kAllocator, kOld, pool_live},
-    {"checkpoint", Stage::kNotBuilt, kOld, nullptr},
-    {"restore", Stage::kNotBuilt, kOld, nullptr},
+    {"checkpoint", Stage::kAllocator, kOld, take_checkpoint},
+    {"restore", Stage::kAllocator, kOld, restore_checkpoint},
     {"capture", Stage::kAllocator, kOld, begin_capture},
     {"capture_end", Stage::kAllocator, kOld, end_capture},
     {"capture_mark", Stage::kAllocator, kNew, mark_capture_begin},

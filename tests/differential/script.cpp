@@ -154,6 +154,7 @@ void Script::begin_operation(uint64_t number, std::span<const std::string_view> 
   transcript_.clear();
   exempt_operation_ = false;
   exempt_error_text_ = false;
+  expected_ = expected;
   device_->expect_addresses(expected);
 }
 

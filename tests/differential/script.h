@@ -21,6 +21,13 @@ namespace cachalot::differential {
 // Ids of a script's blocks and their addresses.
 using Blocks = std::unordered_map<int64_t, cachalot_address>;
 
+struct DestroyCheckpoint {
+  void operator()(cachalot_checkpoint* checkpoint) const {
+    cachalot_checkpoint_destroy(checkpoint);
+  }
+};
+using CheckpointHandle = std::unique_ptr<cachalot_checkpoint, DestroyCheckpoint>;
+
 // What an allocator is made with.
 struct Setup {
   // As cachalot_allocator_options.
@@ -71,6 +78,8 @@ class Script {
   // Before each operation: its number among those of the file, counted from 1, and what the
   // reference did.
   void begin_operation(uint64_t number, std::span<const std::string_view> expected);
+  // The same lines, while the operation runs.
+  std::span<const std::string_view> expected() const { return expected_; }
   // After it: adds the lines that stand last.
   void end_operation();
 
@@ -106,6 +115,7 @@ class Script {
   Blocks raw;
   Blocks pinned;
   Blocks last;
+  std::unordered_map<std::string, CheckpointHandle> checkpoints;  // by name
   // What the free-memory callback is to free.
   std::vector<int64_t> armed;
 
@@ -129,6 +139,7 @@ class Script {
   cachalot_allocator* allocator_ = nullptr;
   cachalot_error error_ = CACHALOT_ERROR_INIT;
   uint64_t operation_ = 0;
+  std::span<const std::string_view> expected_;
   std::vector<std::string> rejections_;
   std::string mended_;
   bool exempt_operation_ = false;

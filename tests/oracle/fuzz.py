@@ -26,11 +26,15 @@ from pathlib import Path
 
 import gen
 import gen_async
+import gen_checkpoints
 import gen_pinned
 import gen_rough
 
 HERE = Path(__file__).resolve().parent
-GENERATORS = {"gen": gen, "rough": gen_rough, "async": gen_async, "pinned": gen_pinned}
+GENERATORS = {
+    **{"gen": gen, "rough": gen_rough, "async": gen_async},
+    **{"checkpoints": gen_checkpoints, "pinned": gen_pinned},
+}
 # Not among "all": its oracle is another program.
 PROGRAMS = {"pinned": "oracle_pinned"}
 BATCH = 12

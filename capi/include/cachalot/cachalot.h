@@ -65,6 +65,7 @@
 #define CACHALOT_CACHALOT_H_
 
 #include "cachalot/allocator.h"
+#include "cachalot/checkpoint.h"
 #include "cachalot/driver.h"
 #include "cachalot/history.h"
 #include "cachalot/metrics.h"

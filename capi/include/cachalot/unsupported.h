@@ -7,26 +7,11 @@
 #ifndef CACHALOT_UNSUPPORTED_H_
 #define CACHALOT_UNSUPPORTED_H_
 
-#include "cachalot/pool.h"
+#include "cachalot/allocator.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** The blocks of a private pool at one moment, to be put back later. */
-typedef struct cachalot_checkpoint cachalot_checkpoint;
-
-/** Takes a checkpoint of a private pool. */
-CACHALOT_API cachalot_status cachalot_checkpoint_take(cachalot_allocator* allocator, int32_t device,
-                                                      cachalot_pool_id id,
-                                                      cachalot_checkpoint** out_checkpoint,
-                                                      cachalot_error* error);
-
-/** Puts a private pool back to a checkpoint. */
-CACHALOT_API cachalot_status cachalot_checkpoint_apply(cachalot_allocator* allocator,
-                                                       int32_t device,
-                                                       const cachalot_checkpoint* checkpoint,
-                                                       cachalot_error* error);
 
 /** Writes what another process needs to open a block; *out_size is the number of bytes. */
 CACHALOT_API cachalot_status cachalot_share(cachalot_allocator* allocator, cachalot_address address,

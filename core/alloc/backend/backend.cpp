@@ -75,6 +75,12 @@ bool Backend::pool_has_live(int, PoolId, const std::vector<Address>&) {
   refuse("checkPoolLiveAllocations");
 }
 
+Checkpoint Backend::checkpoint_take(int, PoolId) { refuse("getCheckpointState"); }
+
+CheckpointChanges Backend::checkpoint_apply(int, const Checkpoint&) {
+  refuse("setCheckpointPoolState");
+}
+
 std::vector<ExpandableSegmentRow> Backend::expandable_segments(int) {
   throw_not_supported("CUDAMallocAsyncAllocator does not yet support getExpandableSegmentSizes.");
 }

@@ -26,6 +26,7 @@
 #include "alloc/config/pool_id.h"
 #include "alloc/config/settings.h"
 #include "alloc/heap/request.h"
+#include "alloc/pools/checkpoint.h"
 #include "alloc/pools/pool_route.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/policy_stats.h"
@@ -147,6 +148,8 @@ class Backend {
   virtual void unpin(Address part, uint64_t size);
   virtual int pool_use_count(int device, PoolId id);
   virtual bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
+  virtual Checkpoint checkpoint_take(int device, PoolId id);
+  virtual CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint);
   virtual std::vector<ExpandableSegmentRow> expandable_segments(int device);
   // From now on blocks count for tenants; those that are live count for the default tenant.
   virtual void start_tenants();

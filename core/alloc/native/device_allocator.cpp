@@ -9,6 +9,7 @@
 #include "alloc/native/auditor.h"
 #include "alloc/native/cache_release.h"
 #include "alloc/native/general_path.h"
+#include "alloc/native/pool_checkpoints.h"
 #include "alloc/native/report_taker.h"
 #include "alloc/native/segment_limits.h"
 #include "alloc/native/snapshot_taker.h"
@@ -391,6 +392,19 @@ bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addre
     if (b->is(Block::kUsed) && b->segment()->pool->owner == pool) live.insert(b->address);
   });
   return live == std::set<Address>(addresses.begin(), addresses.end());
+}
+
+Checkpoint DeviceAllocator::checkpoint_take(PoolId id) {
+  const ContextId context = capture_context(ContextLevel::kAll);
+  const DeviceLock lock(state_.shards);
+  return PoolCheckpoints(state_).take(id, context);
+}
+
+CheckpointChanges DeviceAllocator::checkpoint_apply(const Checkpoint& checkpoint) {
+  const ContextId context_of_frees = capture_context(ContextLevel::kAll);
+  const ContextId context = capture_context(ContextLevel::kState);
+  const DeviceLock lock(state_.shards);
+  return PoolCheckpoints(state_).apply(checkpoint, context_of_frees, context);
 }
 
 void DeviceAllocator::capture_begin() {

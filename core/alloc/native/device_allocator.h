@@ -93,6 +93,8 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void pool_set_whole_blocks(PoolId id);
   int pool_use_count(PoolId id);
   bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
+  Checkpoint checkpoint_take(PoolId id);
+  CheckpointChanges checkpoint_apply(const Checkpoint& checkpoint);
   void capture_begin() override;
   void capture_end() override;
 

@@ -319,6 +319,14 @@ bool NativeBackend::pool_has_live(int device, PoolId id, const std::vector<Addre
   return existing_device(device).pool_has_live(id, addresses);
 }
 
+Checkpoint NativeBackend::checkpoint_take(int device, PoolId id) {
+  return existing_device(device).checkpoint_take(id);
+}
+
+CheckpointChanges NativeBackend::checkpoint_apply(int device, const Checkpoint& checkpoint) {
+  return existing_device(device).checkpoint_apply(checkpoint);
+}
+
 std::vector<ExpandableSegmentRow> NativeBackend::expandable_segments(int device) {
   return existing_device(device).expandable_segments();
 }

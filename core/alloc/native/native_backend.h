@@ -72,6 +72,8 @@ class NativeBackend final : public Backend {
   void unpin(Address part, uint64_t size) override;
   int pool_use_count(int device, PoolId id) override;
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) override;
+  Checkpoint checkpoint_take(int device, PoolId id) override;
+  CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint) override;
   std::vector<ExpandableSegmentRow> expandable_segments(int device) override;
   void start_tenants() override;
 

@@ -416,26 +416,6 @@ const STREAM_ALL uint64 = 18446744073709551615
 // Bytes of cachalot_error::message, its final NUL included.
 const MESSAGE_CAPACITY int32 = 4096
 
-// CONTEXT_LEVEL_NEVER is CACHALOT_CONTEXT_LEVEL_NEVER.
-//
-// For what contexts are kept (cachalot_history_options::context). Each level includes those before.
-const CONTEXT_LEVEL_NEVER int32 = 0
-
-// CONTEXT_LEVEL_STATE is CACHALOT_CONTEXT_LEVEL_STATE.
-//
-// live blocks and segments
-const CONTEXT_LEVEL_STATE int32 = 1
-
-// CONTEXT_LEVEL_ALLOC is CACHALOT_CONTEXT_LEVEL_ALLOC.
-//
-// entries too: that of the hand-out
-const CONTEXT_LEVEL_ALLOC int32 = 2
-
-// CONTEXT_LEVEL_ALL is CACHALOT_CONTEXT_LEVEL_ALL.
-//
-// and frees have their own
-const CONTEXT_LEVEL_ALL int32 = 3
-
 // POOL_USE_ON_OOM is CACHALOT_POOL_USE_ON_OOM.
 //
 // its cached blocks serve requests of others that would fail
@@ -485,6 +465,26 @@ const ROUTE_CAPTURE int32 = 4
 //
 // those that a function accepts
 const ROUTE_PREDICATE int32 = 5
+
+// CONTEXT_LEVEL_NEVER is CACHALOT_CONTEXT_LEVEL_NEVER.
+//
+// For what contexts are kept (cachalot_history_options::context). Each level includes those before.
+const CONTEXT_LEVEL_NEVER int32 = 0
+
+// CONTEXT_LEVEL_STATE is CACHALOT_CONTEXT_LEVEL_STATE.
+//
+// live blocks and segments
+const CONTEXT_LEVEL_STATE int32 = 1
+
+// CONTEXT_LEVEL_ALLOC is CACHALOT_CONTEXT_LEVEL_ALLOC.
+//
+// entries too: that of the hand-out
+const CONTEXT_LEVEL_ALLOC int32 = 2
+
+// CONTEXT_LEVEL_ALL is CACHALOT_CONTEXT_LEVEL_ALL.
+//
+// and frees have their own
+const CONTEXT_LEVEL_ALL int32 = 3
 
 // LABEL_CAPACITY is CACHALOT_LABEL_CAPACITY.
 //

@@ -721,189 +721,6 @@ cachalot_go_check_result cachalot_go_check(uintptr_t allocator) {
   return result;
 }
 
-cachalot_go_record_history_result cachalot_go_record_history(uintptr_t allocator, const cachalot_history_options* options) {
-  cachalot_go_record_history_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_record_history((cachalot_allocator*)allocator, options, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_context_of_result cachalot_go_context_of(uintptr_t allocator, cachalot_address address) {
-  cachalot_go_context_of_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_context_of((cachalot_allocator*)allocator, address, &result.context, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_context_text_result cachalot_go_context_text(uintptr_t allocator, uint64_t context, char* buffer, size_t capacity) {
-  cachalot_go_context_text_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_context_text((cachalot_allocator*)allocator, context, buffer, capacity, &result.length, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_annotate_result cachalot_go_annotate(uintptr_t allocator, cachalot_address address, const char* text) {
-  cachalot_go_annotate_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_annotate((cachalot_allocator*)allocator, address, text, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_set_metadata_result cachalot_go_set_metadata(const char* text) {
-  cachalot_go_set_metadata_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  result.status = (int32_t)(cachalot_set_metadata(text, &error));
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_label_push_result cachalot_go_label_push(const char* label) {
-  cachalot_go_label_push_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  result.status = (int32_t)(cachalot_label_push(label, &error));
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_label_pop_result cachalot_go_label_pop(void) {
-  cachalot_go_label_pop_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  result.status = (int32_t)(cachalot_label_pop(&error));
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_observe_trace_result cachalot_go_observe_trace(uintptr_t allocator, uintptr_t observer) {
-  cachalot_go_observe_trace_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_observe_trace((cachalot_allocator*)allocator, cachalot_go_trace_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_observe_out_of_memory_result cachalot_go_observe_out_of_memory(uintptr_t allocator, uintptr_t observer) {
-  cachalot_go_observe_out_of_memory_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_observe_out_of_memory((cachalot_allocator*)allocator, cachalot_go_out_of_memory_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_observe_rejection_result cachalot_go_observe_rejection(uintptr_t allocator, uintptr_t observer) {
-  cachalot_go_observe_rejection_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_observe_rejection((cachalot_allocator*)allocator, cachalot_go_rejection_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_register_free_memory_callback_result cachalot_go_register_free_memory_callback(uintptr_t allocator, uintptr_t callback) {
-  cachalot_go_register_free_memory_callback_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_register_free_memory_callback((cachalot_allocator*)allocator, cachalot_go_free_memory_fn, (void*)callback, cachalot_go_destroy, &result.id, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id) {
-  cachalot_go_detach_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_detach((cachalot_allocator*)allocator, id, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity) {
-  cachalot_go_metrics_text_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_metrics_text((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id) {
   cachalot_go_pool_new_id_result result = {0};
   cachalot_error error;
@@ -1227,6 +1044,241 @@ cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int3
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_get_reserve((cachalot_allocator*)allocator, device, name, out_reserve, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
+  cachalot_go_checkpoint_take_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_checkpoint_take((cachalot_allocator*)allocator, device, id, &result.checkpoint, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_create_result cachalot_go_checkpoint_create(cachalot_pool_id id) {
+  cachalot_go_checkpoint_create_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_checkpoint_create(id, &result.checkpoint, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_add_result cachalot_go_checkpoint_add(uintptr_t checkpoint, const cachalot_checkpoint_row* row) {
+  cachalot_go_checkpoint_add_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_checkpoint_add((cachalot_checkpoint*)checkpoint, row, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint) {
+  cachalot_go_checkpoint_apply_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_checkpoint_apply((cachalot_allocator*)allocator, device, (const cachalot_checkpoint*)checkpoint, &result.changes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_record_history_result cachalot_go_record_history(uintptr_t allocator, const cachalot_history_options* options) {
+  cachalot_go_record_history_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_record_history((cachalot_allocator*)allocator, options, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_context_of_result cachalot_go_context_of(uintptr_t allocator, cachalot_address address) {
+  cachalot_go_context_of_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_context_of((cachalot_allocator*)allocator, address, &result.context, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_context_text_result cachalot_go_context_text(uintptr_t allocator, uint64_t context, char* buffer, size_t capacity) {
+  cachalot_go_context_text_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_context_text((cachalot_allocator*)allocator, context, buffer, capacity, &result.length, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_annotate_result cachalot_go_annotate(uintptr_t allocator, cachalot_address address, const char* text) {
+  cachalot_go_annotate_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_annotate((cachalot_allocator*)allocator, address, text, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_set_metadata_result cachalot_go_set_metadata(const char* text) {
+  cachalot_go_set_metadata_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_set_metadata(text, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_label_push_result cachalot_go_label_push(const char* label) {
+  cachalot_go_label_push_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_label_push(label, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_label_pop_result cachalot_go_label_pop(void) {
+  cachalot_go_label_pop_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_label_pop(&error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_observe_trace_result cachalot_go_observe_trace(uintptr_t allocator, uintptr_t observer) {
+  cachalot_go_observe_trace_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_observe_trace((cachalot_allocator*)allocator, cachalot_go_trace_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_observe_out_of_memory_result cachalot_go_observe_out_of_memory(uintptr_t allocator, uintptr_t observer) {
+  cachalot_go_observe_out_of_memory_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_observe_out_of_memory((cachalot_allocator*)allocator, cachalot_go_out_of_memory_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_observe_rejection_result cachalot_go_observe_rejection(uintptr_t allocator, uintptr_t observer) {
+  cachalot_go_observe_rejection_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_observe_rejection((cachalot_allocator*)allocator, cachalot_go_rejection_observer_fn, (void*)observer, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_register_free_memory_callback_result cachalot_go_register_free_memory_callback(uintptr_t allocator, uintptr_t callback) {
+  cachalot_go_register_free_memory_callback_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_register_free_memory_callback((cachalot_allocator*)allocator, cachalot_go_free_memory_fn, (void*)callback, cachalot_go_destroy, &result.id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id) {
+  cachalot_go_detach_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_detach((cachalot_allocator*)allocator, id, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity) {
+  cachalot_go_metrics_text_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_metrics_text((cachalot_allocator*)allocator, buffer, capacity, &result.length, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);
@@ -2241,36 +2293,6 @@ cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t devi
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_trim_at((cachalot_allocator*)allocator, device, keep_bytes, min_idle_ns, now_ns, &result.released_bytes, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id) {
-  cachalot_go_checkpoint_take_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_checkpoint_take((cachalot_allocator*)allocator, device, id, &result.checkpoint, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint) {
-  cachalot_go_checkpoint_apply_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_checkpoint_apply((cachalot_allocator*)allocator, device, (const cachalot_checkpoint*)checkpoint, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);

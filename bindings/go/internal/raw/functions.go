@@ -713,198 +713,6 @@ func Check(allocator Allocator) (err error) {
 	return
 }
 
-// ActionName is cachalot_action_name.
-//
-// The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
-// thread.
-func ActionName(action int32) string {
-	return C.GoString(C.cachalot_action_name(C.int32_t(action)))
-}
-
-// RecordHistory is cachalot_record_history.
-//
-// Starts, changes or stops the recording of history on all devices. Slows every call down: all
-// threads share one order of events.
-//
-// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
-// in the reference, recording is on by then and nothing is skipped). Any thread.
-func RecordHistory(allocator Allocator, options *HistoryOptions) (err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_record_history(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
-	err = check(r.status, r.error)
-	return
-}
-
-// ContextOf is cachalot_context_of.
-//
-// The context that a live block keeps, 0 for none and for any other address.
-// CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-func ContextOf(allocator Allocator, address Address) (context uint64, err error) {
-	r := C.cachalot_go_context_of(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
-	err = check(r.status, r.error)
-	context = uint64(r.context)
-	return
-}
-
-// ContextText is cachalot_context_text.
-//
-// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
-// thread.
-func ContextText(allocator Allocator, context uint64) (buffer_ string, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_context_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(context), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.length)
-		if count < len(buffer) {
-			buffer_ = string(buffer[:count])
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
-}
-
-// Annotate is cachalot_annotate.
-//
-// Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-func Annotate(allocator Allocator, address Address, text string) (err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_annotate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), m.text(text))
-	err = check(r.status, r.error)
-	return
-}
-
-// SetMetadata is cachalot_set_metadata.
-//
-// The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
-// none.
-func SetMetadata(text string) (err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_set_metadata(m.text(text))
-	err = check(r.status, r.error)
-	return
-}
-
-// LabelPush is cachalot_label_push.
-//
-// Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
-// between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
-//
-// @param label  Copied; not NULL, not empty.
-func LabelPush(label string) (err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_label_push(m.text(label))
-	err = check(r.status, r.error)
-	return
-}
-
-// LabelPop is cachalot_label_pop.
-//
-// Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
-func LabelPop() (err error) {
-	r := C.cachalot_go_label_pop()
-	err = check(r.status, r.error)
-	return
-}
-
-// ObserveTrace is cachalot_observe_trace.
-//
-// Attach an observer to all devices.
-//
-// @param destroy    Called once with user_data when the observer is detached, the allocator ends,
-// or this call fails. May be NULL.
-// @param out_id     For cachalot_detach; may be NULL.
-// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
-// observer.
-func ObserveTrace(allocator Allocator, observer TraceObserverFn) (id uint64, err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_observe_trace(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
-	err = check(r.status, r.error)
-	id = uint64(r.id)
-	return
-}
-
-// ObserveOutOfMemory is cachalot_observe_out_of_memory.
-func ObserveOutOfMemory(allocator Allocator, observer OutOfMemoryObserverFn) (id uint64, err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_observe_out_of_memory(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
-	err = check(r.status, r.error)
-	id = uint64(r.id)
-	return
-}
-
-// ObserveRejection is cachalot_observe_rejection.
-func ObserveRejection(allocator Allocator, observer RejectionObserverFn) (id uint64, err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_observe_rejection(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
-	err = check(r.status, r.error)
-	id = uint64(r.id)
-	return
-}
-
-// RegisterFreeMemoryCallback is cachalot_register_free_memory_callback.
-func RegisterFreeMemoryCallback(allocator Allocator, callback FreeMemoryFn) (id uint64, err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_register_free_memory_callback(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(callback)))
-	err = check(r.status, r.error)
-	id = uint64(r.id)
-	return
-}
-
-// Detach is cachalot_detach.
-//
-// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
-// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
-func Detach(allocator Allocator, id uint64) (err error) {
-	r := C.cachalot_go_detach(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
-	err = check(r.status, r.error)
-	return
-}
-
-// MetricsText is cachalot_metrics_text.
-//
-// What a server answers to a scrape of Prometheus, with the content type
-// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-//
-// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-// out.
-//
-// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-// and the next one may be longer: call again with more room while
-// *out_length >= capacity.
-// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-// numbers. Any thread.
-func MetricsText(allocator Allocator) (buffer_ string, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_metrics_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.length)
-		if count < len(buffer) {
-			buffer_ = string(buffer[:count])
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
-}
-
 // PoolNewId is cachalot_pool_new_id.
 //
 // A new id that this allocator has not given yet.
@@ -1212,6 +1020,341 @@ func GetReserve(allocator Allocator, device int32, name string) (reserve Reserve
 	err = check(r.status, r.error)
 	reserve = reserveOf(&reserveC)
 	return
+}
+
+// CheckpointTake is cachalot_checkpoint_take.
+//
+// Takes a checkpoint of a private pool. Frees that wait for the end of a capture are completed first.
+//
+// @param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where there is no such pool or device;
+// CACHALOT_ERROR_INVALID_STATE while a freed block of the pool waits for a stream;
+// CACHALOT_ERROR_NOT_SUPPORTED for `backend:cudaMallocAsync`. Any thread.
+func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Checkpoint, err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_checkpoint_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
+	err = check(r.status, r.error)
+	checkpoint = r.checkpoint
+	return
+}
+
+// CheckpointCreate is cachalot_checkpoint_create.
+//
+// Makes a checkpoint without blocks, to which rows are added: those of another one in another order of
+// segments, which is the order in which they are put back, or rows that were stored. They are compared with
+// the pool when they are put back.
+//
+// @param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+func CheckpointCreate(id PoolId) (checkpoint Checkpoint, err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_checkpoint_create(idC)
+	err = check(r.status, r.error)
+	checkpoint = r.checkpoint
+	return
+}
+
+// CheckpointAdd is cachalot_checkpoint_add.
+//
+// Adds a block behind the last one. A row with another `segment` than the one before begins a segment.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a row without struct_size, and nothing has
+// changed. Not while another thread uses the checkpoint.
+func CheckpointAdd(checkpoint Checkpoint, row *CheckpointRow) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_checkpoint_add(C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))), row.c(&m))
+	err = check(r.status, r.error)
+	return
+}
+
+// CheckpointDestroy is cachalot_checkpoint_destroy.
+//
+// Ends a checkpoint. NULL: nothing.
+func CheckpointDestroy(checkpoint Checkpoint) {
+	C.cachalot_checkpoint_destroy(checkpoint)
+}
+
+// CheckpointPool is cachalot_checkpoint_pool.
+//
+// The pool that it was taken of. CACHALOT_ERROR_INVALID_ARGUMENT for NULL.
+func CheckpointPool(checkpoint Checkpoint) (id PoolId, err error) {
+	var idC C.cachalot_pool_id
+	err = statusError(C.cachalot_checkpoint_pool(checkpoint, &idC))
+	id = poolIdOf(&idC)
+	return
+}
+
+// CheckpointRowCount is cachalot_checkpoint_row_count.
+//
+// Blocks of all segments, in the order of the segments, by address when it was taken. 0 for NULL.
+func CheckpointRowCount(checkpoint Checkpoint) uint64 {
+	return uint64(C.cachalot_checkpoint_row_count(checkpoint))
+}
+
+// CheckpointRowAt is cachalot_checkpoint_row_at.
+//
+// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func CheckpointRowAt(checkpoint Checkpoint, index uint64) (row CheckpointRow, err error) {
+	var rowC C.cachalot_checkpoint_row
+	rowC.struct_size = C.sizeof_cachalot_checkpoint_row
+	err = statusError(C.cachalot_checkpoint_row_at(checkpoint, C.size_t(index), &rowC))
+	row = checkpointRowOf(&rowC)
+	return
+}
+
+// CheckpointApply is cachalot_checkpoint_apply.
+//
+// Puts a private pool back: frees all its blocks that are handed out, by address, and then, segment by
+// segment, hands out those of the checkpoint. Their requested size is their own, and they count for the
+// label and the tenant of the calling thread, whose limit is not asked. What the caller had of the pool
+// is gone; blocks that are created at an address which he knows are his as after cachalot_allocate.
+//
+// @param out_changes  NULL, or the caller owns it; end it with cachalot_checkpoint_changes_destroy.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the pool has no user, a segment of the
+// checkpoint is gone or has another shape, or a block in its way waits for a stream;
+// CACHALOT_ERROR_INVALID_ARGUMENT for rows that are no segment of the pool; CACHALOT_ERROR_NOT_SUPPORTED
+// under the serving policy, with red zones, and for `backend:cudaMallocAsync`. After an error nothing
+// has changed (PyTorch has freed the pool's blocks by then: U25). Any thread.
+func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (changes CheckpointChanges, err error) {
+	r := C.cachalot_go_checkpoint_apply(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))))
+	err = check(r.status, r.error)
+	changes = r.changes
+	return
+}
+
+// CheckpointChangesDestroy is cachalot_checkpoint_changes_destroy.
+//
+// Ends it. NULL: nothing.
+func CheckpointChangesDestroy(changes CheckpointChanges) {
+	C.cachalot_checkpoint_changes_destroy(changes)
+}
+
+// CheckpointFreedCount is cachalot_checkpoint_freed_count.
+//
+// Blocks that were freed, in the order of their frees. 0 for NULL.
+func CheckpointFreedCount(changes CheckpointChanges) uint64 {
+	return uint64(C.cachalot_checkpoint_freed_count(changes))
+}
+
+// CheckpointFreedAt is cachalot_checkpoint_freed_at.
+//
+// The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func CheckpointFreedAt(changes CheckpointChanges, index uint64) (address Address, err error) {
+	var addressC C.cachalot_address
+	err = statusError(C.cachalot_checkpoint_freed_at(changes, C.size_t(index), &addressC))
+	address = Address(addressC)
+	return
+}
+
+// CheckpointCreatedCount is cachalot_checkpoint_created_count.
+//
+// Blocks that were handed out. 0 for NULL.
+func CheckpointCreatedCount(changes CheckpointChanges) uint64 {
+	return uint64(C.cachalot_checkpoint_created_count(changes))
+}
+
+// CheckpointCreatedAt is cachalot_checkpoint_created_at.
+//
+// The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func CheckpointCreatedAt(changes CheckpointChanges, index uint64) (address Address, err error) {
+	var addressC C.cachalot_address
+	err = statusError(C.cachalot_checkpoint_created_at(changes, C.size_t(index), &addressC))
+	address = Address(addressC)
+	return
+}
+
+// ActionName is cachalot_action_name.
+//
+// The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
+// thread.
+func ActionName(action int32) string {
+	return C.GoString(C.cachalot_action_name(C.int32_t(action)))
+}
+
+// RecordHistory is cachalot_record_history.
+//
+// Starts, changes or stops the recording of history on all devices. Slows every call down: all
+// threads share one order of events.
+//
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
+// in the reference, recording is on by then and nothing is skipped). Any thread.
+func RecordHistory(allocator Allocator, options *HistoryOptions) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_record_history(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	return
+}
+
+// ContextOf is cachalot_context_of.
+//
+// The context that a live block keeps, 0 for none and for any other address.
+// CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+func ContextOf(allocator Allocator, address Address) (context uint64, err error) {
+	r := C.cachalot_go_context_of(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
+	context = uint64(r.context)
+	return
+}
+
+// ContextText is cachalot_context_text.
+//
+// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+// thread.
+func ContextText(allocator Allocator, context uint64) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_context_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(context), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// Annotate is cachalot_annotate.
+//
+// Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+func Annotate(allocator Allocator, address Address, text string) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_annotate(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), m.text(text))
+	err = check(r.status, r.error)
+	return
+}
+
+// SetMetadata is cachalot_set_metadata.
+//
+// The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
+// none.
+func SetMetadata(text string) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_set_metadata(m.text(text))
+	err = check(r.status, r.error)
+	return
+}
+
+// LabelPush is cachalot_label_push.
+//
+// Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
+// between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
+//
+// @param label  Copied; not NULL, not empty.
+func LabelPush(label string) (err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_label_push(m.text(label))
+	err = check(r.status, r.error)
+	return
+}
+
+// LabelPop is cachalot_label_pop.
+//
+// Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
+func LabelPop() (err error) {
+	r := C.cachalot_go_label_pop()
+	err = check(r.status, r.error)
+	return
+}
+
+// ObserveTrace is cachalot_observe_trace.
+//
+// Attach an observer to all devices.
+//
+// @param destroy    Called once with user_data when the observer is detached, the allocator ends,
+// or this call fails. May be NULL.
+// @param out_id     For cachalot_detach; may be NULL.
+// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
+// observer.
+func ObserveTrace(allocator Allocator, observer TraceObserverFn) (id uint64, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_observe_trace(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
+	return
+}
+
+// ObserveOutOfMemory is cachalot_observe_out_of_memory.
+func ObserveOutOfMemory(allocator Allocator, observer OutOfMemoryObserverFn) (id uint64, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_observe_out_of_memory(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
+	return
+}
+
+// ObserveRejection is cachalot_observe_rejection.
+func ObserveRejection(allocator Allocator, observer RejectionObserverFn) (id uint64, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_observe_rejection(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(observer)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
+	return
+}
+
+// RegisterFreeMemoryCallback is cachalot_register_free_memory_callback.
+func RegisterFreeMemoryCallback(allocator Allocator, callback FreeMemoryFn) (id uint64, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_register_free_memory_callback(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(m.give(callback)))
+	err = check(r.status, r.error)
+	id = uint64(r.id)
+	return
+}
+
+// Detach is cachalot_detach.
+//
+// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
+func Detach(allocator Allocator, id uint64) (err error) {
+	r := C.cachalot_go_detach(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uint64_t(id))
+	err = check(r.status, r.error)
+	return
+}
+
+// MetricsText is cachalot_metrics_text.
+//
+// What a server answers to a scrape of Prometheus, with the content type
+// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+//
+// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+// out.
+//
+// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+// and the next one may be longer: call again with more room while
+// *out_length >= capacity.
+// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+// numbers. Any thread.
+func MetricsText(allocator Allocator) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_metrics_text(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
 }
 
 // GetStats is cachalot_get_stats.
@@ -2556,27 +2699,6 @@ func TrimAt(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint6
 	r := C.cachalot_go_trim_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), C.uint64_t(nowNs))
 	err = check(r.status, r.error)
 	releasedBytes = uint64(r.released_bytes)
-	return
-}
-
-// CheckpointTake is cachalot_checkpoint_take.
-//
-// Takes a checkpoint of a private pool.
-func CheckpointTake(allocator Allocator, device int32, id PoolId) (checkpoint Checkpoint, err error) {
-	var idC C.cachalot_pool_id
-	id.fill(&idC, nil)
-	r := C.cachalot_go_checkpoint_take(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC)
-	err = check(r.status, r.error)
-	checkpoint = r.checkpoint
-	return
-}
-
-// CheckpointApply is cachalot_checkpoint_apply.
-//
-// Puts a private pool back to a checkpoint.
-func CheckpointApply(allocator Allocator, device int32, checkpoint Checkpoint) (err error) {
-	r := C.cachalot_go_checkpoint_apply(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uintptr_t(uintptr(unsafe.Pointer(checkpoint))))
-	err = check(r.status, r.error)
 	return
 }
 

@@ -364,104 +364,6 @@ cachalot_go_check_result cachalot_go_check(uintptr_t allocator);
 typedef struct {
   int32_t status;
   cachalot_error* error;
-} cachalot_go_record_history_result;
-
-cachalot_go_record_history_result cachalot_go_record_history(uintptr_t allocator, const cachalot_history_options* options);
-
-typedef struct {
-  int32_t status;
-  uint64_t context;
-  cachalot_error* error;
-} cachalot_go_context_of_result;
-
-cachalot_go_context_of_result cachalot_go_context_of(uintptr_t allocator, cachalot_address address);
-
-typedef struct {
-  int32_t status;
-  size_t length;
-  cachalot_error* error;
-} cachalot_go_context_text_result;
-
-cachalot_go_context_text_result cachalot_go_context_text(uintptr_t allocator, uint64_t context, char* buffer, size_t capacity);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_annotate_result;
-
-cachalot_go_annotate_result cachalot_go_annotate(uintptr_t allocator, cachalot_address address, const char* text);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_set_metadata_result;
-
-cachalot_go_set_metadata_result cachalot_go_set_metadata(const char* text);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_label_push_result;
-
-cachalot_go_label_push_result cachalot_go_label_push(const char* label);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_label_pop_result;
-
-cachalot_go_label_pop_result cachalot_go_label_pop(void);
-
-typedef struct {
-  int32_t status;
-  uint64_t id;
-  cachalot_error* error;
-} cachalot_go_observe_trace_result;
-
-cachalot_go_observe_trace_result cachalot_go_observe_trace(uintptr_t allocator, uintptr_t observer);
-
-typedef struct {
-  int32_t status;
-  uint64_t id;
-  cachalot_error* error;
-} cachalot_go_observe_out_of_memory_result;
-
-cachalot_go_observe_out_of_memory_result cachalot_go_observe_out_of_memory(uintptr_t allocator, uintptr_t observer);
-
-typedef struct {
-  int32_t status;
-  uint64_t id;
-  cachalot_error* error;
-} cachalot_go_observe_rejection_result;
-
-cachalot_go_observe_rejection_result cachalot_go_observe_rejection(uintptr_t allocator, uintptr_t observer);
-
-typedef struct {
-  int32_t status;
-  uint64_t id;
-  cachalot_error* error;
-} cachalot_go_register_free_memory_callback_result;
-
-cachalot_go_register_free_memory_callback_result cachalot_go_register_free_memory_callback(uintptr_t allocator, uintptr_t callback);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_detach_result;
-
-cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id);
-
-typedef struct {
-  int32_t status;
-  size_t length;
-  cachalot_error* error;
-} cachalot_go_metrics_text_result;
-
-cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
 } cachalot_go_pool_new_id_result;
 
 cachalot_go_pool_new_id_result cachalot_go_pool_new_id(uintptr_t allocator, int32_t for_graph, cachalot_pool_id* out_id);
@@ -618,6 +520,135 @@ typedef struct {
 } cachalot_go_get_reserve_result;
 
 cachalot_go_get_reserve_result cachalot_go_get_reserve(uintptr_t allocator, int32_t device, const char* name, cachalot_reserve* out_reserve);
+
+typedef struct {
+  int32_t status;
+  cachalot_checkpoint* checkpoint;
+  cachalot_error* error;
+} cachalot_go_checkpoint_take_result;
+
+cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_checkpoint* checkpoint;
+  cachalot_error* error;
+} cachalot_go_checkpoint_create_result;
+
+cachalot_go_checkpoint_create_result cachalot_go_checkpoint_create(cachalot_pool_id id);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_checkpoint_add_result;
+
+cachalot_go_checkpoint_add_result cachalot_go_checkpoint_add(uintptr_t checkpoint, const cachalot_checkpoint_row* row);
+
+typedef struct {
+  int32_t status;
+  cachalot_checkpoint_changes* changes;
+  cachalot_error* error;
+} cachalot_go_checkpoint_apply_result;
+
+cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_record_history_result;
+
+cachalot_go_record_history_result cachalot_go_record_history(uintptr_t allocator, const cachalot_history_options* options);
+
+typedef struct {
+  int32_t status;
+  uint64_t context;
+  cachalot_error* error;
+} cachalot_go_context_of_result;
+
+cachalot_go_context_of_result cachalot_go_context_of(uintptr_t allocator, cachalot_address address);
+
+typedef struct {
+  int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_context_text_result;
+
+cachalot_go_context_text_result cachalot_go_context_text(uintptr_t allocator, uint64_t context, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_annotate_result;
+
+cachalot_go_annotate_result cachalot_go_annotate(uintptr_t allocator, cachalot_address address, const char* text);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_set_metadata_result;
+
+cachalot_go_set_metadata_result cachalot_go_set_metadata(const char* text);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_label_push_result;
+
+cachalot_go_label_push_result cachalot_go_label_push(const char* label);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_label_pop_result;
+
+cachalot_go_label_pop_result cachalot_go_label_pop(void);
+
+typedef struct {
+  int32_t status;
+  uint64_t id;
+  cachalot_error* error;
+} cachalot_go_observe_trace_result;
+
+cachalot_go_observe_trace_result cachalot_go_observe_trace(uintptr_t allocator, uintptr_t observer);
+
+typedef struct {
+  int32_t status;
+  uint64_t id;
+  cachalot_error* error;
+} cachalot_go_observe_out_of_memory_result;
+
+cachalot_go_observe_out_of_memory_result cachalot_go_observe_out_of_memory(uintptr_t allocator, uintptr_t observer);
+
+typedef struct {
+  int32_t status;
+  uint64_t id;
+  cachalot_error* error;
+} cachalot_go_observe_rejection_result;
+
+cachalot_go_observe_rejection_result cachalot_go_observe_rejection(uintptr_t allocator, uintptr_t observer);
+
+typedef struct {
+  int32_t status;
+  uint64_t id;
+  cachalot_error* error;
+} cachalot_go_register_free_memory_callback_result;
+
+cachalot_go_register_free_memory_callback_result cachalot_go_register_free_memory_callback(uintptr_t allocator, uintptr_t callback);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_detach_result;
+
+cachalot_go_detach_result cachalot_go_detach(uintptr_t allocator, uint64_t id);
+
+typedef struct {
+  int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_metrics_text_result;
+
+cachalot_go_metrics_text_result cachalot_go_metrics_text(uintptr_t allocator, char* buffer, size_t capacity);
 
 typedef struct {
   int32_t status;
@@ -1170,21 +1201,6 @@ typedef struct {
 } cachalot_go_trim_at_result;
 
 cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t device, uint64_t keep_bytes, uint64_t min_idle_ns, uint64_t now_ns);
-
-typedef struct {
-  int32_t status;
-  cachalot_checkpoint* checkpoint;
-  cachalot_error* error;
-} cachalot_go_checkpoint_take_result;
-
-cachalot_go_checkpoint_take_result cachalot_go_checkpoint_take(uintptr_t allocator, int32_t device, cachalot_pool_id id);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_checkpoint_apply_result;
-
-cachalot_go_checkpoint_apply_result cachalot_go_checkpoint_apply(uintptr_t allocator, int32_t device, uintptr_t checkpoint);
 
 typedef struct {
   int32_t status;

@@ -20,6 +20,17 @@ type Driver = *C.cachalot_driver
 // other call to have returned. Devices do not wait for each other.
 type Allocator = *C.cachalot_allocator
 
+// Checkpoint is cachalot_checkpoint.
+//
+// The blocks of a private pool at one moment. It keeps nothing alive, so it may outlive the allocator, and
+// any thread may read it at any time.
+type Checkpoint = *C.cachalot_checkpoint
+
+// CheckpointChanges is cachalot_checkpoint_changes.
+//
+// What putting a pool back has done; like a checkpoint it is data.
+type CheckpointChanges = *C.cachalot_checkpoint_changes
+
 // Report is cachalot_report.
 //
 // A picture of one device, and of one request for it. It keeps nothing alive, so it may outlive the
@@ -46,11 +57,6 @@ type Trace = *C.cachalot_trace
 //
 // A replay that has ended, with its allocator. One thread at a time.
 type Replay = *C.cachalot_replay
-
-// Checkpoint is cachalot_checkpoint.
-//
-// The blocks of a private pool at one moment, to be put back later.
-type Checkpoint = *C.cachalot_checkpoint
 
 // Error is cachalot_error.
 //
@@ -499,6 +505,200 @@ func (s *Settings) c(m *memory) *C.cachalot_settings {
 	return c
 }
 
+// PoolSource is cachalot_pool_source.
+//
+// A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
+// of cachalot_device_ops; stream is the thread's current stream at the allocation.
+type PoolSource struct {
+	// size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+	// for cachalot_device_ops.
+	Allocate PoolSourceAllocateFn
+
+	// Takes back what allocate gave, with the same size, device and stream.
+	Free PoolSourceFreeFn
+}
+
+func (s *PoolSource) fill(c *C.cachalot_pool_source, m *memory) {
+	c.struct_size = C.sizeof_cachalot_pool_source
+	if s.Allocate != nil {
+		c.allocate = (*[0]byte)(C.cachalot_go_pool_source_allocate)
+	}
+	if s.Free != nil {
+		c.free = (*[0]byte)(C.cachalot_go_pool_source_free)
+	}
+	if s.Allocate != nil || s.Free != nil {
+		c.user_data = C.cachalot_go_data(C.uintptr_t(m.give(s)))
+		c.destroy = (*[0]byte)(C.cachalot_go_destroy)
+	}
+}
+
+func (s *PoolSource) c(m *memory) *C.cachalot_pool_source {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_pool_source)(m.allocate(C.sizeof_cachalot_pool_source))
+	s.fill(c, m)
+	return c
+}
+
+// PoolOptions is cachalot_pool_options.
+//
+// How a pool is made. Zero means default in every field.
+type PoolOptions struct {
+	// CACHALOT_POOL_*, added up.
+	Flags uint32
+
+	// Copied. NULL: segments come from the driver. Only for a pool that is new.
+	Source *PoolSource
+}
+
+func (s *PoolOptions) fill(c *C.cachalot_pool_options, m *memory) {
+	c.struct_size = C.sizeof_cachalot_pool_options
+	c.flags = C.uint32_t(s.Flags)
+	c.source = s.Source.c(m)
+}
+
+func (s *PoolOptions) c(m *memory) *C.cachalot_pool_options {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_pool_options)(m.allocate(C.sizeof_cachalot_pool_options))
+	s.fill(c, m)
+	return c
+}
+
+// PoolRoute is cachalot_pool_route.
+//
+// Which requests go to the pool while it is routed to.
+type PoolRoute struct {
+	// CACHALOT_ROUTE_*.
+	Kind int32
+
+	Stream Stream
+
+	CaptureId uint64
+
+	// Not 0: takes the stream. Called with the device's lock held; it must not call back.
+	Predicate PoolRoutePredicateFn
+}
+
+func (s *PoolRoute) fill(c *C.cachalot_pool_route, m *memory) {
+	c.struct_size = C.sizeof_cachalot_pool_route
+	c.kind = C.int32_t(s.Kind)
+	c.stream = C.cachalot_stream(s.Stream)
+	c.capture_id = C.uint64_t(s.CaptureId)
+	if s.Predicate != nil {
+		c.predicate = (*[0]byte)(C.cachalot_go_pool_route_predicate)
+	}
+	if s.Predicate != nil {
+		c.user_data = C.cachalot_go_data(C.uintptr_t(m.give(s)))
+		c.destroy = (*[0]byte)(C.cachalot_go_destroy)
+	}
+}
+
+func (s *PoolRoute) c(m *memory) *C.cachalot_pool_route {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_pool_route)(m.allocate(C.sizeof_cachalot_pool_route))
+	s.fill(c, m)
+	return c
+}
+
+// ExpandableSegment is cachalot_expandable_segment.
+//
+// One expandable segment.
+type ExpandableSegment struct {
+	Stream Stream
+
+	// Bytes that are backed by memory.
+	MappedSize uint64
+
+	IsSmall int32
+}
+
+func expandableSegmentOf(c *C.cachalot_expandable_segment) (s ExpandableSegment) {
+	s.Stream = Stream(c.stream)
+	s.MappedSize = uint64(c.mapped_size)
+	s.IsSmall = int32(c.is_small)
+	return
+}
+
+// Reserve is cachalot_reserve.
+//
+// The address space that segments of a reserve class get.
+type Reserve struct {
+	// 1: an option or a default applies, of reserve_bytes; 0: none does.
+	HasReserve int32
+
+	// 1: the class has an entry of its own.
+	IsClassKnown int32
+
+	ReserveBytes uint64
+
+	// What a new segment gets, before it is rounded up to pages.
+	SegmentBytes uint64
+}
+
+func reserveOf(c *C.cachalot_reserve) (s Reserve) {
+	s.HasReserve = int32(c.has_reserve)
+	s.IsClassKnown = int32(c.is_class_known)
+	s.ReserveBytes = uint64(c.reserve_bytes)
+	s.SegmentBytes = uint64(c.segment_bytes)
+	return
+}
+
+// CheckpointRow is cachalot_checkpoint_row.
+//
+// One block of a checkpoint.
+type CheckpointRow struct {
+	Address Address
+
+	// Bytes.
+	Size uint64
+
+	// That the memory of its segment was obtained for.
+	Stream Stream
+
+	// Rows with one number are the blocks of one segment, by address.
+	Segment uint64
+
+	// 1: it is handed out; 0: it is in the cache.
+	IsUsed int32
+
+	// 0: addresses at the end of an expandable segment that have no pages. They are not put back.
+	IsMapped int32
+}
+
+func checkpointRowOf(c *C.cachalot_checkpoint_row) (s CheckpointRow) {
+	s.Address = Address(c.address)
+	s.Size = uint64(c.size)
+	s.Stream = Stream(c.stream)
+	s.Segment = uint64(c.segment)
+	s.IsUsed = int32(c.is_used)
+	s.IsMapped = int32(c.is_mapped)
+	return
+}
+
+func (s *CheckpointRow) fill(c *C.cachalot_checkpoint_row, m *memory) {
+	c.struct_size = C.sizeof_cachalot_checkpoint_row
+	c.address = C.cachalot_address(s.Address)
+	c.size = C.uint64_t(s.Size)
+	c.stream = C.cachalot_stream(s.Stream)
+	c.segment = C.size_t(s.Segment)
+	c.is_used = C.int32_t(s.IsUsed)
+	c.is_mapped = C.int32_t(s.IsMapped)
+}
+
+func (s *CheckpointRow) c(m *memory) *C.cachalot_checkpoint_row {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_checkpoint_row)(m.allocate(C.sizeof_cachalot_checkpoint_row))
+	s.fill(c, m)
+	return c
+}
+
 // TraceEntry is cachalot_trace_entry.
 //
 // One event. Texts are borrowed: they live as long as the callback or the snapshot that shows
@@ -645,149 +845,6 @@ func rejectionOf(c *C.cachalot_rejection) (s Rejection) {
 	s.SegmentSize = uint64(c.segment_size)
 	s.Reserved = uint64(c.reserved)
 	s.DeviceTotal = uint64(c.device_total)
-	return
-}
-
-// PoolSource is cachalot_pool_source.
-//
-// A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
-// of cachalot_device_ops; stream is the thread's current stream at the allocation.
-type PoolSource struct {
-	// size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
-	// for cachalot_device_ops.
-	Allocate PoolSourceAllocateFn
-
-	// Takes back what allocate gave, with the same size, device and stream.
-	Free PoolSourceFreeFn
-}
-
-func (s *PoolSource) fill(c *C.cachalot_pool_source, m *memory) {
-	c.struct_size = C.sizeof_cachalot_pool_source
-	if s.Allocate != nil {
-		c.allocate = (*[0]byte)(C.cachalot_go_pool_source_allocate)
-	}
-	if s.Free != nil {
-		c.free = (*[0]byte)(C.cachalot_go_pool_source_free)
-	}
-	if s.Allocate != nil || s.Free != nil {
-		c.user_data = C.cachalot_go_data(C.uintptr_t(m.give(s)))
-		c.destroy = (*[0]byte)(C.cachalot_go_destroy)
-	}
-}
-
-func (s *PoolSource) c(m *memory) *C.cachalot_pool_source {
-	if s == nil {
-		return nil
-	}
-	c := (*C.cachalot_pool_source)(m.allocate(C.sizeof_cachalot_pool_source))
-	s.fill(c, m)
-	return c
-}
-
-// PoolOptions is cachalot_pool_options.
-//
-// How a pool is made. Zero means default in every field.
-type PoolOptions struct {
-	// CACHALOT_POOL_*, added up.
-	Flags uint32
-
-	// Copied. NULL: segments come from the driver. Only for a pool that is new.
-	Source *PoolSource
-}
-
-func (s *PoolOptions) fill(c *C.cachalot_pool_options, m *memory) {
-	c.struct_size = C.sizeof_cachalot_pool_options
-	c.flags = C.uint32_t(s.Flags)
-	c.source = s.Source.c(m)
-}
-
-func (s *PoolOptions) c(m *memory) *C.cachalot_pool_options {
-	if s == nil {
-		return nil
-	}
-	c := (*C.cachalot_pool_options)(m.allocate(C.sizeof_cachalot_pool_options))
-	s.fill(c, m)
-	return c
-}
-
-// PoolRoute is cachalot_pool_route.
-//
-// Which requests go to the pool while it is routed to.
-type PoolRoute struct {
-	// CACHALOT_ROUTE_*.
-	Kind int32
-
-	Stream Stream
-
-	CaptureId uint64
-
-	// Not 0: takes the stream. Called with the device's lock held; it must not call back.
-	Predicate PoolRoutePredicateFn
-}
-
-func (s *PoolRoute) fill(c *C.cachalot_pool_route, m *memory) {
-	c.struct_size = C.sizeof_cachalot_pool_route
-	c.kind = C.int32_t(s.Kind)
-	c.stream = C.cachalot_stream(s.Stream)
-	c.capture_id = C.uint64_t(s.CaptureId)
-	if s.Predicate != nil {
-		c.predicate = (*[0]byte)(C.cachalot_go_pool_route_predicate)
-	}
-	if s.Predicate != nil {
-		c.user_data = C.cachalot_go_data(C.uintptr_t(m.give(s)))
-		c.destroy = (*[0]byte)(C.cachalot_go_destroy)
-	}
-}
-
-func (s *PoolRoute) c(m *memory) *C.cachalot_pool_route {
-	if s == nil {
-		return nil
-	}
-	c := (*C.cachalot_pool_route)(m.allocate(C.sizeof_cachalot_pool_route))
-	s.fill(c, m)
-	return c
-}
-
-// ExpandableSegment is cachalot_expandable_segment.
-//
-// One expandable segment.
-type ExpandableSegment struct {
-	Stream Stream
-
-	// Bytes that are backed by memory.
-	MappedSize uint64
-
-	IsSmall int32
-}
-
-func expandableSegmentOf(c *C.cachalot_expandable_segment) (s ExpandableSegment) {
-	s.Stream = Stream(c.stream)
-	s.MappedSize = uint64(c.mapped_size)
-	s.IsSmall = int32(c.is_small)
-	return
-}
-
-// Reserve is cachalot_reserve.
-//
-// The address space that segments of a reserve class get.
-type Reserve struct {
-	// 1: an option or a default applies, of reserve_bytes; 0: none does.
-	HasReserve int32
-
-	// 1: the class has an entry of its own.
-	IsClassKnown int32
-
-	ReserveBytes uint64
-
-	// What a new segment gets, before it is rounded up to pages.
-	SegmentBytes uint64
-}
-
-func reserveOf(c *C.cachalot_reserve) (s Reserve) {
-	s.HasReserve = int32(c.has_reserve)
-	s.IsClassKnown = int32(c.is_class_known)
-	s.ReserveBytes = uint64(c.reserve_bytes)
-	s.SegmentBytes = uint64(c.segment_bytes)
 	return
 }
 

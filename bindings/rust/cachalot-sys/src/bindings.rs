@@ -752,81 +752,6 @@ pub struct cachalot_settings {
     pub pinned_max_round_threshold: u64,
     pub pinned_max_cached_size: u64,
 }
-/// One event. Texts are borrowed: they live as long as the callback or the snapshot that shows
-/// them.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct cachalot_trace_entry {
-    /// sizeof(cachalot_trace_entry).
-    pub struct_size: usize,
-    /// A cachalot_action.
-    pub action: i32,
-    pub device: i32,
-    pub address: cachalot_address,
-    /// Bytes.
-    pub size: u64,
-    pub stream: cachalot_stream,
-    pub pool: cachalot_pool_id,
-    /// The context that is kept for it; 0: none.
-    pub context: u64,
-    /// Microseconds since 1970.
-    pub time_us: i64,
-    /// The thread's text (cachalot_set_metadata), or that of an annotation; "" if there is none.
-    pub metadata: *const core::ffi::c_char,
-    /// The allocator's own text ("mallocWithAddress"; since 2.15); "" if there is none.
-    pub internal_metadata: *const core::ffi::c_char,
-}
-/// How history is recorded. Zero means default in every field.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct cachalot_history_options {
-    /// sizeof(cachalot_history_options), set by the caller.
-    pub struct_size: usize,
-    /// 1: entries are kept in a ring; 0: none are, and those that there are go.
-    pub enabled: i32,
-    /// CACHALOT_CONTEXT_LEVEL_*.
-    pub context: i32,
-    /// Entries that the ring of a device holds; 0 counts as 1.
-    pub max_entries: u64,
-    /// 1: drops older entries first.
-    pub clear: i32,
-    pub reserved_0: i32,
-    /// Names of actions that are not put into the ring, with commas between ("segment_map,alloc").
-    /// NULL: none.
-    pub skip_actions: *const core::ffi::c_char,
-}
-/// What a request that failed looked like; see cachalot_error for the words.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_out_of_memory {
-    /// sizeof(cachalot_out_of_memory).
-    pub struct_size: usize,
-    pub device: i32,
-    pub reserved_0: i32,
-    pub stream: cachalot_stream,
-    pub requested: u64,
-    pub segment_size: u64,
-    pub device_free: u64,
-    pub device_total: u64,
-    pub limit: u64,
-    pub allocated: u64,
-    pub reserved: u64,
-    pub private_pools_free: u64,
-    pub largest_free_block: u64,
-}
-/// A request that was refused before the driver was asked (R31). Bytes.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_rejection {
-    /// sizeof(cachalot_rejection).
-    pub struct_size: usize,
-    pub device: i32,
-    pub reserved_0: i32,
-    /// The segment that would have been asked for; what was reserved before; what the device has.
-    pub segment_size: u64,
-    pub reserved: u64,
-    pub device_total: u64,
-}
 /// A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
 /// of cachalot_device_ops; stream is the thread's current stream at the allocation.
 #[repr(C)]
@@ -921,6 +846,112 @@ pub struct cachalot_reserve {
     pub reserve_bytes: u64,
     /// What a new segment gets, before it is rounded up to pages.
     pub segment_bytes: u64,
+}
+/// The blocks of a private pool at one moment. It keeps nothing alive, so it may outlive the allocator, and
+/// any thread may read it at any time.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_checkpoint {
+    _unused: [u8; 0],
+}
+/// What putting a pool back has done; like a checkpoint it is data.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_checkpoint_changes {
+    _unused: [u8; 0],
+}
+/// One block of a checkpoint.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_checkpoint_row {
+    /// sizeof(cachalot_checkpoint_row), set by the caller.
+    pub struct_size: usize,
+    pub address: cachalot_address,
+    /// Bytes.
+    pub size: u64,
+    /// That the memory of its segment was obtained for.
+    pub stream: cachalot_stream,
+    /// Rows with one number are the blocks of one segment, by address.
+    pub segment: usize,
+    /// 1: it is handed out; 0: it is in the cache.
+    pub is_used: i32,
+    /// 0: addresses at the end of an expandable segment that have no pages. They are not put back.
+    pub is_mapped: i32,
+}
+/// One event. Texts are borrowed: they live as long as the callback or the snapshot that shows
+/// them.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_trace_entry {
+    /// sizeof(cachalot_trace_entry).
+    pub struct_size: usize,
+    /// A cachalot_action.
+    pub action: i32,
+    pub device: i32,
+    pub address: cachalot_address,
+    /// Bytes.
+    pub size: u64,
+    pub stream: cachalot_stream,
+    pub pool: cachalot_pool_id,
+    /// The context that is kept for it; 0: none.
+    pub context: u64,
+    /// Microseconds since 1970.
+    pub time_us: i64,
+    /// The thread's text (cachalot_set_metadata), or that of an annotation; "" if there is none.
+    pub metadata: *const core::ffi::c_char,
+    /// The allocator's own text ("mallocWithAddress"; since 2.15); "" if there is none.
+    pub internal_metadata: *const core::ffi::c_char,
+}
+/// How history is recorded. Zero means default in every field.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cachalot_history_options {
+    /// sizeof(cachalot_history_options), set by the caller.
+    pub struct_size: usize,
+    /// 1: entries are kept in a ring; 0: none are, and those that there are go.
+    pub enabled: i32,
+    /// CACHALOT_CONTEXT_LEVEL_*.
+    pub context: i32,
+    /// Entries that the ring of a device holds; 0 counts as 1.
+    pub max_entries: u64,
+    /// 1: drops older entries first.
+    pub clear: i32,
+    pub reserved_0: i32,
+    /// Names of actions that are not put into the ring, with commas between ("segment_map,alloc").
+    /// NULL: none.
+    pub skip_actions: *const core::ffi::c_char,
+}
+/// What a request that failed looked like; see cachalot_error for the words.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_out_of_memory {
+    /// sizeof(cachalot_out_of_memory).
+    pub struct_size: usize,
+    pub device: i32,
+    pub reserved_0: i32,
+    pub stream: cachalot_stream,
+    pub requested: u64,
+    pub segment_size: u64,
+    pub device_free: u64,
+    pub device_total: u64,
+    pub limit: u64,
+    pub allocated: u64,
+    pub reserved: u64,
+    pub private_pools_free: u64,
+    pub largest_free_block: u64,
+}
+/// A request that was refused before the driver was asked (R31). Bytes.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_rejection {
+    /// sizeof(cachalot_rejection).
+    pub struct_size: usize,
+    pub device: i32,
+    pub reserved_0: i32,
+    /// The segment that would have been asked for; what was reserved before; what the device has.
+    pub segment_size: u64,
+    pub reserved: u64,
+    pub device_total: u64,
 }
 /// One statistic: a count or a number of bytes. Without resets current = allocated - freed.
 #[repr(C)]
@@ -1550,12 +1581,6 @@ pub struct cachalot_replay_call {
     /// request counts as 10.
     pub gap_us: u64,
 }
-/// The blocks of a private pool at one moment, to be put back later.
-#[repr(C)]
-#[derive(Debug)]
-pub struct cachalot_checkpoint {
-    _unused: [u8; 0],
-}
 pub const CACHALOT_VERSION_MAJOR: i32 = 0;
 pub const CACHALOT_VERSION_MINOR: i32 = 1;
 pub const CACHALOT_VERSION_PATCH: i32 = 0;
@@ -1649,13 +1674,6 @@ pub const CACHALOT_CONTEXT_CALLBACK: i32 = 0;
 pub const CACHALOT_CONTEXT_STACK: i32 = 1;
 /// the thread's labels (cachalot_label_push)
 pub const CACHALOT_CONTEXT_LABELS: i32 = 2;
-pub const CACHALOT_CONTEXT_LEVEL_NEVER: i32 = 0;
-/// live blocks and segments
-pub const CACHALOT_CONTEXT_LEVEL_STATE: i32 = 1;
-/// entries too: that of the hand-out
-pub const CACHALOT_CONTEXT_LEVEL_ALLOC: i32 = 2;
-/// and frees have their own
-pub const CACHALOT_CONTEXT_LEVEL_ALL: i32 = 3;
 /// its cached blocks serve requests of others that would fail
 pub const CACHALOT_POOL_USE_ON_OOM: u32 = 1;
 /// its blocks are never split
@@ -1676,6 +1694,13 @@ pub const CACHALOT_ROUTE_STREAM: i32 = 3;
 pub const CACHALOT_ROUTE_CAPTURE: i32 = 4;
 /// those that a function accepts
 pub const CACHALOT_ROUTE_PREDICATE: i32 = 5;
+pub const CACHALOT_CONTEXT_LEVEL_NEVER: i32 = 0;
+/// live blocks and segments
+pub const CACHALOT_CONTEXT_LEVEL_STATE: i32 = 1;
+/// entries too: that of the hand-out
+pub const CACHALOT_CONTEXT_LEVEL_ALLOC: i32 = 2;
+/// and frees have their own
+pub const CACHALOT_CONTEXT_LEVEL_ALL: i32 = 3;
 /// Bytes of a label in its statistics, its final NUL included; a longer one is cut.
 pub const CACHALOT_LABEL_CAPACITY: i32 = 256;
 /// How many labels of an allocator have rows of their own. Beyond that a new label takes the row of
@@ -2319,6 +2344,157 @@ const _: () = {
         "Offset of field: cachalot_settings::pinned_max_cached_size",
     ][::core::mem::offset_of!(cachalot_settings, pinned_max_cached_size) - 240usize];
 };
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_pool_source",
+    ][::core::mem::size_of::<cachalot_pool_source>() - 40usize];
+    [
+        "Alignment of cachalot_pool_source",
+    ][::core::mem::align_of::<cachalot_pool_source>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_source::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_source, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_source::allocate",
+    ][::core::mem::offset_of!(cachalot_pool_source, allocate) - 8usize];
+    [
+        "Offset of field: cachalot_pool_source::free",
+    ][::core::mem::offset_of!(cachalot_pool_source, free) - 16usize];
+    [
+        "Offset of field: cachalot_pool_source::user_data",
+    ][::core::mem::offset_of!(cachalot_pool_source, user_data) - 24usize];
+    [
+        "Offset of field: cachalot_pool_source::destroy",
+    ][::core::mem::offset_of!(cachalot_pool_source, destroy) - 32usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_pool_options",
+    ][::core::mem::size_of::<cachalot_pool_options>() - 24usize];
+    [
+        "Alignment of cachalot_pool_options",
+    ][::core::mem::align_of::<cachalot_pool_options>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_options::flags",
+    ][::core::mem::offset_of!(cachalot_pool_options, flags) - 8usize];
+    [
+        "Offset of field: cachalot_pool_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_pool_options, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_pool_options::source",
+    ][::core::mem::offset_of!(cachalot_pool_options, source) - 16usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_pool_route",
+    ][::core::mem::size_of::<cachalot_pool_route>() - 56usize];
+    [
+        "Alignment of cachalot_pool_route",
+    ][::core::mem::align_of::<cachalot_pool_route>() - 8usize];
+    [
+        "Offset of field: cachalot_pool_route::struct_size",
+    ][::core::mem::offset_of!(cachalot_pool_route, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pool_route::kind",
+    ][::core::mem::offset_of!(cachalot_pool_route, kind) - 8usize];
+    [
+        "Offset of field: cachalot_pool_route::reserved_0",
+    ][::core::mem::offset_of!(cachalot_pool_route, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_pool_route::stream",
+    ][::core::mem::offset_of!(cachalot_pool_route, stream) - 16usize];
+    [
+        "Offset of field: cachalot_pool_route::capture_id",
+    ][::core::mem::offset_of!(cachalot_pool_route, capture_id) - 24usize];
+    [
+        "Offset of field: cachalot_pool_route::predicate",
+    ][::core::mem::offset_of!(cachalot_pool_route, predicate) - 32usize];
+    [
+        "Offset of field: cachalot_pool_route::user_data",
+    ][::core::mem::offset_of!(cachalot_pool_route, user_data) - 40usize];
+    [
+        "Offset of field: cachalot_pool_route::destroy",
+    ][::core::mem::offset_of!(cachalot_pool_route, destroy) - 48usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_expandable_segment",
+    ][::core::mem::size_of::<cachalot_expandable_segment>() - 24usize];
+    [
+        "Alignment of cachalot_expandable_segment",
+    ][::core::mem::align_of::<cachalot_expandable_segment>() - 8usize];
+    [
+        "Offset of field: cachalot_expandable_segment::stream",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, stream) - 0usize];
+    [
+        "Offset of field: cachalot_expandable_segment::mapped_size",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, mapped_size) - 8usize];
+    [
+        "Offset of field: cachalot_expandable_segment::is_small",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, is_small) - 16usize];
+    [
+        "Offset of field: cachalot_expandable_segment::reserved_0",
+    ][::core::mem::offset_of!(cachalot_expandable_segment, reserved_0) - 20usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cachalot_reserve"][::core::mem::size_of::<cachalot_reserve>() - 32usize];
+    [
+        "Alignment of cachalot_reserve",
+    ][::core::mem::align_of::<cachalot_reserve>() - 8usize];
+    [
+        "Offset of field: cachalot_reserve::struct_size",
+    ][::core::mem::offset_of!(cachalot_reserve, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_reserve::has_reserve",
+    ][::core::mem::offset_of!(cachalot_reserve, has_reserve) - 8usize];
+    [
+        "Offset of field: cachalot_reserve::is_class_known",
+    ][::core::mem::offset_of!(cachalot_reserve, is_class_known) - 12usize];
+    [
+        "Offset of field: cachalot_reserve::reserve_bytes",
+    ][::core::mem::offset_of!(cachalot_reserve, reserve_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_reserve::segment_bytes",
+    ][::core::mem::offset_of!(cachalot_reserve, segment_bytes) - 24usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_checkpoint_row",
+    ][::core::mem::size_of::<cachalot_checkpoint_row>() - 48usize];
+    [
+        "Alignment of cachalot_checkpoint_row",
+    ][::core::mem::align_of::<cachalot_checkpoint_row>() - 8usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::struct_size",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::address",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, address) - 8usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::size",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, size) - 16usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::stream",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, stream) - 24usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::segment",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, segment) - 32usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::is_used",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, is_used) - 40usize];
+    [
+        "Offset of field: cachalot_checkpoint_row::is_mapped",
+    ][::core::mem::offset_of!(cachalot_checkpoint_row, is_mapped) - 44usize];
+};
 /// A block was handed out; size is what was requested.
 pub const CACHALOT_ACTION_ALLOC: cachalot_action = 0;
 /// The caller freed it.
@@ -2512,127 +2688,6 @@ const _: () = {
     [
         "Offset of field: cachalot_rejection::device_total",
     ][::core::mem::offset_of!(cachalot_rejection, device_total) - 32usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_pool_source",
-    ][::core::mem::size_of::<cachalot_pool_source>() - 40usize];
-    [
-        "Alignment of cachalot_pool_source",
-    ][::core::mem::align_of::<cachalot_pool_source>() - 8usize];
-    [
-        "Offset of field: cachalot_pool_source::struct_size",
-    ][::core::mem::offset_of!(cachalot_pool_source, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_pool_source::allocate",
-    ][::core::mem::offset_of!(cachalot_pool_source, allocate) - 8usize];
-    [
-        "Offset of field: cachalot_pool_source::free",
-    ][::core::mem::offset_of!(cachalot_pool_source, free) - 16usize];
-    [
-        "Offset of field: cachalot_pool_source::user_data",
-    ][::core::mem::offset_of!(cachalot_pool_source, user_data) - 24usize];
-    [
-        "Offset of field: cachalot_pool_source::destroy",
-    ][::core::mem::offset_of!(cachalot_pool_source, destroy) - 32usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_pool_options",
-    ][::core::mem::size_of::<cachalot_pool_options>() - 24usize];
-    [
-        "Alignment of cachalot_pool_options",
-    ][::core::mem::align_of::<cachalot_pool_options>() - 8usize];
-    [
-        "Offset of field: cachalot_pool_options::struct_size",
-    ][::core::mem::offset_of!(cachalot_pool_options, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_pool_options::flags",
-    ][::core::mem::offset_of!(cachalot_pool_options, flags) - 8usize];
-    [
-        "Offset of field: cachalot_pool_options::reserved_0",
-    ][::core::mem::offset_of!(cachalot_pool_options, reserved_0) - 12usize];
-    [
-        "Offset of field: cachalot_pool_options::source",
-    ][::core::mem::offset_of!(cachalot_pool_options, source) - 16usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_pool_route",
-    ][::core::mem::size_of::<cachalot_pool_route>() - 56usize];
-    [
-        "Alignment of cachalot_pool_route",
-    ][::core::mem::align_of::<cachalot_pool_route>() - 8usize];
-    [
-        "Offset of field: cachalot_pool_route::struct_size",
-    ][::core::mem::offset_of!(cachalot_pool_route, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_pool_route::kind",
-    ][::core::mem::offset_of!(cachalot_pool_route, kind) - 8usize];
-    [
-        "Offset of field: cachalot_pool_route::reserved_0",
-    ][::core::mem::offset_of!(cachalot_pool_route, reserved_0) - 12usize];
-    [
-        "Offset of field: cachalot_pool_route::stream",
-    ][::core::mem::offset_of!(cachalot_pool_route, stream) - 16usize];
-    [
-        "Offset of field: cachalot_pool_route::capture_id",
-    ][::core::mem::offset_of!(cachalot_pool_route, capture_id) - 24usize];
-    [
-        "Offset of field: cachalot_pool_route::predicate",
-    ][::core::mem::offset_of!(cachalot_pool_route, predicate) - 32usize];
-    [
-        "Offset of field: cachalot_pool_route::user_data",
-    ][::core::mem::offset_of!(cachalot_pool_route, user_data) - 40usize];
-    [
-        "Offset of field: cachalot_pool_route::destroy",
-    ][::core::mem::offset_of!(cachalot_pool_route, destroy) - 48usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_expandable_segment",
-    ][::core::mem::size_of::<cachalot_expandable_segment>() - 24usize];
-    [
-        "Alignment of cachalot_expandable_segment",
-    ][::core::mem::align_of::<cachalot_expandable_segment>() - 8usize];
-    [
-        "Offset of field: cachalot_expandable_segment::stream",
-    ][::core::mem::offset_of!(cachalot_expandable_segment, stream) - 0usize];
-    [
-        "Offset of field: cachalot_expandable_segment::mapped_size",
-    ][::core::mem::offset_of!(cachalot_expandable_segment, mapped_size) - 8usize];
-    [
-        "Offset of field: cachalot_expandable_segment::is_small",
-    ][::core::mem::offset_of!(cachalot_expandable_segment, is_small) - 16usize];
-    [
-        "Offset of field: cachalot_expandable_segment::reserved_0",
-    ][::core::mem::offset_of!(cachalot_expandable_segment, reserved_0) - 20usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of cachalot_reserve"][::core::mem::size_of::<cachalot_reserve>() - 32usize];
-    [
-        "Alignment of cachalot_reserve",
-    ][::core::mem::align_of::<cachalot_reserve>() - 8usize];
-    [
-        "Offset of field: cachalot_reserve::struct_size",
-    ][::core::mem::offset_of!(cachalot_reserve, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_reserve::has_reserve",
-    ][::core::mem::offset_of!(cachalot_reserve, has_reserve) - 8usize];
-    [
-        "Offset of field: cachalot_reserve::is_class_known",
-    ][::core::mem::offset_of!(cachalot_reserve, is_class_known) - 12usize];
-    [
-        "Offset of field: cachalot_reserve::reserve_bytes",
-    ][::core::mem::offset_of!(cachalot_reserve, reserve_bytes) - 16usize];
-    [
-        "Offset of field: cachalot_reserve::segment_bytes",
-    ][::core::mem::offset_of!(cachalot_reserve, segment_bytes) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3705,24 +3760,6 @@ impl Default for cachalot_allocator_options {
         }
     }
 }
-impl Default for cachalot_trace_entry {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-impl Default for cachalot_history_options {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
 impl Default for cachalot_pool_source {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
@@ -3742,6 +3779,24 @@ impl Default for cachalot_pool_options {
     }
 }
 impl Default for cachalot_pool_route {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for cachalot_trace_entry {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for cachalot_history_options {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -4358,137 +4413,6 @@ unsafe extern "C" {
         allocator: *mut cachalot_allocator,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
-    /// thread.
-    pub fn cachalot_action_name(action: i32) -> *const core::ffi::c_char;
-    /// Starts, changes or stops the recording of history on all devices. Slows every call down: all
-    /// threads share one order of events.
-    ///
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
-    /// in the reference, recording is on by then and nothing is skipped). Any thread.
-    pub fn cachalot_record_history(
-        allocator: *mut cachalot_allocator,
-        options: *const cachalot_history_options,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The context that a live block keeps, 0 for none and for any other address.
-    /// CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-    pub fn cachalot_context_of(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        out_context: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
-    /// thread.
-    pub fn cachalot_context_text(
-        allocator: *mut cachalot_allocator,
-        context: u64,
-        buffer: *mut core::ffi::c_char,
-        capacity: usize,
-        out_length: *mut usize,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-    pub fn cachalot_annotate(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        text: *const core::ffi::c_char,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
-    /// none.
-    pub fn cachalot_set_metadata(
-        text: *const core::ffi::c_char,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
-    /// between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
-    ///
-    /// @param label  Copied; not NULL, not empty.
-    pub fn cachalot_label_push(
-        label: *const core::ffi::c_char,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
-    pub fn cachalot_label_pop(error: *mut cachalot_error) -> cachalot_status;
-    /// Attach an observer to all devices.
-    ///
-    /// @param destroy    Called once with user_data when the observer is detached, the allocator ends,
-    /// or this call fails. May be NULL.
-    /// @param out_id     For cachalot_detach; may be NULL.
-    /// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
-    /// observer.
-    pub fn cachalot_observe_trace(
-        allocator: *mut cachalot_allocator,
-        observer: cachalot_trace_observer_fn,
-        user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<
-            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
-        >,
-        out_id: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    pub fn cachalot_observe_out_of_memory(
-        allocator: *mut cachalot_allocator,
-        observer: cachalot_out_of_memory_observer_fn,
-        user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<
-            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
-        >,
-        out_id: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    pub fn cachalot_observe_rejection(
-        allocator: *mut cachalot_allocator,
-        observer: cachalot_rejection_observer_fn,
-        user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<
-            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
-        >,
-        out_id: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    pub fn cachalot_register_free_memory_callback(
-        allocator: *mut cachalot_allocator,
-        callback: cachalot_free_memory_fn,
-        user_data: *mut core::ffi::c_void,
-        destroy: ::core::option::Option<
-            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
-        >,
-        out_id: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
-    /// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
-    pub fn cachalot_detach(
-        allocator: *mut cachalot_allocator,
-        id: u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// What a server answers to a scrape of Prometheus, with the content type
-    /// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-    ///
-    /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-    /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-    /// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-    /// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-    /// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-    /// out.
-    ///
-    /// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-    /// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-    /// and the next one may be longer: call again with more room while
-    /// out_length >= capacity.
-    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-    /// numbers. Any thread.
-    pub fn cachalot_metrics_text(
-        allocator: *mut cachalot_allocator,
-        buffer: *mut core::ffi::c_char,
-        capacity: usize,
-        out_length: *mut usize,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
     /// A new id that this allocator has not given yet.
     ///
     /// @param for_graph  0: of the form (0, k); 1: (k, 0).
@@ -4699,6 +4623,228 @@ unsafe extern "C" {
         device: i32,
         name: *const core::ffi::c_char,
         out_reserve: *mut cachalot_reserve,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Takes a checkpoint of a private pool. Frees that wait for the end of a capture are completed first.
+    ///
+    /// @param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where there is no such pool or device;
+    /// CACHALOT_ERROR_INVALID_STATE while a freed block of the pool waits for a stream;
+    /// CACHALOT_ERROR_NOT_SUPPORTED for `backend:cudaMallocAsync`. Any thread.
+    pub fn cachalot_checkpoint_take(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        out_checkpoint: *mut *mut cachalot_checkpoint,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Makes a checkpoint without blocks, to which rows are added: those of another one in another order of
+    /// segments, which is the order in which they are put back, or rows that were stored. They are compared with
+    /// the pool when they are put back.
+    ///
+    /// @param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+    pub fn cachalot_checkpoint_create(
+        id: cachalot_pool_id,
+        out_checkpoint: *mut *mut cachalot_checkpoint,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Adds a block behind the last one. A row with another `segment` than the one before begins a segment.
+    ///
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a row without struct_size, and nothing has
+    /// changed. Not while another thread uses the checkpoint.
+    pub fn cachalot_checkpoint_add(
+        checkpoint: *mut cachalot_checkpoint,
+        row: *const cachalot_checkpoint_row,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends a checkpoint. NULL: nothing.
+    pub fn cachalot_checkpoint_destroy(checkpoint: *mut cachalot_checkpoint);
+    /// The pool that it was taken of. CACHALOT_ERROR_INVALID_ARGUMENT for NULL.
+    pub fn cachalot_checkpoint_pool(
+        checkpoint: *const cachalot_checkpoint,
+        out_id: *mut cachalot_pool_id,
+    ) -> cachalot_status;
+    /// Blocks of all segments, in the order of the segments, by address when it was taken. 0 for NULL.
+    pub fn cachalot_checkpoint_row_count(
+        checkpoint: *const cachalot_checkpoint,
+    ) -> usize;
+    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_checkpoint_row_at(
+        checkpoint: *const cachalot_checkpoint,
+        index: usize,
+        out_row: *mut cachalot_checkpoint_row,
+    ) -> cachalot_status;
+    /// Puts a private pool back: frees all its blocks that are handed out, by address, and then, segment by
+    /// segment, hands out those of the checkpoint. Their requested size is their own, and they count for the
+    /// label and the tenant of the calling thread, whose limit is not asked. What the caller had of the pool
+    /// is gone; blocks that are created at an address which he knows are his as after cachalot_allocate.
+    ///
+    /// @param out_changes  NULL, or the caller owns it; end it with cachalot_checkpoint_changes_destroy.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the pool has no user, a segment of the
+    /// checkpoint is gone or has another shape, or a block in its way waits for a stream;
+    /// CACHALOT_ERROR_INVALID_ARGUMENT for rows that are no segment of the pool; CACHALOT_ERROR_NOT_SUPPORTED
+    /// under the serving policy, with red zones, and for `backend:cudaMallocAsync`. After an error nothing
+    /// has changed (PyTorch has freed the pool's blocks by then: U25). Any thread.
+    pub fn cachalot_checkpoint_apply(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        checkpoint: *const cachalot_checkpoint,
+        out_changes: *mut *mut cachalot_checkpoint_changes,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends it. NULL: nothing.
+    pub fn cachalot_checkpoint_changes_destroy(
+        changes: *mut cachalot_checkpoint_changes,
+    );
+    /// Blocks that were freed, in the order of their frees. 0 for NULL.
+    pub fn cachalot_checkpoint_freed_count(
+        changes: *const cachalot_checkpoint_changes,
+    ) -> usize;
+    /// The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_checkpoint_freed_at(
+        changes: *const cachalot_checkpoint_changes,
+        index: usize,
+        out_address: *mut cachalot_address,
+    ) -> cachalot_status;
+    /// Blocks that were handed out. 0 for NULL.
+    pub fn cachalot_checkpoint_created_count(
+        changes: *const cachalot_checkpoint_changes,
+    ) -> usize;
+    /// The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_checkpoint_created_at(
+        changes: *const cachalot_checkpoint_changes,
+        index: usize,
+        out_address: *mut cachalot_address,
+    ) -> cachalot_status;
+    /// The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
+    /// thread.
+    pub fn cachalot_action_name(action: i32) -> *const core::ffi::c_char;
+    /// Starts, changes or stops the recording of history on all devices. Slows every call down: all
+    /// threads share one order of events.
+    ///
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
+    /// in the reference, recording is on by then and nothing is skipped). Any thread.
+    pub fn cachalot_record_history(
+        allocator: *mut cachalot_allocator,
+        options: *const cachalot_history_options,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The context that a live block keeps, 0 for none and for any other address.
+    /// CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+    pub fn cachalot_context_of(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        out_context: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+    /// thread.
+    pub fn cachalot_context_text(
+        allocator: *mut cachalot_allocator,
+        context: u64,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+    pub fn cachalot_annotate(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        text: *const core::ffi::c_char,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
+    /// none.
+    pub fn cachalot_set_metadata(
+        text: *const core::ffi::c_char,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
+    /// between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
+    ///
+    /// @param label  Copied; not NULL, not empty.
+    pub fn cachalot_label_push(
+        label: *const core::ffi::c_char,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
+    pub fn cachalot_label_pop(error: *mut cachalot_error) -> cachalot_status;
+    /// Attach an observer to all devices.
+    ///
+    /// @param destroy    Called once with user_data when the observer is detached, the allocator ends,
+    /// or this call fails. May be NULL.
+    /// @param out_id     For cachalot_detach; may be NULL.
+    /// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
+    /// observer.
+    pub fn cachalot_observe_trace(
+        allocator: *mut cachalot_allocator,
+        observer: cachalot_trace_observer_fn,
+        user_data: *mut core::ffi::c_void,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
+        out_id: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    pub fn cachalot_observe_out_of_memory(
+        allocator: *mut cachalot_allocator,
+        observer: cachalot_out_of_memory_observer_fn,
+        user_data: *mut core::ffi::c_void,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
+        out_id: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    pub fn cachalot_observe_rejection(
+        allocator: *mut cachalot_allocator,
+        observer: cachalot_rejection_observer_fn,
+        user_data: *mut core::ffi::c_void,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
+        out_id: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    pub fn cachalot_register_free_memory_callback(
+        allocator: *mut cachalot_allocator,
+        callback: cachalot_free_memory_fn,
+        user_data: *mut core::ffi::c_void,
+        destroy: ::core::option::Option<
+            unsafe extern "C" fn(user_data: *mut core::ffi::c_void),
+        >,
+        out_id: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+    /// CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
+    pub fn cachalot_detach(
+        allocator: *mut cachalot_allocator,
+        id: u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What a server answers to a scrape of Prometheus, with the content type
+    /// `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+    ///
+    /// The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+    /// From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+    /// What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+    /// Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+    /// device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+    /// out.
+    ///
+    /// @param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+    /// @param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+    /// and the next one may be longer: call again with more room while
+    /// out_length >= capacity.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+    /// numbers. Any thread.
+    pub fn cachalot_metrics_text(
+        allocator: *mut cachalot_allocator,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// The statistics of a device. CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does
@@ -5612,21 +5758,6 @@ unsafe extern "C" {
         min_idle_ns: u64,
         now_ns: u64,
         out_released_bytes: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Takes a checkpoint of a private pool.
-    pub fn cachalot_checkpoint_take(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        id: cachalot_pool_id,
-        out_checkpoint: *mut *mut cachalot_checkpoint,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Puts a private pool back to a checkpoint.
-    pub fn cachalot_checkpoint_apply(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        checkpoint: *const cachalot_checkpoint,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Writes what another process needs to open a block; *out_size is the number of bytes.

@@ -62,6 +62,7 @@ mod allocator;
 mod block;
 mod builder;
 mod callback;
+mod checkpoint;
 mod config;
 #[cfg(feature = "cudarc")]
 pub mod cuda;
@@ -97,6 +98,7 @@ mod unsupported;
 pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
 pub use block::{Block, BlockInfo, BorrowedBlock, Request};
 pub use builder::{AllocatorBuilder, ContextSource, DebugOptions, LogLevel, Mend};
+pub use checkpoint::{Checkpoint, CheckpointBlock, CheckpointChanges};
 pub use config::{Backend, Config, ConfigError, Reserve};
 pub use driver::Driver;
 pub use error::{CallbackError, DriverError, Error, OutOfMemory, Result};
@@ -124,4 +126,3 @@ pub use tenant::{Pressure, PressureReason, Tenant, TenantOptions, TenantScope, T
 pub use trace::{Trace, TraceEvent, TraceFrame, TraceInfo};
 pub use trim::TrimError;
 pub use types::{Address, PoolId, Release, Stream};
-pub use unsupported::Checkpoint;

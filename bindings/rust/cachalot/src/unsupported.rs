@@ -2,49 +2,12 @@
 //! What PyTorch has and this version of the library does not: every function checks its arguments,
 //! changes nothing and answers `NotSupported`.
 
-use std::ptr::{self, NonNull};
-
 use crate::allocator::Allocator;
 use crate::error::Result;
-use crate::pool::PoolKey;
 use crate::sys;
 use crate::types::{Address, Stream};
 
-/// The blocks of a private pool at one moment, to be put back later. Stands for
-/// `cachalot_checkpoint`.
-#[derive(Debug)]
-pub struct Checkpoint {
-    raw: NonNull<sys::cachalot_checkpoint>,
-}
-
-impl PoolKey {
-    /// Takes a checkpoint. Stands for `cachalot_checkpoint_take`.
-    ///
-    /// # Errors
-    /// `NotSupported`.
-    pub fn checkpoint(&self) -> Result<Checkpoint> {
-        let (device, id) = (self.device(), self.id().to_c());
-        let mut raw = ptr::null_mut();
-        // SAFETY: the allocator is live, and the pointer is that of a local.
-        self.allocator().call(|allocator, error| unsafe {
-            sys::cachalot_checkpoint_take(allocator, device, id, &mut raw, error)
-        })?;
-        Ok(Checkpoint { raw: NonNull::new(raw).expect("a call that worked gave a checkpoint") })
-    }
-}
-
 impl Allocator {
-    /// Puts a private pool back to a checkpoint. Stands for `cachalot_checkpoint_apply`.
-    ///
-    /// # Errors
-    /// `NotSupported`.
-    pub fn apply_checkpoint(&self, device: i32, checkpoint: &Checkpoint) -> Result<()> {
-        // SAFETY: allocator and checkpoint are live.
-        self.call(|raw, error| unsafe {
-            sys::cachalot_checkpoint_apply(raw, device, checkpoint.raw.as_ptr(), error)
-        })
-    }
-
     /// What another process needs to open a block, and where in it the block lies. Stands for
     /// `cachalot_share`.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cachalot::{
     Action, Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions,
     Mend, Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve,
-    Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace, TraceEntry,
+    Route, Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace, TraceEntry,
 };
 
 fn sim() -> Sim {
@@ -268,6 +268,30 @@ fn a_report_says_who_holds_what() {
 }
 
 #[test]
+fn a_pool_is_put_back_to_a_checkpoint() {
+    let allocator = Allocator::builder().driver(sim()).config("").build().unwrap();
+    let pool = allocator.create_pool(0, PoolOptions::new()).unwrap();
+    let _scope = pool.route(Route::All).unwrap();
+    let kept = allocator.allocate(1000, 0, 0).unwrap().leak();
+    let checkpoint = pool.checkpoint().unwrap();
+    assert_eq!(checkpoint.pool, pool.id());
+    assert_eq!(checkpoint.segments[0].len(), 2);
+    let later = allocator.allocate(5000, 0, 0).unwrap().leak();
+    // SAFETY: both blocks were given up, and nobody has another one of the pool.
+    let changes = unsafe { allocator.apply_checkpoint(0, &checkpoint) }.unwrap();
+    assert_eq!(changes.freed, [kept, later]);
+    assert_eq!(changes.created, [kept]);
+    assert!(pool.has_live(&[kept]).unwrap());
+    let mut forged = checkpoint.clone();
+    forged.segments[0][0].size = 7;
+    // SAFETY: as above.
+    let refused = unsafe { allocator.apply_checkpoint(0, &forged) };
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
+    // SAFETY: the block was created above, and nobody else has it.
+    drop(unsafe { allocator.adopt_raw(kept) });
+}
+
+#[test]
 fn pools_by_address_and_expandable_segments() {
     let driver = sim();
     let allocator =
@@ -280,7 +304,6 @@ fn pools_by_address_and_expandable_segments() {
     assert_eq!(pool.use_count().unwrap(), 2);
     drop(again);
     assert_eq!(pool.use_count().unwrap(), 1);
-    assert!(matches!(pool.checkpoint(), Err(Error::NotSupported(_))));
     pool.set_no_split().unwrap();
     pool.set_use_on_oom(true).unwrap();
     allocator.set_reserve_class(0x10, "weights").unwrap();

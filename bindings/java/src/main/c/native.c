@@ -430,104 +430,6 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_check(
   return (jint)cachalot_check((cachalot_allocator*)(intptr_t)allocator, (cachalot_error*)(intptr_t)error);
 }
 
-JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_actionName(
-    JNIEnv* env, jclass type, jint action) {
-  (void)env;
-  (void)type;
-  return (jlong)(intptr_t)cachalot_action_name((int32_t)action);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recordHistory(
-    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_record_history((cachalot_allocator*)(intptr_t)allocator, (const cachalot_history_options*)(intptr_t)options, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_contextOf(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong outContext, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_context_of((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t*)(intptr_t)outContext, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_contextText(
-    JNIEnv* env, jclass type, jlong allocator, jlong context, jlong buffer, jlong capacity, jlong outLength, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_context_text((cachalot_allocator*)(intptr_t)allocator, (uint64_t)context, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_annotate(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong text, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_annotate((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (const char*)(intptr_t)text, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setMetadata(
-    JNIEnv* env, jclass type, jlong text, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_set_metadata((const char*)(intptr_t)text, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelPush(
-    JNIEnv* env, jclass type, jlong label, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_label_push((const char*)(intptr_t)label, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelPop(
-    JNIEnv* env, jclass type, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_label_pop((cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeTrace(
-    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_observe_trace((cachalot_allocator*)(intptr_t)allocator, (cachalot_trace_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeOutOfMemory(
-    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_observe_out_of_memory((cachalot_allocator*)(intptr_t)allocator, (cachalot_out_of_memory_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeRejection(
-    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_observe_rejection((cachalot_allocator*)(intptr_t)allocator, (cachalot_rejection_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_registerFreeMemoryCallback(
-    JNIEnv* env, jclass type, jlong allocator, jlong callback, jlong userData, jlong destroy, jlong outId, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_register_free_memory_callback((cachalot_allocator*)(intptr_t)allocator, (cachalot_free_memory_fn)(intptr_t)callback, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_detach(
-    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_detach((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
-    JNIEnv* env, jclass type, jlong allocator, jlong buffer, jlong capacity, jlong outLength, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
-}
-
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolNewId(
     JNIEnv* env, jclass type, jlong allocator, jint forGraph, jlong outId, jlong error) {
   (void)env;
@@ -680,6 +582,195 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getReserve(
   (void)env;
   (void)type;
   return (jint)cachalot_get_reserve((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const char*)(intptr_t)name, (cachalot_reserve*)(intptr_t)outReserve, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointTake(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outCheckpoint, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_take((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_checkpoint**)(intptr_t)outCheckpoint, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointCreate(
+    JNIEnv* env, jclass type, jlong idFirst, jlong idSecond, jlong outCheckpoint, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_create((cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_checkpoint**)(intptr_t)outCheckpoint, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointAdd(
+    JNIEnv* env, jclass type, jlong checkpoint, jlong row, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_add((cachalot_checkpoint*)(intptr_t)checkpoint, (const cachalot_checkpoint_row*)(intptr_t)row, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT void JNICALL Java_io_cachalot_raw_Native_checkpointDestroy(
+    JNIEnv* env, jclass type, jlong checkpoint) {
+  (void)env;
+  (void)type;
+  cachalot_checkpoint_destroy((cachalot_checkpoint*)(intptr_t)checkpoint);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointPool(
+    JNIEnv* env, jclass type, jlong checkpoint, jlong outId) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_pool((const cachalot_checkpoint*)(intptr_t)checkpoint, (cachalot_pool_id*)(intptr_t)outId);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_checkpointRowCount(
+    JNIEnv* env, jclass type, jlong checkpoint) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_checkpoint_row_count((const cachalot_checkpoint*)(intptr_t)checkpoint);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointRowAt(
+    JNIEnv* env, jclass type, jlong checkpoint, jlong index, jlong outRow) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_row_at((const cachalot_checkpoint*)(intptr_t)checkpoint, (size_t)index, (cachalot_checkpoint_row*)(intptr_t)outRow);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointApply(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong checkpoint, jlong outChanges, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_apply((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const cachalot_checkpoint*)(intptr_t)checkpoint, (cachalot_checkpoint_changes**)(intptr_t)outChanges, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT void JNICALL Java_io_cachalot_raw_Native_checkpointChangesDestroy(
+    JNIEnv* env, jclass type, jlong changes) {
+  (void)env;
+  (void)type;
+  cachalot_checkpoint_changes_destroy((cachalot_checkpoint_changes*)(intptr_t)changes);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_checkpointFreedCount(
+    JNIEnv* env, jclass type, jlong changes) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_checkpoint_freed_count((const cachalot_checkpoint_changes*)(intptr_t)changes);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointFreedAt(
+    JNIEnv* env, jclass type, jlong changes, jlong index, jlong outAddress) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_freed_at((const cachalot_checkpoint_changes*)(intptr_t)changes, (size_t)index, (cachalot_address*)(intptr_t)outAddress);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_checkpointCreatedCount(
+    JNIEnv* env, jclass type, jlong changes) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_checkpoint_created_count((const cachalot_checkpoint_changes*)(intptr_t)changes);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointCreatedAt(
+    JNIEnv* env, jclass type, jlong changes, jlong index, jlong outAddress) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_checkpoint_created_at((const cachalot_checkpoint_changes*)(intptr_t)changes, (size_t)index, (cachalot_address*)(intptr_t)outAddress);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_actionName(
+    JNIEnv* env, jclass type, jint action) {
+  (void)env;
+  (void)type;
+  return (jlong)(intptr_t)cachalot_action_name((int32_t)action);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_recordHistory(
+    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_record_history((cachalot_allocator*)(intptr_t)allocator, (const cachalot_history_options*)(intptr_t)options, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_contextOf(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong outContext, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_context_of((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (uint64_t*)(intptr_t)outContext, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_contextText(
+    JNIEnv* env, jclass type, jlong allocator, jlong context, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_context_text((cachalot_allocator*)(intptr_t)allocator, (uint64_t)context, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_annotate(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong text, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_annotate((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (const char*)(intptr_t)text, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_setMetadata(
+    JNIEnv* env, jclass type, jlong text, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_set_metadata((const char*)(intptr_t)text, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelPush(
+    JNIEnv* env, jclass type, jlong label, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_label_push((const char*)(intptr_t)label, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_labelPop(
+    JNIEnv* env, jclass type, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_label_pop((cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeTrace(
+    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_observe_trace((cachalot_allocator*)(intptr_t)allocator, (cachalot_trace_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeOutOfMemory(
+    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_observe_out_of_memory((cachalot_allocator*)(intptr_t)allocator, (cachalot_out_of_memory_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_observeRejection(
+    JNIEnv* env, jclass type, jlong allocator, jlong observer, jlong userData, jlong destroy, jlong outId, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_observe_rejection((cachalot_allocator*)(intptr_t)allocator, (cachalot_rejection_observer_fn)(intptr_t)observer, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_registerFreeMemoryCallback(
+    JNIEnv* env, jclass type, jlong allocator, jlong callback, jlong userData, jlong destroy, jlong outId, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_register_free_memory_callback((cachalot_allocator*)(intptr_t)allocator, (cachalot_free_memory_fn)(intptr_t)callback, (void*)(intptr_t)userData, (void (*)(void*))(intptr_t)destroy, (uint64_t*)(intptr_t)outId, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_detach(
+    JNIEnv* env, jclass type, jlong allocator, jlong id, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_detach((cachalot_allocator*)(intptr_t)allocator, (uint64_t)id, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_metricsText(
+    JNIEnv* env, jclass type, jlong allocator, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_metrics_text((cachalot_allocator*)(intptr_t)allocator, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getStats(
@@ -1450,20 +1541,6 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_trimAt(
   (void)env;
   (void)type;
   return (jint)cachalot_trim_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (uint64_t)keepBytes, (uint64_t)minIdleNs, (uint64_t)nowNs, (uint64_t*)(intptr_t)outReleasedBytes, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointTake(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outCheckpoint, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_checkpoint_take((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_checkpoint**)(intptr_t)outCheckpoint, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_checkpointApply(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong checkpoint, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_checkpoint_apply((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const cachalot_checkpoint*)(intptr_t)checkpoint, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_share(

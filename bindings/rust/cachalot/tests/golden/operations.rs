@@ -65,7 +65,7 @@ fn parse_hex(word: &str) -> u64 {
     u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Checkpoints and sharing are not built; a process's environment is not the test's to change.
+/// Restores follow the expected lines; sharing is not built; a process's environment is not the test's to change.
 pub fn is_unbuilt(word: &str) -> bool {
     ["import", "import_close", "checkpoint", "restore", "share", "env"].contains(&word)
 }

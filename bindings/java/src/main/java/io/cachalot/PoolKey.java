@@ -215,23 +215,25 @@ public final class PoolKey {
    * Takes a checkpoint.
    *
    * @return the checkpoint
-   * @throws UnsupportedOperationException always, in this version
+   * @throws IllegalArgumentException for an unknown pool
+   * @throws IllegalStateException while a freed block of the pool waits for a stream
    */
   public Checkpoint checkpoint() {
-    return new Checkpoint(allocator.core.ask((owner, out, error) ->
-        Native.checkpointTake(owner, device, id.first(), id.second(), out, error)));
+    return Checkpoint.take(this);
   }
 
   /**
-   * Puts a pool of this device back to a checkpoint.
+   * Puts a pool of this device back: all its blocks are freed, and those of the checkpoint are handed out again, at
+   * their addresses. A {@link Block} that the program has of the pool is not to be used any more, nor closed: free what
+   * was created by its addresses.
    *
    * @param checkpoint of {@link #checkpoint}
-   * @throws UnsupportedOperationException always, in this version
+   * @return what was freed and created
+   * @throws IllegalStateException where the pool is not as the checkpoint needs it, and nothing has changed
+   * @throws IllegalArgumentException for blocks that are no segment of the pool
    */
-  public void apply(Checkpoint checkpoint) {
-    Objects.requireNonNull(checkpoint, "checkpoint");
-    allocator.core.call((owner, error) ->
-        Native.checkpointApply(owner, device, checkpoint.resource().address(), error));
+  public CheckpointChanges apply(Checkpoint checkpoint) {
+    return Objects.requireNonNull(checkpoint, "checkpoint").apply(allocator, device);
   }
 
   /** Device and id. */

@@ -192,10 +192,28 @@ final class InterfaceTest {
   }
 
   @Test
+  void aPoolIsPutBackToACheckpoint() {
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, "");
+        Pool pool = allocator.createPool(0, new PoolOptions()); PoolScope scope = pool.route(Route.all())) {
+      long kept = allocator.allocateUnowned(1000, 0, 0);
+      Checkpoint checkpoint = pool.key().checkpoint();
+      assertEquals(2, checkpoint.segments().get(0).size());
+      long later = allocator.allocateUnowned(5000, 0, 0);
+      CheckpointChanges changes = pool.key().apply(checkpoint);
+      assertEquals(List.of(kept, later), changes.freed());
+      assertEquals(List.of(kept), changes.created());
+      assertTrue(pool.key().hasLive(kept));
+      CheckpointBlock block = checkpoint.segments().get(0).get(0);
+      Checkpoint forged = new Checkpoint(checkpoint.pool(), List.of(List.of(
+          new CheckpointBlock(block.address(), 7, block.stream(), true, true))));
+      assertThrows(IllegalArgumentException.class, () -> pool.key().apply(forged));
+      allocator.free(kept);
+    }
+  }
+
+  @Test
   void whatThisVersionDoesNotHave() {
-    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, ""); Block block = allocator.allocate(1);
-        Pool pool = allocator.createPool(0, new PoolOptions())) {
-      assertThrows(UnsupportedOperationException.class, () -> pool.key().checkpoint());
+    try (Sim sim = Sim.create(0); Allocator allocator = over(sim, ""); Block block = allocator.allocate(1)) {
       assertThrows(UnsupportedOperationException.class, () -> allocator.share(block.address()));
       assertThrows(UnsupportedOperationException.class,
           () -> allocator.openShared(0, new SharedBlock(new byte[8], 0)));

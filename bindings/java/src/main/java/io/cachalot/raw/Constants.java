@@ -472,30 +472,6 @@ public final class Constants {
   public static final int MESSAGE_CAPACITY = 4096;
 
   /**
-   * CACHALOT_CONTEXT_LEVEL_NEVER.
-   * For what contexts are kept (cachalot_history_options::context). Each level includes those before.
-   */
-  public static final int CONTEXT_LEVEL_NEVER = 0;
-
-  /**
-   * CACHALOT_CONTEXT_LEVEL_STATE.
-   * live blocks and segments
-   */
-  public static final int CONTEXT_LEVEL_STATE = 1;
-
-  /**
-   * CACHALOT_CONTEXT_LEVEL_ALLOC.
-   * entries too: that of the hand-out
-   */
-  public static final int CONTEXT_LEVEL_ALLOC = 2;
-
-  /**
-   * CACHALOT_CONTEXT_LEVEL_ALL.
-   * and frees have their own
-   */
-  public static final int CONTEXT_LEVEL_ALL = 3;
-
-  /**
    * CACHALOT_POOL_USE_ON_OOM.
    * its cached blocks serve requests of others that would fail
    */
@@ -554,6 +530,30 @@ public final class Constants {
    * those that a function accepts
    */
   public static final int ROUTE_PREDICATE = 5;
+
+  /**
+   * CACHALOT_CONTEXT_LEVEL_NEVER.
+   * For what contexts are kept (cachalot_history_options::context). Each level includes those before.
+   */
+  public static final int CONTEXT_LEVEL_NEVER = 0;
+
+  /**
+   * CACHALOT_CONTEXT_LEVEL_STATE.
+   * live blocks and segments
+   */
+  public static final int CONTEXT_LEVEL_STATE = 1;
+
+  /**
+   * CACHALOT_CONTEXT_LEVEL_ALLOC.
+   * entries too: that of the hand-out
+   */
+  public static final int CONTEXT_LEVEL_ALLOC = 2;
+
+  /**
+   * CACHALOT_CONTEXT_LEVEL_ALL.
+   * and frees have their own
+   */
+  public static final int CONTEXT_LEVEL_ALL = 3;
 
   /**
    * CACHALOT_LABEL_CAPACITY.

@@ -503,120 +503,6 @@ public final class Native {
   public static native int check(long allocator, long error);
 
   /**
-   * cachalot_action_name.
-   * The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
-   * thread.
-   */
-  public static native long actionName(int action);
-
-  /**
-   * cachalot_record_history.
-   * Starts, changes or stops the recording of history on all devices. Slows every call down: all
-   * threads share one order of events.
-   *
-   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
-   * in the reference, recording is on by then and nothing is skipped). Any thread.
-   */
-  public static native int recordHistory(long allocator, long options, long error);
-
-  /**
-   * cachalot_context_of.
-   * The context that a live block keeps, 0 for none and for any other address.
-   * CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-   */
-  public static native int contextOf(long allocator, long address, long outContext, long error);
-
-  /**
-   * cachalot_context_text.
-   * What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
-   * thread.
-   */
-  public static native int contextText(long allocator, long context, long buffer, long capacity, long outLength, long error);
-
-  /**
-   * cachalot_annotate.
-   * Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
-   */
-  public static native int annotate(long allocator, long address, long text, long error);
-
-  /**
-   * cachalot_set_metadata.
-   * The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
-   * none.
-   */
-  public static native int setMetadata(long text, long error);
-
-  /**
-   * cachalot_label_push.
-   * Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
-   * between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
-   *
-   * &#64;param label  Copied; not NULL, not empty.
-   */
-  public static native int labelPush(long label, long error);
-
-  /**
-   * cachalot_label_pop.
-   * Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
-   */
-  public static native int labelPop(long error);
-
-  /**
-   * cachalot_observe_trace.
-   * Attach an observer to all devices.
-   *
-   * &#64;param destroy    Called once with user_data when the observer is detached, the allocator ends,
-   * or this call fails. May be NULL.
-   * &#64;param out_id     For cachalot_detach; may be NULL.
-   * &#64;return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
-   * observer.
-   */
-  public static native int observeTrace(long allocator, long observer, long userData, long destroy, long outId, long error);
-
-  /**
-   * cachalot_observe_out_of_memory.
-   */
-  public static native int observeOutOfMemory(long allocator, long observer, long userData, long destroy, long outId, long error);
-
-  /**
-   * cachalot_observe_rejection.
-   */
-  public static native int observeRejection(long allocator, long observer, long userData, long destroy, long outId, long error);
-
-  /**
-   * cachalot_register_free_memory_callback.
-   */
-  public static native int registerFreeMemoryCallback(long allocator, long callback, long userData, long destroy, long outId, long error);
-
-  /**
-   * cachalot_detach.
-   * Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
-   * CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
-   */
-  public static native int detach(long allocator, long id, long error);
-
-  /**
-   * cachalot_metrics_text.
-   * What a server answers to a scrape of Prometheus, with the content type
-   * `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
-   *
-   * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
-   * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
-   * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
-   * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
-   * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
-   * out.
-   *
-   * &#64;param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
-   * &#64;param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
-   * and the next one may be longer: call again with more room while
-   * *out_length &gt;= capacity.
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
-   * numbers. Any thread.
-   */
-  public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
-
-  /**
    * cachalot_pool_new_id.
    * A new id that this allocator has not given yet.
    *
@@ -792,6 +678,220 @@ public final class Native {
    * What a class gets on a device. name NULL or "": streams without a class.
    */
   public static native int getReserve(long allocator, int device, long name, long outReserve, long error);
+
+  /**
+   * cachalot_checkpoint_take.
+   * Takes a checkpoint of a private pool. Frees that wait for the end of a capture are completed first.
+   *
+   * &#64;param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where there is no such pool or device;
+   * CACHALOT_ERROR_INVALID_STATE while a freed block of the pool waits for a stream;
+   * CACHALOT_ERROR_NOT_SUPPORTED for `backend:cudaMallocAsync`. Any thread.
+   */
+  public static native int checkpointTake(long allocator, int device, long idFirst, long idSecond, long outCheckpoint, long error);
+
+  /**
+   * cachalot_checkpoint_create.
+   * Makes a checkpoint without blocks, to which rows are added: those of another one in another order of
+   * segments, which is the order in which they are put back, or rows that were stored. They are compared with
+   * the pool when they are put back.
+   *
+   * &#64;param out_checkpoint  The caller owns it; end it with cachalot_checkpoint_destroy.
+   */
+  public static native int checkpointCreate(long idFirst, long idSecond, long outCheckpoint, long error);
+
+  /**
+   * cachalot_checkpoint_add.
+   * Adds a block behind the last one. A row with another `segment` than the one before begins a segment.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a row without struct_size, and nothing has
+   * changed. Not while another thread uses the checkpoint.
+   */
+  public static native int checkpointAdd(long checkpoint, long row, long error);
+
+  /**
+   * cachalot_checkpoint_destroy.
+   * Ends a checkpoint. NULL: nothing.
+   */
+  public static native void checkpointDestroy(long checkpoint);
+
+  /**
+   * cachalot_checkpoint_pool.
+   * The pool that it was taken of. CACHALOT_ERROR_INVALID_ARGUMENT for NULL.
+   */
+  public static native int checkpointPool(long checkpoint, long outId);
+
+  /**
+   * cachalot_checkpoint_row_count.
+   * Blocks of all segments, in the order of the segments, by address when it was taken. 0 for NULL.
+   */
+  public static native long checkpointRowCount(long checkpoint);
+
+  /**
+   * cachalot_checkpoint_row_at.
+   * One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int checkpointRowAt(long checkpoint, long index, long outRow);
+
+  /**
+   * cachalot_checkpoint_apply.
+   * Puts a private pool back: frees all its blocks that are handed out, by address, and then, segment by
+   * segment, hands out those of the checkpoint. Their requested size is their own, and they count for the
+   * label and the tenant of the calling thread, whose limit is not asked. What the caller had of the pool
+   * is gone; blocks that are created at an address which he knows are his as after cachalot_allocate.
+   *
+   * &#64;param out_changes  NULL, or the caller owns it; end it with cachalot_checkpoint_changes_destroy.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the pool has no user, a segment of the
+   * checkpoint is gone or has another shape, or a block in its way waits for a stream;
+   * CACHALOT_ERROR_INVALID_ARGUMENT for rows that are no segment of the pool; CACHALOT_ERROR_NOT_SUPPORTED
+   * under the serving policy, with red zones, and for `backend:cudaMallocAsync`. After an error nothing
+   * has changed (PyTorch has freed the pool's blocks by then: U25). Any thread.
+   */
+  public static native int checkpointApply(long allocator, int device, long checkpoint, long outChanges, long error);
+
+  /**
+   * cachalot_checkpoint_changes_destroy.
+   * Ends it. NULL: nothing.
+   */
+  public static native void checkpointChangesDestroy(long changes);
+
+  /**
+   * cachalot_checkpoint_freed_count.
+   * Blocks that were freed, in the order of their frees. 0 for NULL.
+   */
+  public static native long checkpointFreedCount(long changes);
+
+  /**
+   * cachalot_checkpoint_freed_at.
+   * The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int checkpointFreedAt(long changes, long index, long outAddress);
+
+  /**
+   * cachalot_checkpoint_created_count.
+   * Blocks that were handed out. 0 for NULL.
+   */
+  public static native long checkpointCreatedCount(long changes);
+
+  /**
+   * cachalot_checkpoint_created_at.
+   * The address of one of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int checkpointCreatedAt(long changes, long index, long outAddress);
+
+  /**
+   * cachalot_action_name.
+   * The reference's name of an action ("segment_alloc"); "unknown" for a number that is none. Any
+   * thread.
+   */
+  public static native long actionName(int action);
+
+  /**
+   * cachalot_record_history.
+   * Starts, changes or stops the recording of history on all devices. Slows every call down: all
+   * threads share one order of events.
+   *
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_ARGUMENT for an unknown name in skip_actions (as
+   * in the reference, recording is on by then and nothing is skipped). Any thread.
+   */
+  public static native int recordHistory(long allocator, long options, long error);
+
+  /**
+   * cachalot_context_of.
+   * The context that a live block keeps, 0 for none and for any other address.
+   * CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+   */
+  public static native int contextOf(long allocator, long address, long outContext, long error);
+
+  /**
+   * cachalot_context_text.
+   * What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+   * thread.
+   */
+  public static native int contextText(long allocator, long context, long buffer, long capacity, long outLength, long error);
+
+  /**
+   * cachalot_annotate.
+   * Adds an entry with a text for a live block (R46). CACHALOT_ERROR_NOT_SUPPORTED under 2.11.
+   */
+  public static native int annotate(long allocator, long address, long text, long error);
+
+  /**
+   * cachalot_set_metadata.
+   * The text that the calling thread's later entries carry, in every allocator. Copied; NULL or "":
+   * none.
+   */
+  public static native int setMetadata(long text, long error);
+
+  /**
+   * cachalot_label_push.
+   * Puts a label on the calling thread until the matching cachalot_label_pop: what it allocates in
+   * between counts for that label, in every allocator. Labels nest ("model-a/kv-cache").
+   *
+   * &#64;param label  Copied; not NULL, not empty.
+   */
+  public static native int labelPush(long label, long error);
+
+  /**
+   * cachalot_label_pop.
+   * Takes the thread's last label away. CACHALOT_ERROR_INVALID_STATE if it has none.
+   */
+  public static native int labelPop(long error);
+
+  /**
+   * cachalot_observe_trace.
+   * Attach an observer to all devices.
+   *
+   * &#64;param destroy    Called once with user_data when the observer is detached, the allocator ends,
+   * or this call fails. May be NULL.
+   * &#64;param out_id     For cachalot_detach; may be NULL.
+   * &#64;return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread, but not from within a trace
+   * observer.
+   */
+  public static native int observeTrace(long allocator, long observer, long userData, long destroy, long outId, long error);
+
+  /**
+   * cachalot_observe_out_of_memory.
+   */
+  public static native int observeOutOfMemory(long allocator, long observer, long userData, long destroy, long outId, long error);
+
+  /**
+   * cachalot_observe_rejection.
+   */
+  public static native int observeRejection(long allocator, long observer, long userData, long destroy, long outId, long error);
+
+  /**
+   * cachalot_register_free_memory_callback.
+   */
+  public static native int registerFreeMemoryCallback(long allocator, long callback, long userData, long destroy, long outId, long error);
+
+  /**
+   * cachalot_detach.
+   * Detaches an observer or callback of any kind, and stops a recorder (recorder.h).
+   * CACHALOT_ERROR_INVALID_ARGUMENT for an id that is none.
+   */
+  public static native int detach(long allocator, long id, long error);
+
+  /**
+   * cachalot_metrics_text.
+   * What a server answers to a scrape of Prometheus, with the content type
+   * `text/plain; version=0.0.4; charset=utf-8`. docs/serving.md lists the metrics.
+   *
+   * The numbers are those of stats.h: each device's at one moment, and the same under every locale.
+   * From the first tenant on those of tenant.h follow, each tenant's on a device at one moment.
+   * What has ended has no series: pools, tenants, and labels that lost their rows (CACHALOT_MAX_LABELS).
+   * Costs what cachalot_get_stats costs for each device, no walk, and two questions to the driver: the
+   * device's memory, and, without a lock, the processes on it. What the driver does not tell is left
+   * out.
+   *
+   * &#64;param buffer      Gets the text, like snprintf; may be NULL with capacity 0.
+   * &#64;param out_length  The full length without the NUL; may be NULL. A text that does not fit is cut,
+   * and the next one may be longer: call again with more room while
+   * *out_length &gt;= capacity.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_DRIVER under backend:cudaMallocAsync, where the driver has the
+   * numbers. Any thread.
+   */
+  public static native int metricsText(long allocator, long buffer, long capacity, long outLength, long error);
 
   /**
    * cachalot_get_stats.
@@ -1684,18 +1784,6 @@ public final class Native {
    * than that counts as idle for 0.
    */
   public static native int trimAt(long allocator, int device, long keepBytes, long minIdleNs, long nowNs, long outReleasedBytes, long error);
-
-  /**
-   * cachalot_checkpoint_take.
-   * Takes a checkpoint of a private pool.
-   */
-  public static native int checkpointTake(long allocator, int device, long idFirst, long idSecond, long outCheckpoint, long error);
-
-  /**
-   * cachalot_checkpoint_apply.
-   * Puts a private pool back to a checkpoint.
-   */
-  public static native int checkpointApply(long allocator, int device, long checkpoint, long error);
 
   /**
    * cachalot_share.

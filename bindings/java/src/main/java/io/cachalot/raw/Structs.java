@@ -613,6 +613,263 @@ public final class Structs {
   }
 
   /**
+   * cachalot_pool_source.
+   * A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
+   * of cachalot_device_ops; stream is the thread's current stream at the allocation.
+   */
+  public static final class PoolSource {
+    public static final int SIZE = 40;
+
+    /**
+     * size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
+     * for cachalot_device_ops.
+     */
+    public Callbacks.PoolSourceAllocate allocate;
+
+    /**
+     * Takes back what allocate gave, with the same size, device and stream.
+     */
+    public Callbacks.PoolSourceFree free;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      if (this.allocate != null) {
+        to.putLong(at + 8, Memory.entry(Callbacks.POOL_SOURCE_ALLOCATE));
+      }
+      if (this.free != null) {
+        to.putLong(at + 16, Memory.entry(Callbacks.POOL_SOURCE_FREE));
+      }
+      if (this.allocate != null || this.free != null) {
+        to.putLong(at + 24, Memory.newReference(this));
+        to.putLong(at + 32, Memory.entry(Callbacks.DESTROY));
+      }
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_pool_options.
+   * How a pool is made. Zero means default in every field.
+   */
+  public static final class PoolOptions {
+    public static final int SIZE = 24;
+
+    /**
+     * CACHALOT_POOL_*, added up.
+     */
+    public int flags;
+
+    /**
+     * Copied. NULL: segments come from the driver. Only for a pool that is new.
+     */
+    public PoolSource source;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putInt(at + 8, this.flags);
+      to.putLong(at + 16, this.source == null ? 0 : this.source.write(memory));
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_pool_route.
+   * Which requests go to the pool while it is routed to.
+   */
+  public static final class PoolRoute {
+    public static final int SIZE = 56;
+
+    /**
+     * CACHALOT_ROUTE_*.
+     */
+    public int kind;
+
+    public long stream;
+
+    public long captureId;
+
+    /**
+     * Not 0: takes the stream. Called with the device's lock held; it must not call back.
+     */
+    public Callbacks.PoolRoutePredicate predicate;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putInt(at + 8, this.kind);
+      to.putLong(at + 16, this.stream);
+      to.putLong(at + 24, this.captureId);
+      if (this.predicate != null) {
+        to.putLong(at + 32, Memory.entry(Callbacks.POOL_ROUTE_PREDICATE));
+      }
+      if (this.predicate != null) {
+        to.putLong(at + 40, Memory.newReference(this));
+        to.putLong(at + 48, Memory.entry(Callbacks.DESTROY));
+      }
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_expandable_segment.
+   * One expandable segment.
+   */
+  public static final class ExpandableSegment {
+    public static final int SIZE = 24;
+
+    public long stream;
+
+    /**
+     * Bytes that are backed by memory.
+     */
+    public long mappedSize;
+
+    public int isSmall;
+
+    public static ExpandableSegment read(ByteBuffer from, int at) {
+      ExpandableSegment value = new ExpandableSegment();
+      value.stream = from.getLong(at + 0);
+      value.mappedSize = from.getLong(at + 8);
+      value.isSmall = from.getInt(at + 16);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_reserve.
+   * The address space that segments of a reserve class get.
+   */
+  public static final class Reserve {
+    public static final int SIZE = 32;
+
+    /**
+     * 1: an option or a default applies, of reserve_bytes; 0: none does.
+     */
+    public int hasReserve;
+
+    /**
+     * 1: the class has an entry of its own.
+     */
+    public int isClassKnown;
+
+    public long reserveBytes;
+
+    /**
+     * What a new segment gets, before it is rounded up to pages.
+     */
+    public long segmentBytes;
+
+    public static Reserve read(ByteBuffer from, int at) {
+      Reserve value = new Reserve();
+      value.hasReserve = from.getInt(at + 8);
+      value.isClassKnown = from.getInt(at + 12);
+      value.reserveBytes = from.getLong(at + 16);
+      value.segmentBytes = from.getLong(at + 24);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_checkpoint_row.
+   * One block of a checkpoint.
+   */
+  public static final class CheckpointRow {
+    public static final int SIZE = 48;
+
+    public long address;
+
+    /**
+     * Bytes.
+     */
+    public long size;
+
+    /**
+     * That the memory of its segment was obtained for.
+     */
+    public long stream;
+
+    /**
+     * Rows with one number are the blocks of one segment, by address.
+     */
+    public long segment;
+
+    /**
+     * 1: it is handed out; 0: it is in the cache.
+     */
+    public int isUsed;
+
+    /**
+     * 0: addresses at the end of an expandable segment that have no pages. They are not put back.
+     */
+    public int isMapped;
+
+    public static CheckpointRow read(ByteBuffer from, int at) {
+      CheckpointRow value = new CheckpointRow();
+      value.address = from.getLong(at + 8);
+      value.size = from.getLong(at + 16);
+      value.stream = from.getLong(at + 24);
+      value.segment = from.getLong(at + 32);
+      value.isUsed = from.getInt(at + 40);
+      value.isMapped = from.getInt(at + 44);
+      return value;
+    }
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putLong(at + 8, this.address);
+      to.putLong(at + 16, this.size);
+      to.putLong(at + 24, this.stream);
+      to.putLong(at + 32, this.segment);
+      to.putInt(at + 40, this.isUsed);
+      to.putInt(at + 44, this.isMapped);
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
    * cachalot_trace_entry.
    * One event. Texts are borrowed: they live as long as the callback or the snapshot that shows
    * them.
@@ -799,195 +1056,6 @@ public final class Structs {
       value.segmentSize = from.getLong(at + 16);
       value.reserved = from.getLong(at + 24);
       value.deviceTotal = from.getLong(at + 32);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_pool_source.
-   * A pool's own source of segments (PyTorch's pluggable contract). Functions are called like those
-   * of cachalot_device_ops; stream is the thread's current stream at the allocation.
-   */
-  public static final class PoolSource {
-    public static final int SIZE = 40;
-
-    /**
-     * size bytes, or 0 for none, which counts as out of memory. What no memory can be is refused as
-     * for cachalot_device_ops.
-     */
-    public Callbacks.PoolSourceAllocate allocate;
-
-    /**
-     * Takes back what allocate gave, with the same size, device and stream.
-     */
-    public Callbacks.PoolSourceFree free;
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at, SIZE);
-      if (this.allocate != null) {
-        to.putLong(at + 8, Memory.entry(Callbacks.POOL_SOURCE_ALLOCATE));
-      }
-      if (this.free != null) {
-        to.putLong(at + 16, Memory.entry(Callbacks.POOL_SOURCE_FREE));
-      }
-      if (this.allocate != null || this.free != null) {
-        to.putLong(at + 24, Memory.newReference(this));
-        to.putLong(at + 32, Memory.entry(Callbacks.DESTROY));
-      }
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_pool_options.
-   * How a pool is made. Zero means default in every field.
-   */
-  public static final class PoolOptions {
-    public static final int SIZE = 24;
-
-    /**
-     * CACHALOT_POOL_*, added up.
-     */
-    public int flags;
-
-    /**
-     * Copied. NULL: segments come from the driver. Only for a pool that is new.
-     */
-    public PoolSource source;
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at, SIZE);
-      to.putInt(at + 8, this.flags);
-      to.putLong(at + 16, this.source == null ? 0 : this.source.write(memory));
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_pool_route.
-   * Which requests go to the pool while it is routed to.
-   */
-  public static final class PoolRoute {
-    public static final int SIZE = 56;
-
-    /**
-     * CACHALOT_ROUTE_*.
-     */
-    public int kind;
-
-    public long stream;
-
-    public long captureId;
-
-    /**
-     * Not 0: takes the stream. Called with the device's lock held; it must not call back.
-     */
-    public Callbacks.PoolRoutePredicate predicate;
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at, SIZE);
-      to.putInt(at + 8, this.kind);
-      to.putLong(at + 16, this.stream);
-      to.putLong(at + 24, this.captureId);
-      if (this.predicate != null) {
-        to.putLong(at + 32, Memory.entry(Callbacks.POOL_ROUTE_PREDICATE));
-      }
-      if (this.predicate != null) {
-        to.putLong(at + 40, Memory.newReference(this));
-        to.putLong(at + 48, Memory.entry(Callbacks.DESTROY));
-      }
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_expandable_segment.
-   * One expandable segment.
-   */
-  public static final class ExpandableSegment {
-    public static final int SIZE = 24;
-
-    public long stream;
-
-    /**
-     * Bytes that are backed by memory.
-     */
-    public long mappedSize;
-
-    public int isSmall;
-
-    public static ExpandableSegment read(ByteBuffer from, int at) {
-      ExpandableSegment value = new ExpandableSegment();
-      value.stream = from.getLong(at + 0);
-      value.mappedSize = from.getLong(at + 8);
-      value.isSmall = from.getInt(at + 16);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_reserve.
-   * The address space that segments of a reserve class get.
-   */
-  public static final class Reserve {
-    public static final int SIZE = 32;
-
-    /**
-     * 1: an option or a default applies, of reserve_bytes; 0: none does.
-     */
-    public int hasReserve;
-
-    /**
-     * 1: the class has an entry of its own.
-     */
-    public int isClassKnown;
-
-    public long reserveBytes;
-
-    /**
-     * What a new segment gets, before it is rounded up to pages.
-     */
-    public long segmentBytes;
-
-    public static Reserve read(ByteBuffer from, int at) {
-      Reserve value = new Reserve();
-      value.hasReserve = from.getInt(at + 8);
-      value.isClassKnown = from.getInt(at + 12);
-      value.reserveBytes = from.getLong(at + 16);
-      value.segmentBytes = from.getLong(at + 24);
       return value;
     }
   }
