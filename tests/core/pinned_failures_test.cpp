@@ -94,7 +94,7 @@ TEST_F(PinnedFailures, ToRecordAnEventKeepTheBlockAndTheOnesBehind) {
   finish(kOther);
   for (int i = 0; i < 4; i++) allocator->free(allocate(16));
   EXPECT_EQ(kept.warnings().size(), 1u);  // once
-  EXPECT_EQ(differences("U23"), 2u);  // once for each block
+  EXPECT_EQ(differences("U23"), 2u);      // once for each block
   EXPECT_EQ(allocate(4096), block);
   EXPECT_EQ(allocate(8192), behind);
   calls();

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <set>
 
+#include "checkpoint_operations.h"
 #include "expected_file.h"
 #include "input_error.h"
-#include "checkpoint_operations.h"
 #include "pinned_operations.h"
 #include "report.h"
 
