@@ -11,8 +11,6 @@
 namespace cachalot {
 namespace {
 
-Address end_of(const CheckpointBlock& block) { return block.address + block.size; }
-
 // Whether the steps of a restore find the block free once the caller's frees have completed.
 bool becomes_free(const Block* block) {
   return !block->is(Block::kWaiting | Block::kUnmapped | Block::kRecorded);
@@ -138,7 +136,7 @@ void PoolCheckpoints::require_room(const Segment& segment, const Recorded& block
         block.size > segment.address + segment.size - end || block.stream != segment.stream)
       throw_invalid_argument(
           format("the checkpoint has no block of this segment at 0x%" PRIx64, block.address));
-    end = end_of(block);
+    end += block.size;
   }
   Address room = segment.address;
   for (const Block* b = segment.first(); b != &segment.ends && becomes_free(b); b = b->next)
