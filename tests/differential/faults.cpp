@@ -131,6 +131,8 @@ class FaultyRun {
       const Operation& operation = file_.operations()[i];
       const OperationKind* kind = find_operation_kind(operation.word);
       if (kind == nullptr || kind->stage == Stage::kNotBuilt) break;
+      // What a thread in the background does meanwhile is thousands of calls, each of which would have to fail once.
+      if (operation.word == "host_sleep") continue;
       fault = run_operation(script, *kind, operation, i);
     }
     if (fault.empty()) fault = audit(script);
