@@ -90,7 +90,7 @@ impl Allocator {
             sys::cachalot_checkpoint_apply(raw, device, given.0, &mut changes, error)
         })?;
         let changes = Changes(changes);
-        // SAFETY (both): the changes are live.
+        // SAFETY: the changes are live.
         let (freed, created) = unsafe {
             (
                 sys::cachalot_checkpoint_freed_count(changes.0),

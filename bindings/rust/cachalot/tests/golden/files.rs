@@ -74,7 +74,10 @@ pub const CHOSEN_2_15: [(&str, &str); 20] = [
 pub const LEFT_OUT_2_11: [(&str, &str); 7] = [
     ("checkpoint", "restores follow the expected lines, as cachalot_verify alone does"),
     ("e04-two-variables", "a process's environment is not the test's to change"),
-    ("e26-checkpoint-after-growth", "restores follow the expected lines, as cachalot_verify alone does"),
+    (
+        "e26-checkpoint-after-growth",
+        "restores follow the expected lines, as cachalot_verify alone does",
+    ),
     ("e28-caching-off", "a process's environment is not the test's to change"),
     ("errors", "restores follow the expected lines, as cachalot_verify alone does"),
     (
@@ -91,7 +94,10 @@ pub const LEFT_OUT_2_11: [(&str, &str); 7] = [
 pub const LEFT_OUT_2_15: [(&str, &str); 8] = [
     ("checkpoint", "restores follow the expected lines, as cachalot_verify alone does"),
     ("e04-two-variables", "a process's environment is not the test's to change"),
-    ("e26-checkpoint-after-growth", "restores follow the expected lines, as cachalot_verify alone does"),
+    (
+        "e26-checkpoint-after-growth",
+        "restores follow the expected lines, as cachalot_verify alone does",
+    ),
     ("e28-caching-off", "a process's environment is not the test's to change"),
     ("errors", "restores follow the expected lines, as cachalot_verify alone does"),
     ("r60-fabric", "sharing between processes is not built"),

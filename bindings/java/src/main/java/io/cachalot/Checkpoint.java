@@ -14,7 +14,12 @@ import java.util.List;
  * @param segments all blocks of each segment, by address; segments are put back in this order
  */
 public record Checkpoint(PoolId pool, List<List<CheckpointBlock>> segments) {
-  /** Copies the lists. */
+  /**
+   * Copies the lists.
+   *
+   * @param pool the pool that it was taken of
+   * @param segments all blocks of each segment, by address
+   */
   public Checkpoint {
     segments = segments.stream().map(List::copyOf).toList();
   }

@@ -10,7 +10,12 @@ import java.util.List;
  * @param created those of the blocks that are handed out now
  */
 public record CheckpointChanges(List<Long> freed, List<Long> created) {
-  /** Copies the lists. */
+  /**
+   * Copies the lists.
+   *
+   * @param freed the addresses of the blocks that were handed out before
+   * @param created those of the blocks that are handed out now
+   */
   public CheckpointChanges {
     freed = List.copyOf(freed);
     created = List.copyOf(created);
