@@ -9,7 +9,6 @@
 #include "alloc/native/auditor.h"
 #include "alloc/native/cache_release.h"
 #include "alloc/native/general_path.h"
-#include "alloc/native/pool_checkpoints.h"
 #include "alloc/native/report_taker.h"
 #include "alloc/native/segment_limits.h"
 #include "alloc/native/snapshot_taker.h"
@@ -74,7 +73,7 @@ std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block,
                      .device = state_.index,
                      .from_source = has_source(*list.pool)};
   };
-  if (!has(kServing)) return state_.shards.look_at(shard, look);
+  if (!state_.flags.has(kServing)) return state_.shards.look_at(shard, look);
   const DeviceLock lock(state_.shards);  // the policy knows whose a lent block is
   return look();
 }
@@ -144,7 +143,7 @@ uint64_t DeviceAllocator::largest_block(uint64_t at_least, Stream) {
 // Does nothing while a capture may be under way: calls of the driver could spoil it.
 void DeviceAllocator::trim(const TrimGoal& goal, uint64_t* released) {
   const ContextId context = capture_context(ContextLevel::kAll);
-  if (has(kPendingFrees)) {
+  if (state_.flags.has(kPendingFrees)) {
     const DeviceLock lock(state_.shards);
     if (!state_.captures.may_be_under_way()) state_.pending.process_events(context);
   }
@@ -231,7 +230,7 @@ void DeviceAllocator::set_memory_limit(uint64_t bytes) {
 // pre: the whole device.
 void DeviceAllocator::set_limit(uint64_t bytes) {
   state_.settings.set_limit(bytes);
-  if (has(kTenants)) state_.owners.tenants().set_limit(bytes);
+  if (state_.flags.has(kTenants)) state_.owners.tenants().set_limit(bytes);
 }
 
 uint64_t DeviceAllocator::memory_limit() {
@@ -394,19 +393,6 @@ bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addre
   return live == std::set<Address>(addresses.begin(), addresses.end());
 }
 
-Checkpoint DeviceAllocator::checkpoint_take(PoolId id) {
-  const ContextId context = capture_context(ContextLevel::kAll);
-  const DeviceLock lock(state_.shards);
-  return PoolCheckpoints(state_).take(id, context);
-}
-
-CheckpointChanges DeviceAllocator::checkpoint_apply(const Checkpoint& checkpoint) {
-  const ContextId context_of_frees = capture_context(ContextLevel::kAll);
-  const ContextId context = capture_context(ContextLevel::kState);
-  const DeviceLock lock(state_.shards);
-  return PoolCheckpoints(state_).apply(checkpoint, context_of_frees, context);
-}
-
 void DeviceAllocator::capture_begin() {
   const DeviceLock lock(state_.shards);
   state_.captures.begin();
@@ -421,9 +407,9 @@ void DeviceAllocator::capture_end() {
 
 // The flag is looked at again under the lock: two threads may make the first two tenants.
 void DeviceAllocator::start_tenants() {
-  if (has(kTenants)) return;  // they never stop
+  if (state_.flags.has(kTenants)) return;  // they never stop
   const DeviceLock lock(state_.shards);
-  if (!has(kTenants)) cachalot::start_tenants(state_);
+  if (!state_.flags.has(kTenants)) cachalot::start_tenants(state_);
 }
 
 // ---- Expandable segments

@@ -12,6 +12,7 @@
 #include "alloc/backend/backend.h"
 #include "alloc/backend/trim.h"
 #include "alloc/native/device_state.h"
+#include "alloc/native/pool_checkpoints.h"
 
 namespace cachalot {
 
@@ -93,8 +94,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void pool_set_whole_blocks(PoolId id);
   int pool_use_count(PoolId id);
   bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
-  Checkpoint checkpoint_take(PoolId id);
-  CheckpointChanges checkpoint_apply(const Checkpoint& checkpoint);
+  PoolCheckpoints checkpoints() { return PoolCheckpoints(state_); }
   void capture_begin() override;
   void capture_end() override;
 
@@ -114,7 +114,6 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
 
  private:
   void finish_moves();
-  bool has(uint32_t flags) const { return state_.flags.has(flags); }
   ContextId capture_context(ContextLevel level) const {
     return state_.recorder.capture_context(level);
   }

@@ -320,11 +320,11 @@ bool NativeBackend::pool_has_live(int device, PoolId id, const std::vector<Addre
 }
 
 Checkpoint NativeBackend::checkpoint_take(int device, PoolId id) {
-  return existing_device(device).checkpoint_take(id);
+  return existing_device(device).checkpoints().take(id);
 }
 
 CheckpointChanges NativeBackend::checkpoint_apply(int device, const Checkpoint& checkpoint) {
-  return existing_device(device).checkpoint_apply(checkpoint);
+  return existing_device(device).checkpoints().apply(checkpoint);
 }
 
 std::vector<ExpandableSegmentRow> NativeBackend::expandable_segments(int device) {

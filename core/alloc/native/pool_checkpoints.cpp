@@ -35,7 +35,9 @@ std::vector<Block*> PoolCheckpoints::used_blocks(const PrivatePool& pool) const 
 // ---- Taking one
 
 // A segment whose first block has no pages is left out, as in the reference, which finds segments by their first block.
-Checkpoint PoolCheckpoints::take(PoolId id, ContextId context) {
+Checkpoint PoolCheckpoints::take(PoolId id) {
+  const ContextId context = device_.recorder.capture_context(ContextLevel::kAll);
+  const DeviceLock lock(device_.shards);
   const PrivatePool& pool = existing(id);
   device_.pending.flush_deferred_frees(context);
   Checkpoint checkpoint{id, {}};
@@ -61,19 +63,13 @@ void PoolCheckpoints::require_plain_hand_outs() const {
     throw_not_supported("checkpoints are not restored while blocks have red zones");
 }
 
-// In three parts: what can be refused, what can fail for want of memory, and what cannot fail.
-CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint, ContextId context_of_frees,
-                                         ContextId context_of_allocations) {
-  require_plain_hand_outs();
-  const PrivatePool* const pool = device_.pools.find(checkpoint.pool);
-  if (pool == nullptr || pool->use_count <= 0)
-    throw_invalid_state("Not expected to checkpoint freeable graph");
-  const std::vector<Block*> used = used_blocks(*pool);
-  bool has_reference_changed = !used.empty();
+void PoolCheckpoints::require_restorable(const PrivatePool& pool, const Checkpoint& checkpoint,
+                                         bool is_used) const {
+  bool has_reference_changed = is_used;
   std::set<const Segment*> seen;
   try {
     for (const Recorded& blocks : checkpoint.segments) {
-      const Segment& segment = segment_of(*pool, blocks);
+      const Segment& segment = segment_of(pool, blocks);
       has_reference_changed = true;
       if (!seen.insert(&segment).second)
         throw_invalid_argument(
@@ -85,6 +81,20 @@ CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint, ContextId
       device_.shared.log.differ("U25", "left a pool as it was that cannot be put back as a whole");
     throw;
   }
+}
+
+// In three parts: what can be refused, what can fail for want of memory, and what cannot fail.
+CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint) {
+  const ContextId context_of_frees = device_.recorder.capture_context(ContextLevel::kAll);
+  const ContextId context = device_.recorder.capture_context(ContextLevel::kState);
+  const DeviceLock lock(device_.shards);
+  require_plain_hand_outs();
+  const PrivatePool* const pool = device_.pools.find(checkpoint.pool);
+  if (pool == nullptr || pool->use_count <= 0)
+    throw_invalid_state("Not expected to checkpoint freeable graph");
+  const std::vector<Block*> used = used_blocks(*pool);
+  require_restorable(*pool, checkpoint, !used.empty());
+
   reserve_for(checkpoint);
   CheckpointChanges changes;
   std::vector<Block*> restored;
@@ -94,12 +104,13 @@ CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint, ContextId
   changes.created.reserve(blocks_in_all);
   restored.reserve(blocks_in_all);
   const LabelPin label = device_.owners.pin_label();
+
   for (Block* const block : used) {
     changes.freed.push_back(block->address);
     cache_.free(block, device_.assumed_caller(block), context_of_frees);
   }
   for (const Recorded& blocks : checkpoint.segments) {
-    AllocParams params = params_for(blocks, context_of_allocations);
+    AllocParams params = params_for(blocks, context);
     params.owner.label = label.slot();
     if (has(kTenants)) params.owner.tenant = device_.owners.tenant_of_thread();
     restore(blocks, params, &restored, &changes, context_of_frees);

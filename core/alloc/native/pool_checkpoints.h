@@ -20,17 +20,15 @@
 
 namespace cachalot {
 
-// pre of all functions: the whole device.
+// pre of the public functions: no lock of the device. Of the others: the whole device.
 class PoolCheckpoints : private DeviceOperation {
  public:
   explicit PoolCheckpoints(DeviceState& device) : DeviceOperation(device), cache_(device) {}
 
   // Throws where there is no such pool, or a block of it waits for a stream [core 19.1].
-  Checkpoint take(PoolId id, ContextId context);
+  Checkpoint take(PoolId id);
   // Throws where a policy or red zones have a say in what is handed out, and where the pool is not as the checkpoint needs it, and nothing has changed [core 19.2].
-  // context_of_frees, context_of_allocations: of the call.
-  CheckpointChanges apply(const Checkpoint& checkpoint, ContextId context_of_frees,
-                          ContextId context_of_allocations);
+  CheckpointChanges apply(const Checkpoint& checkpoint);
 
  private:
   using Recorded = std::vector<CheckpointBlock>;
@@ -40,6 +38,9 @@ class PoolCheckpoints : private DeviceOperation {
   std::vector<Block*> used_blocks(const PrivatePool& pool) const;
   // Without the end of an expandable segment that has no pages, which is not restored [core 19.3].
   static size_t restored_count(const Recorded& blocks);
+  // Throws where the pool is not as the checkpoint needs it. is_used: some block of it is handed out.
+  void require_restorable(const PrivatePool& pool, const Checkpoint& checkpoint,
+                          bool is_used) const;
   // Throws where the pool has no segment that begins as the blocks do, with one that becomes free.
   const Segment& segment_of(const PrivatePool& pool, const Recorded& blocks) const;
   // Throws where the segment has no room for the blocks once all used ones are free.
