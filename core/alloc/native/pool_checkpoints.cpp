@@ -11,7 +11,8 @@
 namespace cachalot {
 namespace {
 
-// Whether the steps of a restore find the block free once the caller's frees have completed.
+// Whether the steps of a restore find the block free once the used blocks have been freed. The free of a block that other
+// streams use (kRecorded) would wait for them.
 bool becomes_free(const Block* block) {
   return !block->is(Block::kWaiting | Block::kUnmapped | Block::kRecorded);
 }
@@ -24,6 +25,7 @@ PrivatePool& PoolCheckpoints::existing(PoolId id) const {
   return *pool;
 }
 
+// By address, since the walk goes by the addresses of the segments.
 std::vector<Block*> PoolCheckpoints::used_blocks(const PrivatePool& pool) const {
   std::vector<Block*> used;
   device_.heap.for_each_block([&](Block* block) {
@@ -63,6 +65,8 @@ void PoolCheckpoints::require_plain_hand_outs() const {
     throw_not_supported("checkpoints are not restored while blocks have red zones");
 }
 
+// The reference looks for each segment when its turn comes, after the frees and after the segments before. So it has
+// changed something when it throws, unless nothing was in use and the first segment is the one that is missing.
 void PoolCheckpoints::require_restorable(const PrivatePool& pool, const Checkpoint& checkpoint,
                                          bool is_used) const {
   bool has_reference_changed = is_used;
@@ -118,6 +122,7 @@ CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint) {
   return changes;
 }
 
+// The end is recorded all the same, so that a checkpoint says how large its segments were.
 size_t PoolCheckpoints::restored_count(const Recorded& blocks) {
   const bool has_tail = !blocks.empty() && !blocks.back().is_mapped;
   return blocks.size() - (has_tail ? 1 : 0);

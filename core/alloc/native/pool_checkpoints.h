@@ -48,6 +48,7 @@ class PoolCheckpoints : private DeviceOperation {
   // What can fail of the steps that follow. pre: require_room().
   void reserve_for(const Checkpoint& checkpoint);
   // restored: room for the blocks.
+  // changes: gets the blocks that stay handed out. Cannot fail.
   void restore(const Recorded& blocks, const AllocParams& params, std::vector<Block*>* restored,
                CheckpointChanges* changes, ContextId context_of_frees);
   AllocParams params_for(const Recorded& blocks, ContextId context) const;

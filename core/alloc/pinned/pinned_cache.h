@@ -78,7 +78,8 @@ class PinnedCache {
     kWaits,    // streams use it: it is the caller's until complete()
     kLost,     // [pinned 6.3]
   };
-  // (here and below) largest_cached: a larger block is not kept [pinned 3.5].
+  // (here and below) largest_cached: a larger block is not kept [pinned 3.5]. The size is read under the lock, because the
+  // object may stand for another block since the caller has looked it up.
   // A block that waits for streams counts as active until they are done, and one that is lost for ever.
   [[gnu::always_inline]] Freed free(PinnedBlock* block, Address address, uint64_t largest_cached) {
     uint64_t size = 0;

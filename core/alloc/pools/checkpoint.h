@@ -19,6 +19,8 @@ struct CheckpointBlock {
   bool is_mapped;  // false: addresses of an expandable segment without pages
 };
 
+// Data that a caller may keep, write down and give back. A restore compares it with the pool, so that no content of it
+// can do harm.
 struct Checkpoint {
   PoolId pool;
   // The blocks of each segment, which they cover, by address. Segments are restored in this order.
