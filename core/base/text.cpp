@@ -39,6 +39,16 @@ std::string format(const char* pattern, ...) {
 
 std::string hex_address(uint64_t address) { return format("0x%" PRIx64, address); }
 
+std::string hex_digits(std::span<const uint8_t> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (const uint8_t byte : bytes) {
+    digits += kDigits[byte >> 4];
+    digits += kDigits[byte & 15];
+  }
+  return digits;
+}
+
 std::string format_size(uint64_t bytes) {
   if (bytes <= KiB) return format("%" PRIu64 " bytes", bytes);
   const auto in = [&](uint64_t unit) {

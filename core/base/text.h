@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,9 @@ namespace cachalot {
 
 // "0x7f0000000000".
 std::string hex_address(uint64_t address);
+
+// Two lower-case digits a byte.
+std::string hex_digits(std::span<const uint8_t> bytes);
 
 // A size as the reference prints it in its error texts: "512 bytes", "1.50 MiB" [core 16.3].
 std::string format_size(uint64_t bytes);

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/trace/contexts.h"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <execinfo.h>
-#include <link.h>
 
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "alloc/trace/frame_texts.h"
+#include "alloc/trace/loaded_code.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/mutex.h"
-#include "base/text.h"
 
 namespace cachalot {
 
@@ -114,46 +111,17 @@ struct StackHash {
   }
 };
 
-struct CodeRange {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
-
-  bool contains(uintptr_t address) const { return address >= begin && address < end; }
-};
-
 // Its address is inside the code of this library, whichever file that was linked into.
 void any_own_function() {}
 
-struct OwnLibrary {
-  CodeRange code;
-  bool is_program = true;  // the object that is visited next
-};
-
-// Objects are visited beginning with the program. If our code is part of that, our frames cannot be
-// told from the caller's, and the range stays empty.
-int find_own_library(dl_phdr_info* object, size_t, void* found) {
-  auto& library = *static_cast<OwnLibrary*>(found);
-  const bool is_program = std::exchange(library.is_program, false);
-  const auto own = reinterpret_cast<uintptr_t>(&any_own_function);
-  for (int i = 0; i < object->dlpi_phnum; ++i) {
-    const auto& part = object->dlpi_phdr[i];
-    const uintptr_t begin = object->dlpi_addr + part.p_vaddr;
-    const CodeRange range{begin, begin + part.p_memsz};
-    if (part.p_type != PT_LOAD || !range.contains(own)) continue;
-    if (!is_program) library.code = range;
-    return 1;
-  }
-  return 0;
-}
-
-CodeRange own_code() {
-  OwnLibrary library;
-  dl_iterate_phdr(find_own_library, &library);
-  return library.code;
+// If our code is part of the program, our frames cannot be told from the caller's: then nothing is.
+LoadedCode own_library() {
+  const LoadedCode code = loaded_code_at(reinterpret_cast<uintptr_t>(&any_own_function));
+  return code.is_program ? LoadedCode{} : code;
 }
 
 // The part of the calling thread's stack that is not in the library.
-[[gnu::noinline]] Stack caller_stack(const CodeRange& own) {
+[[gnu::noinline]] Stack caller_stack(const LoadedCode& own) {
   std::array<void*, kMaxFrames> frames;
   const auto count = static_cast<size_t>(backtrace(frames.data(), static_cast<int>(frames.size())));
   size_t first = count > 0 ? 1 : 0;  // this function
@@ -162,28 +130,9 @@ CodeRange own_code() {
   return Stack(frames.begin() + first, frames.begin() + count);
 }
 
-// A name that is not C++'s stays as it is.
-std::string demangle(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
-  return name ? name.get() : symbol;
-}
-
-// "function (file+0x1234)"; the number is for addr2line.
-std::string describe_frame(void* frame) {
-  // A return address can lie behind the end of the function that made the call.
-  const uintptr_t address = reinterpret_cast<uintptr_t>(frame) - 1;
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(address), &info)) return "?? (" + hex_address(address) + ")";
-  const uintptr_t offset = address - reinterpret_cast<uintptr_t>(info.dli_fbase);
-  return (info.dli_sname ? demangle(info.dli_sname) : "??") + " (" + info.dli_fname + "+" +
-         hex_address(offset) + ")";
-}
-
-std::string describe_stack(const Stack& stack) {
+std::string describe_stack(const Stack& stack, FrameTexts& texts) {
   std::string text;
-  for (void* const frame : stack) text += (text.empty() ? "" : "\n") + describe_frame(frame);
+  for (const void* const frame : stack) text += (text.empty() ? "" : "\n") + texts.text_of(frame);
   return text;
 }
 
@@ -202,10 +151,11 @@ std::string describe_labels(std::string labels) {
 // The source owns the stacks; functions of the source share them.
 ContextSource stack_contexts() {
   const auto stacks = std::make_shared<Interned<Stack, StackHash>>(kMostStacks, Stack{});
+  const auto texts = std::make_shared<FrameTexts>();
   // Once a source, since a walk over all objects takes a lock of the loader.
-  const CodeRange own = own_code();
+  const LoadedCode own = own_library();
   return {[stacks, own] { return stacks->id_of(caller_stack(own)); },
-          [stacks](ContextId id) { return describe_stack(stacks->value_of(id)); }};
+          [stacks, texts](ContextId id) { return describe_stack(stacks->value_of(id), *texts); }};
 }
 
 ContextSource label_contexts() {
