@@ -197,9 +197,16 @@ void require_callers(const cachalot_allocator* allocator) {
 void require_no_live_blocks(cachalot_allocator* allocator) {
   uint64_t live = core_of(allocator).live_blocks();
   if (allocator->pinned) live += allocator->pinned->core.live_blocks();
+  // Pinned blocks that are the library's own.
+  for (int32_t i = 0; i < core_of(allocator).device_count(); i++)
+    live -= core_of(allocator).sleep_stats(i, {}).kept_buffers;
   if (live > 0)
     throw_invalid_state(format("%llu block%s still live", static_cast<unsigned long long>(live),
                                live == 1 ? " is" : "s are"));
+  const uint64_t opened = core_of(allocator).opened_count();
+  if (opened > 0)
+    throw_invalid_state(format("memory of other processes is open at %llu address%s",
+                               static_cast<unsigned long long>(opened), opened == 1 ? "" : "es"));
 }
 
 Request read_request(const cachalot_request& in) {
@@ -252,6 +259,7 @@ cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator, cachal
     if (allocator == nullptr) return;
     require_callers(allocator);
     require_no_live_blocks(allocator);
+    core_of(allocator).free_all();  // what pools that sleep have kept
     delete allocator;
   });
 }
@@ -490,6 +498,13 @@ cachalot_status cachalot_memory_limit(cachalot_allocator* allocator, int32_t dev
 cachalot_status cachalot_enable_peer_access(cachalot_allocator* allocator, int32_t device,
                                             int32_t peer, cachalot_error* error) {
   return guard(error, [&] { core_of(allocator).enable_peer_access(device, peer); });
+}
+
+cachalot_status cachalot_copy(cachalot_allocator* allocator, cachalot_address to, int32_t to_device,
+                              cachalot_address from, int32_t from_device, uint64_t size,
+                              cachalot_stream stream, cachalot_error* error) {
+  return guard(error,
+               [&] { core_of(allocator).copy(to, to_device, from, from_device, size, stream); });
 }
 
 cachalot_status cachalot_get_device_totals(cachalot_allocator* allocator, int32_t device,

@@ -55,10 +55,21 @@ const cachalot_device_ops& checked(const cachalot_device_ops& ops) {
        CACHALOT_FUNCTION(stream_create), CACHALOT_FUNCTION(stream_wait_event)});
   require_all_or_none("calls of pinned memory",
                       {CACHALOT_FUNCTION(host_allocate), CACHALOT_FUNCTION(host_free)});
+  require_all_or_none("copies", {CACHALOT_FUNCTION(copy), CACHALOT_FUNCTION(copy_peer)});
+  require_all_or_none(
+      "calls of memory between processes",
+      {CACHALOT_FUNCTION(ipc_get), CACHALOT_FUNCTION(ipc_open), CACHALOT_FUNCTION(ipc_close)});
   return ops;
 }
 
 #undef CACHALOT_FUNCTION
+
+cachalot_shareable_handle to_c(const ShareableHandle& handle) {
+  cachalot_shareable_handle out;
+  static_assert(sizeof out.bytes == sizeof handle.bytes);
+  std::memcpy(out.bytes, handle.bytes, sizeof out.bytes);
+  return out;
+}
 
 }  // namespace
 
@@ -112,9 +123,7 @@ DriverCode CustomDriver::export_handle(int device, uint64_t handle, HandleType t
 
 DriverCode CustomDriver::import_handle(int device, const ShareableHandle& shareable,
                                        HandleType type, uint64_t* handle) {
-  cachalot_shareable_handle in;
-  static_assert(sizeof in.bytes == sizeof shareable.bytes);
-  std::memcpy(in.bytes, shareable.bytes, sizeof in.bytes);
+  const cachalot_shareable_handle in = to_c(shareable);
   return call(ops_.import_handle, kDriverNotSupported, device, &in, static_cast<int32_t>(type),
               handle);
 }
@@ -257,6 +266,33 @@ DriverCode CustomDriver::host_allocate(uint64_t size, HostMemoryOrigin origin, i
 DriverCode CustomDriver::host_free(Address address, HostMemoryOrigin origin) {
   const int32_t registered = origin == HostMemoryOrigin::kRegistered ? 1 : 0;
   return call(ops_.host_free, kDriverNotSupported, 0, address, registered);
+}
+
+DriverCode CustomDriver::copy(int device, Address to, Address from, uint64_t size, Stream stream) {
+  return call(ops_.copy, kDriverNotSupported, device, to, from, size, stream);
+}
+
+DriverCode CustomDriver::copy_peer(int to_device, Address to, int from_device, Address from,
+                                   uint64_t size, Stream stream) {
+  return call(ops_.copy_peer, kDriverNotSupported, to_device, to, from_device, from, size, stream);
+}
+
+DriverCode CustomDriver::Handles::get(int device, Address address, ShareableHandle* handle) {
+  cachalot_shareable_handle out{};
+  const DriverCode code =
+      driver_.call(driver_.ops_.ipc_get, kDriverNotSupported, device, address, &out);
+  if (code == kSuccess) std::memcpy(handle->bytes, out.bytes, sizeof handle->bytes);
+  return code;
+}
+
+DriverCode CustomDriver::Handles::open(int device, const ShareableHandle& handle,
+                                       Address* address) {
+  const cachalot_shareable_handle in = to_c(handle);
+  return driver_.call(driver_.ops_.ipc_open, kDriverNotSupported, device, &in, address);
+}
+
+DriverCode CustomDriver::Handles::close(int device, Address address) {
+  return driver_.call(driver_.ops_.ipc_close, kDriverNotSupported, device, address);
 }
 
 DriverCode CustomDriver::enable_peer(int device, int peer) {

@@ -34,7 +34,7 @@ class UserData {
   void (*destroy_)(void*);
 };
 
-class CustomDriver final : public Driver {
+class CustomDriver final : public Driver, private MemoryCopies {
  public:
   // Throws Error(kInvalidArgument) for a missing function or an impossible number of devices.
   CustomDriver(const cachalot_device_ops& ops, int device_count, UserData user_data);
@@ -92,12 +92,32 @@ class CustomDriver final : public Driver {
                            Address* address) override;
   DriverCode host_free(Address address, HostMemoryOrigin origin) override;
 
+  MemoryCopies* copies() override { return ops_.copy != nullptr ? this : nullptr; }
+  DriverCode copy(int device, Address to, Address from, uint64_t size, Stream stream) override;
+  DriverCode copy_peer(int to_device, Address to, int from_device, Address from, uint64_t size,
+                       Stream stream) override;
+  // Also where the caller has handles of pages only.
+  SegmentHandles* segment_handles() override {
+    return ops_.ipc_get != nullptr || ops_.export_handle != nullptr ? &handles_ : nullptr;
+  }
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;
   std::string error_text(DriverCode code) override;
 
  private:
+  class Handles final : public SegmentHandles {
+   public:
+    explicit Handles(CustomDriver& driver) : driver_(driver) {}
+    DriverCode get(int device, Address address, ShareableHandle* handle) override;
+    DriverCode open(int device, const ShareableHandle& handle, Address* address) override;
+    DriverCode close(int device, Address address) override;
+
+   private:
+    CustomDriver& driver_;
+  };
+
   // What the function returns, or `missing` where the caller has none.
   template <class... Parameters, class... Arguments>
   DriverCode call(int32_t (*function)(void*, int32_t, Parameters...), DriverCode missing,
@@ -109,6 +129,7 @@ class CustomDriver final : public Driver {
   const UserData user_data_;
   const cachalot_device_ops ops_;
   const int device_count_;
+  Handles handles_{*this};
 };
 
 }  // namespace cachalot::capi

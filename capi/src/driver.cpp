@@ -23,8 +23,9 @@ static_assert(kDriverNotSupported == CACHALOT_DRIVER_NOT_SUPPORTED);
 
 bool is_empty(const char* text) { return text == nullptr || *text == '\0'; }
 
-std::shared_ptr<Driver> make_host(uint64_t capacity, int32_t device_count) {
+std::shared_ptr<Driver> make_host(uint64_t capacity, int32_t device_count, bool is_shared = false) {
   HostOptions options;
+  options.is_shared = is_shared;
   if (capacity != 0) options.capacity = capacity;
   if (device_count != 0) options.device_count = device_count;
   return std::make_shared<HostDriver>(options);
@@ -40,6 +41,8 @@ std::shared_ptr<Driver> make_driver(const DriverName& name) {
   switch (name.kind) {
     case DriverKind::kHost:
       return make_host(name.capacity, 1);
+    case DriverKind::kHostShared:
+      return make_host(name.capacity, 1, true);
     case DriverKind::kSim:
       return make_sim(name.capacity);
     case DriverKind::kCuda:

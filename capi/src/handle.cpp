@@ -57,6 +57,10 @@ const char* name_of(HandleKind kind) {
       return "checkpoint";
     case HandleKind::kCheckpointChanges:
       return "checkpoint's changes";
+    case HandleKind::kSharedBlock:
+      return "shared block";
+    case HandleKind::kOpenedBlock:
+      return "opened block";
   }
   return nullptr;
 }

@@ -35,6 +35,8 @@ enum class HandleKind : uint64_t {
   kTenant = 7,
   kCheckpoint = 8,
   kCheckpointChanges = 9,
+  kSharedBlock = 10,
+  kOpenedBlock = 11,
 };
 
 // Whether the objects are nothing but data, which a forked child can read like everything else.
@@ -43,6 +45,8 @@ constexpr bool is_data(HandleKind kind) {
     case HandleKind::kDriver:
     case HandleKind::kAllocator:
     case HandleKind::kTenant:
+    case HandleKind::kSharedBlock:
+    case HandleKind::kOpenedBlock:
       return false;
     case HandleKind::kSnapshot:
     case HandleKind::kTrace:

@@ -29,7 +29,8 @@ DeviceMetrics of_device(Allocator& core, int device) {
           core.stats_of_existing_pools(device),
           core.label_stats(device),
           core.tenants()->rows(device),
-          {}};
+          {},
+          core.sleep_stats(device, {})};
 }
 
 }  // namespace

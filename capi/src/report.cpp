@@ -34,7 +34,8 @@ cachalot_report_numbers write_report_numbers(const Report& report) {
           .pending = report.pending,
           .cached = report.cached,
           .largest_free_block = report.largest_free_block,
-          .releasable = report.releasable};
+          .releasable = report.releasable,
+          .asleep = report.asleep};
 }
 
 cachalot_report_holder write_holder(const HolderRow& row) {

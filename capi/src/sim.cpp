@@ -21,7 +21,8 @@ static_assert(static_cast<uint32_t>(SimCall::kEventCreate) == CACHALOT_SIM_CALL_
 static_assert(static_cast<uint32_t>(SimCall::kStreamWait) == CACHALOT_SIM_CALL_STREAM_WAIT);
 static_assert(static_cast<uint32_t>(SimCall::kHostAllocate) == CACHALOT_SIM_CALL_HOST_ALLOCATE);
 static_assert(static_cast<uint32_t>(SimCall::kHostFree) == CACHALOT_SIM_CALL_HOST_FREE);
-static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_HOST_FREE - 1);
+static_assert(static_cast<uint32_t>(SimCall::kCopy) == CACHALOT_SIM_CALL_COPY);
+static_assert(kAllSimCalls == 2 * CACHALOT_SIM_CALL_COPY - 1);
 static_assert(kLogCalls == CACHALOT_SIM_LOG_CALLS && kLogHandles == CACHALOT_SIM_LOG_HANDLES);
 static_assert(kLogQueries == CACHALOT_SIM_LOG_QUERIES);
 static_assert(kLogCaptureModes == CACHALOT_SIM_LOG_CAPTURE_MODES);

@@ -14,11 +14,6 @@ static_assert(static_cast<int32_t>(BlockState::kInactive) == CACHALOT_BLOCK_INAC
 static_assert(static_cast<int32_t>(BlockState::kAllocated) == CACHALOT_BLOCK_ALLOCATED);
 static_assert(static_cast<int32_t>(BlockState::kPendingFree) == CACHALOT_BLOCK_PENDING_FREE);
 
-// (0,0): everything.
-PoolId read_snapshot_pool(cachalot_pool_id id) {
-  return id.first == 0 && id.second == 0 ? PoolId{} : read_pool_id(id);
-}
-
 const Snapshot& rows_of(const cachalot_snapshot* snapshot) {
   return require(snapshot, "snapshot").core;
 }
@@ -83,7 +78,7 @@ cachalot_status cachalot_snapshot_take(cachalot_allocator* allocator,
     const cachalot_snapshot_options in = read_options(options);
     cachalot_snapshot*& out = require(out_snapshot, "out_snapshot");
     const bool with_history = !read_flag(in.without_history, "without_history");
-    out = new cachalot_snapshot(core.snapshot(read_snapshot_pool(in.pool), with_history));
+    out = new cachalot_snapshot(core.snapshot(read_pool_id_or_all(in.pool), with_history));
   });
 }
 

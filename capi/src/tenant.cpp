@@ -11,12 +11,8 @@
 #include "alloc/tenants/tenants.h"
 #include "base/assert.h"
 #include "core_of.h"
+#include "tenant_handle.h"
 #include "values.h"
-
-struct cachalot_tenant : cachalot::capi::Handle<cachalot::capi::HandleKind::kTenant> {
-  std::shared_ptr<cachalot::Tenants> tenants;  // outlives the allocator where the handle does
-  std::shared_ptr<cachalot::Tenant> core;
-};
 
 namespace cachalot::capi {
 namespace {
@@ -79,6 +75,7 @@ cachalot_tenant_stats write_tenant_stats(const TenantRow& tenant, int32_t device
                                .num_pressure_calls = use.num_pressure_calls,
                                .pressure_freed_bytes = use.pressure_freed_bytes};
   CACHALOT_ASSERT(1, tenant.name.size() < sizeof out.name);
+  out.asleep_bytes = use.asleep_bytes;
   std::memcpy(out.name, tenant.name.c_str(), tenant.name.size() + 1);
   return out;
 }

@@ -86,6 +86,10 @@ PoolId read_pool_id(cachalot_pool_id id) {
   return {id.first, id.second};
 }
 
+PoolId read_pool_id_or_all(cachalot_pool_id id) {
+  return id.first == 0 && id.second == 0 ? PoolId{} : read_pool_id(id);
+}
+
 Settings read_settings(const cachalot_settings& in, Settings settings) {
   settings.max_split_size = in.max_split_size;
   settings.max_non_split_rounding_size = in.max_non_split_rounding_size;

@@ -54,6 +54,8 @@ std::optional<ServingOptions> read_policy_of(const Options& in) {
 cachalot_policy write_policy(const ServingOptions& options);
 
 PoolId read_pool_id(cachalot_pool_id id);
+// (0,0): all pools.
+PoolId read_pool_id_or_all(cachalot_pool_id id);
 
 inline cachalot_pool_id write_pool_id(PoolId id) { return {id.first, id.second}; }
 

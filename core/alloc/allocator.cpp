@@ -12,6 +12,8 @@
 #include "alloc/backend/shared_state.h"
 #include "alloc/config/options.h"
 #include "alloc/configuration.h"
+#include "alloc/native/block_exchange.h"
+#include "alloc/native/memory_sharing.h"
 #include "alloc/native/native_backend.h"
 #include "alloc/pinned/pinned_allocator.h"
 #include "alloc/serving/serving_policy.h"
@@ -85,6 +87,10 @@ Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_pol
   } else {
     backend_ = std::make_unique<NativeBackend>(*shared_, options, &hits_, make_policy);
   }
+  if (MemorySharing* const sharing = backend_->find_sharing()) {
+    exchange_ = std::make_shared<BlockExchange>(
+        *driver_, *sharing, [this](Address address) { free_shared_block(address); });
+  }
   configuration_ = std::make_unique<Configuration>(
       *shared_, *backend_, std::move(unread), [this](const Settings& changed) {
         if (pinned_) pinned_->set_settings(pinned_settings_of(changed));
@@ -93,6 +99,7 @@ Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_pol
 
 // An option that nothing used is likely a mistake, and says nothing anywhere else.
 Allocator::~Allocator() {
+  if (exchange_) exchange_->stop();  // its thread frees blocks
   if (pinned_ || !shared_->log.is_open()) return;
   try {
     const std::string unused = pinned_options_in(configuration_->settings());
@@ -182,8 +189,12 @@ uint64_t Allocator::live_blocks() {
 }
 
 void Allocator::free_all() {
+  if (exchange_) {
+    exchange_->stop();
+    backend_->find_sharing()->opened().close_all();
+  }
+  backend_->free_all();  // first: pools that sleep have contents in pinned memory
   if (PinnedAllocator* const pinned = pinned_if_used()) pinned->free_all();
-  backend_->free_all();
 }
 
 // ---- Pinned memory
@@ -202,6 +213,30 @@ PinnedAllocator& Allocator::make_pinned() {
     used_pinned_.store(pinned_.get(), std::memory_order_release);
   });
   return *pinned_;
+}
+
+// ---- Memory between processes
+
+MemorySharing& Allocator::sharing(const char* call) { return backend_->sharing(call); }
+
+const std::shared_ptr<BlockExchange>& Allocator::exchange(const char* call) {
+  backend_->sharing(call);
+  return exchange_;
+}
+
+// On the thread of its owner, or of the server. A block that the driver does not take back is its caller's again.
+void Allocator::free_shared_block(Address address) {
+  try {
+    if (backend_->sharing("shareIpcHandle").end_hold(address)) free(address);
+  } catch (const std::exception& error) {
+    shared_->log.advise("the shared block at " + hex_address(address) +
+                        " was not freed: " + error.what());
+  }
+}
+
+uint64_t Allocator::opened_count() {
+  MemorySharing* const sharing = backend_->find_sharing();
+  return sharing != nullptr ? sharing->opened().count() : 0;
 }
 
 // ---- The cache
@@ -408,6 +443,32 @@ CheckpointChanges Allocator::checkpoint_apply(int index, const Checkpoint& check
   return backend_->checkpoint_apply(index, checkpoint);
 }
 
+// Streams are resolved here, as for every call: the backend knows numbers that mean the same on each thread.
+uint64_t Allocator::pool_sleep(int index, const SleepRequest& asked) {
+  const Audit audit(*this);
+  if (asked.stream == kAllStreams) throw_invalid_argument("a pool falls asleep on one stream");
+  SleepRequest request = asked;
+  request.stream = resolved(asked.stream);
+  return backend_->pool_sleep(index, request);
+}
+
+// A wake that fails may be tried again, also by another thread.
+void Allocator::pool_wake(int index, PoolId id, Stream stream) {
+  const Audit audit(*this);
+  if (stream == kAllStreams) throw_invalid_argument("a pool wakes on one stream");
+  backend_->pool_wake(index, id, resolved(stream));
+}
+
+void Allocator::pool_set_sleep_contents(int index, PoolId id, const std::string& label,
+                                        SleepContents contents) {
+  backend_->pool_set_sleep_contents(index, id, label, contents);
+}
+
+SleepStats Allocator::sleep_stats(int index, PoolId id) {
+  require_device(index, device_count());
+  return backend_->sleep_stats(index, id);
+}
+
 bool Allocator::pool_has_live(int index, PoolId id, const std::vector<Address>& addresses) {
   return backend_->pool_has_live(index, id, addresses);
 }
@@ -426,9 +487,20 @@ std::shared_ptr<Tenant> Allocator::tenant_create(TenantOptions options) {
   return shared_->tenants->create(std::move(options));
 }
 
-Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
+void Allocator::require_own(const Tenant& tenant) const {
   if (tenant.owner != shared_->tenants.get())
     throw_invalid_argument("tenant '" + tenant.name + "' is of another allocator");
+}
+
+void Allocator::tenant_set_sleep(const Tenant& tenant, int index, PoolId id,
+                                 std::function<uint64_t()> fall_asleep) {
+  require_own(tenant);
+  require_device(index, device_count());
+  shared_->tenants->set_sleep(tenant, index, id, std::move(fall_asleep));
+}
+
+Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
+  require_own(tenant);
   // A block that the cache does not have would be missing from the tenant's ledger.
   if (!backend_->is_caching())
     throw_invalid_state("caching is off: only blocks of the cache count for tenants");
@@ -443,6 +515,31 @@ void Allocator::enable_peer_access(int index, int peer) {
   device(peer).give_peer_access(index);
 }
 
+// Expandable memory can only be reached by devices that were given access. The driver finds a way for all
+// other memory.
+bool Allocator::needs_peer_copy(int to_device, int from_device) {
+  if (to_device == from_device || device(from_device).gives_access_to(to_device)) return false;
+  return device(to_device).has_expandable_segments() ||
+         device(from_device).has_expandable_segments();
+}
+
+void Allocator::copy(Address to, int to_device, Address from, int from_device, uint64_t size,
+                     Stream stream) {
+  require_device(to_device, device_count());
+  require_device(from_device, device_count());
+  if (stream == kAllStreams) throw_invalid_argument("a copy is queued on one stream");
+  MemoryCopies* const copies = driver_->copies();
+  if (copies == nullptr)
+    throw_not_supported(std::string("the driver '") + driver_->name() + "' has no copies");
+  if (size == 0) return;
+  if (to == 0 || from == 0) throw_invalid_argument(to == 0 ? "to is 0" : "from is 0");
+  stream = resolved(stream);
+  const DriverCode code = needs_peer_copy(to_device, from_device)
+                              ? copies->copy_peer(to_device, to, from_device, from, size, stream)
+                              : copies->copy(to_device, to, from, size, stream);
+  if (code != kSuccess) throw runtime_error(*driver_, code);
+}
+
 std::vector<ExpandableSegmentRow> Allocator::expandable_segments(int index) {
   return backend_->expandable_segments(index);
 }
@@ -451,6 +548,11 @@ std::pair<uint64_t, uint64_t> Allocator::expandable_totals() {
   std::pair<uint64_t, uint64_t> totals{0, 0};
   for (int i = 0; i < device_count(); i++) {
     const auto [bytes, count] = device(i).expandable_totals();
+    totals.first += bytes;
+    totals.second += count;
+  }
+  if (MemorySharing* const sharing = backend_->find_sharing()) {
+    const auto [bytes, count] = sharing->opened().expandable_totals();
     totals.first += bytes;
     totals.second += count;
   }

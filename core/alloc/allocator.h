@@ -24,6 +24,7 @@
 #include "alloc/native/hit_path.h"
 #include "alloc/pools/checkpoint.h"
 #include "alloc/pools/pool_route.h"
+#include "alloc/pools/sleeping_pool.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
@@ -38,10 +39,12 @@
 namespace cachalot {
 
 class Backend;
+class BlockExchange;
 class CachePolicy;
 class Configuration;
 class DeviceBackend;
 class DeviceState;
+class MemorySharing;
 class PinnedAllocator;
 class SharedState;
 class Tenants;
@@ -162,6 +165,19 @@ class Allocator {
   // [core 19] The segments of a checkpoint are restored one after another.
   Checkpoint checkpoint_take(int device, PoolId id);
   CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint);
+  // See Note [Pools that sleep] (pools/sleeping_pool.h). Gives the bytes that the driver has back. Throws where the pool
+  // cannot sleep, and nothing has changed.
+  uint64_t pool_sleep(int device, const SleepRequest& request);
+  // Throws Error(kOutOfMemory) where pages are missing or a tenant is not granted its bytes, and the pool sleeps on. The
+  // stream copies what was kept, and the host does not wait for it.
+  void pool_wake(int device, PoolId id, Stream stream);
+  // What becomes of blocks with the label in all later sleeps of the pool. Throws where labels are not tracked.
+  void pool_set_sleep_contents(int device, PoolId id, const std::string& label,
+                               SleepContents contents);
+  SleepStats sleep_stats(int device, PoolId id);  // the default pool: of all
+  // The pool falls asleep when the tenant is asked for memory; empty: not any more.
+  void tenant_set_sleep(const Tenant& tenant, int device, PoolId id,
+                        std::function<uint64_t()> fall_asleep);
   // Keeps the pool's memory where it is, also once it has been released.
   void pool_set_pinned(int device, PoolId id, bool pinned);
   // See Note [Whole blocks] (pools/whole_blocks.h).
@@ -184,8 +200,16 @@ class Allocator {
   void require_host_memory() const;
   PinnedAllocator* pinned_if_used() const { return used_pinned_.load(std::memory_order_acquire); }
 
+  // Memory between processes. Throws where the backend has none; call: its name in the reference.
+  MemorySharing& sharing(const char* call);
+  const std::shared_ptr<BlockExchange>& exchange(const char* call);
+  // How many memories of other processes are open.
+  uint64_t opened_count();
+
   // Lets `device` read and write the memory that this allocator has on `peer`.
   void enable_peer_access(int device, int peer);
+  // On a stream of to_device; the host does not wait [core 23.5].
+  void copy(Address to, int to_device, Address from, int from_device, uint64_t size, Stream stream);
   // Throws where the driver does not tell.
   DeviceTotals device_totals(int device);
   // The figures that the driver tells; those that it does not tell are left out, without an error.
@@ -207,11 +231,14 @@ class Allocator {
   // Runs the auditor at the end of a call, where options ask for it.
   class Audit;
 
+  void free_shared_block(Address address);
   PinnedAllocator& make_pinned();
   DeviceBackend& device(int index) const;  // throws for one that does not exist
   void require_reserves() const;
   // The handle that all threads share for their own default stream becomes the calling thread's
   // stream.
+  void require_own(const Tenant& tenant) const;
+  bool needs_peer_copy(int to_device, int from_device);
   Stream resolved(Stream stream) const;
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
 
@@ -223,6 +250,7 @@ class Allocator {
   ContextSource contexts_;
   std::unique_ptr<SharedState> shared_;
   std::unique_ptr<Backend> backend_;
+  std::shared_ptr<BlockExchange> exchange_;  // null: the backend shares nothing
   std::unique_ptr<PinnedAllocator> pinned_;  // guarded by the lock of the settings
   std::atomic<PinnedAllocator*> used_pinned_{nullptr};
   std::unique_ptr<Configuration> configuration_;

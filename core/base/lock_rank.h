@@ -28,8 +28,11 @@ namespace cachalot {
   RANK(kSettings, "settings")              /* of an allocator: options that are changed */        \
   RANK(kRecorders, "recorders")            /* of an allocator: which there are */                 \
   RANK(kObservers, "observers")            /* of an allocator: what callers have attached */      \
+  RANK(kOpenedBlocks, "opened blocks")     /* of an allocator: those with lifetimes */            \
+  RANK(kSharedBlocks, "shared blocks")     /* of an allocator, and who has them open */           \
   RANK(kAsyncBackend, "async backend")     /* all of backend:cudaMallocAsync */                   \
   RANK(kUncachedBlocks, "uncached blocks") /* blocks of requests while caching is off */          \
+  RANK(kOpenedMemory, "opened memory")     /* of other processes */                               \
   RANK(kDevice, "device")              /* what its shards do not guard (alloc/shards/shard.h) */  \
   RANK(kRecall, "recall")              /* of headroom; the device's list of shards */             \
   RANK(kShard, "shard")                /* the blocks of some streams */                           \
@@ -54,6 +57,7 @@ namespace cachalot {
   RANK(kAddressTable, "address table")    /* leaves and parts */                                  \
   RANK(kHighAddresses, "high addresses")  /* the table's leaves above 47 bits */                  \
   RANK(kContexts, "contexts")             /* numbers of stacks and of label texts */              \
+  RANK(kFrameTexts, "frame texts")        /* what addresses of code mean */                       \
   RANK(kReplayDevice, "replay device")    /* the simulated device that a replay steers */         \
   RANK(kSimMachine, "sim machine")                                                                \
   RANK(kPinnedDriver, "pinned driver") /* its names of streams and events */                      \

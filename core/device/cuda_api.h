@@ -33,6 +33,7 @@ inline constexpr int kAllocationTypePinned = 1;
 inline constexpr int kLocationTypeDevice = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
+inline constexpr unsigned kIpcLazyPeerAccess = 1;
 inline constexpr uint64_t kProcAddressLegacyStream = 1;
 inline constexpr uint64_t kLegacyStream = 1;  // a handle that names a stream without being one
 
@@ -52,6 +53,10 @@ struct AllocationProperties {
     unsigned short usage;
     unsigned char reserved[4];
   } flags;
+};
+
+struct IpcHandle {
+  char reserved[64];
 };
 
 struct AccessDescriptor {
@@ -90,6 +95,9 @@ struct GraphEdge {
   X(cuMemFree, 3020, Result(DeviceAddress))                                            \
   X(cuMemsetD8Async, 3020, Result(DeviceAddress, unsigned char, size_t, StreamHandle)) \
   X(cuMemcpyDtoHAsync, 3020, Result(void*, DeviceAddress, size_t, StreamHandle))       \
+  X(cuMemcpyAsync, 4000, Result(DeviceAddress, DeviceAddress, size_t, StreamHandle))   \
+  X(cuMemcpyPeerAsync, 4000,                                                           \
+    Result(DeviceAddress, Context, DeviceAddress, Context, size_t, StreamHandle))      \
   X(cuEventCreate, 2000, Result(EventHandle*, unsigned))                               \
   X(cuEventDestroy, 4000, Result(EventHandle))                                         \
   X(cuEventRecord, 2000, Result(EventHandle, StreamHandle))                            \
@@ -150,11 +158,20 @@ struct GraphEdge {
   using name##_##version = __VA_ARGS__;           \
   name##_##version* name = nullptr;
 
+// For plain segments between processes. The structure with the bytes is passed by value.
+#define CACHALOT_CUDA_IPC(X)                                                \
+  X(cuIpcGetMemHandle, 4010, Result(IpcHandle*, DeviceAddress))             \
+  X(cuIpcOpenMemHandle, 11000, Result(DeviceAddress*, IpcHandle, unsigned)) \
+  X(cuIpcCloseMemHandle, 4010, Result(DeviceAddress))
+
 struct VirtualMemoryFunctions {
   CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_CUDA_POINTER)
 };
 struct MemoryPoolFunctions {
   CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_CUDA_POINTER)
+};
+struct IpcFunctions {
+  CACHALOT_CUDA_IPC(CACHALOT_CUDA_POINTER)
 };
 struct HostMemoryFunctions {
   CACHALOT_CUDA_HOST_MEMORY(CACHALOT_CUDA_POINTER)

@@ -66,4 +66,11 @@ class CurrentContext {
   Result code_ = 0;
 };
 
+// Makes a call with a device's context current.
+template <class Call>
+Result on(const Library& library, Contexts& contexts, int device, Call call) {
+  const CurrentContext current(library, contexts, device);
+  return current.code() != 0 ? current.code() : call();
+}
+
 }  // namespace cachalot::cuda

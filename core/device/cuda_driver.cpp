@@ -156,8 +156,9 @@ DriverCode CudaDriver::allocate_within_budget(int device, uint64_t size, Address
   if (!ticket) return kDriverOutOfMemory;
   DeviceAddress got = 0;
   const DriverCode code = on(device, [&] {
-    return stream == nullptr ? library_.cuMemAlloc(&got, size)
-                             : memory_pools().cuMemAllocAsync(&got, size, handle_of(*stream));
+    return stream == nullptr
+               ? library_.cuMemAlloc(&got, size)
+               : library_.memory_pools->cuMemAllocAsync(&got, size, handle_of(*stream));
   });
   if (code != kSuccess) {
     budget.give_back(*ticket);
@@ -200,14 +201,14 @@ DriverCode CudaDriver::read(int device, Address address, uint64_t size, void* ou
 DriverCode CudaDriver::reserve(int device, uint64_t size, Address* address) {
   return on(device, [&] {
     DeviceAddress got = 0;
-    const Result code = virtual_memory().cuMemAddressReserve(&got, size, 0, 0, 0);
+    const Result code = library_.virtual_memory->cuMemAddressReserve(&got, size, 0, 0, 0);
     if (code == 0) *address = got;
     return code;
   });
 }
 
 DriverCode CudaDriver::unreserve(int device, Address address, uint64_t size) {
-  return on(device, [&] { return virtual_memory().cuMemAddressFree(address, size); });
+  return on(device, [&] { return library_.virtual_memory->cuMemAddressFree(address, size); });
 }
 
 DriverCode CudaDriver::granularity(int device, uint64_t* bytes) {
@@ -215,7 +216,7 @@ DriverCode CudaDriver::granularity(int device, uint64_t* bytes) {
     const AllocationProperties of = properties(device, HandleType::kNone, false);
     size_t got = 0;
     const Result code =
-        virtual_memory().cuMemGetAllocationGranularity(&got, &of, kGranularityMinimum);
+        library_.virtual_memory->cuMemGetAllocationGranularity(&got, &of, kGranularityMinimum);
     if (code == 0) *bytes = got;
     return code;
   });
@@ -230,7 +231,7 @@ DriverCode CudaDriver::create(int device, uint64_t size, HandleType type, bool r
   AllocationHandle got = 0;
   const DriverCode code = on(device, [&] {
     const AllocationProperties of = properties(device, type, rdma && at(device).supports_rdma);
-    return virtual_memory().cuMemCreate(&got, size, &of, 0);
+    return library_.virtual_memory->cuMemCreate(&got, size, &of, 0);
   });
   if (code != kSuccess) {
     budget.give_back(*ticket);
@@ -245,8 +246,8 @@ DriverCode CudaDriver::export_handle(int device, uint64_t handle, HandleType typ
                                      ShareableHandle* out) {
   return on(device, [&] {
     ShareableHandle shareable;
-    const Result code = virtual_memory().cuMemExportToShareableHandle(shareable.bytes, handle,
-                                                                      static_cast<int>(type), 0);
+    const Result code = library_.virtual_memory->cuMemExportToShareableHandle(
+        shareable.bytes, handle, static_cast<int>(type), 0);
     if (code == 0) *out = shareable;
     return code;
   });
@@ -259,37 +260,35 @@ DriverCode CudaDriver::import_handle(int device, const ShareableHandle& shareabl
     ShareableHandle copy = shareable;
     void* os_handle = copy.bytes;
     if (type == HandleType::kPosixFd) {
-      int32_t descriptor = 0;
-      std::memcpy(&descriptor, copy.bytes, sizeof descriptor);
-      os_handle = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+      os_handle = reinterpret_cast<void*>(static_cast<intptr_t>(copy.descriptor()));
     }
     AllocationHandle got = 0;
-    const Result code =
-        virtual_memory().cuMemImportFromShareableHandle(&got, os_handle, static_cast<int>(type));
+    const Result code = library_.virtual_memory->cuMemImportFromShareableHandle(
+        &got, os_handle, static_cast<int>(type));
     if (code == 0) *handle = got;
     return code;
   });
 }
 
 DriverCode CudaDriver::release(int device, uint64_t handle) {
-  const DriverCode code = on(device, [&] { return virtual_memory().cuMemRelease(handle); });
+  const DriverCode code = on(device, [&] { return library_.virtual_memory->cuMemRelease(handle); });
   if (code == kSuccess) at(device).budget.give_back(MemoryBudget::Kind::kHandle, handle);
   return code;
 }
 
 DriverCode CudaDriver::map(int device, Address address, uint64_t size, uint64_t handle) {
-  return on(device, [&] { return virtual_memory().cuMemMap(address, size, 0, handle, 0); });
+  return on(device, [&] { return library_.virtual_memory->cuMemMap(address, size, 0, handle, 0); });
 }
 
 DriverCode CudaDriver::unmap(int device, Address address, uint64_t size) {
-  return on(device, [&] { return virtual_memory().cuMemUnmap(address, size); });
+  return on(device, [&] { return library_.virtual_memory->cuMemUnmap(address, size); });
 }
 
 DriverCode CudaDriver::set_access(int device, Address address, uint64_t size,
                                   int accessing_device) {
   return on(device, [&] {
     const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
-    return virtual_memory().cuMemSetAccess(address, size, &access, 1);
+    return library_.virtual_memory->cuMemSetAccess(address, size, &access, 1);
   });
 }
 

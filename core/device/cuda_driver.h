@@ -4,7 +4,7 @@
 //
 // cuda_library.h opens the driver, cuda_contexts.h makes a device's context current for a call,
 // cuda_streams.h says what stream handles mean, cuda_memory_pool.cpp has the stream-ordered calls,
-// cuda_host_memory.h has pinned memory.
+// cuda_host_memory.h has pinned memory, cuda_copies.h the copies.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,10 @@
 
 #include "base/assert.h"
 #include "device/cuda_contexts.h"
+#include "device/cuda_copies.h"
 #include "device/cuda_host_memory.h"
 #include "device/cuda_library.h"
+#include "device/cuda_segment_handles.h"
 #include "device/device.h"
 #include "device/memory_budget.h"
 #include "device/nvml.h"
@@ -90,6 +92,8 @@ class CudaDriver final : public Driver {
   DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream) override;
   DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream) override;
 
+  MemoryCopies* copies() override { return &copies_; }
+
   Stream resolve(Stream stream) override;
   Stream user_handle(Stream stream) override;
 
@@ -102,9 +106,10 @@ class CudaDriver final : public Driver {
     return host_memory_.free(address, origin);
   }
 
+  SegmentHandles* segment_handles() override { return library_.ipc ? &segment_handles_ : nullptr; }
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
-  DriverCode take_pending_error(int) override { return kSuccess; }  // the driver leaves none behind
   std::string error_text(DriverCode code) override;
 
  private:
@@ -123,15 +128,6 @@ class CudaDriver final : public Driver {
     CACHALOT_ASSERT(1, device >= 0 && device < device_count());
     return *devices_[static_cast<size_t>(device)];
   }
-  // The calls of a group. pre: the driver supports it.
-  const cuda::VirtualMemoryFunctions& virtual_memory() const {
-    CACHALOT_ASSERT(1, supports_virtual_memory_);
-    return *library_.virtual_memory;
-  }
-  const cuda::MemoryPoolFunctions& memory_pools() const {
-    CACHALOT_ASSERT(1, supports_memory_pools_);
-    return *library_.memory_pools;
-  }
   template <class Call>
   DriverCode on_pool(int device, Call call);
   DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
@@ -139,8 +135,7 @@ class CudaDriver final : public Driver {
   // Makes a call with the device's context current.
   template <class Call>
   DriverCode on(int device, Call call) {
-    const cuda::CurrentContext current(library_, contexts_, device);
-    return current.code() != 0 ? current.code() : call();
+    return cuda::on(library_, contexts_, device, call);
   }
 
   const cuda::Library library_;
@@ -150,6 +145,8 @@ class CudaDriver final : public Driver {
   cuda::Contexts contexts_;
   Nvml nvml_;
   CudaHostMemory host_memory_{library_, contexts_};
+  CudaCopies copies_{library_, contexts_};
+  CudaSegmentHandles segment_handles_{library_, contexts_};
 };
 
 }  // namespace cachalot

@@ -132,6 +132,13 @@ std::optional<HostMemoryFunctions> find_host_memory(const Symbols& symbols) {
   return missing.empty() ? std::optional(functions) : std::nullopt;
 }
 
+std::optional<IpcFunctions> find_ipc(const Symbols& symbols) {
+  IpcFunctions functions;
+  std::string missing;
+  CACHALOT_CUDA_IPC(CACHALOT_FILL)
+  return missing.empty() ? std::optional(functions) : std::nullopt;
+}
+
 #undef CACHALOT_FILL
 
 // 0 where the driver does not say.
@@ -173,6 +180,7 @@ Library open_library(const char* name) {
   library.graph_edges = find_graph_edges(symbols);
   library.context_events = find_context_events(symbols);
   library.host_memory = find_host_memory(symbols);
+  library.ipc = find_ipc(symbols);
   initialize(library);
   return library;
 }

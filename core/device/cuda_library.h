@@ -19,6 +19,7 @@ struct Library : Functions {
   std::optional<GraphEdgeFunctions> graph_edges;
   std::optional<ContextEventFunctions> context_events;
   std::optional<HostMemoryFunctions> host_memory;
+  std::optional<IpcFunctions> ipc;
 };
 
 // Opens libcuda.so.1 and initializes it. Once opened it stays in the process, so that its threads

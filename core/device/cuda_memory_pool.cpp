@@ -23,7 +23,7 @@ template <class Call>
 DriverCode CudaDriver::on_pool(int device, Call call) {
   return on(device, [&] {
     MemoryPool pool = nullptr;
-    const Result code = memory_pools().cuDeviceGetDefaultMemPool(&pool, at(device).ordinal);
+    const Result code = library_.memory_pools->cuDeviceGetDefaultMemPool(&pool, at(device).ordinal);
     return code != 0 ? code : call(pool);
   });
 }
@@ -34,20 +34,21 @@ DriverCode CudaDriver::pool_allocate(int device, uint64_t size, Stream stream, A
 
 DriverCode CudaDriver::pool_free(int device, Address address, Stream stream) {
   const DriverCode code =
-      on(device, [&] { return memory_pools().cuMemFreeAsync(address, handle_of(stream)); });
+      on(device, [&] { return library_.memory_pools->cuMemFreeAsync(address, handle_of(stream)); });
   if (code == kSuccess) at(device).budget.give_back(MemoryBudget::Kind::kAddress, address);
   return code;
 }
 
 DriverCode CudaDriver::pool_trim(int device, uint64_t keep_bytes) {
-  return on_pool(device,
-                 [&](MemoryPool pool) { return memory_pools().cuMemPoolTrimTo(pool, keep_bytes); });
+  return on_pool(device, [&](MemoryPool pool) {
+    return library_.memory_pools->cuMemPoolTrimTo(pool, keep_bytes);
+  });
 }
 
 DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_t* value) {
   return on_pool(device, [&](MemoryPool pool) {
     uint64_t got = 0;
-    const Result code = memory_pools().cuMemPoolGetAttribute(pool, attribute, &got);
+    const Result code = library_.memory_pools->cuMemPoolGetAttribute(pool, attribute, &got);
     if (code == 0) *value = got;
     return code;
   });
@@ -57,14 +58,14 @@ DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_
   return on_pool(device, [&](MemoryPool pool) {
     auto flag = static_cast<int>(value);
     void* const in = is_flag(attribute) ? static_cast<void*>(&flag) : &value;
-    return memory_pools().cuMemPoolSetAttribute(pool, attribute, in);
+    return library_.memory_pools->cuMemPoolSetAttribute(pool, attribute, in);
   });
 }
 
 DriverCode CudaDriver::pool_set_access(int device, int accessing_device) {
   return on_pool(device, [&](MemoryPool pool) {
     const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
-    return memory_pools().cuMemPoolSetAccess(pool, &access, 1);
+    return library_.memory_pools->cuMemPoolSetAccess(pool, &access, 1);
   });
 }
 
@@ -72,7 +73,7 @@ DriverCode CudaDriver::graph_get_attribute(int device, int32_t attribute, uint64
   return on(device, [&] {
     uint64_t got = 0;
     const Result code =
-        memory_pools().cuDeviceGetGraphMemAttribute(at(device).ordinal, attribute, &got);
+        library_.memory_pools->cuDeviceGetGraphMemAttribute(at(device).ordinal, attribute, &got);
     if (code == 0) *value = got;
     return code;
   });
@@ -80,7 +81,8 @@ DriverCode CudaDriver::graph_get_attribute(int device, int32_t attribute, uint64
 
 DriverCode CudaDriver::graph_set_attribute(int device, int32_t attribute, uint64_t value) {
   return on(device, [&] {
-    return memory_pools().cuDeviceSetGraphMemAttribute(at(device).ordinal, attribute, &value);
+    return library_.memory_pools->cuDeviceSetGraphMemAttribute(at(device).ordinal, attribute,
+                                                               &value);
   });
 }
 

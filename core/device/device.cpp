@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a driver answers that does not have a group of calls, or no faster way than another call.
+// Handles, and what a driver answers that does not have a group of calls, or no faster way than another call.
 #include "device/device.h"
 
+#include <cstring>
+
 namespace cachalot {
+
+int ShareableHandle::descriptor() const {
+  int32_t number = -1;
+  std::memcpy(&number, bytes, sizeof number);
+  return number;
+}
+
+ShareableHandle ShareableHandle::of_descriptor(int descriptor) {
+  ShareableHandle handle;
+  const int32_t number = descriptor;
+  std::memcpy(handle.bytes, &number, sizeof number);
+  return handle;
+}
 
 DriverCode Driver::total_memory(int device, uint64_t* total_bytes) {
   uint64_t free_bytes = 0;

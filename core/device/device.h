@@ -24,6 +24,7 @@ using DriverCode = int32_t;
 inline constexpr DriverCode kSuccess = 0;
 inline constexpr DriverCode kInvalidValue = 1;
 inline constexpr DriverCode kDriverOutOfMemory = 2;
+inline constexpr DriverCode kInvalidHandle = 400;
 inline constexpr DriverCode kNotReady = 600;
 inline constexpr DriverCode kDriverNotSupported = 801;
 
@@ -61,6 +62,36 @@ struct DeviceProcess {
 
 struct ShareableHandle {
   uint8_t bytes[64] = {};
+
+  // Of one that is a descriptor.
+  int descriptor() const;
+  static ShareableHandle of_descriptor(int descriptor);
+};
+
+// Whole allocations (Driver::allocate) between processes. The contract is that of Driver's functions. A handle holds as
+// long as its allocation does; the same memory may be opened once a process and device.
+class SegmentHandles {
+ public:
+  virtual DriverCode get(int device, Address address, ShareableHandle* handle) = 0;
+  virtual DriverCode open(int device, const ShareableHandle& handle, Address* address) = 0;
+  virtual DriverCode close(int device, Address address) = 0;
+
+ protected:
+  ~SegmentHandles() = default;
+};
+
+// Copies on a stream of the first device, which the host does not wait for. Called without the device lock, from
+// any thread.
+class MemoryCopies {
+ public:
+  // From and to memory that the device reaches, pinned host memory included.
+  virtual DriverCode copy(int device, Address to, Address from, uint64_t size, Stream stream) = 0;
+  // Where neither device need have access to the other.
+  virtual DriverCode copy_peer(int to_device, Address to, int from_device, Address from,
+                               uint64_t size, Stream stream) = 0;
+
+ protected:
+  ~MemoryCopies() = default;
 };
 
 class Driver {
@@ -143,16 +174,21 @@ class Driver {
   virtual DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream);
   virtual DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream);
 
+  virtual MemoryCopies* copies() { return nullptr; }  // null: there are none
+
   // The stream that a handle means on the calling thread: a handle that means another stream on
   // each thread gets a number of its own for each, which every function here takes from any thread.
   virtual Stream resolve(Stream stream) { return stream; }
   // Back again, for callers' functions: what the stream is called on its own thread.
   virtual Stream user_handle(Stream stream) { return stream; }
 
+  // Memory between processes: whole allocations by these handles, pages by export_handle. Null: it cannot be shared.
+  virtual SegmentHandles* segment_handles() { return nullptr; }
+
   virtual DriverCode enable_peer(int device, int peer) = 0;
   // Empty where the driver does not tell. Also without the device lock.
   virtual std::vector<DeviceProcess> processes(int device) = 0;
-  virtual DriverCode take_pending_error(int device) = 0;  // kSuccess: there is none
+  virtual DriverCode take_pending_error(int) { return kSuccess; }  // which is: there is none
   virtual std::string error_text(DriverCode code) = 0;
 };
 

@@ -12,9 +12,11 @@ namespace {
 DriverKind parse_kind(std::string_view kind, std::string_view text) {
   if (kind == "cuda") return DriverKind::kCuda;
   if (kind == "host") return DriverKind::kHost;
+  if (kind == "host-shared") return DriverKind::kHostShared;
   if (kind == "sim") return DriverKind::kSim;
   throw_invalid_argument(
-      format("\"%s\" is no driver: cuda[:CAPACITY], host[:CAPACITY] or sim[:CAPACITY]",
+      format("\"%s\" is no driver: cuda[:CAPACITY], host[:CAPACITY], host-shared[:CAPACITY] or "
+             "sim[:CAPACITY]",
              std::string(text).c_str()));
 }
 

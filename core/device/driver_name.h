@@ -7,7 +7,7 @@
 
 namespace cachalot {
 
-enum class DriverKind { kCuda, kHost, kSim };
+enum class DriverKind { kCuda, kHost, kHostShared, kSim };
 
 struct DriverName {
   DriverKind kind;

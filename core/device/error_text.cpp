@@ -9,6 +9,8 @@ const char* common_error_text(DriverCode code) {
       return "invalid argument";
     case kDriverOutOfMemory:
       return "out of memory";
+    case kInvalidHandle:
+      return "invalid resource handle";
     case 800:
       return "operation not permitted";
     case kDriverNotSupported:

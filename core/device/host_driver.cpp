@@ -11,14 +11,36 @@
 
 namespace cachalot {
 
+// Of the devices' memory.
+class HostDriver::Handles final : public SegmentHandles {
+ public:
+  explicit Handles(const HostDriver& driver) : driver_(driver) {}
+
+  DriverCode get(int device, Address address, ShareableHandle* handle) override {
+    return driver_.at(device).get_handle(address, handle);
+  }
+  DriverCode open(int device, const ShareableHandle& handle, Address* address) override {
+    return driver_.at(device).open(handle, address);
+  }
+  DriverCode close(int device, Address address) override {
+    return driver_.at(device).close(address);
+  }
+
+ private:
+  const HostDriver& driver_;
+};
+
 HostDriver::HostDriver(const HostOptions& options)
-    : pinned_(std::make_unique<HostMemory>(kUnlimited)) {
+    : handles_(options.is_shared ? std::make_unique<Handles>(*this) : nullptr),
+      pinned_(std::make_unique<HostMemory>(kUnlimited)) {
   const int count = checked_device_count(options.device_count);
   for (int i = 0; i < count; i++)
-    devices_.push_back(std::make_unique<HostMemory>(options.capacity));
+    devices_.push_back(std::make_unique<HostMemory>(options.capacity, options.is_shared));
 }
 
 HostDriver::~HostDriver() = default;
+
+SegmentHandles* HostDriver::segment_handles() { return handles_.get(); }
 
 // ---- Memory
 
@@ -65,19 +87,23 @@ DriverCode HostDriver::granularity(int, uint64_t* bytes) {
   return kSuccess;
 }
 
-// A file descriptor may be asked for, as allocators do by default, and is then missed at the export
+// A file descriptor may be asked for, as allocators do by default. Where memory is not shared it is missed at the export
 // only.
 DriverCode HostDriver::create(int device, uint64_t size, HandleType type, bool, uint64_t* handle) {
   if (type == HandleType::kFabric) return kDriverNotSupported;
   return at(device).create(size, handle);
 }
 
-DriverCode HostDriver::export_handle(int, uint64_t, HandleType, ShareableHandle*) {
-  return kDriverNotSupported;
+DriverCode HostDriver::export_handle(int device, uint64_t handle, HandleType type,
+                                     ShareableHandle* out) {
+  if (type != HandleType::kPosixFd) return kDriverNotSupported;
+  return at(device).export_page(handle, out);
 }
 
-DriverCode HostDriver::import_handle(int, const ShareableHandle&, HandleType, uint64_t*) {
-  return kDriverNotSupported;
+DriverCode HostDriver::import_handle(int device, const ShareableHandle& shareable, HandleType type,
+                                     uint64_t* handle) {
+  if (type != HandleType::kPosixFd) return kDriverNotSupported;
+  return at(device).import_page(shareable, handle);
 }
 
 DriverCode HostDriver::release(int device, uint64_t handle) { return at(device).release(handle); }
@@ -141,6 +167,16 @@ DriverCode HostDriver::read(int, Address address, uint64_t size, void* out, Stre
   return kSuccess;
 }
 
+DriverCode HostDriver::copy(int, Address to, Address from, uint64_t size, Stream) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), size);
+  return kSuccess;
+}
+
+DriverCode HostDriver::copy_peer(int to_device, Address to, int, Address from, uint64_t size,
+                                 Stream stream) {
+  return copy(to_device, to, from, size, stream);
+}
+
 // ---- The rest
 
 DriverCode HostDriver::enable_peer(int, int) { return kSuccess; }
@@ -148,8 +184,6 @@ DriverCode HostDriver::enable_peer(int, int) { return kSuccess; }
 std::vector<DeviceProcess> HostDriver::processes(int device) {
   return {{static_cast<uint64_t>(::getpid()), at(device).used_bytes()}};
 }
-
-DriverCode HostDriver::take_pending_error(int) { return kSuccess; }
 
 std::string HostDriver::error_text(DriverCode code) { return common_error_text(code); }
 

@@ -18,9 +18,10 @@ class HostMemory;
 struct HostOptions {
   uint64_t capacity = 4 * GiB;  // of each device; only touched memory is taken from the system
   int device_count = 1;
+  bool is_shared = false;  // Note [Memory for other processes] (host_memory.h)
 };
 
-class HostDriver final : public Driver {
+class HostDriver final : public Driver, private MemoryCopies {
  public:
   // Throws Error(kInvalidArgument) for a number of devices that is not possible.
   explicit HostDriver(const HostOptions& options = {});
@@ -72,9 +73,14 @@ class HostDriver final : public Driver {
   DriverCode fill(int device, Address address, uint64_t size, uint8_t byte, Stream stream) override;
   DriverCode read(int device, Address address, uint64_t size, void* out, Stream stream) override;
 
+  MemoryCopies* copies() override { return this; }
+  DriverCode copy(int device, Address to, Address from, uint64_t size, Stream stream) override;
+  DriverCode copy_peer(int to_device, Address to, int from_device, Address from, uint64_t size,
+                       Stream stream) override;
+  SegmentHandles* segment_handles() override;
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
-  DriverCode take_pending_error(int device) override;
   std::string error_text(DriverCode code) override;
 
  private:
@@ -83,7 +89,10 @@ class HostDriver final : public Driver {
     return *devices_[static_cast<size_t>(device)];
   }
 
+  class Handles;
+
   std::vector<std::unique_ptr<HostMemory>> devices_;
+  const std::unique_ptr<Handles> handles_;    // null: memory is not shared
   const std::unique_ptr<HostMemory> pinned_;  // as much as the system gives
 };
 

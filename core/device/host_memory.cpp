@@ -53,7 +53,8 @@ bool clear(Address address, uint64_t size) {
 }  // namespace
 
 HostMemory::~HostMemory() {
-  for (const auto& [address, size] : allocations_) ::munmap(as_pointer(address), size);
+  for (const auto& [address, allocation] : allocations_)
+    ::munmap(as_pointer(address), allocation.size);
   for (const auto& [address, size] : reservations_) ::munmap(as_pointer(address), size);
   const std::lock_guard lock(mutex_);
   for (auto& [handle, page] : pages_) drop_placeholder(page);
@@ -69,22 +70,54 @@ DriverCode HostMemory::allocate(uint64_t size, Address* address) {
   const std::lock_guard lock(mutex_);
   CACHALOT_ASSERT(1, used_ <= capacity_);
   if (size > capacity_ - used_) return kDriverOutOfMemory;
-  const Address memory = map_anywhere(size, kReadWrite);
+  Allocation made{.size = size, .file = is_shared_ ? MemoryFile::create(size) : MemoryFile()};
+  if (is_shared_ && !made.file.is_open()) return kDriverOutOfMemory;
+  const Address memory = is_shared_ ? made.file.map(0, kReadWrite) : map_anywhere(size, kReadWrite);
   if (memory == 0) return kDriverOutOfMemory;
-  allocations_[memory] = size;
+  allocations_[memory] = std::move(made);
   used_ += size;
   *address = memory;
   return kSuccess;
 }
 
-DriverCode HostMemory::free(Address address) {
+DriverCode HostMemory::free(Address address) { return take_back(address, false); }
+
+DriverCode HostMemory::close(Address address) { return take_back(address, true); }
+
+// An allocation goes back the way it came.
+DriverCode HostMemory::take_back(Address address, bool is_opened) {
   const std::lock_guard lock(mutex_);
-  const auto allocation = allocations_.find(address);
-  if (allocation == allocations_.end()) return kInvalidValue;
-  ::munmap(as_pointer(address), allocation->second);
-  CACHALOT_ASSERT(1, allocation->second <= used_);
-  used_ -= allocation->second;
-  allocations_.erase(allocation);
+  const auto found = allocations_.find(address);
+  if (found == allocations_.end() || found->second.is_opened != is_opened) return kInvalidValue;
+  const uint64_t size = found->second.size;
+  ::munmap(as_pointer(address), size);
+  if (!is_opened) {
+    CACHALOT_ASSERT(1, size <= used_);
+    used_ -= size;
+  }
+  allocations_.erase(found);
+  return kSuccess;
+}
+
+DriverCode HostMemory::get_handle(Address address, ShareableHandle* handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = allocations_.find(address);
+  if (found == allocations_.end() || found->second.is_opened) return kInvalidValue;
+  if (!is_shared_) return kDriverNotSupported;
+  *handle = found->second.file.handle();
+  return kSuccess;
+}
+
+DriverCode HostMemory::open(const ShareableHandle& handle, Address* address) {
+  const std::lock_guard lock(mutex_);
+  if (!is_shared_) return kDriverNotSupported;
+  Allocation opened{.file = MemoryFile::open(handle), .is_opened = true};
+  if (!opened.file.is_open()) return kInvalidHandle;
+  opened.size = opened.file.size();
+  const Address memory = opened.file.map(0, kReadWrite);
+  if (memory == 0) return kDriverOutOfMemory;
+  allocations_[memory] = std::move(opened);
+  *address = memory;
   return kSuccess;
 }
 
@@ -113,13 +146,46 @@ DriverCode HostMemory::create(uint64_t size, uint64_t* handle) {
   if (size % kGranularity != 0) return kInvalidValue;
   if (size > capacity_ - used_) return kDriverOutOfMemory;
   Page& page = pages_[pages_made_ + 1];
-  page.placeholder = map_with_room_beside(size);
-  if (page.placeholder == 0) {
+  if (!back(page, size)) {
     pages_.erase(pages_made_ + 1);
     return kDriverOutOfMemory;
   }
   page.size = size;
   used_ += size;
+  *handle = ++pages_made_;
+  return kSuccess;
+}
+
+// False: the system refuses.
+bool HostMemory::back(Page& page, uint64_t size) const {
+  if (is_shared_) {
+    page.file = MemoryFile::create(size);
+    return page.file.is_open();
+  }
+  page.placeholder = map_with_room_beside(size);
+  return page.placeholder != 0;
+}
+
+DriverCode HostMemory::export_page(uint64_t handle, ShareableHandle* shareable) const {
+  const std::lock_guard lock(mutex_);
+  const auto page = pages_.find(handle);
+  if (page == pages_.end() || page->second.released) return kInvalidValue;
+  if (!is_shared_) return kDriverNotSupported;
+  const int descriptor = page->second.file.new_descriptor();
+  if (descriptor < 0) return kDriverOutOfMemory;
+  *shareable = ShareableHandle::of_descriptor(descriptor);
+  return kSuccess;
+}
+
+DriverCode HostMemory::import_page(const ShareableHandle& shareable, uint64_t* handle) {
+  const std::lock_guard lock(mutex_);
+  if (!is_shared_) return kDriverNotSupported;
+  MemoryFile file = MemoryFile::duplicate(shareable.descriptor());
+  if (!file.is_open() || file.size() % kGranularity != 0) return kInvalidHandle;
+  Page& page = pages_[pages_made_ + 1];
+  page.size = file.size();
+  page.is_imported = true;
+  page.file = std::move(file);
   *handle = ++pages_made_;
   return kSuccess;
 }
@@ -143,6 +209,10 @@ DriverCode HostMemory::map(Address address, uint64_t size, uint64_t handle) {
   }
   CACHALOT_ASSERT(1, !mapped_.contains(address));
   mapped_[address] = handle;
+  if (page->second.file.is_open() && page->second.file.map(address, PROT_NONE) == 0) {
+    mapped_.erase(address);
+    return kDriverOutOfMemory;
+  }
   page->second.address = address;
   return kSuccess;
 }
@@ -211,8 +281,10 @@ void HostMemory::drop_if_unused(uint64_t handle) {
   const auto page = pages_.find(handle);
   CACHALOT_ASSERT(1, page != pages_.end());
   if (!page->second.released || page->second.address != 0) return;
-  CACHALOT_ASSERT(1, page->second.size <= used_);
-  used_ -= page->second.size;
+  if (!page->second.is_imported) {
+    CACHALOT_ASSERT(1, page->second.size <= used_);
+    used_ -= page->second.size;
+  }
   drop_placeholder(page->second);
   pages_.erase(page);
 }

@@ -39,9 +39,10 @@ enum class SimCall : uint32_t {
   kStreamWait = 0x4000000,
   kHostAllocate = 0x8000000,
   kHostFree = 0x10000000,
+  kCopy = 0x20000000,
 };
 
-inline constexpr size_t kSimCallCount = 29;
+inline constexpr size_t kSimCallCount = 30;
 inline constexpr uint32_t kAllSimCalls = (uint32_t{1} << kSimCallCount) - 1;
 
 constexpr size_t sim_call_index(SimCall call) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/error_text.h"
+#include "device/memory_file.h"
 
 namespace cachalot {
 namespace {
@@ -13,17 +14,17 @@ namespace {
 // The unit of physical memory, as on a real device.
 constexpr uint64_t kGranularity = 2 * MiB;
 
-// What another process would get: a file descriptor, or a fabric handle.
-ShareableHandle shareable(uint64_t handle, HandleType type) {
-  ShareableHandle out;
+// What another process gets: a fabric handle, or a descriptor, which has to exist since its owner closes it.
+DriverCode shareable(uint64_t handle, HandleType type, ShareableHandle* out) {
   if (type == HandleType::kFabric) {
-    std::memset(out.bytes, 0xcd, sizeof out.bytes);
-    std::memcpy(out.bytes, &handle, sizeof handle);
-  } else {
-    const int32_t descriptor = 900 + static_cast<int32_t>(handle);
-    std::memcpy(out.bytes, &descriptor, sizeof descriptor);
+    *out = sim_handle(handle, 0xcd);
+    return kSuccess;
   }
-  return out;
+  const MemoryFile page = MemoryFile::create(1);
+  const int descriptor = page.is_open() ? page.new_descriptor() : -1;
+  if (descriptor < 0) return kDriverOutOfMemory;
+  *out = ShareableHandle::of_descriptor(descriptor);
+  return kSuccess;
 }
 
 }  // namespace
@@ -87,6 +88,24 @@ DriverCode SimDriver::host_free(Address address, HostMemoryOrigin origin) {
   return failure;
 }
 
+// ---- Copies. Memory of devices has no contents here.
+
+DriverCode SimDriver::copy(int, Address, Address, uint64_t size, Stream stream) {
+  const Lock lock = machine_.enter(SimCall::kCopy);
+  const DriverCode code = machine_.due(SimCall::kCopy);
+  machine_.log().add(kLogCalls, "copy ", size, " ", Hex{stream}, Outcome{code});
+  return code;
+}
+
+DriverCode SimDriver::copy_peer(int to_device, Address, int from_device, Address, uint64_t size,
+                                Stream stream) {
+  const Lock lock = machine_.enter(SimCall::kCopy);
+  const DriverCode code = machine_.due(SimCall::kCopy);
+  machine_.log().add(kLogCalls, "copy_peer ", to_device, " ", from_device, " ", size, " ",
+                     Hex{stream}, Outcome{code});
+  return code;
+}
+
 // ---- Virtual memory
 
 DriverCode SimDriver::reserve(int device, uint64_t size, Address* address) {
@@ -142,8 +161,8 @@ DriverCode SimDriver::export_handle(int device, uint64_t handle, HandleType type
   const Lock lock = machine_.enter(SimCall::kExport);
   DriverCode code = machine_.due(SimCall::kExport);
   if (code == kSuccess && !at(device).memory.has_handle(handle)) code = kInvalidValue;
+  if (code == kSuccess) code = shareable(handle, type, out);
   machine_.log().add(kLogCalls, "export type ", static_cast<int>(type), Outcome{code});
-  if (code == kSuccess) *out = shareable(handle, type);
   return code;
 }
 

@@ -8,12 +8,13 @@
 #include "base/units.h"
 #include "device/device.h"
 #include "device/sim_machine.h"
+#include "device/sim_segment_handles.h"
 
 namespace cachalot {
 
 // The driver of a simulated machine. It takes each call to the machine's accounts and notes it in
 // the machine's log; what its caller controls is the machine. Deterministic.
-class SimDriver : public Driver {
+class SimDriver : public Driver, private MemoryCopies {
  public:
   // Throws Error(kInvalidArgument) for a capacity or a number of devices that is not possible.
   explicit SimDriver(const SimOptions& options = {}) : machine_(options) {}
@@ -74,6 +75,12 @@ class SimDriver : public Driver {
                            Address* address) override;
   DriverCode host_free(Address address, HostMemoryOrigin origin) override;
 
+  MemoryCopies* copies() override { return this; }
+  DriverCode copy(int device, Address to, Address from, uint64_t size, Stream stream) override;
+  DriverCode copy_peer(int to_device, Address to, int from_device, Address from, uint64_t size,
+                       Stream stream) override;
+  SegmentHandles* segment_handles() override { return &segment_handles_; }
+
   DriverCode enable_peer(int device, int peer) override;
   std::vector<DeviceProcess> processes(int device) override;
   DriverCode take_pending_error(int device) override;
@@ -93,6 +100,7 @@ class SimDriver : public Driver {
   DriverCode create(Device& device, uint64_t size, HandleType type, uint64_t* handle);
 
   SimMachine machine_;
+  SimSegmentHandles segment_handles_{machine_};
   // Guarded by the machine's lock.
   uint64_t handles_made_ = 0;
   uint64_t streams_made_ = 0;

@@ -48,6 +48,21 @@ DriverCode SimMemory::free(Address address) {
   return kSuccess;
 }
 
+DriverCode SimMemory::open(Address allocation, Address* address) {
+  const auto found = allocations_.find(allocation);
+  if (found == allocations_.end()) return kInvalidHandle;
+  const auto place = take_with_row(addresses_, &opened_, found->second);
+  if (!place) return kDriverOutOfMemory;
+  *address = *place;
+  return kSuccess;
+}
+
+DriverCode SimMemory::close(Address address) {
+  if (opened_.erase(address) == 0) return kInvalidValue;
+  addresses_.put_back(address);
+  return kSuccess;
+}
+
 DriverCode SimMemory::reserve(uint64_t size, Address* address) {
   const auto place = take_with_row(addresses_, &reservations_, size);
   if (!place) return kDriverOutOfMemory;

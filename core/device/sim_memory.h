@@ -27,6 +27,11 @@ class SimMemory {
   DriverCode allocate(uint64_t size, Address* address);
   DriverCode free(Address address);
 
+  bool has_allocation(Address address) const { return allocations_.contains(address); }
+  // Addresses for an allocation once more, as another process would have them.
+  DriverCode open(Address allocation, Address* address);
+  DriverCode close(Address address);
+
   DriverCode reserve(uint64_t size, Address* address);
   DriverCode unreserve(Address address, uint64_t size);
   // handle: a new one.
@@ -58,6 +63,7 @@ class SimMemory {
   uint64_t used_ = 0;
   AddressSpace addresses_;
   std::unordered_map<Address, uint64_t> allocations_;   // size
+  std::unordered_map<Address, uint64_t> opened_;        // size
   std::unordered_map<Address, uint64_t> reservations_;  // size
   Handles handles_;
   std::unordered_map<Address, Mapping> mappings_;

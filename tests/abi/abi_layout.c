@@ -89,7 +89,7 @@ FIELD(cachalot_device_process, used, 8, 8);
 SIZE(cachalot_shareable_handle, 64);
 FIELD(cachalot_shareable_handle, bytes, 0, 64);
 
-SIZE(cachalot_device_ops, 336);
+SIZE(cachalot_device_ops, 376);
 FIELD(cachalot_device_ops, struct_size, 0, 8);
 FIELD(cachalot_device_ops, memory_info, 8, 8);
 FIELD(cachalot_device_ops, allocate, 16, 8);
@@ -132,6 +132,11 @@ FIELD(cachalot_device_ops, stream_wait_event, 304, 8);
 FIELD(cachalot_device_ops, event_record_all, 312, 8);
 FIELD(cachalot_device_ops, host_allocate, 320, 8);
 FIELD(cachalot_device_ops, host_free, 328, 8);
+FIELD(cachalot_device_ops, copy, 336, 8);
+FIELD(cachalot_device_ops, copy_peer, 344, 8);
+FIELD(cachalot_device_ops, ipc_get, 352, 8);
+FIELD(cachalot_device_ops, ipc_open, 360, 8);
+FIELD(cachalot_device_ops, ipc_close, 368, 8);
 
 /* ---- sim.h ---- */
 
@@ -159,6 +164,7 @@ VALUE(CACHALOT_SIM_CALL_POOL_ALLOCATE, 0x100000u);
 VALUE(CACHALOT_SIM_CALL_STREAM_WAIT, 0x4000000u);
 VALUE(CACHALOT_SIM_CALL_HOST_ALLOCATE, 0x8000000u);
 VALUE(CACHALOT_SIM_CALL_HOST_FREE, 0x10000000u);
+VALUE(CACHALOT_SIM_CALL_COPY, 0x20000000u);
 VALUE(CACHALOT_SIM_LOG_CALLS, 0x1u);
 VALUE(CACHALOT_SIM_LOG_HANDLES, 0x2u);
 VALUE(CACHALOT_SIM_LOG_QUERIES, 0x4u);
@@ -480,6 +486,28 @@ FIELD(cachalot_block_row, state, 32, 4);
 FIELD(cachalot_block_row, reserved_0, 36, 4);
 FIELD(cachalot_block_row, context, 40, 8);
 
+/* ---- sleep.h ---- */
+
+SIZE(cachalot_sleep_stats, 72);
+FIELD(cachalot_sleep_stats, struct_size, 0, 8);
+FIELD(cachalot_sleep_stats, state, 8, 4);
+FIELD(cachalot_sleep_stats, reserved_0, 12, 4);
+FIELD(cachalot_sleep_stats, pools, 16, 8);
+FIELD(cachalot_sleep_stats, blocks, 24, 8);
+FIELD(cachalot_sleep_stats, allocated_bytes, 32, 8);
+FIELD(cachalot_sleep_stats, asleep_bytes, 40, 8);
+FIELD(cachalot_sleep_stats, kept_bytes, 48, 8);
+FIELD(cachalot_sleep_stats, num_sleeps, 56, 8);
+FIELD(cachalot_sleep_stats, num_wakes, 64, 8);
+VALUE(CACHALOT_SLEEP_DISCARD, 0);
+VALUE(CACHALOT_SLEEP_KEEP, 1);
+VALUE(CACHALOT_SLEEP_KEEP_ALL, 2);
+VALUE(CACHALOT_SLEEP_NEVER, -1);
+VALUE(CACHALOT_POOL_AWAKE, 0);
+VALUE(CACHALOT_POOL_FALLING_ASLEEP, 1);
+VALUE(CACHALOT_POOL_ASLEEP, 2);
+VALUE(CACHALOT_POOL_WAKING, 3);
+
 /* ---- checkpoint.h ---- */
 
 SIZE(cachalot_checkpoint_row, 48);
@@ -610,7 +638,7 @@ FIELD(cachalot_tenant_options, pressure, 40, 8);
 FIELD(cachalot_tenant_options, pressure_user_data, 48, 8);
 FIELD(cachalot_tenant_options, pressure_destroy, 56, 8);
 
-SIZE(cachalot_tenant_stats, 224);
+SIZE(cachalot_tenant_stats, 232);
 FIELD(cachalot_tenant_stats, struct_size, 0, 8);
 FIELD(cachalot_tenant_stats, id, 8, 8);
 FIELD(cachalot_tenant_stats, device, 16, 4);
@@ -624,6 +652,7 @@ FIELD(cachalot_tenant_stats, num_ooms, 136, 8);
 FIELD(cachalot_tenant_stats, num_pressure_calls, 144, 8);
 FIELD(cachalot_tenant_stats, pressure_freed_bytes, 152, 8);
 FIELD(cachalot_tenant_stats, name, 160, 64);
+FIELD(cachalot_tenant_stats, asleep_bytes, 224, 8);
 
 /* ---- report.h ---- */
 
@@ -650,7 +679,7 @@ FIELD(cachalot_report_options, reserved_0, 12, 4);
 FIELD(cachalot_report_options, size, 16, 8);
 FIELD(cachalot_report_options, stream, 24, 8);
 
-SIZE(cachalot_report_numbers, 144);
+SIZE(cachalot_report_numbers, 152);
 FIELD(cachalot_report_numbers, struct_size, 0, 8);
 FIELD(cachalot_report_numbers, device, 8, 4);
 FIELD(cachalot_report_numbers, outcome, 12, 4);
@@ -670,6 +699,7 @@ FIELD(cachalot_report_numbers, pending, 112, 8);
 FIELD(cachalot_report_numbers, cached, 120, 8);
 FIELD(cachalot_report_numbers, largest_free_block, 128, 8);
 FIELD(cachalot_report_numbers, releasable, 136, 8);
+FIELD(cachalot_report_numbers, asleep, 144, 8);
 
 SIZE(cachalot_report_holder, 72);
 FIELD(cachalot_report_holder, struct_size, 0, 8);

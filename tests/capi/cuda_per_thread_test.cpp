@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// cachalot/cuda.h in a program that is compiled for per-thread default streams. cuda_header_test.cpp,
-// in the same program, is not: the two must not take each other's functions.
+// cachalot/cuda.h and cachalot/memory_resource.hpp in a program that is compiled for per-thread default streams.
+// cuda_header_test.cpp and memory_resource_test.cpp, in the same program, are not: they must not take each other's
+// functions.
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include <cstdint>
 
 #include "cachalot/cuda.h"
+#include "cachalot/memory_resource.hpp"
 #include "sim_fixture.h"
 
 namespace {
@@ -38,6 +40,19 @@ TEST(CudaPerThread, EveryWrapperTakesZeroForTheThreadsDefaultStream) {
   EXPECT_EQ(with.block(block).pool.second, pool.second);
   with.ok(cachalot_cu_free_on_stream(with.get(), block, nullptr, with.error()));
   with.leave_pool(pool);
+}
+
+TEST(CudaPerThread, AResourceTakesZeroForTheThreadsDefaultStream) {
+  using Resource = cachalot::cuda::Resource<>;
+  using cachalot::cuda::StreamHandle;
+  SimAllocator with;
+  Resource resource(with.get());
+  // Not inlined, so that the linker would have to choose between this and the other one.
+  void* (Resource::*const volatile allocate)(StreamHandle, size_t, size_t) = &Resource::allocate;
+  void* memory = (resource.*allocate)(nullptr, 1000, 256);
+  EXPECT_EQ(with.block(reinterpret_cast<uintptr_t>(memory)).stream, kPerThread);
+  resource.deallocate(nullptr, memory, 1000);
+  EXPECT_EQ(with.layout(), "0: free 2M");
 }
 
 TEST(CudaPerThread, ABlockOfAnotherStreamFreedOnStreamZeroWaitsForTheThreadsWork) {

@@ -29,6 +29,8 @@ static void no_allocator_is_refused_everywhere(void) {
   cachalot_snapshot* snapshot = NULL;
   cachalot_report* report_of_none = NULL;
   cachalot_checkpoint* checkpoint = NULL;
+  cachalot_shared_block* shared_block = NULL;
+  cachalot_opened_block* opened_block = NULL;
   cachalot_error* const error = &last_error;
   cachalot_address address = 77;
   uint64_t number = 77;
@@ -146,6 +148,16 @@ static void no_allocator_is_refused_everywhere(void) {
 
   REFUSES(cachalot_checkpoint_take(NULL, 0, kPool, &checkpoint, error));
   REFUSES(cachalot_checkpoint_apply(NULL, 0, (cachalot_checkpoint*)&id, NULL, error));
+  REFUSES(cachalot_shared_block_create(NULL, 1, &shared_block, error));
+  REFUSES(cachalot_shared_block_ticket(NULL, text, sizeof text, &size, error));
+  CHECK(cachalot_shared_block_users(NULL) == 0);
+  cachalot_shared_block_destroy(NULL);
+  REFUSES(cachalot_opened_block_create(NULL, 0, "ticket", &opened_block, error));
+  REFUSES(cachalot_opened_block_address(NULL, &address, &number, error));
+  CHECK(cachalot_opened_block_has_sharer(NULL) == 0);
+  cachalot_opened_block_destroy(NULL);
+  CHECK(shared_block == NULL && opened_block == NULL);
+  REFUSES(cachalot_close_shared(NULL, 1, error));
   REFUSES(cachalot_share(NULL, 1, text, sizeof text, &size, &number, error));
   REFUSES(cachalot_open_shared(NULL, 0, text, sizeof text, &address, error));
   REFUSES(cachalot_copy(NULL, 1, 0, 1, 0, 1, 0, error));

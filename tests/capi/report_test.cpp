@@ -411,17 +411,18 @@ TEST(Report, IsWrittenAsJson) {
   with.allocate(1000, kOther);
   with.cache_in_pool(kPool, {12});
   const Report report(with, 40 * MiB);
-  EXPECT_EQ(report.json(),
-            "{\"version\":1,\"device\":0,\"request\":{\"requested\":41943040,\"size\":41943040,"
-            "\"segment_size\":41943040,\"stream\":\"0x0\",\"pool\":null,\"class\":\"large\","
-            "\"outcome\":\"from_device\"},\"device_total\":104857600,\"device_free\":90177536,"
-            "\"limit\":94371840,\"reserved\":14680064,\"allocated\":1024,\"pending\":0,"
-            "\"cached\":14679040,\"largest_free_block\":12582912,\"releasable\":0,"
-            "\"holders\":[{\"label\":\"\",\"tenant\":0,\"stream\":\"0x10\",\"pool\":null,"
-            "\"blocks\":1,\"bytes\":1024,\"requested\":1000}],"
-            "\"reasons\":[{\"reason\":\"other_pool\",\"blocks\":1,\"bytes\":12582912,"
-            "\"largest\":12582912,\"releasable\":0},{\"reason\":\"other_class\",\"blocks\":1,"
-            "\"bytes\":2096128,\"largest\":2096128,\"releasable\":0}],\"advice\":null}");
+  EXPECT_EQ(
+      report.json(),
+      "{\"version\":1,\"device\":0,\"request\":{\"requested\":41943040,\"size\":41943040,"
+      "\"segment_size\":41943040,\"stream\":\"0x0\",\"pool\":null,\"class\":\"large\","
+      "\"outcome\":\"from_device\"},\"device_total\":104857600,\"device_free\":90177536,"
+      "\"limit\":94371840,\"reserved\":14680064,\"allocated\":1024,\"pending\":0,"
+      "\"cached\":14679040,\"largest_free_block\":12582912,\"releasable\":0,"
+      "\"asleep\":0,\"holders\":[{\"label\":\"\",\"tenant\":0,\"stream\":\"0x10\",\"pool\":null,"
+      "\"blocks\":1,\"bytes\":1024,\"requested\":1000}],"
+      "\"reasons\":[{\"reason\":\"other_pool\",\"blocks\":1,\"bytes\":12582912,"
+      "\"largest\":12582912,\"releasable\":0},{\"reason\":\"other_class\",\"blocks\":1,"
+      "\"bytes\":2096128,\"largest\":2096128,\"releasable\":0}],\"advice\":null}");
 }
 
 TEST(Report, WritesAnyLabelAsAJsonString) {

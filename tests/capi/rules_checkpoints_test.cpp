@@ -224,6 +224,8 @@ TEST(Checkpoints, OfAPoolWithoutUsersAreTakenAndNotPutBack) {
 
 class RefusedCheckpoint : public testing::Test {
  protected:
+  explicit RefusedCheckpoint(const SimSetup& setup = {}) : with(setup) {}
+
   // Nothing has changed, and the log says that the reference has done something.
   void expect_refused(const Checkpoint& checkpoint, cachalot_status status,
                       const std::string& text) {
@@ -280,6 +282,52 @@ TEST_F(RefusedCheckpoint, WhereABlockInUseWouldWaitForAStream) {
   expect_refused(checkpoint, CACHALOT_ERROR_INVALID_STATE,
                  "the pool has 1024 bytes at 0x700000000000 that can be restored, and the "
                  "checkpoint needs 2097152");
+}
+
+class RefusedCheckpointOfPages : public RefusedCheckpoint {
+ protected:
+  // The checkpoint has 20 MiB: 2 in use, 18 free.
+  RefusedCheckpointOfPages() : RefusedCheckpoint(SimSetup{.config = "expandable_segments:True"}) {
+    with.allocate(2 * MiB);
+  }
+
+  // Frees a block that then waits for a stream.
+  void let_wait(cachalot_address block) {
+    with.queue_work(kOther);
+    with.record_stream(block, kOther);
+    with.free(block);
+  }
+  void expect_refused_as_misshapen(const Checkpoint& checkpoint) {
+    expect_refused(checkpoint, CACHALOT_ERROR_INVALID_STATE,
+                   "Invalid expandable segment structure during checkpoint restore");
+  }
+};
+
+// [core 19.3]
+TEST_F(RefusedCheckpointOfPages, WhereABlockWaitsBehindFreePagesThatCameLater) {
+  const Checkpoint checkpoint(with);
+  const cachalot_address room = with.allocate(38 * MiB);
+  let_wait(with.allocate(20 * MiB));
+  with.free(room);
+  expect_refused_as_misshapen(checkpoint);
+}
+
+TEST_F(RefusedCheckpointOfPages, WhereFreePagesAreBehindABlockThatWaits) {
+  const Checkpoint checkpoint(with);
+  const cachalot_address room = with.allocate(18 * MiB);
+  const cachalot_address waiting = with.allocate(20 * MiB);
+  with.free(with.allocate(20 * MiB));
+  let_wait(waiting);
+  with.free(room);
+  expect_refused_as_misshapen(checkpoint);
+}
+
+TEST_F(RefusedCheckpointOfPages, AndNoneWhereOneBlockThatWaitsIsAllThatCameLater) {
+  const Checkpoint checkpoint(with);
+  const cachalot_address room = with.allocate(18 * MiB);
+  let_wait(with.allocate(20 * MiB));
+  with.free(room);
+  EXPECT_EQ(checkpoint.apply().created.size(), 1U);
 }
 
 // Rows that nobody has taken: no shape of them harms.

@@ -186,8 +186,8 @@ TEST_F(SimControls, RefuseFailuresThatMeanNothing) {
   EXPECT_STREQ(error.message, "failure->calls is 0");
   EXPECT_EQ(fail(1, 0), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "failure->code is 0");
-  EXPECT_EQ(fail(0x20000001, 2), CACHALOT_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "failure->calls has the unknown bits 0x20000000");
+  EXPECT_EQ(fail(0x40000001, 2), CACHALOT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "failure->calls has the unknown bits 0x40000000");
   EXPECT_EQ(cachalot_sim_fail(sim, nullptr, &error), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "failure is NULL");
 }

@@ -38,7 +38,8 @@ TEST(DriverName, ReadsEveryUnit) {
 
 TEST(DriverName, RefusesWhatIsNoDriver) {
   EXPECT_EQ(refusal("gpu"),
-            "\"gpu\" is no driver: cuda[:CAPACITY], host[:CAPACITY] or sim[:CAPACITY]");
+            "\"gpu\" is no driver: cuda[:CAPACITY], host[:CAPACITY], "
+            "host-shared[:CAPACITY] or sim[:CAPACITY]");
   for (const char* text : {"", "Host", "host ", ":4GiB", "custom", "hosts:1"}) {
     EXPECT_NE(refusal(text), "") << text;
   }

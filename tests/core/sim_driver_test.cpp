@@ -462,6 +462,9 @@ class SimFailures : public Sim {
         {SimCall::kCaptureInfo, [this] { return driver.capture_info(0, 1, &info); }, nullptr},
         {SimCall::kEnablePeer, [this] { return driver.enable_peer(0, 0); }, "peer_access 0 0"},
         {SimCall::kMemoryInfo, [this] { return driver.memory_info(0, &other, &other); }, nullptr},
+        {SimCall::kCopy, [this] { return driver.copy(0, range, range, 8, 3); }, "copy 8 3"},
+        {SimCall::kCopy, [this] { return driver.copy_peer(0, range, 0, range, 8, 3); },
+         "copy_peer 0 0 8 3"},
         {SimCall::kFabricState, [this] { return driver.fabric_state(0, &state); }, nullptr},
     };
   }

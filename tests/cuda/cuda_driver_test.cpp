@@ -385,6 +385,28 @@ TEST_F(Cuda, FillsAndReadsMemoryBehindTheWorkOfAStream) {
   EXPECT_EQ(driver.free(0, address), kSuccess);
 }
 
+TEST_F(Cuda, CopiesByOneCallWithinADeviceAndByAnotherBetweenPeers) {
+  fake_cuda::set_device_count(2);
+  CudaDriver driver;
+  Address from = 0;
+  Address to = 0;
+  ASSERT_EQ(driver.allocate(0, MiB, &from), kSuccess);
+  ASSERT_EQ(driver.allocate(0, MiB, &to), kSuccess);
+  ASSERT_EQ(driver.fill(0, from, 16, 0xab, 0x50), kSuccess);
+  ASSERT_NE(driver.copies(), nullptr);
+  EXPECT_EQ(driver.copies()->copy(0, to, from, 16, 0x50), kSuccess);
+  EXPECT_EQ(fake_cuda::calls("cuMemcpyAsync"), 1u);
+  uint8_t byte = 0;
+  EXPECT_EQ(driver.read(0, to, 1, &byte, 0x50), kSuccess);
+  EXPECT_EQ(byte, 0xab);
+  EXPECT_EQ(driver.copies()->copy_peer(0, to, 1, from, 16, 0x50), kSuccess);
+  EXPECT_EQ(fake_cuda::calls("cuMemcpyPeerAsync"), 1u);
+  fake_cuda::fail("cuMemcpyAsync", 700);
+  EXPECT_EQ(driver.copies()->copy(0, to, from, 16, 0x50), 700);
+  EXPECT_EQ(driver.free(0, from), kSuccess);
+  EXPECT_EQ(driver.free(0, to), kSuccess);
+}
+
 TEST_F(Cuda, SetsFlagsOfAPoolAsIntsAndLimitsAsWords) {
   CudaDriver driver;
   ASSERT_TRUE(driver.supports_memory_pools());
@@ -542,6 +564,31 @@ TEST_F(Cuda, KeepsPinnedMemoryThatTheDriverDoesNotTakeBack) {
     reinterpret_cast<char*>(address)[MiB - 1] = 1;
     EXPECT_EQ(driver.host_free(address, origin), kSuccess);
     EXPECT_NE(driver.host_free(address, origin), kSuccess);
+  }
+}
+
+TEST_F(Cuda, OpensSegmentsOfOtherProcesses) {
+  CudaDriver driver;
+  SegmentHandles* const handles = driver.segment_handles();
+  ASSERT_NE(handles, nullptr);
+  Address segment = 0;
+  ASSERT_EQ(driver.allocate(0, MiB, &segment), kSuccess);
+  ShareableHandle handle;
+  ASSERT_EQ(handles->get(0, segment, &handle), kSuccess);
+  Address opened = 0;
+  ASSERT_EQ(handles->open(0, handle, &opened), kSuccess);
+  EXPECT_NE(opened, segment);
+  EXPECT_NE(handles->open(0, handle, &opened), kSuccess);
+  EXPECT_EQ(handles->close(0, opened), kSuccess);
+  EXPECT_NE(handles->close(0, opened), kSuccess);
+  EXPECT_EQ(driver.free(0, segment), kSuccess);
+}
+
+TEST_F(Cuda, SharesNothingWhereTheDriverLacksACall) {
+  for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle"}) {
+    fake_cuda::reset();
+    fake_cuda::hide(call);
+    EXPECT_EQ(CudaDriver().segment_handles(), nullptr) << call;
   }
 }
 

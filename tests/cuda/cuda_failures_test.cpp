@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alloc/allocator.h"
+#include "alloc/native/memory_sharing.h"
 #include "alloc/pinned/pinned_allocator.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -25,7 +26,8 @@ constexpr Stream kOther = 0x60;
 const std::vector<std::string> kFunctions = {
     CACHALOT_CUDA_FUNCTIONS(CACHALOT_NAME) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_NAME)
         CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_NAME)
-            CACHALOT_CUDA_HOST_MEMORY(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
+            CACHALOT_CUDA_HOST_MEMORY(CACHALOT_NAME)
+                CACHALOT_CUDA_IPC(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
 #undef CACHALOT_NAME
 
 // Does a step; an error must be one of the driver's, or out of memory, or that of a step which needs
@@ -44,6 +46,19 @@ void attempt(Step step) {
 
 constexpr Stream kCaptured = 0x70;
 
+class KeptInPinnedMemory final : public ContentStore {
+ public:
+  explicit KeptInPinnedMemory(Allocator& allocator) : allocator_(allocator) {}
+  Address allocate(uint64_t size) override { return allocator_.pinned().allocate(size, 0, 0); }
+  void free(Address buffer, int device, Stream stream) noexcept override {
+    attempt([&] { allocator_.pinned().record_stream(buffer, device, stream); });
+    attempt([&] { allocator_.pinned().free(buffer); });
+  }
+
+ private:
+  Allocator& allocator_;
+};
+
 class Program {
  public:
   Program(const std::string& config, DebugOptions debug) {
@@ -52,6 +67,7 @@ class Program {
     options.config = config;
     options.debug = debug;
     has_all_streams_ = config != "backend:cudaMallocAsync";
+    can_sleep_ = config == "expandable_segments:True";
     allocator_ = std::make_unique<Allocator>(options);
   }
 
@@ -67,6 +83,9 @@ class Program {
     free_all_blocks();
     use_pinned_memory();
     attempt([&] { allocator_->empty_cache(0); });
+    if (has_all_streams_) share_memory();
+    copy();
+    if (can_sleep_) sleep_and_wake();
     attempt([&] { allocator_->device_totals(0); });
     attempt([&] { allocator_->stats(0); });
     attempt([&] { allocator_->reset_peak_stats(0); });
@@ -82,6 +101,43 @@ class Program {
   }
 
  private:
+  // Within a device, and from one to another that was given no access.
+  void copy() {
+    attempt([&] {
+      const Address from = allocator_->allocate(512, 0, kStream);
+      blocks_.push_back(from);
+      allocator_->copy(from, 0, from, 0, 8, kStream);
+      const Address to = allocator_->allocate(512, 1, kStream);
+      blocks_.push_back(to);
+      allocator_->copy(to, 1, from, 0, 8, kStream);
+    });
+  }
+  // A pool with contents. What fails leaves it as it was, so that the next step goes on.
+  void sleep_and_wake() {
+    const PoolId pool{0, 9};
+    attempt([&] { allocator_->pool_begin(0, pool, [](Stream) { return true; }); });
+    allocate(3 * MiB, kStream);
+    attempt([&] { allocator_->pool_end(0, pool); });
+    SleepRequest request{.pool = pool, .contents = SleepContents::kKeep, .stream = kStream};
+    request.store = std::make_shared<KeptInPinnedMemory>(*allocator_);
+    for (int turn = 0; turn < 2; turn++) {
+      attempt([&] { allocator_->pool_sleep(0, request); });
+      EXPECT_EQ(allocator_->check(), "");
+      attempt([&] { allocator_->pool_wake(0, pool, kStream); });
+      EXPECT_EQ(allocator_->check(), "");
+    }
+    attempt([&] { allocator_->pool_release(0, pool); });
+  }
+  void share_memory() {
+    attempt([&] {
+      const Address block = allocator_->allocate(3 * MiB, 0, kStream);
+      blocks_.push_back(block);
+      MemorySharing& sharing = allocator_->sharing("shareIpcHandle");
+      uint64_t offset = 0;
+      const std::string bytes = sharing.share_as_bytes(block, &offset);
+      sharing.close(sharing.open_bytes(0, bytes));
+    });
+  }
   void allocate(uint64_t size, Stream stream) {
     attempt([&] { blocks_.push_back(allocator_->allocate(size, 0, stream)); });
   }
@@ -147,6 +203,7 @@ class Program {
   std::unique_ptr<Allocator> allocator_;
   std::vector<Address> blocks_;
   bool has_all_streams_;
+  bool can_sleep_;
 };
 
 // A call that gives back cannot be made good: what it was for stays with the driver. Any call needs
@@ -160,12 +217,10 @@ bool gives_back(const std::string& function) {
          function == "cuCtxPopCurrent" || function == "cuCtxPushCurrent";
 }
 
-// What this program never asks for: pages of other processes, the size of pages, what only older
-// drivers are asked.
+// What this program never asks for: the size of pages, what only older drivers are asked.
 bool is_unused(const std::string& function) {
-  return function == "cuMemExportToShareableHandle" ||
-         function == "cuMemImportFromShareableHandle" || function == "cuGetErrorString" ||
-         function == "cuMemGetAllocationGranularity" || function == "cuStreamGetCaptureInfo";
+  return function == "cuGetErrorString" || function == "cuMemGetAllocationGranularity" ||
+         function == "cuStreamGetCaptureInfo";
 }
 
 struct Setting {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "fake_cuda.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -47,6 +49,7 @@ struct State {
   std::map<int, uint64_t> pool_attributes;
   std::set<void*> pinned;
   std::set<void*> registered;
+  std::set<DeviceAddress> opened;
   int context_references[kMostDevices] = {};
   bool holds_work = false;
   std::set<uint64_t> unfinished;  // events
@@ -208,6 +211,13 @@ Result cuMemcpyDtoHAsync(void* out, DeviceAddress address, size_t size, StreamHa
     return 0;
   });
 }
+Result cuMemcpyAsync(DeviceAddress to, DeviceAddress from, size_t, StreamHandle) {
+  return call("cuMemcpyAsync", true, [&] { return state.bytes[to] = state.bytes[from], 0; });
+}
+Result cuMemcpyPeerAsync(DeviceAddress to, Context, DeviceAddress from, Context, size_t,
+                         StreamHandle) {
+  return call("cuMemcpyPeerAsync", true, [&] { return state.bytes[to] = state.bytes[from], 0; });
+}
 Result cuEventCreate(EventHandle* event, unsigned flags) {
   return call("cuEventCreate", true, [&] {
     if (flags != kEventDisableTiming) return kInvalidValue;
@@ -345,7 +355,8 @@ Result cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties*,
 }
 Result cuMemExportToShareableHandle(void* out, AllocationHandle, int, uint64_t) {
   return call("cuMemExportToShareableHandle", true, [&] {
-    std::memset(out, 1, 4);
+    const int descriptor = memfd_create("page", MFD_CLOEXEC);  // its owner closes it
+    std::memcpy(out, &descriptor, sizeof descriptor);
     return 0;
   });
 }
@@ -423,6 +434,32 @@ Result cuMemHostUnregister(void* memory) {
               [&] { return state.registered.erase(memory) == 1 ? 0 : kInvalidValue; });
 }
 
+// ---- Segments between processes: a handle is the address of its segment, which lies elsewhere for whoever opens it
+
+constexpr DeviceAddress kOpenedAt = 0x100000000000;
+
+Result cuIpcGetMemHandle(IpcHandle* handle, DeviceAddress address) {
+  return call("cuIpcGetMemHandle", true, [&] {
+    *handle = {};
+    std::memcpy(handle->reserved, &address, sizeof address);
+    return 0;
+  });
+}
+Result cuIpcOpenMemHandle(DeviceAddress* address, IpcHandle handle, unsigned flags) {
+  return call("cuIpcOpenMemHandle", true, [&] {
+    DeviceAddress shared = 0;
+    std::memcpy(&shared, handle.reserved, sizeof shared);
+    if (flags != kIpcLazyPeerAccess || !state.opened.insert(shared + kOpenedAt).second)
+      return kInvalidValue;
+    *address = shared + kOpenedAt;
+    return 0;
+  });
+}
+Result cuIpcCloseMemHandle(DeviceAddress address) {
+  return call("cuIpcCloseMemHandle", true,
+              [&] { return state.opened.erase(address) == 1 ? 0 : kInvalidValue; });
+}
+
 struct Symbol {
   const char* name;
   int version;
@@ -435,9 +472,10 @@ const std::vector<Symbol>& symbols() {
   // clang-format on
   static const std::vector<Symbol> all = {
       CACHALOT_CUDA_FUNCTIONS(CACHALOT_SYMBOL) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_SYMBOL)
-          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(
-              CACHALOT_SYMBOL) CACHALOT_CUDA_HOST_MEMORY(CACHALOT_SYMBOL){
-              "cuStreamGetCaptureInfo", 12030, reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
+          CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_SYMBOL)
+              CACHALOT_CUDA_HOST_MEMORY(CACHALOT_SYMBOL) CACHALOT_CUDA_IPC(CACHALOT_SYMBOL){
+                  "cuStreamGetCaptureInfo", 12030,
+                  reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
       {"cuGraphNodeGetDependencies", 12030,
        reinterpret_cast<void*>(&cuGraphNodeGetDependencies_v2)}};
 #undef CACHALOT_SYMBOL

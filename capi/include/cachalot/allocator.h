@@ -312,15 +312,17 @@ CACHALOT_API cachalot_status cachalot_allocator_create(const cachalot_allocator_
  * Gives all memory back and ends the allocator.
  *
  * @param allocator  NULL: nothing happens. No other call may be under way.
- * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
- * the message): then nothing has happened and the allocator is still there.
+ * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live, or memory of other
+ * processes is open (their number is in the message): then nothing has happened and the allocator is
+ * still there.
  */
 CACHALOT_API cachalot_status cachalot_allocator_destroy(cachalot_allocator* allocator,
                                                         cachalot_error* error);
 
 /**
  * Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
- * all its work is waited for first. Addresses must not be used afterwards.
+ * all its work is waited for first. Memory of other processes is closed, and other processes see the
+ * end of what is shared with them. Addresses must not be used afterwards.
  */
 CACHALOT_API cachalot_status cachalot_allocator_destroy_all(cachalot_allocator* allocator,
                                                             cachalot_error* error);
@@ -705,6 +707,25 @@ CACHALOT_API cachalot_status cachalot_set_roundup_power2_divisions(cachalot_allo
 CACHALOT_API cachalot_status cachalot_enable_peer_access(cachalot_allocator* allocator,
                                                          int32_t device, int32_t peer,
                                                          cachalot_error* error);
+
+/**
+ * Copies between devices, or within one, on a stream; the host does not wait. The devices need no access to each
+ * other. By PyTorch's rule (core 23.5) the call is the driver's for peers only where one of the devices has
+ * expandable segments and cachalot_enable_peer_access was not called for the two: that lets to_device read what is
+ * from_device's.
+ *
+ * @param to, from   Memory of the devices, also of others than this allocator; or pinned host memory, with the
+ *                   device of the stream.
+ * @param size       Bytes; 0: nothing happens.
+ * @param stream     Of to_device.
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an unknown device, an address 0 or
+ *         CACHALOT_STREAM_ALL; CACHALOT_ERROR_NOT_SUPPORTED for a custom driver without copies;
+ *         CACHALOT_ERROR_DRIVER. Any thread.
+ */
+CACHALOT_API cachalot_status cachalot_copy(cachalot_allocator* allocator, cachalot_address to,
+                                           int32_t to_device, cachalot_address from,
+                                           int32_t from_device, uint64_t size,
+                                           cachalot_stream stream, cachalot_error* error);
 
 /** Where a device's memory is. */
 CACHALOT_API cachalot_status cachalot_get_device_totals(cachalot_allocator* allocator,

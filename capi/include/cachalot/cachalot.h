@@ -30,6 +30,8 @@
  * | recorder.h    | recordings while the program runs; files of an out-of-memory error  |
  * | snapshot.h    | segments and blocks at one moment                                   |
  * | pool.h        | private pools, captures, expandable segments                        |
+ * | sleep.h       | pools whose memory goes back and comes back at the same addresses    |
+ * | share.h       | blocks of one process in another                                    |
  * | pinned.h      | pinned host memory                                                  |
  * | policy.h      | the serving policy, memory that stays in place, the end of streams  |
  * | tenant.h      | several users of one allocator: guarantees, limits, pressure        |
@@ -37,7 +39,6 @@
  * | report.h      | who holds what, and what is in the way of a request                 |
  * | metrics.h     | statistics for Prometheus                                           |
  * | trace.h       | recorded runs and their replay                                      |
- * | unsupported.h | what the reference has and this version answers NOT_SUPPORTED to    |
  *
  * Not included here: cuda.h, wrappers for CUDA's own types of streams and addresses.
  *
@@ -74,13 +75,14 @@
 #include "cachalot/pool.h"
 #include "cachalot/recorder.h"
 #include "cachalot/report.h"
+#include "cachalot/share.h"
 #include "cachalot/sim.h"
+#include "cachalot/sleep.h"
 #include "cachalot/snapshot.h"
 #include "cachalot/stats.h"
 #include "cachalot/status.h"
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
-#include "cachalot/unsupported.h"
 
 #endif /* CACHALOT_CACHALOT_H_ */

@@ -86,8 +86,8 @@ typedef struct cachalot_shareable_handle {
  *
  * Functions are called with the allocator's device lock held, from any thread, and must not call
  * back into that allocator. (allocate is called without the lock under
- * `release_lock_on_cudamalloc:True`, processes always; while caching is off every call is, and
- * allocate may be asked for 0 bytes.)
+ * `release_lock_on_cudamalloc:True`, processes always, events, waits and exchange_capture_mode where a pool falls
+ * asleep or wakes; while caching is off every call is, and allocate may be asked for 0 bytes.)
  *
  * What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
  * ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart
@@ -117,6 +117,8 @@ typedef struct cachalot_device_ops {
    * reach. */
   int32_t (*create)(void* user_data, int32_t device, uint64_t size, int32_t handle_type,
                     int32_t rdma, uint64_t* out_handle);
+  /** A descriptor that it gives belongs to the allocator, which closes it. A descriptor that import_handle gets stays
+   * the allocator's. */
   int32_t (*export_handle)(void* user_data, int32_t device, uint64_t handle, int32_t handle_type,
                            cachalot_shareable_handle* out_shareable);
   int32_t (*import_handle)(void* user_data, int32_t device,
@@ -213,14 +215,38 @@ typedef struct cachalot_device_ops {
   int32_t (*host_free)(void* user_data, int32_t device, cachalot_address address,
                        int32_t registered);
   /** @} */
+
+  /** @name Copies (cachalot_copy, cachalot_pool_sleep): both or none. They are queued on a stream of the first
+   * device, and the host does not wait. Called without a lock, from any thread. */
+  /** @{ */
+  /** From and to memory that the device reaches, pinned host memory included. */
+  int32_t (*copy)(void* user_data, int32_t device, cachalot_address to, cachalot_address from,
+                  uint64_t size, cachalot_stream stream);
+  /** Where neither device need have access to the other. */
+  int32_t (*copy_peer)(void* user_data, int32_t to_device, cachalot_address to, int32_t from_device,
+                       cachalot_address from, uint64_t size, cachalot_stream stream);
+  /** @} */
+
+  /** @name Whole allocations (allocate) between processes (share.h): all of them or none. */
+  /** @{ */
+  /** 64 bytes by which another process opens the allocation that begins at the address. */
+  int32_t (*ipc_get)(void* user_data, int32_t device, cachalot_address address,
+                     cachalot_shareable_handle* out_handle);
+  /** The allocation of another process at addresses of this one. The same handle is opened once a device. */
+  int32_t (*ipc_open)(void* user_data, int32_t device, const cachalot_shareable_handle* handle,
+                      cachalot_address* out_address);
+  /** Gives back what ipc_open gave. */
+  int32_t (*ipc_close)(void* user_data, int32_t device, cachalot_address address);
+  /** @} */
 } cachalot_device_ops;
 
 /**
  * Opens a driver by name.
  *
- * @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
- *              GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
- *              `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+ * @param name  "cuda", "host", "host-shared" or "sim", each alone or with a capacity, a number with
+ *              B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
+ *              with memory that other processes can be given (share.h). Without a capacity `host` has
+ *              4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
  *              has (with one no device gives more than that). NULL or "": the environment variable
  *              CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
  *              "host".

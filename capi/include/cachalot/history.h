@@ -129,8 +129,16 @@ CACHALOT_API cachalot_status cachalot_context_of(cachalot_allocator* allocator,
                                                  cachalot_address address, uint64_t* out_context,
                                                  cachalot_error* error);
 
-/** What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
- * thread. */
+/**
+ * Writes what a context means, one frame a line, innermost first, like snprintf. 0 gives "". Any
+ * thread.
+ *
+ * A frame of a native stack (CACHALOT_CONTEXT_STACK) is "FILE:LINE:FUNCTION" if the debug
+ * information of its code (compiled with -g) is in the file that was loaded, uncompressed, or below
+ * /usr/lib/debug by its build id. The line is that of the call; the function is the one that its
+ * code was inlined into, if it was. Any other frame is "FUNCTION (FILE+0xOFFSET)", with a number
+ * for addr2line. FUNCTION is "??" if neither the loader nor the file's symbols have a name.
+ */
 CACHALOT_API cachalot_status cachalot_context_text(cachalot_allocator* allocator, uint64_t context,
                                                    char* buffer, size_t capacity,
                                                    size_t* out_length, cachalot_error* error);

@@ -122,7 +122,8 @@ CACHALOT_API cachalot_status cachalot_pool_create(cachalot_allocator* allocator,
  *
  * @param route  NULL: requests of this thread.
  * @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
- * use count has been raised by then, as in the reference).
+ * use count has been raised by then, as in the reference), if it sleeps (sleep.h; raised as well), or if it
+ * was released (not raised).
  */
 CACHALOT_API cachalot_status cachalot_pool_begin(cachalot_allocator* allocator, int32_t device,
                                                  cachalot_pool_id id,

@@ -96,6 +96,8 @@ typedef struct cachalot_report_numbers {
   uint64_t largest_free_block;
   /** What cachalot_trim(keep_bytes 0, min_idle_ns 0) could give back. */
   uint64_t releasable;
+  /** What pools that sleep (sleep.h) need to wake; not reserved. */
+  uint64_t asleep;
 } cachalot_report_numbers;
 
 /** Live blocks of one label, tenant, stream and pool. */

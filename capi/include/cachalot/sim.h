@@ -55,6 +55,7 @@ extern "C" {
 #define CACHALOT_SIM_CALL_STREAM_WAIT 0x4000000u   /* for an event */
 #define CACHALOT_SIM_CALL_HOST_ALLOCATE 0x8000000u /* pinned memory */
 #define CACHALOT_SIM_CALL_HOST_FREE 0x10000000u
+#define CACHALOT_SIM_CALL_COPY 0x20000000u
 /** @} */
 
 /** @name Lines of cachalot_sim_read_calls beyond the usual ones, to be added up. */
@@ -212,7 +213,8 @@ CACHALOT_API cachalot_status cachalot_sim_log_calls(cachalot_driver* driver, uin
  * stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
  * BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
  * decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
- * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
+ * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`; `copy SIZE STREAM`, and `copy_peer TO FROM
+ * SIZE STREAM` with the numbers of the devices. With several devices `access` ends in ` device N`,
  * and `pool_access` in the device of the pool and the one that gets access.
  *
  * @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.

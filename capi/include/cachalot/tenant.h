@@ -137,10 +137,13 @@ typedef struct cachalot_tenant_stats {
   cachalot_stat requested_bytes;
   /** Its requests that ended as out of memory. */
   int64_t num_ooms;
-  /** How often its callback was called, and by how many bytes what it has sank meanwhile. */
+  /** How often its callback was called or one of its pools was put to sleep for others (sleep.h), and by how many
+   * bytes what it has sank meanwhile. */
   int64_t num_pressure_calls;
   int64_t pressure_freed_bytes;
   char name[CACHALOT_TENANT_NAME_CAPACITY];
+  /** Bytes of its blocks whose pools sleep (sleep.h), which the figures above leave out. */
+  uint64_t asleep_bytes;
 } cachalot_tenant_stats;
 
 /**
@@ -161,7 +164,7 @@ CACHALOT_API cachalot_status cachalot_tenant_create(cachalot_allocator* allocato
  * may be under way (calls of its callback may).
  *
  * @param tenant  NULL: nothing happens.
- * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, while it is the tenant
+ * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, also such that sleep, while it is the tenant
  * of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
  * and the handle is still there.
  */

@@ -81,6 +81,18 @@ CheckpointChanges Backend::checkpoint_apply(int, const Checkpoint&) {
   refuse("setCheckpointPoolState");
 }
 
+uint64_t Backend::pool_sleep(int, const SleepRequest&) {
+  throw_not_supported(
+      "backend:cudaMallocAsync has no pools that sleep: the driver's pool keeps its memory to "
+      "itself");
+}
+
+void Backend::pool_wake(int device, PoolId, Stream) { pool_sleep(device, {}); }
+
+void Backend::pool_set_sleep_contents(int device, PoolId, const std::string&, SleepContents) {
+  pool_sleep(device, {});
+}
+
 std::vector<ExpandableSegmentRow> Backend::expandable_segments(int) {
   throw_not_supported("CUDAMallocAsyncAllocator does not yet support getExpandableSegmentSizes.");
 }

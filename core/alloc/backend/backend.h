@@ -28,6 +28,7 @@
 #include "alloc/heap/request.h"
 #include "alloc/pools/checkpoint.h"
 #include "alloc/pools/pool_route.h"
+#include "alloc/pools/sleeping_pool.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/policy_stats.h"
 #include "alloc/stats/stats.h"
@@ -38,6 +39,7 @@
 
 namespace cachalot {
 
+class MemorySharing;
 struct HistoryOptions;
 
 // The calls of a backend on one device. Every function may throw Error unless it says otherwise.
@@ -64,6 +66,8 @@ class DeviceBackend {
   virtual void set_settings(Settings&&) {}  // does not throw
   // The peer may use this device's memory from now on, and so what is mapped later.
   virtual void give_peer_access(int peer) = 0;
+  virtual bool gives_access_to(int) { return false; }  // as far as it had to be noted
+  virtual bool has_expandable_segments() { return false; }
 
   // ---- Statistics
   virtual Stats stats() = 0;
@@ -150,9 +154,24 @@ class Backend {
   virtual bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses);
   virtual Checkpoint checkpoint_take(int device, PoolId id);
   virtual CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint);
+  // Pools that sleep (pools/sleeping_pool.h). Gives the bytes that the driver has back.
+  virtual uint64_t pool_sleep(int device, const SleepRequest& request);
+  // pre: the thread holds no lock, since tenants may be asked.
+  virtual void pool_wake(int device, PoolId id, Stream stream);
+  virtual void pool_set_sleep_contents(int device, PoolId id, const std::string& label,
+                                       SleepContents contents);
+  virtual SleepStats sleep_stats(int, PoolId) { return {}; }  // the default pool: of all
   virtual std::vector<ExpandableSegmentRow> expandable_segments(int device);
   // From now on blocks count for tenants; those that are live count for the default tenant.
   virtual void start_tenants();
+  // Memory between processes. Null: there is none.
+  virtual MemorySharing* find_sharing() { return nullptr; }
+  // Refuses by the call's name in the reference where there is none.
+  MemorySharing& sharing(const char* call) {
+    MemorySharing* const found = find_sharing();
+    if (found == nullptr) refuse(call);
+    return *found;
+  }
 
   // ---- The auditor: empty, or the first thing that is wrong.
   virtual std::string check() = 0;

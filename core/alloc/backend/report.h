@@ -90,6 +90,7 @@ struct Report {
   uint64_t cached = 0;     // free ones
   uint64_t largest_free_block = 0;
   uint64_t releasable = 0;  // whole free segments and pages: what a trim of everything gives back
+  uint64_t asleep = 0;      // of pools that sleep, which are not reserved
 
   std::vector<HolderRow> holders;  // most bytes first
   std::vector<CachedRow> reasons;  // most bytes first

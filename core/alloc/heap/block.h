@@ -80,7 +80,9 @@ struct alignas(64) Block : FreeNode {
     kIdle = 32,      // see Note [Idle memory] (backend/trim.h)
     kForeign = 64,   // other streams than the segment's have or had it (serving/stream_order.h)
     kWhole = 128,    // of a pool with whole blocks: it is its segment (pools/whole_blocks.h)
-    kAllFlags = 255,
+    kShared =
+        256,  // other processes may use it: it is not its caller's to free (native/block_sharing.h)
+    kAllFlags = 511,
   };
 
   Address address;
@@ -137,7 +139,7 @@ inline BlockDetail& Block::detail() {
 
 // Owned by its heap. A plain one is one allocation of the driver or of a pool's source, which takes
 // it back as a whole.
-struct alignas(256) Segment {
+struct alignas(512) Segment {
   Address address = 0;
   uint64_t size = 0;   // expandable: of the reserved range
   int64_t number = 0;  // the order in which segments were obtained (R2)

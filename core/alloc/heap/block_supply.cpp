@@ -12,23 +12,23 @@ constexpr uint32_t kManyBlocks = 1024;
 
 }  // namespace
 
-// Counts at most `count` objects, so that the usual call is short.
+// Counts at most `count` objects, so that the usual call is short. The arena may give fewer than it is asked for.
 void BlockSupply::reserve(uint32_t count, BlockArena& arena) {
-  uint32_t found = 0;
-  Block* last = nullptr;
-  for (Block* b = first_; b && found < count; b = b->next, found++) last = b;
-  if (found < count) add(last, arena);
+  Block** end = &first_;
+  for (uint32_t found = 0; found < count; found++) {
+    if (*end == nullptr) *end = more(arena);
+    end = &(*end)->next;
+  }
 }
 
-// last: the new objects follow it; null: the supply is empty. A shard that has used its first objects
-// gets many at a time: objects of different shards that lie side by side cost their threads misses of
-// the caches.
-void BlockSupply::add(Block* last, BlockArena& arena) {
+// A shard that has used its first objects gets many at a time: objects of different shards that lie side by side cost
+// their threads misses of the caches.
+Block* BlockSupply::more(BlockArena& arena) {
   const uint32_t count =
       asked_ == 0 ? BlockArena::kRun : std::clamp(asked_, kFewBlocks, kManyBlocks);
   Block* const added = arena.add(owner_, count);
   asked_ += count;
-  (last ? last->next : first_) = added;
+  return added;
 }
 
 }  // namespace cachalot

@@ -36,8 +36,7 @@ class BlockSupply {
   void reserve(uint32_t count, BlockArena& arena);
 
  private:
-  // last: the end of the chain; null: the chain is empty.
-  void add(Block* last, BlockArena& arena);
+  Block* more(BlockArena& arena);  // linked; one at least
 
   Shard* const owner_;
   Block* first_ = nullptr;

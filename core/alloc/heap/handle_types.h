@@ -23,6 +23,9 @@ class HandleTypes {
   bool are_by_trial() const { return rules_.fabric_by_trial; }
   // Whether out of memory decides for fabric, as any success does (mend_handle_type: it does not).
   bool out_of_memory_decides() const { return !rules_.mend_handle_type; }
+  bool unmaps_shared_fabric_pages() const { return rules_.unmaps_shared_fabric_pages; }
+  // Whether pages are created so that they can be shared.
+  bool are_shareable() const { return shareable_; }
   // The type to ask of the driver; none where pages are not to be shared.
   HandleType requested(HandleType type) const { return shareable_ ? type : HandleType::kNone; }
   // R60: fabric iff the device has it, found out once.

@@ -224,6 +224,7 @@ void PageTable::take_pages(Address address, uint64_t size, std::vector<uint64_t>
   CACHALOT_ASSERT(1, handles->capacity() - handles->size() >= end - first);
   CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
   for (uint64_t i = first; i < end; i++) handles->push_back(handle(i));
+  exports_.drop(first, end);
   mark_unmapped(first, end);
 }
 
@@ -248,6 +249,9 @@ void PageTable::unmap(Address address, uint64_t size) {
     driver_.unmap(device_, address_ + i * page_size_, page_size_);
     driver_.release(device_, handle(i));
   }
+  // R62: before, the reference fails behind the first page (U14).
+  if (exports_.drop(first, end) && !types_.unmaps_shared_fabric_pages())
+    log_.differ("U14", "unmapped pages that were shared with fabric handles");
   mark_unmapped(first, end);
 }
 
@@ -266,6 +270,36 @@ void PageTable::give_back() {
   });
   groups_.clear();
   mapped_pages_ = 0;
+  exports_.drop(0, pages_);
+}
+
+// ---- Pages for other processes
+
+HandleType PageTable::handle_type() const {
+  if (type_) return *type_;
+  return types_.probed() == HandleTypes::Probed::kFabric ? HandleType::kFabric
+                                                         : HandleType::kPosixFd;
+}
+
+const ShareableHandle& PageTable::exported(uint64_t index) {
+  if (const ShareableHandle* const known = exports_.find(index)) return *known;
+  ShareableHandle made;
+  const HandleType type = handle_type();
+  const DriverCode code = driver_.export_handle(device_, handle(index), type, &made);
+  if (code != kSuccess) throw driver_error(driver_, code);
+  return exports_.add(index, type, made);
+}
+
+// Pages that were exported before one that fails keep their handles for the next time.
+std::vector<ShareableHandle> PageTable::export_pages(Address address, uint64_t size) {
+  CACHALOT_ASSERT(1, size > 0 && is_whole_pages(address, size));
+  const uint64_t first = index_of(address);
+  const uint64_t end = first + size / page_size_;
+  CACHALOT_ASSERT(2, mapped_between(first, end) == end - first);
+  std::vector<ShareableHandle> handles;
+  handles.reserve(end - first);
+  for (uint64_t i = first; i < end; i++) handles.push_back(exported(i));
+  return handles;
 }
 
 void PageTable::give_access(int peer) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "alloc/heap/handle_types.h"
+#include "alloc/heap/page_exports.h"
 #include "alloc/trace/log.h"
 #include "base/assert.h"
 #include "device/driver_error.h"
@@ -65,6 +66,12 @@ class PageTable {
   // Unmaps addresses whose pages were taken. pre: no work uses them any more.
   void end_mapping(Address address, uint64_t size);
 
+  // Handles of the pages of [address, address + size) for other processes, which stay the table's. Throws where the
+  // driver refuses. pre: all of them are mapped.
+  std::vector<ShareableHandle> export_pages(Address address, uint64_t size);
+  // Of what the pages are created with. pre: one has been.
+  HandleType handle_type() const;
+
   // Gives all pages back, at the end.
   void give_back();
 
@@ -105,6 +112,7 @@ class PageTable {
   void mark_mapped(uint64_t first, uint64_t end);
   void mark_unmapped(uint64_t first, uint64_t end);
   void release_pages(uint64_t first, uint64_t end);
+  const ShareableHandle& exported(uint64_t index);
 
   Driver& driver_;
   HandleTypes& types_;
@@ -116,6 +124,7 @@ class PageTable {
   std::map<uint64_t, Group> groups_;  // by the number of their first page / kGroup
   uint64_t mapped_pages_ = 0;
   std::optional<HandleType> type_;  // decided at the first mapping (R60)
+  PageExports exports_;
 };
 
 }  // namespace cachalot

@@ -18,6 +18,21 @@ const Segment* SegmentHeap::segment_in(Address address, uint64_t size) const {
   return address - before.address < before.size ? &before : nullptr;
 }
 
+// A walk: addresses within blocks are asked for by few calls, and the address table has only where blocks begin.
+Block* SegmentHeap::block_around(Address address) const {
+  Block* block = segment_in(address, 1)->first();
+  while (address - block->address >= block->size) block = block->next;
+  return block;
+}
+
+std::vector<Block*> SegmentHeap::used_blocks(const PrivatePool& pool) const {
+  std::vector<Block*> used;
+  for_each_block([&](Block* block) {
+    if (block->is(Block::kUsed) && block->segment()->pool->owner == &pool) used.push_back(block);
+  });
+  return used;
+}
+
 // Nothing can fail behind the insertion into the map, since the block object is reserved.
 Block* SegmentHeap::add_segment(std::unique_ptr<Segment> owned, StreamFreeList& list) {
   Segment* segment = owned.get();

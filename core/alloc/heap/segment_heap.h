@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "alloc/heap/block_arena.h"
 #include "alloc/heap/block_changes.h"
@@ -41,12 +42,16 @@ class SegmentHeap : private SlowPath {
   BlockPool& default_pool(bool is_small) { return default_pools_[is_small]; }
   // A segment that has a byte of the range; null: there is none.
   const Segment* segment_in(Address address, uint64_t size) const;
+  // The block, in whatever state, that has the byte. pre: a segment has it.
+  Block* block_around(Address address) const;
   // The segment gets one block, which covers it and is in no set. pre: reserve(); the range is new.
   Block* add_segment(std::unique_ptr<Segment> segment, StreamFreeList& list);
   // The block that is left covers its segment, and is in no set.
   void remove_segment(Block* only_block);
   template <class Visit>
   void for_each_block(Visit visit) const;
+  // The blocks of the pool that are handed out, by address.
+  std::vector<Block*> used_blocks(const PrivatePool& pool) const;
   Pins& pins() { return pins_; }
   const Pins& pins() const { return pins_; }
   // What the driver would get if the memory of a free block went back to it. A piece of a plain segment gives

@@ -1,51 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "alloc/native/admission.h"
 
-#include <utility>
-
 #include "alloc/native/block_cache.h"
 #include "alloc/native/failed_request.h"
 #include "alloc/native/segment_limits.h"
-#include "alloc/tenants/tenant_pressure.h"
 #include "alloc/tenants/tenant_scope.h"
 
 namespace cachalot {
-namespace {
 
-// Memory that other processes took or gave back since the last look changes what can be granted.
 void update_capacity(DeviceState& device) {
   const uint64_t available = SegmentLimits(device).device_memory().available;
   device.owners.tenants().set_physical(available + device.stats.reserved());
 }
 
-}  // namespace
-
-// [tenant 1 to 3] The device is unlocked while tenants are asked.
 TenantBooking Admission::admit(const Request& request) {
   if (!has(kTenants)) [[likely]]
     return {};
-  params_.owner.tenant = request.tenant != 0 ? request.tenant : device_.owners.tenant_of_thread();
-  std::optional<TenantRefusal> refusal =
-      device_.owners.tenants().book(params_.owner.tenant, params_.size);
-  // The driver is asked only where its answer can help: a tenant's own limit does not depend on it.
-  if (refusal && !refusal->by_limit) {
-    update_capacity(device_);
-    refusal = device_.owners.tenants().book(params_.owner.tenant, params_.size);
-  }
-  TenantPressure pressure(*device_.shared.tenants, device_.index, params_.owner.tenant);
-  // Each turn asks one tenant more, or one that has just given, so it ends.
-  while (refusal) {
-    bool freed = false;
-    {
-      const DeviceUnlock unlocked(lock_, *params_.entry, params_.pool->owner);
-      freed =
-          pressure.ask_next(refusal->by_limit ? PressureReason::kLimit : PressureReason::kGuarantee,
-                            refusal->missing);
-    }
-    if (!freed) refuse(*refusal);
-    refusal = device_.owners.tenants().book(params_.owner.tenant, params_.size);
-  }
-  return {&device_.owners.tenants(), params_.owner.tenant, params_.size};
+  const TenantLedger::Slot slot =
+      request.tenant != 0 ? request.tenant : device_.owners.tenant_of_thread();
+  params_.owner.tenant = slot;
+  TenantLedger& ledger = device_.owners.tenants();
+  TenantPressure pressure(*device_.shared.tenants, device_.index, slot);
+  const auto refusal = book_or_ask(
+      ledger, slot, params_.size, [&] { update_capacity(device_); },
+      [&](PressureReason reason, uint64_t missing) {
+        const DeviceUnlock unlocked(lock_, *params_.entry, params_.pool->owner);
+        return pressure.ask_next(reason, missing);
+      });
+  if (refusal) refuse(*refusal);
+  return {&ledger, slot, params_.size};
 }
 
 void Admission::refuse(const TenantRefusal& refusal) {
@@ -63,6 +46,8 @@ void start_tenants(DeviceState& device) {
   device.heap.for_each_block([&](const Block* b) {
     if (b->is(Block::kUsed)) so_far.add_block(b->size, b->requested);
   });
+  for (const auto& [id, pool] : device.pools.all())
+    if (pool->sleep) so_far.asleep_bytes += pool->sleep->allocated_bytes();
   device.owners.tenants().begin(so_far);
   device.flags.put(SlowPath::kTenants, true);
   // From here on set_limit() of the device tells the ledger.

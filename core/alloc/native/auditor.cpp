@@ -210,13 +210,28 @@ std::string Auditor::check_pending() {
   return "";
 }
 
+// See Note [Pools that sleep]. That none of its blocks is handed out follows: a used block has pages.
+std::string Auditor::check_sleeping() {
+  for (const auto& [address, segment] : device_.heap.segments()) {
+    const PrivatePool* const pool = segment->pool->owner;
+    if (!pool || !pool->sleep || pool->sleep->state != SleepingPool::State::kAsleep) continue;
+    const std::string of_pool = " of " + shown_pool_name(pool->id) + ", which sleeps";
+    if (!segment->is_expandable())
+      return "segment " + hex_address(address) + of_pool + ", is plain";
+    if (segment->pages->mapped_bytes() != 0)
+      return "segment " + hex_address(address) + of_pool + ", has pages";
+  }
+  return "";
+}
+
 // Segments first: the later steps walk through the blocks and rely on their links.
 std::string Auditor::check() {
   for (const auto& [address, segment] : device_.heap.segments()) {
     if (std::string found = check_segment(*segment); !found.empty()) return found;
   }
-  for (const auto step : {&Auditor::check_free_sets, &Auditor::check_counters,
-                          &Auditor::check_whole_blocks, &Auditor::check_pending}) {
+  for (const auto step :
+       {&Auditor::check_free_sets, &Auditor::check_counters, &Auditor::check_whole_blocks,
+        &Auditor::check_pending, &Auditor::check_sleeping}) {
     if (std::string found = (this->*step)(); !found.empty()) return found;
   }
   if (device_.policy) {

@@ -25,6 +25,7 @@ class Auditor : private DeviceOperation {
   std::string check_counters();
   std::string check_whole_blocks();
   std::string check_pending();
+  std::string check_sleeping();
 };
 
 }  // namespace cachalot

@@ -149,11 +149,10 @@ bool BlockCache::is_oversize_mismatch(const AllocParams& params, const Block* bl
 
 // Walks through the segment instead of the free set, which is sorted by size and not by address.
 Block* BlockCache::free_block_around(const AllocParams& params, Address address) {
-  auto after = device_.heap.segments().upper_bound(address);
-  if (after == device_.heap.segments().begin()) return nullptr;
-  const Segment& segment = *std::prev(after)->second;
-  if (segment.pool != params.pool || segment.stream != params.stream) return nullptr;
-  for (Block* b = segment.first(); b != &segment.ends; b = b->next) {
+  const Segment* const segment = device_.heap.segment_in(address, 1);
+  if (segment == nullptr || segment->pool != params.pool || segment->stream != params.stream)
+    return nullptr;
+  for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
     if (address < b->address || address >= b->address + b->size) continue;
     const bool fits =
         b->is_free() && !b->is(Block::kUnmapped) &&
@@ -252,6 +251,7 @@ void BlockCache::free(Block* block, std::optional<Stream> current_stream, Contex
   if (block->is(Block::kRecorded)) device_.pending.reserve();
   block->clear(Block::kUsed);
   block->clear(Block::kIdle);
+  block->clear(Block::kShared);
   device_.shards.begin_waiting();
   const Counters::Change change{static_cast<int64_t>(block->size), 0, 0, 0,
                                 device_.settings.oversize_of(block->size)};

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
 
 #include "alloc/native/admission.h"
 #include "alloc/native/auditor.h"
 #include "alloc/native/cache_release.h"
 #include "alloc/native/general_path.h"
+#include "alloc/native/pool_sleep.h"
 #include "alloc/native/report_taker.h"
 #include "alloc/native/segment_limits.h"
 #include "alloc/native/snapshot_taker.h"
@@ -46,16 +46,17 @@ bool DeviceAllocator::free(Shard& shard, Block* block, Address address,
   return GeneralPath(state_).free(shard, block, address, current_stream);
 }
 
-void DeviceAllocator::record_stream(Shard& shard, Block* block, Address address, Stream stream,
+bool DeviceAllocator::record_stream(Shard& shard, Block* block, Address address, Stream stream,
                                     std::optional<Stream> current_stream) {
   const std::lock_guard device(state_.shards.lock());
   const std::lock_guard guard(shard.lock);
-  if (!block->is_live_at(address)) return;
+  if (!block->is_live_at(address)) return false;
   // None: it has ended, and another one may have its handle by now.
   const std::optional<Stream> own = state_.assumed_caller(block);
   // The own stream orders the free anyway [core 12.1]; all streams together order nothing.
-  if (stream == own && stream != kAllStreams) return;
+  if (stream == own && stream != kAllStreams) return true;
   state_.pending.record_use(block, stream, current_stream ? current_stream : own);
+  return true;
 }
 
 std::optional<BlockInfo> DeviceAllocator::info(Shard& shard, const Block* block, Address address,
@@ -114,10 +115,13 @@ void DeviceAllocator::annotate(const Block* block, Address address, const std::s
 }
 
 uint64_t DeviceAllocator::live_blocks() {
-  return static_cast<uint64_t>(stats().allocation.all.current);
+  return static_cast<uint64_t>(stats().allocation.all.current) + PoolSleep(state_).stats({}).blocks;
 }
 
-void DeviceAllocator::free_all() { GeneralPath(state_).free_all(); }
+void DeviceAllocator::free_all() {
+  GeneralPath(state_).free_all();
+  PoolSleep(state_).free_all();
+}
 
 // ---- The cache
 
@@ -125,6 +129,7 @@ void DeviceAllocator::empty_cache(PoolId pool, std::optional<Stream> current_str
   const ContextId context = capture_context(ContextLevel::kAll);
   const DeviceLock lock(state_.shards);
   if (!pool.is_default()) state_.pools.remark_if_outlived(pool);
+  if (const PrivatePool* const found = state_.pools.find(pool)) require_awake(*found);
   CacheRelease(state_).release_cached_blocks(pool, current_stream, context);
   state_.shared.addresses.shrink();
 }
@@ -161,13 +166,12 @@ void DeviceAllocator::finish_moves() {
   state_.policy->finish_moves(/*may_wait=*/false);
 }
 
-// Walks through the segment, since the address table knows only where blocks begin.
 bool DeviceAllocator::pin(Address part, uint64_t size) {
   const DeviceLock lock(state_.shards);
   const Segment* const segment = state_.heap.segment_in(part, 1);
   if (!segment) return false;
-  const Block* block = segment->first();
-  while (part - block->address >= block->size) block = block->next;
+  if (segment->pool->owner) require_awake(*segment->pool->owner);
+  const Block* const block = state_.heap.block_around(part);
   if (!block->is(Block::kUsed) || size > block->size - (part - block->address)) return false;
   const uint64_t page = segment->is_expandable() ? segment->pages->page_size() : segment->size;
   const uint64_t offset = part - segment->address;
@@ -328,11 +332,6 @@ void DeviceAllocator::add_to_snapshot(Snapshot* snapshot, PoolId pool) {
 
 // ---- Pools [core 17], capture marks (R10)
 
-void DeviceAllocator::pool_create(PoolId id, PoolOptions options) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.create(id, std::move(options));
-}
-
 void DeviceAllocator::pool_begin(PoolId id, PoolFilter filter) {
   const DeviceLock lock(state_.shards);
   state_.pools.begin_routing(id, std::move(filter));
@@ -352,45 +351,11 @@ void DeviceAllocator::pool_end(PoolId id, std::optional<Stream>) {
 }
 
 void DeviceAllocator::pool_release(PoolId id) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.release(id);
-}
-
-void DeviceAllocator::pool_set_use_on_oom(PoolId id, bool use) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.set_use_on_oom(id, use);
-}
-
-void DeviceAllocator::pool_set_no_split(PoolId id) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.set_no_split(id);
-}
-
-void DeviceAllocator::pool_set_pinned(PoolId id, bool is_pinned) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.set_pinned(id, is_pinned);
-}
-
-void DeviceAllocator::pool_set_whole_blocks(PoolId id) {
-  const DeviceLock lock(state_.shards);
-  state_.pools.set_whole_blocks(id);
-}
-
-int DeviceAllocator::pool_use_count(PoolId id) {
-  const std::lock_guard guard(state_.shards.lock());
-  return state_.pools.use_count(id);
-}
-
-// [core 17.13]
-bool DeviceAllocator::pool_has_live(PoolId id, const std::vector<Address>& addresses) {
-  const DeviceLock lock(state_.shards);
-  const PrivatePool* pool = state_.pools.find(id);
-  if (!pool) throw_invalid_argument("Could not find pool of id");
-  std::set<Address> live;
-  state_.heap.for_each_block([&](const Block* b) {
-    if (b->is(Block::kUsed) && b->segment()->pool->owner == pool) live.insert(b->address);
-  });
-  return live == std::set<Address>(addresses.begin(), addresses.end());
+  {
+    const DeviceLock lock(state_.shards);
+    state_.pools.release(id);
+  }
+  PoolSleep(state_).end_if_unused(id);
 }
 
 void DeviceAllocator::capture_begin() {
@@ -421,6 +386,17 @@ void DeviceAllocator::give_peer_access(int peer) {
   const DriverCode code = driver.enable_peer(peer, state_.index);
   if (code != kSuccess) throw runtime_error(driver, code);
   state_.expandable.add_peer(peer);
+}
+
+bool DeviceAllocator::gives_access_to(int peer) {
+  const std::lock_guard guard(state_.shards.lock());
+  const std::vector<int>& peers = state_.expandable.peers();
+  return std::find(peers.begin(), peers.end(), peer) != peers.end();
+}
+
+bool DeviceAllocator::has_expandable_segments() {
+  const std::lock_guard guard(state_.shards.lock());
+  return state_.expandable.totals().second != 0;
 }
 
 std::vector<ExpandableSegmentRow> DeviceAllocator::expandable_segments() {

@@ -12,7 +12,7 @@
 #include "alloc/backend/backend.h"
 #include "alloc/backend/trim.h"
 #include "alloc/native/device_state.h"
-#include "alloc/native/pool_checkpoints.h"
+#include "alloc/native/hit_path.h"
 
 namespace cachalot {
 
@@ -22,18 +22,21 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   DeviceAllocator(SharedState& shared, int device, const MakeCachePolicy& make_policy);
   ~DeviceAllocator();
 
+  // For operations that lock the device themselves (device_pools.h, pool_checkpoints.h, pool_sleep.h, block_sharing.h).
+  DeviceState& state() { return state_; }
+
   // ---- Hits (hot_path.h), tried first
-  template <DecidedBy decided_by>
+  template <DecidedBy decided_by, Waiting waiting>
   Address try_allocate(uint64_t requested, Stream stream);
-  template <DecidedBy decided_by>
+  template <DecidedBy decided_by, Waiting waiting>
   bool try_free(Shard& shard, Block* block, Address address);
 
   // ---- Blocks. shard, block: the address table's guess for address.
   Address allocate(const Request& request);
   bool free(Shard& shard, Block* block, Address address,
             std::optional<Stream> current_stream);  // false: not a live block
-  void record_stream(Shard& shard, Block* block, Address address, Stream stream,
-                     std::optional<Stream> current_stream);
+  bool record_stream(Shard& shard, Block* block, Address address, Stream stream,
+                     std::optional<Stream> current_stream);  // false: not a live block
   // reach: whether the block begins at the address, or holds it.
   enum class Reach : uint8_t { kBegin, kInside };
   std::optional<BlockInfo> info(Shard& shard, const Block* block, Address address,
@@ -84,17 +87,9 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   void add_to_snapshot(Snapshot* snapshot, PoolId pool);
 
   // ---- Pools
-  void pool_create(PoolId id, PoolOptions options);
   void pool_begin(PoolId id, PoolFilter filter) override;
   void pool_end(PoolId id, std::optional<Stream> current_stream) override;
   void pool_release(PoolId id) override;
-  void pool_set_use_on_oom(PoolId id, bool use);
-  void pool_set_no_split(PoolId id);
-  void pool_set_pinned(PoolId id, bool is_pinned);
-  void pool_set_whole_blocks(PoolId id);
-  int pool_use_count(PoolId id);
-  bool pool_has_live(PoolId id, const std::vector<Address>& addresses);
-  PoolCheckpoints checkpoints() { return PoolCheckpoints(state_); }
   void capture_begin() override;
   void capture_end() override;
 
@@ -104,6 +99,9 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   // ---- Expandable segments
   // Another device may use this one's memory.
   void give_peer_access(int peer) override;
+  // Whether it was told so before.
+  bool gives_access_to(int peer) override;
+  bool has_expandable_segments() override;
   std::vector<ExpandableSegmentRow> expandable_segments();
   std::pair<uint64_t, uint64_t> expandable_totals() override;
 

@@ -2,7 +2,6 @@
 #include "alloc/native/expandable_memory.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -193,7 +192,10 @@ void ExpandableMemory::unmap_block(Block* block, ContextId context) {
       begin, end, [&](Address from, Address to) { runs.emplace_back(from, to); });
   if (runs.empty()) return;
   if (device_.policy) device_.policy->before_unmap(block);
+  const Segment& segment = *block->segment();
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    // A free does not wait for the block's own stream, so work on the pages may be under way [exp 6.3].
+    if (!device_.policy) segment.pages->synchronize(segment.stream);
     block = unmap_pages(block, run->first, run->second, context);
     if (std::next(run) != runs.rend()) block = block->prev;
   }
@@ -209,8 +211,6 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
   device_.heap.reserve(list_of(block).shard->supply, 2);
   BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
   if (MemoryWatch* watch = device_.watch_of(pool)) watch->goes(begin, end - begin);
-  // A free does not wait for the block's own stream, so work on the pages may be under way [exp 6.3].
-  if (!device_.policy) segment.pages->synchronize(segment.stream);
   segment.pages->unmap(begin, end - begin);
   if (device_.policy) device_.policy->unmapped(end - begin);
   cut_out_unmapped(block, begin, end);
@@ -221,6 +221,64 @@ Block* ExpandableMemory::unmap_pages(Block* block, Address begin, Address end, C
   }
   device_.stats.count_device_free();
   return block;
+}
+
+// ---- Pools that sleep
+
+// One page where the bytes are less than that, so that each step goes on.
+uint64_t ExpandableMemory::whole_pages_of(uint64_t bytes, Address address) const {
+  const uint64_t page = device_.heap.segment_in(address, 1)->pages->page_size();
+  return std::max(page, round_down(bytes, page));
+}
+
+// The caller knows that no work is left, so no stream is waited for. No growth goes with these pages (U4).
+void ExpandableMemory::unmap_end(Block* block, uint64_t most, ContextId context) {
+  const auto [begin, end] = block->segment()->pages->whole_pages(block->address, block->size);
+  CACHALOT_ASSERT(1, begin == block->address && end == block->address + block->size);
+  const uint64_t size = std::min(end - begin, whole_pages_of(most, begin));
+  block->segment()->pool->owner->driver_allocations++;
+  unmap_pages(block, end - size, end, context);
+}
+
+// Pages that are there already are those that an earlier attempt could not give back.
+bool ExpandableMemory::map_range(Address begin, Address end, ContextId context) {
+  while (begin < end) {
+    const Block* const around = device_.heap.block_around(begin);
+    const Address to = std::min(end, around->address + around->size);
+    if (around->is(Block::kUnmapped) && !map_hole(begin, to - begin, context)) return false;
+    begin = to;
+  }
+  return true;
+}
+
+// A hole that was cut in two is whole again where the driver refuses.
+bool ExpandableMemory::map_hole(Address begin, uint64_t size, ContextId context) {
+  Block* const hole = hole_at(begin);
+  const auto put_back = [&] {
+    BlockPool& pool = *hole->segment()->pool;
+    BlockPool::Unmapped::node_type place = pool.unmapped.extract(hole);
+    add_hole(hole, std::move(place));
+  };
+  try {
+    if (map_block(hole, size, context)) return true;
+  } catch (...) {
+    put_back();
+    throw;
+  }
+  put_back();
+  return false;
+}
+
+// The part before the address keeps the object and its place in the unmapped set, which is sorted by addresses.
+Block* ExpandableMemory::hole_at(Address address) {
+  Block* const hole = device_.heap.block_around(address);
+  CACHALOT_ASSERT(1, hole->is(Block::kUnmapped) && hole->is_free());
+  device_.heap.reserve(*list_of(hole).supply, 4);
+  if (hole->address == address) return hole;
+  BlockPool::Unmapped::node_type place = BlockPool::new_unmapped();
+  Block* const back = SegmentHeap::split_back(hole, hole->address + hole->size - address);
+  hole->segment()->pool->insert_unmapped(std::move(place), back);
+  return back;
 }
 
 std::vector<Block*> ExpandableMemory::empty_ranges() const {

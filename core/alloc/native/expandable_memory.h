@@ -30,6 +30,15 @@ class ExpandableMemory : private DeviceOperation {
   // Gives the whole pages of a free block back [exp 6], but for pinned ones. pre: the shard of the block, and the device's lock.
   void unmap_block(Block* block, ContextId context);
 
+  // ---- For pools that sleep. pre of the following: the whole device.
+  // Gives up to so many bytes at the end of a free block back, which has whole pages only. The range stays.
+  void unmap_end(Block* block, uint64_t most, ContextId context);
+  // Backs what has no pages of a part of a range. False: out of memory; what was mapped on the way stays. Throws
+  // for any other failure, likewise. pre: whole pages.
+  bool map_range(Address begin, Address end, ContextId context);
+  // So many bytes, or less, as pages of the range at the address: at least one.
+  uint64_t whole_pages_of(uint64_t bytes, Address address) const;
+
   // ---- For a policy that moves pages. pre of the following: the whole device.
   // An unmapped block that covers a new range, of the usual number of pages or, where the driver refuses
   // those, of as many as the request takes. Null: it refuses them too.
@@ -56,12 +65,16 @@ class ExpandableMemory : private DeviceOperation {
   // What map_block() and map_pages() do around the driver's calls.
   void prepare_map(const Block* block, uint64_t size);
   void finish_map(Block* block, uint64_t size, ContextId context);
+  // pre: no work uses the pages.
   Block* unmap_pages(Block* block, Address begin, Address end, ContextId context);
   // What unmap_pages() and take_pages() do around the driver's calls.
   void cut_out_unmapped(Block* block, Address begin, Address end);
   void add_hole(Block* hole, BlockPool::Unmapped::node_type place);
   void announce_unmapped(const Block& hole, Address begin, Address end, ContextId context);
 
+  bool map_hole(Address begin, uint64_t size, ContextId context);
+  // The block that begins at the address, cut off from the hole around it. pre: an address of a hole.
+  Block* hole_at(Address address);
   Block* find_expandable_block(AllocParams& params);
   Block* new_expandable_segment(AllocParams& params);
   Block* reserve_range(AllocParams& params, uint64_t pages, DriverCode* refusal);

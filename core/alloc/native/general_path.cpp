@@ -137,6 +137,12 @@ Address GeneralPath::allocate_at(const Request& request, ContextId context, Devi
 
 // ---- Freeing
 
+[[noreturn]] static void throw_shared(Address address) {
+  throw_invalid_state("the block at " + hex_address(address) +
+                      " is shared with other processes: it is freed when the last of them and its "
+                      "cachalot_shared_block are done with it");
+}
+
 // False: not a live block. The question is asked under the lock that the step has, since the block
 // may be freed by another thread meanwhile.
 bool GeneralPath::free(Shard& shard, Block* block, Address address,
@@ -146,7 +152,7 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   const auto step = [&] {
     was_live = block->is_live_at(address);
     if (!was_live) return Shards::Step::kDone;
-    if (block->is(Block::kRecorded | Block::kForeign | Block::kWhole) ||
+    if (block->is(Block::kRecorded | Block::kForeign | Block::kWhole | Block::kShared) ||
         cache_.has_foreign_neighbour(block))
       return Shards::Step::kNeedsDevice;
     return cache_.free_to_cache(shard, block) ? Shards::Step::kDone : Shards::Step::kRefused;
@@ -154,6 +160,7 @@ bool GeneralPath::free(Shard& shard, Block* block, Address address,
   if (device_.shards.with_headroom(shard, step)) return was_live;
   const DeviceLock lock(device_.shards);
   if (!block->is_live_at(address)) return false;
+  if (block->is(Block::kShared)) throw_shared(address);
   cache_.free(block, current_stream ? current_stream : device_.assumed_caller(block), context);
   return true;
 }

@@ -18,18 +18,24 @@ namespace cachalot {
 class DeviceAllocator;
 class SharedState;
 
+// Whether a hit waits where another thread has what it needs. A miss keeps its shard during its calls of the
+// driver, so a caller with a lock that the driver may need forbids it: the call is no hit then.
+enum class Waiting { kAllowed, kForbidden };
+
 // Note [Two ways of a hit]
 // Rationale: the serving policy's hits look at a flag and stamp what is freed. A hit of the reference's policy
 // takes no instruction for that.
 // Approach: a path is open for hits of one policy. A call first looks whether the reference's is open, which
 // it does anyway as a check of the device's index; where it is not, a function of its own looks for the other.
-//
+
 // Closed at first, and for good where the backend has no hits.
 class HitPath {
  public:
   // A request or a free in the usual case. 0, false: it is not the usual case, and nothing has
   // changed.
+  template <Waiting waiting = Waiting::kAllowed>
   Address try_allocate(uint64_t size, int device, Stream stream) const;
+  template <Waiting waiting = Waiting::kAllowed>
   bool try_free(Address address) const;
 
   // ---- The same in two steps, for callers that go on elsewhere where a hit is out of the question.
@@ -38,10 +44,14 @@ class HitPath {
   }
   bool may_free() const { return device_count_.load(std::memory_order_relaxed) != 0; }
   // pre: it may.
+  template <Waiting waiting = Waiting::kAllowed>
   Address allocate_or_0(uint64_t size, int device, Stream stream) const;
+  template <Waiting waiting = Waiting::kAllowed>
   bool free_if_usual(Address address) const;
   // Under the serving policy; these look themselves whether they may.
+  template <Waiting waiting = Waiting::kAllowed>
   Address try_allocate_serving(uint64_t size, int device, Stream stream) const;
+  template <Waiting waiting = Waiting::kAllowed>
   bool try_free_serving(Address address) const;
 
   // Before the first open(). devices[0] to the last one and `shared` outlive the path.

@@ -16,6 +16,7 @@
 #include "alloc/native/device_allocator.h"
 #include "alloc/native/hit_path.h"
 #include "alloc/shards/last_free.h"
+#include "base/pause.h"
 
 namespace cachalot {
 namespace hits {
@@ -242,6 +243,22 @@ template <DecidedBy decided_by>
 
 // ---- Calls
 
+// A few tries, since another hit gives the lock back at once.
+[[gnu::noinline]] inline bool try_lock(Lock& lock) {
+  constexpr int kTries = 16;
+  for (int tries = 0; !lock.try_lock(); pause_briefly(4))
+    if (++tries == kTries) return false;
+  return true;
+}
+
+// Whether the caller has the lock now.
+template <Waiting waiting>
+[[gnu::always_inline]] inline bool take(Lock& lock) {
+  if constexpr (waiting == Waiting::kForbidden) return try_lock(lock);
+  lock.lock();
+  return true;
+}
+
 // With labels, tenants or history (attributed_hits.cpp).
 template <DecidedBy decided_by>
 Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t requested,
@@ -249,8 +266,9 @@ Address allocate_attributed(DeviceState& device, StreamEntry& entry, uint64_t re
 template <DecidedBy decided_by>
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
 
-// 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0.
-template <DecidedBy decided_by>
+// 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0. An attributed hit takes the
+// device's lock, so it is none where waiting is forbidden.
+template <DecidedBy decided_by, Waiting waiting = Waiting::kAllowed>
 [[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
                                                    Stream stream) {
   StreamEntry* const entry = device.shards.find(stream);
@@ -260,11 +278,11 @@ template <DecidedBy decided_by>
   // a snapshot keeps for as long as it copies, and a miss during its call of the driver.
   const uint32_t flags = device.flags.load();
   if (flags != kFlagsOfHits<decided_by>) [[unlikely]]
-    return SlowPath::is_attributed(flags)
+    return waiting == Waiting::kAllowed && SlowPath::is_attributed(flags)
                ? allocate_attributed<decided_by>(device, *entry, requested, stream)
                : 0;
   Shard* const shard = entry->shard;
-  shard->lock.lock();
+  if (!take<waiting>(shard->lock)) return 0;
   Address address = 0;
   if (device.flags.load() == kFlagsOfHits<decided_by>) [[likely]] {
     address = shard->account.is_shared
@@ -277,14 +295,14 @@ template <DecidedBy decided_by>
 }
 
 // False: not a live block, or more than a usual free; nothing has changed.
-template <DecidedBy decided_by>
+template <DecidedBy decided_by, Waiting waiting = Waiting::kAllowed>
 [[gnu::always_inline]] inline bool try_free(DeviceState& device, Shard& shard, Block* block,
                                             Address address) {
   const uint32_t flags = device.flags.load();
   if (flags != kFlagsOfHits<decided_by>) [[unlikely]]
-    return SlowPath::is_attributed(flags) &&
+    return waiting == Waiting::kAllowed && SlowPath::is_attributed(flags) &&
            free_attributed<decided_by>(device, shard, block, address);
-  shard.lock.lock();
+  if (!take<waiting>(shard.lock)) return false;
   const bool is_freed = device.flags.load() == kFlagsOfHits<decided_by> &&
                         is_usual_free<decided_by>(block, address) &&
                         free_usual<decided_by>(device, shard, block);
@@ -296,49 +314,55 @@ template <DecidedBy decided_by>
 
 // ---- The same, of the device or the block that a call names
 
-template <DecidedBy decided_by>
+template <DecidedBy decided_by, Waiting waiting>
 [[gnu::always_inline]] inline Address DeviceAllocator::try_allocate(uint64_t requested,
                                                                     Stream stream) {
-  return hits::try_allocate<decided_by>(state_, requested, stream);
+  return hits::try_allocate<decided_by, waiting>(state_, requested, stream);
 }
 
-template <DecidedBy decided_by>
+template <DecidedBy decided_by, Waiting waiting>
 [[gnu::always_inline]] inline bool DeviceAllocator::try_free(Shard& shard, Block* block,
                                                              Address address) {
-  return hits::try_free<decided_by>(state_, shard, block, address);
+  return hits::try_free<decided_by, waiting>(state_, shard, block, address);
 }
 
 // No stream has an entry under the per-thread handle, which means another stream on each thread.
+template <Waiting waiting>
 [[gnu::always_inline]] inline Address HitPath::allocate_or_0(uint64_t size, int device,
                                                              Stream stream) const {
-  return devices_[device]->try_allocate<DecidedBy::kReference>(size, stream);
+  return devices_[device]->try_allocate<DecidedBy::kReference, waiting>(size, stream);
 }
 
+template <Waiting waiting>
 [[gnu::always_inline]] inline bool HitPath::free_if_usual(Address address) const {
   const auto [shard, block] = shared_->find(address);
-  return block && shard->device->try_free<DecidedBy::kReference>(*shard, block, address);
+  return block && shard->device->try_free<DecidedBy::kReference, waiting>(*shard, block, address);
 }
 
+template <Waiting waiting>
 [[gnu::always_inline]] inline Address HitPath::try_allocate_serving(uint64_t size, int device,
                                                                     Stream stream) const {
   if (!is_usual(size, device, serving_count_)) [[unlikely]]
     return 0;
-  return devices_[device]->try_allocate<DecidedBy::kServing>(size, stream);
+  return devices_[device]->try_allocate<DecidedBy::kServing, waiting>(size, stream);
 }
 
+template <Waiting waiting>
 [[gnu::always_inline]] inline bool HitPath::try_free_serving(Address address) const {
   if (serving_count_.load(std::memory_order_relaxed) == 0) return false;
   const auto [shard, block] = shared_->find(address);
-  return block && shard->device->try_free<DecidedBy::kServing>(*shard, block, address);
+  return block && shard->device->try_free<DecidedBy::kServing, waiting>(*shard, block, address);
 }
 
+template <Waiting waiting>
 inline Address HitPath::try_allocate(uint64_t size, int device, Stream stream) const {
-  return may_allocate(size, device) ? allocate_or_0(size, device, stream)
-                                    : try_allocate_serving(size, device, stream);
+  return may_allocate(size, device) ? allocate_or_0<waiting>(size, device, stream)
+                                    : try_allocate_serving<waiting>(size, device, stream);
 }
 
+template <Waiting waiting>
 inline bool HitPath::try_free(Address address) const {
-  return may_free() ? free_if_usual(address) : try_free_serving(address);
+  return may_free() ? free_if_usual<waiting>(address) : try_free_serving<waiting>(address);
 }
 
 }  // namespace cachalot

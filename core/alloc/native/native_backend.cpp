@@ -6,6 +6,10 @@
 
 #include "alloc/config/options.h"
 #include "alloc/native/device_allocator.h"
+#include "alloc/native/device_pools.h"
+#include "alloc/native/pool_checkpoints.h"
+#include "alloc/native/pool_sleep.h"
+#include "alloc/native/pool_wake.h"
 #include "base/assert.h"
 #include "base/text.h"
 #include "device/device_count.h"
@@ -38,6 +42,7 @@ NativeBackend::NativeBackend(SharedState& shared, const AllocatorOptions& option
     : shared_(shared),
       hits_(*hits),
       uncached_(shared.driver),
+      sharing_(shared, devices_),
       caching_from_start_(options.caching),
       audits_every_call_(options.check_every_call),
       observers_(std::make_shared<const ObserverSet>()) {
@@ -92,24 +97,42 @@ void NativeBackend::require_exact_address(const Request& request) const {
   }
 }
 
-// Ignores the switch: a block goes back the way it was made.
+// Ignores the switch: a block goes back the way it was made. A block that falls asleep or wakes between the two
+// looks is found by the second one.
 void NativeBackend::free(Address address, std::optional<Stream> current_stream) {
-  const auto [shard, block] = shared_.find(address);
-  if (shard && shard->device->free(*shard, block, address, current_stream)) return;
-  if (!uncached_.free(address)) throw invalid_pointer(address);
+  for (int look = 0; look < 2; look++) {
+    const auto [shard, block] = shared_.find(address);
+    if (shard && shard->device->free(*shard, block, address, current_stream)) return;
+    if (look == 0 && uncached_.free(address)) return;
+    for (const auto& d : devices_)
+      if (PoolSleep(d->state()).free(address)) return;
+  }
+  throw invalid_pointer(address);
+}
+
+// Where no live block begins at the address: no hit comes here.
+void NativeBackend::require_awake(Address address) const {
+  for (const auto& d : devices_) {
+    if (const auto pool = PoolSleep(d->state()).pool_of(address))
+      throw_invalid_state("the block at " + hex_address(address) + " sleeps with " +
+                          shown_pool_name(*pool));
+  }
 }
 
 // Ignores an address that no block ever had, as the reference does [core 12.1].
 void NativeBackend::record_stream(Address address, Stream stream,
                                   std::optional<Stream> current_stream) {
   const auto [shard, block] = shared_.find(address);
-  if (shard) shard->device->record_stream(*shard, block, address, stream, current_stream);
+  if (!shard || !shard->device->record_stream(*shard, block, address, stream, current_stream))
+    require_awake(address);
 }
 
 // Uncached blocks first: the address table may name an earlier block at the same address.
 BlockInfo NativeBackend::block(Address address) {
   if (const auto info = uncached_.info(address)) return *info;
   if (const auto info = find_block(address)) return *info;
+  require_awake(address);
+  if (const auto info = find_block(address)) return *info;  // it has woken since
   throw invalid_pointer(address);
 }
 
@@ -131,6 +154,7 @@ std::optional<BlockInfo> NativeBackend::find_block_around(Address address) {
 
 std::pair<Address, uint64_t> NativeBackend::base_allocation(Address address) {
   if (uncached_.info(address)) throw_invalid_state(invalid_pointer(address).message());
+  if (!find_block(address)) require_awake(address);
   const auto [shard, block] = shared_.find(address);
   if (!shard) throw invalid_pointer(address);
   return shard->device->base_allocation(*shard, block, address);
@@ -142,6 +166,7 @@ ContextId NativeBackend::context_of(Address address) {
 }
 
 void NativeBackend::annotate(Address address, const std::string& text) {
+  if (!find_block(address)) require_awake(address);
   const auto [shard, block] = shared_.find(address);
   if (!shard) throw_invalid_argument(annotation_error(address));
   shard->device->annotate(block, address, text);
@@ -278,28 +303,29 @@ Report NativeBackend::report(const Request& request) {
 }
 
 void NativeBackend::pool_create(int device, PoolId id, PoolOptions&& options) {
-  existing_device(device).pool_create(id, std::move(options));
+  DevicePools(existing_device(device).state()).create(id, std::move(options));
 }
 
 void NativeBackend::pool_set_use_on_oom(int device, PoolId id, bool use) {
-  existing_device(device).pool_set_use_on_oom(id, use);
+  DevicePools(existing_device(device).state()).set_use_on_oom(id, use);
 }
 
 void NativeBackend::pool_set_no_split(int device, PoolId id) {
-  existing_device(device).pool_set_no_split(id);
+  DevicePools(existing_device(device).state()).set_no_split(id);
 }
 
 void NativeBackend::pool_set_pinned(int device, PoolId id, bool is_pinned) {
-  existing_device(device).pool_set_pinned(id, is_pinned);
+  DevicePools(existing_device(device).state()).set_pinned(id, is_pinned);
 }
 
 void NativeBackend::pool_set_whole_blocks(int device, PoolId id) {
-  existing_device(device).pool_set_whole_blocks(id);
+  DevicePools(existing_device(device).state()).set_whole_blocks(id);
 }
 
 void NativeBackend::pin(Address part, uint64_t size) {
   for (const auto& d : devices_)
     if (d->pin(part, size)) return;
+  require_awake(part);
   throw_invalid_argument(format("%llu bytes at %s do not lie in one live block of the cache",
                                 static_cast<unsigned long long>(size), hex_address(part).c_str()));
 }
@@ -312,19 +338,37 @@ void NativeBackend::unpin(Address part, uint64_t size) {
 }
 
 int NativeBackend::pool_use_count(int device, PoolId id) {
-  return existing_device(device).pool_use_count(id);
+  return DevicePools(existing_device(device).state()).use_count(id);
 }
 
 bool NativeBackend::pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) {
-  return existing_device(device).pool_has_live(id, addresses);
+  return DevicePools(existing_device(device).state()).has_live(id, addresses);
 }
 
 Checkpoint NativeBackend::checkpoint_take(int device, PoolId id) {
-  return existing_device(device).checkpoints().take(id);
+  return PoolCheckpoints(existing_device(device).state()).take(id);
 }
 
 CheckpointChanges NativeBackend::checkpoint_apply(int device, const Checkpoint& checkpoint) {
-  return existing_device(device).checkpoints().apply(checkpoint);
+  return PoolCheckpoints(existing_device(device).state()).apply(checkpoint);
+}
+
+// The request names its pool, so that the device alone is looked up here.
+uint64_t NativeBackend::pool_sleep(int device, const SleepRequest& request) {
+  return PoolSleep(existing_device(device).state()).sleep(request);
+}
+
+void NativeBackend::pool_wake(int device, PoolId id, Stream stream) {
+  PoolWake(existing_device(device).state(), id, stream).run();
+}
+
+void NativeBackend::pool_set_sleep_contents(int device, PoolId id, const std::string& label,
+                                            SleepContents contents) {
+  PoolSleep(existing_device(device).state()).set_contents(id, label, contents);
+}
+
+SleepStats NativeBackend::sleep_stats(int device, PoolId id) {
+  return PoolSleep(existing_device(device).state()).stats(id);
 }
 
 std::vector<ExpandableSegmentRow> NativeBackend::expandable_segments(int device) {

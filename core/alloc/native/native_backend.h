@@ -15,6 +15,7 @@
 #include "alloc/backend/shared_state.h"
 #include "alloc/native/cache_policy.h"
 #include "alloc/native/hit_path.h"
+#include "alloc/native/memory_sharing.h"
 #include "alloc/native/uncached_blocks.h"
 #include "base/mutex.h"
 
@@ -74,8 +75,14 @@ class NativeBackend final : public Backend {
   bool pool_has_live(int device, PoolId id, const std::vector<Address>& addresses) override;
   Checkpoint checkpoint_take(int device, PoolId id) override;
   CheckpointChanges checkpoint_apply(int device, const Checkpoint& checkpoint) override;
+  uint64_t pool_sleep(int device, const SleepRequest& request) override;
+  void pool_wake(int device, PoolId id, Stream stream) override;
+  void pool_set_sleep_contents(int device, PoolId id, const std::string& label,
+                               SleepContents contents) override;
+  SleepStats sleep_stats(int device, PoolId id) override;
   std::vector<ExpandableSegmentRow> expandable_segments(int device) override;
   void start_tenants() override;
+  MemorySharing* find_sharing() override { return &sharing_; }
 
   std::string check() override;
   std::string check_red_zones() override;
@@ -83,6 +90,8 @@ class NativeBackend final : public Backend {
  private:
   DeviceAllocator& existing_device(int index) const;  // throws for one that does not exist
   void require_exact_address(const Request& request) const;
+  // Throws where the address lies in a block that sleeps with its pool.
+  void require_awake(Address address) const;
   std::string first_finding(std::string (DeviceAllocator::*look)());
   template <typename Change>
   void change_observers(Change change, const LiveRowsObserver& live_rows = {});
@@ -98,6 +107,7 @@ class NativeBackend final : public Backend {
   UncachedBlocks uncached_;
   // Made once, so that hits reach them without a lock.
   std::vector<std::unique_ptr<DeviceAllocator>> devices_;
+  MemorySharing sharing_;  // what is open goes before the devices do
   // False for good where the environment says so; the switch is the caller's, at any time.
   const bool caching_from_start_;
   const bool audits_every_call_;  // which needs each call to take the general path

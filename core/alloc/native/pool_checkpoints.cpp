@@ -12,9 +12,9 @@ namespace cachalot {
 namespace {
 
 // Whether the steps of a restore find the block free once the used blocks have been freed. The free of a block that other
-// streams use (kRecorded) would wait for them.
+// streams use (kRecorded) would wait for them, and one that other processes use (kShared) is not freed.
 bool becomes_free(const Block* block) {
-  return !block->is(Block::kWaiting | Block::kUnmapped | Block::kRecorded);
+  return !block->is(Block::kWaiting | Block::kUnmapped | Block::kRecorded | Block::kShared);
 }
 
 }  // namespace
@@ -22,16 +22,8 @@ bool becomes_free(const Block* block) {
 PrivatePool& PoolCheckpoints::existing(PoolId id) const {
   PrivatePool* const pool = device_.pools.find(id);
   if (pool == nullptr) throw_invalid_argument("Could not find pool of id");
+  require_awake(*pool);
   return *pool;
-}
-
-// By address, since the walk goes by the addresses of the segments.
-std::vector<Block*> PoolCheckpoints::used_blocks(const PrivatePool& pool) const {
-  std::vector<Block*> used;
-  device_.heap.for_each_block([&](Block* block) {
-    if (block->is(Block::kUsed) && block->segment()->pool->owner == &pool) used.push_back(block);
-  });
-  return used;
 }
 
 // ---- Taking one
@@ -96,7 +88,8 @@ CheckpointChanges PoolCheckpoints::apply(const Checkpoint& checkpoint) {
   const PrivatePool* const pool = device_.pools.find(checkpoint.pool);
   if (pool == nullptr || pool->use_count <= 0)
     throw_invalid_state("Not expected to checkpoint freeable graph");
-  const std::vector<Block*> used = used_blocks(*pool);
+  require_awake(*pool);
+  const std::vector<Block*> used = device_.heap.used_blocks(*pool);
   require_restorable(*pool, checkpoint, !used.empty());
 
   reserve_for(checkpoint);
@@ -155,12 +148,21 @@ void PoolCheckpoints::require_room(const Segment& segment, const Recorded& block
     end += block.size;
   }
   Address room = segment.address;
-  for (const Block* b = segment.first(); b != &segment.ends && becomes_free(b); b = b->next)
-    room = b->address + b->size;
+  const Block* behind = segment.first();
+  for (; behind != &segment.ends && becomes_free(behind); behind = behind->next)
+    room = behind->address + behind->size;
   if (room < end)
     throw_invalid_state(format("the pool has %" PRIu64 " bytes at 0x%" PRIx64
                                " that can be restored, and the checkpoint needs %" PRIu64,
                                room - segment.address, segment.address, end - segment.address));
+  // The reference takes the block behind the restored ones, whatever it is, for what the segment has grown by, which only
+  // the end of its pages may follow.
+  const auto ends_pages = [&](const Block* b) {
+    return b == &segment.ends || b->is(Block::kUnmapped);
+  };
+  if (room == end && !ends_pages(behind)) behind = behind->next;
+  if (count < blocks.size() && !ends_pages(behind))
+    throw_invalid_state("Invalid expandable segment structure during checkpoint restore");
 }
 
 // Each split takes an object from the supply of the segment's shard, which is asked once for all of them: what it has is

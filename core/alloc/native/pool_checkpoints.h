@@ -35,7 +35,6 @@ class PoolCheckpoints : private DeviceOperation {
 
   PrivatePool& existing(PoolId id) const;
   void require_plain_hand_outs() const;
-  std::vector<Block*> used_blocks(const PrivatePool& pool) const;
   // Without the end of an expandable segment that has no pages, which is not restored [core 19.3].
   static size_t restored_count(const Recorded& blocks);
   // Throws where the pool is not as the checkpoint needs it. is_used: some block of it is handed out.

@@ -55,6 +55,10 @@ void ReportTaker::set_totals() {
   report_.device_free = memory.available;
   report_.limit = limit() == kUnlimited ? 0 : limit();
   report_.reserved = device_.stats.reserved();
+  // While pages go or come, some of the bytes are reserved, so the pool counts only when it has none.
+  for (const auto& [id, pool] : device_.pools.all())
+    if (pool->sleep && pool->sleep->state == SleepingPool::State::kAsleep)
+      report_.asleep += pool->sleep->bytes();
 }
 
 void ReportTaker::add(const Block* block) {

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "alloc/heap/block_pool.h"
 #include "alloc/pools/pool_route.h"
+#include "alloc/pools/sleeping_pool.h"
 #include "alloc/pools/whole_blocks.h"
 
 namespace cachalot {
@@ -28,12 +31,15 @@ struct PrivatePool {
   BlockPool large;
   std::shared_ptr<PoolSource> source;  // null: the driver
   std::optional<WholeBlocks> whole;    // each block is a segment
+  // Null: it is awake. See Note [Pools that sleep].
+  std::unique_ptr<SleepingPool> sleep;
+  std::map<std::string, SleepContents> contents_of_labels;  // when it falls asleep
 
   void set_no_split(bool no_split) { small.no_split = large.no_split = no_split; }
   BlockPool& of_kind(bool is_small) { return is_small ? small : large; }
   // A pool that is in use keeps its memory, since graphs rely on its addresses [core 15.3]. Whole blocks are
-  // a cache of the driver's allocations, and go.
-  bool keeps_memory() const { return is_pinned || (use_count != 0 && !whole); }
+  // a cache of the driver's allocations, and go. What sleeps or wakes has no cache.
+  bool keeps_memory() const { return is_pinned || sleep || (use_count != 0 && !whole); }
   bool is_empty() const { return small.lists.empty() && large.lists.empty(); }
   bool has_segments() const {
     const auto has_some = [](const auto& item) { return item.second.segments != 0; };
@@ -53,6 +59,11 @@ inline bool has_whole_blocks(const BlockPool& pool) { return pool.owner && pool.
 inline WholeBlocks& whole_blocks_of(const Block* block) {
   return *block->segment()->pool->owner->whole;
 }
+
+std::string shown_pool_name(PoolId id);  // "pool (0, 7)"
+
+// Throws for a pool that sleeps, is about to, or wakes.
+void require_awake(const PrivatePool& pool);
 
 // Requests that `takes` accepts go to the pool; the newest entry that does wins [core 17.3].
 struct PoolRoute {

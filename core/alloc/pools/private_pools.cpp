@@ -22,6 +22,17 @@ PrivatePool& PrivatePools::existing(PoolId id) const {
   return *pool;
 }
 
+// As errors name it.
+std::string shown_pool_name(PoolId id) {
+  return "pool (" + std::to_string(id.first) + ", " + std::to_string(id.second) + ")";
+}
+
+// One text for all calls that need a pool's memory.
+void require_awake(const PrivatePool& pool) {
+  if (!pool.sleep) return;
+  throw_invalid_state(shown_pool_name(pool.id) + " sleeps");
+}
+
 // Routing to an unknown id creates its pool, so a caller may begin with either call [core 17.2].
 void PrivatePools::create_or_join(PoolId id, std::shared_ptr<PoolSource> source) {
   remark_if_outlived(id);
@@ -45,7 +56,10 @@ void PrivatePools::create(PoolId id, PoolOptions options) {
   // A copy, which takes the old table's place once nothing can fail any more.
   if (options.use_on_oom) (use_on_oom = use_on_oom_).insert(id, id.hash());
   if (options.no_split) no_split.insert(id);
-  if (const PrivatePool* pool = find(id); pool && options.whole_blocks) require_no_memory(*pool);
+  if (const PrivatePool* pool = find(id)) {
+    require_awake(*pool);
+    if (options.whole_blocks) require_no_memory(*pool);
+  }
   create_or_join(id, std::move(options.source));
   if (options.use_on_oom) use_on_oom_ = std::move(use_on_oom);
   no_split_.merge(no_split);
@@ -74,7 +88,11 @@ int PrivatePools::use_count(PoolId id) {
   return existing(id).use_count;
 }
 
-void PrivatePools::set_pinned(PoolId id, bool is_pinned) { existing(id).is_pinned = is_pinned; }
+void PrivatePools::set_pinned(PoolId id, bool is_pinned) {
+  PrivatePool& pool = existing(id);
+  require_awake(pool);
+  pool.is_pinned = is_pinned;
+}
 
 // Blocks that are pieces of segments could not be told from whole ones. A request under way is about to
 // bring such a segment.
@@ -85,6 +103,7 @@ void PrivatePools::require_no_memory(const PrivatePool& pool) {
 
 void PrivatePools::set_whole_blocks(PoolId id) {
   PrivatePool& pool = existing(id);
+  require_awake(pool);
   require_no_memory(pool);
   if (!pool.whole) pool.whole.emplace();
 }
@@ -151,8 +170,9 @@ const PoolId* PrivatePools::route_of(Stream stream) const {
 
 void PrivatePools::begin_routing(PoolId id, PoolFilter filter) {
   reserve_one_more(routes_);  // before the count is raised
-  // The count stays raised after the error, too [core 17.3].
+  // The count stays raised after the errors, too [core 17.3]: a caller that is refused has one use to release.
   create_or_join(id, nullptr);
+  require_awake(*find(id));
   if (is_routed(id)) throw_invalid_state("beginAllocateToPool: already recording to mempool_id");
   routes_.push_back({id, std::move(filter)});
   flags_.put(kRouting, true);

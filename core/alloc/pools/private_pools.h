@@ -26,7 +26,8 @@ class PrivatePools : private SlowPath {
       : rules_(rules), log_(log), flags_(flags) {}
 
   // ---- Pools
-  PrivatePool* find(PoolId id) const;  // null: there is none
+  PrivatePool* find(PoolId id) const;      // null: there is none
+  PrivatePool& existing(PoolId id) const;  // throws where there is none
   const std::map<PoolId, std::unique_ptr<PrivatePool>>& all() const { return pools_; }
   // Throws where the pool was released, or exists and a source is given [core 17.2].
   void create_or_join(PoolId id, std::shared_ptr<PoolSource> source);
@@ -45,6 +46,9 @@ class PrivatePools : private SlowPath {
   // Logs U4 for a pool that the reference still has: from now on the two differ.
   void remark_if_outlived(PoolId id);
 
+  // How often pools fell asleep and woke. pre: the device's lock.
+  SleepCounts& sleep_counts() { return sleep_counts_; }
+
   // ---- Routing [core 17.3]
   bool is_routed(PoolId id) const;
   // The pool of the newest route that takes the stream; null: there is none.
@@ -62,7 +66,6 @@ class PrivatePools : private SlowPath {
   bool is_used_on_oom(PoolId id) const;
 
  private:
-  PrivatePool& existing(PoolId id) const;  // throws where there is none
   static void require_no_memory(const PrivatePool& pool);
   void remember_outlived(PoolId id);
 
@@ -74,6 +77,7 @@ class PrivatePools : private SlowPath {
   HashOrder<PoolId> use_on_oom_;
   HashOrder<PoolId> releasable_;  // use count 0 or less
   std::set<PoolId> no_split_;
+  SleepCounts sleep_counts_;
   std::set<PoolId> outlived_;  // pools that are gone here and never go in the reference (U4)
 };
 

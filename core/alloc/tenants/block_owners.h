@@ -63,6 +63,17 @@ class BlockOwners : private SlowPath {
     rows_.release(std::exchange(block->detail().label, Labels::kNone));
   }
 
+  // A block that sleeps counts for nothing, but keeps its label, and its tenant cannot end. Neither can
+  // fail. pre: the owner is that of a live block.
+  void fall_asleep(const Owner& owner, uint64_t bytes, uint32_t flags) {
+    rows_.keep(owner.label);
+    if (flags & kTenants) tenants().fall_asleep(owner.tenant, bytes);
+  }
+  void forget_asleep(const Owner& owner, uint64_t bytes, uint32_t flags) {
+    rows_.release(owner.label);
+    if (flags & kTenants) tenants().forget_asleep(owner.tenant, bytes);
+  }
+
   // The auditor: empty, or what is wrong.
   // Compares the ledger with the sums over all live blocks.
   std::string check_tenants(const SegmentHeap& heap);

@@ -98,6 +98,12 @@ void TenantLedger::open(Slot slot, uint64_t id, const TenantTerms& terms, bool c
   open_++;
 }
 
+void TenantLedger::let_be_asked(Slot slot) {
+  const BookGuard guard(lock_);
+  row(slot).can_be_asked = true;
+  change(slot, [](Row&) {});  // which gives it its place in the order
+}
+
 void TenantLedger::close(Slot slot) {
   const BookGuard guard(lock_);
   CACHALOT_ASSERT(1, slot != 0 && open_ > 0 && row(slot).has_with_booked() == 0);
@@ -227,6 +233,18 @@ void TenantLedger::uncount(Slot slot, uint64_t bytes, uint64_t requested) {
   });
 }
 
+// What the tenant has sinks by the frees of the blocks; this only keeps it from ending.
+void TenantLedger::fall_asleep(Slot slot, uint64_t bytes) {
+  const BookGuard guard(lock_);
+  row(slot).use.asleep_bytes += bytes;
+}
+
+void TenantLedger::forget_asleep(Slot slot, uint64_t bytes) {
+  const BookGuard guard(lock_);
+  CACHALOT_ASSERT(1, bytes <= row(slot).use.asleep_bytes);
+  row(slot).use.asleep_bytes -= bytes;
+}
+
 void TenantLedger::count_refusal(Slot slot) {
   const BookGuard guard(lock_);
   row(slot).use.num_ooms++;
@@ -269,7 +287,7 @@ std::vector<std::pair<TenantLedger::Slot, TenantUse>> TenantLedger::uses() const
 
 bool TenantLedger::is_unused(Slot slot) const {
   const BookGuard guard(lock_);
-  return row(slot).has_with_booked() == 0;
+  return row(slot).has_with_booked() == 0 && row(slot).use.asleep_bytes == 0;
 }
 
 void TenantLedger::reset_peaks() {

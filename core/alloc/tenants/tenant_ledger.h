@@ -41,6 +41,8 @@ struct TenantUse {
   Stat allocation;
   Stat allocated_bytes;
   Stat requested_bytes;
+  // Of blocks that sleep (pools/sleeping_pool.h), which the sums above leave out.
+  uint64_t asleep_bytes = 0;
   // Requests that were refused by terms or that found no memory.
   int64_t num_ooms = 0;
   // Calls of the tenant's callback, and what they gave back.
@@ -83,6 +85,7 @@ class TenantLedger {
   void reserve(Slot slot);  // so that open() cannot fail
   // pre: the slot is reserved and free; there is no objection() to the terms.
   void open(Slot slot, uint64_t id, const TenantTerms& terms, bool can_be_asked);
+  void let_be_asked(Slot slot);
   void close(Slot slot);  // pre: is_unused()
 
   // The capacity is the lower of two numbers: the memory limit, and the memory that the driver
@@ -111,6 +114,9 @@ class TenantLedger {
   // device has already changed when they are called.
   void count(Slot slot, uint64_t bytes, uint64_t requested);
   void uncount(Slot slot, uint64_t bytes, uint64_t requested);
+  // Bytes of blocks that sleep. The tenant does not have them, and cannot end.
+  void fall_asleep(Slot slot, uint64_t bytes);
+  void forget_asleep(Slot slot, uint64_t bytes);
   // Adds to num_ooms.
   void count_refusal(Slot slot);
   // A tenant that had so much has been asked. Gives what it has freed; 0 if it is gone.
@@ -119,7 +125,7 @@ class TenantLedger {
   uint64_t id(Slot slot) const;  // 0: the default tenant, or free
   TenantUse use(Slot slot) const;
   std::vector<std::pair<Slot, TenantUse>> uses() const;  // of all rows
-  bool is_unused(Slot slot) const;                       // no blocks, nothing booked
+  bool is_unused(Slot slot) const;  // no blocks, not even such that sleep, and nothing booked
   void reset_peaks();
   void reset_accumulated();
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alloc/tenants/tenant_scope.h"
 #include "base/lock_rank.h"
@@ -14,12 +15,27 @@ namespace {
 
 // An exception of the caller's is no answer of ours.
 uint64_t answer_of(const Tenant& tenant, const Pressure& pressure) noexcept {
+  if (!tenant.pressure) return 0;
   try {
     const AskingTenant asking(tenant);
     return tenant.pressure(pressure);
   } catch (...) {
     return 0;
   }
+}
+
+// Puts the first of the tenant's pools to sleep that can. A pool that cannot has its reason, and the next one
+// is tried.
+uint64_t put_to_sleep(const Tenant& tenant,
+                      const std::vector<Tenants::FallAsleep>& sleeps) noexcept {
+  const AskingTenant asking(tenant);
+  for (const Tenants::FallAsleep& fall_asleep : sleeps) {
+    try {
+      if (const uint64_t bytes = fall_asleep()) return bytes;
+    } catch (...) {
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -44,22 +60,28 @@ bool TenantPressure::ask(const TenantLedger::Candidate& candidate, PressureReaso
   // It ended after the search; its memory is back already.
   if (!tenant) return false;
   TenantLedger& ledger = tenants_.ledger(device_);
-  auto [id, name] = tenants_.id_and_name(requester_);
-  const uint64_t answer =
-      answer_of(*tenant, {.reason = reason,
-                          .device = device_,
-                          .missing = missing,
-                          .allocated = candidate.has,
-                          .guaranteed = candidate.guaranteed,
-                          .requester = id,
-                          .requester_name = std::move(name),
-                          .requester_priority = ledger.terms(requester_).priority,
-                          .is_request_guaranteed = candidate.is_request_guaranteed});
+  uint64_t answer = put_to_sleep(*tenant, tenants_.sleeps_of(candidate.id, device_));
+  if (answer == 0) answer = answer_of(*tenant, question_to(candidate, reason, missing));
   const uint64_t freed = ledger.end_pressure(candidate.slot, candidate.id, candidate.has);
   // It may have more to give. One that claims to have freed and has not would otherwise be asked
   // for ever.
   if (answer != 0 && freed != 0) search_.done.erase(candidate.id);
   return answer != 0;
+}
+
+// As it is now: the requester may have another priority by now.
+Pressure TenantPressure::question_to(const TenantLedger::Candidate& candidate,
+                                     PressureReason reason, uint64_t missing) const {
+  auto [id, name] = tenants_.id_and_name(requester_);
+  return {.reason = reason,
+          .device = device_,
+          .missing = missing,
+          .allocated = candidate.has,
+          .guaranteed = candidate.guaranteed,
+          .requester = id,
+          .requester_name = std::move(name),
+          .requester_priority = tenants_.ledger(device_).terms(requester_).priority,
+          .is_request_guaranteed = candidate.is_request_guaranteed};
 }
 
 }  // namespace cachalot

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asks tenants to free memory for one request, one at a time [tenant 5].
+// Asks tenants to free memory for one request, one at a time [tenant 5]. A tenant with a pool that can be put to
+// sleep is not asked itself.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,9 @@ class TenantPressure {
 
  private:
   bool ask(const TenantLedger::Candidate& candidate, PressureReason reason, uint64_t missing);
+
+  Pressure question_to(const TenantLedger::Candidate& candidate, PressureReason reason,
+                       uint64_t missing) const;
 
   Tenants& tenants_;
   const int device_;

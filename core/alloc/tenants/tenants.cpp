@@ -81,19 +81,51 @@ void Tenants::destroy(const Tenant& tenant) {
   if (const int scopes = tenant.scopes.load())
     throw_invalid_state(name + format(" is begun %d time%s", scopes, scopes == 1 ? "" : "s"));
   uint64_t live = 0;
+  uint64_t asleep = 0;
   bool is_unused = true;
   for (const TenantLedger& ledger : ledgers_) {
-    live += static_cast<uint64_t>(ledger.use(tenant.slot).allocation.current);
+    const TenantUse use = ledger.use(tenant.slot);
+    live += static_cast<uint64_t>(use.allocation.current);
+    asleep += use.asleep_bytes;
     is_unused = is_unused && ledger.is_unused(tenant.slot);
   }
+  if (!is_unused && live == 0 && asleep != 0)
+    throw_invalid_state(name + " has " + format_size(asleep) + " in blocks that sleep");
   if (!is_unused) {
     // The sum over all devices, since a caller frees blocks and not devices.
     throw_invalid_state(name + format(" has %llu live block%s",
                                       static_cast<unsigned long long>(live), live == 1 ? "" : "s"));
   }
   for (TenantLedger& ledger : ledgers_) ledger.close(tenant.slot);
+  sleeps_.erase(tenant.id);
   gone = tenants_.remove(tenant.id);
   free_slot(tenant.slot);
+}
+
+// One rule for each pool; a new one replaces it.
+void Tenants::set_sleep(const Tenant& tenant, int device, PoolId pool, FallAsleep fall_asleep) {
+  CACHALOT_ASSERT(1, tenant.owner == this);
+  FallAsleep rule =
+      std::move(fall_asleep);  // and then the one that it replaces, which goes when no lock is held
+  const std::lock_guard guard(lock_);
+  if (!rule) {
+    const auto known = sleeps_.find(tenant.id);
+    if (known != sleeps_.end()) known->second.erase({device, pool});
+    return;
+  }
+  sleeps_[tenant.id][{device, pool}].swap(rule);
+  ledger(device).let_be_asked(tenant.slot);
+}
+
+// Copies, which are called when no lock is held.
+std::vector<Tenants::FallAsleep> Tenants::sleeps_of(uint64_t id, int device) const {
+  const std::lock_guard guard(lock_);
+  std::vector<FallAsleep> found;
+  const auto known = sleeps_.find(id);
+  if (known == sleeps_.end()) return found;
+  for (const auto& [key, fall_asleep] : known->second)
+    if (key.first == device) found.push_back(fall_asleep);
+  return found;
 }
 
 // Looks at all ledgers before it changes any.

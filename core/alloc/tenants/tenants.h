@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "alloc/config/pool_id.h"
 #include "alloc/tenants/tenant_ledger.h"
 #include "alloc/tenants/tenant_list.h"
 #include "base/assert.h"
@@ -96,6 +98,14 @@ class Tenants {
   void set_bytes(const Tenant& tenant, int device, uint64_t guaranteed, uint64_t limit);
   void set_priority(const Tenant& tenant, int32_t priority);
 
+  // Puts a pool to sleep, and gives the bytes that came free; throws where it cannot. Called with no lock held, maybe
+  // on several threads, and once more after it has been replaced.
+  using FallAsleep = std::function<uint64_t()>;
+  // A pool that falls asleep when the tenant is asked for memory. Empty: not any more.
+  void set_sleep(const Tenant& tenant, int device, PoolId pool, FallAsleep fall_asleep);
+  // Those of a tenant on a device.
+  std::vector<FallAsleep> sleeps_of(uint64_t id, int device) const;  // by pool
+
   // In the order of their creation, the default tenant first; none before the first was made.
   std::vector<TenantRow> rows(int device) const;
   TenantRow row_at(size_t index, int device);  // throws past the last
@@ -122,6 +132,8 @@ class Tenants {
 
   mutable Mutex lock_{LockRank::kTenantList};
   TenantList tenants_;  // without the default one
+  // By the tenant's id, then by device and pool.
+  std::map<uint64_t, std::map<std::pair<int, PoolId>, FallAsleep>> sleeps_;
   uint64_t last_id_ = 0;
   TenantLedger::Slot last_slot_ = 0;            // the highest that was given
   std::vector<TenantLedger::Slot> free_slots_;  // below it; has room for all

@@ -197,6 +197,28 @@ constexpr PolicyFamily kPolicySums[] = {
      &PolicyStats::host_waits},
 };
 
+// What pools that sleep had, and need to wake. None of it is reserved or allocated, so no other family has a part of
+// it.
+struct SleepFamily {
+  const char* name;
+  const char* help;
+  Kind kind;
+  uint64_t SleepStats::*value;
+};
+
+constexpr SleepFamily kSleep[] = {
+    {"cachalot_asleep_bytes", "Bytes that pools which sleep need to wake.", Kind::kGauge,
+     &SleepStats::asleep_bytes},
+    {"cachalot_asleep_allocated_bytes", "Bytes of the blocks of pools that sleep.", Kind::kGauge,
+     &SleepStats::allocated_bytes},
+    {"cachalot_asleep_kept_bytes", "Bytes of contents of pools that sleep, on the host.",
+     Kind::kGauge, &SleepStats::kept_bytes},
+    {"cachalot_asleep_pools", "Pools that sleep.", Kind::kGauge, &SleepStats::pools},
+    {"cachalot_pool_sleeps_total", "How often pools fell asleep.", Kind::kCounter,
+     &SleepStats::num_sleeps},
+    {"cachalot_pool_wakes_total", "How often pools woke.", Kind::kCounter, &SleepStats::num_wakes},
+};
+
 // ---- Lines
 
 // Prometheus refuses a whole page for one label that is not UTF-8.
@@ -253,6 +275,7 @@ class MetricsWriter {
     write_private_pools("cachalot_private_pool_reserved_bytes",
                         "Bytes of cachalot_reserved_bytes that belong to a private pool.");
     for (const RowFamily<LabelStats>& family : kByLabel) write_by_label(family);
+    if (has_slept()) write_sleep();
     if (has_tenants()) write_tenants();
     if (metrics_.pinned) write_pinned_memory(*metrics_.pinned);
     return std::move(text_);
@@ -408,6 +431,19 @@ class MetricsWriter {
     }
   }
 
+  bool has_slept() const {
+    return std::any_of(metrics_.devices.begin(), metrics_.devices.end(),
+                       [](const DeviceMetrics& device) { return device.sleep.num_sleeps != 0; });
+  }
+
+  void write_sleep() {
+    for (const SleepFamily& family : kSleep) {
+      begin(family.name, family.help, family.kind);
+      for (const DeviceMetrics& device : metrics_.devices)
+        add(device_label(device), shown_bytes(device.sleep.*family.value));
+    }
+  }
+
   // Without tenants no family of theirs is written at all: most programs have none, and each family
   // costs two lines.
   bool has_tenants() const {
@@ -421,6 +457,13 @@ class MetricsWriter {
       write_by_tenant(family.name, family.help, family.kind, [&](const TenantRow& tenant) {
         return std::optional((tenant.use.*family.statistic).*family.value);
       });
+    }
+    if (has_slept()) {
+      write_by_tenant("cachalot_tenant_asleep_bytes",
+                      "Bytes of blocks of a tenant whose pools sleep.", Kind::kGauge,
+                      [](const TenantRow& tenant) {
+                        return std::optional(shown_bytes(tenant.use.asleep_bytes));
+                      });
     }
     write_tenant_terms();
     for (const TenantSumFamily& family : kTenantSums) {

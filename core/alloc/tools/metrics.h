@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "alloc/config/pool_id.h"
+#include "alloc/pools/sleeping_pool.h"
 #include "alloc/stats/device_totals.h"
 #include "alloc/stats/pinned_stats.h"
 #include "alloc/stats/policy_stats.h"
@@ -32,6 +33,8 @@ struct DeviceMetrics {
   std::vector<LabelStats> labels;
   std::vector<TenantRow> tenants;
   DeviceUse use;
+  // Written only once a pool has slept, so that the pages of most programs stay as they are.
+  SleepStats sleep;
   uint64_t context = 0;  // where a device has figures for each context: which; 0: the primary one
 };
 

@@ -125,6 +125,8 @@ std::string shown_totals(const Report& report) {
   text += "  reserved " + format_size(report.reserved) + ": live " + format_size(report.allocated) +
           ", pending " + format_size(report.pending) + ", cached " + format_size(report.cached) +
           "\n";
+  if (report.asleep != 0)
+    text += "  pools that sleep need " + format_size(report.asleep) + " to wake\n";
   return text + "  largest free block " + format_size(report.largest_free_block) +
          "; a trim could give back " + format_size(report.releasable) + "\n";
 }
@@ -228,8 +230,8 @@ std::string report_json(const Report& report) {
          json_number("allocated", report.allocated) + "," + json_number("pending", report.pending) +
          "," + json_number("cached", report.cached) + "," +
          json_number("largest_free_block", report.largest_free_block) + "," +
-         json_number("releasable", report.releasable) + "," +
-         json_rows("holders", report.holders, json_holder) + "," +
+         json_number("releasable", report.releasable) + "," + json_number("asleep", report.asleep) +
+         "," + json_rows("holders", report.holders, json_holder) + "," +
          json_rows("reasons", report.reasons, json_reason) + ",\"advice\":" + advice + "}";
 }
 
