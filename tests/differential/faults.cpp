@@ -4,15 +4,20 @@
 //
 //   cachalot_verify_faults [--torch 2.11|2.15] [--calls N] FILE...
 //
-// Nothing is compared with the reference. What has to hold: no failure is internal, the auditor
-// finds nothing, the rest of the script goes on, and in the end everything is given back. Of a
-// script with more calls than N, N are chosen that lie evenly.
+// Nothing is compared with the reference. What has to hold: no failure is internal or without a
+// text, the auditor finds nothing, the rest of the script goes on, and in the end everything is
+// given back, descriptors too. An operation that shares memory or opens another process's changes
+// nothing where it fails, and can be repeated. Of a script with more calls than N, N are chosen
+// that lie evenly.
 //
 // Exit status: 0 all holds, 1 something does not, 2 the call is wrong.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -46,10 +51,13 @@ class FaultyDevice final : public ScriptDevice {
   void begin_end() { is_ending_ = true; }
   // The call that failed would have given something back, which is still there.
   bool keeps_something() const { return keeps_something_; }
+  // Calls that only look at the state do not count.
+  void set_counting(bool counts) { is_counting_ = counts; }
   // For each call whether it obtains memory.
   const std::vector<bool>& calls() const { return obtains_; }
 
   int32_t due(bool obtains, bool gives_back) {
+    if (!is_counting_) return CACHALOT_DRIVER_SUCCESS;
     obtains_.push_back(obtains);
     if (obtains_.size() != failing_) return CACHALOT_DRIVER_SUCCESS;
     keeps_something_ = gives_back || is_ending_;
@@ -60,6 +68,7 @@ class FaultyDevice final : public ScriptDevice {
   std::vector<bool> obtains_;
   size_t failing_ = 0;
   int32_t code_ = 0;
+  bool is_counting_ = true;
   bool is_ending_ = false;
   bool keeps_something_ = false;
 };
@@ -77,9 +86,10 @@ struct Wrapped<kMember> {
   static int32_t call(void* self, int32_t device, Args... args) {
     static const Ops plain = ScriptDevice::driver_functions();
     auto& faulty = static_cast<FaultyDevice&>(*static_cast<ScriptDevice*>(self));
-    constexpr bool kObtains = kIsOneOf<kMember, &Ops::allocate, &Ops::create, &Ops::pool_allocate>;
-    constexpr bool kGivesBack =
-        kIsOneOf<kMember, &Ops::release, &Ops::unmap, &Ops::unreserve, &Ops::event_destroy>;
+    constexpr bool kObtains = kIsOneOf<kMember, &Ops::allocate, &Ops::create, &Ops::pool_allocate,
+                                       &Ops::host_allocate, &Ops::import_handle, &Ops::ipc_open>;
+    constexpr bool kGivesBack = kIsOneOf<kMember, &Ops::release, &Ops::unmap, &Ops::unreserve,
+                                         &Ops::event_destroy, &Ops::host_free, &Ops::ipc_close>;
     if (const int32_t code = faulty.due(kObtains, kGivesBack)) return code;
     return (plain.*kMember)(self, device, args...);
   }
@@ -96,21 +106,40 @@ void wrap(Ops& ops) {
 cachalot_status FaultyDevice::create_driver(cachalot_driver** out_driver, cachalot_error* error) {
   Ops ops = driver_functions();
   wrap<&Ops::memory_info, &Ops::allocate, &Ops::free, &Ops::reserve, &Ops::unreserve, &Ops::create,
-       &Ops::release, &Ops::map, &Ops::unmap, &Ops::set_access, &Ops::event_create,
-       &Ops::event_destroy, &Ops::event_record, &Ops::event_query, &Ops::event_synchronize,
-       &Ops::stream_synchronize, &Ops::device_synchronize, &Ops::capture_info, &Ops::enable_peer,
-       &Ops::pool_allocate, &Ops::pool_free, &Ops::pool_trim, &Ops::pool_get_attribute,
-       &Ops::pool_set_attribute, &Ops::pool_set_access, &Ops::stream_create,
-       &Ops::stream_wait_event>(ops);
+       &Ops::export_handle, &Ops::import_handle, &Ops::release, &Ops::map, &Ops::unmap,
+       &Ops::set_access, &Ops::fabric_state, &Ops::event_create, &Ops::event_destroy,
+       &Ops::event_record, &Ops::event_query, &Ops::event_synchronize, &Ops::stream_synchronize,
+       &Ops::device_synchronize, &Ops::capture_info, &Ops::node_dependencies,
+       &Ops::exchange_capture_mode, &Ops::enable_peer, &Ops::pool_allocate, &Ops::pool_free,
+       &Ops::pool_trim, &Ops::pool_get_attribute, &Ops::pool_set_attribute, &Ops::pool_set_access,
+       &Ops::stream_create, &Ops::stream_wait_event, &Ops::graph_get_attribute,
+       &Ops::graph_set_attribute, &Ops::host_allocate, &Ops::host_free, &Ops::ipc_get,
+       &Ops::ipc_open, &Ops::ipc_close>(ops);
   ScriptDevice* const self = this;
   return cachalot_driver_create_custom(&ops, device_count(), self, nullptr, out_driver, error);
 }
 
+// Those of this process.
+size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+// Operations that change nothing where they fail.
+bool shares_memory(std::string_view word) {
+  return word == "share" || word == "import" || word == "open";
+}
+
+// The status of each operation, by its number in the script.
+using Statuses = std::vector<int32_t>;
+
 // One replay of one script.
 class FaultyRun {
  public:
-  FaultyRun(const ExpectedFile& file, int32_t release, size_t failing, int32_t code)
-      : file_(file), setup_(read_setup(file.operations())) {
+  // plain: of a run in which no call fails.
+  FaultyRun(const ExpectedFile& file, int32_t release, size_t failing, int32_t code,
+            const Statuses& plain)
+      : file_(file), setup_(read_setup(file.operations())), plain_(plain) {
     setup_.library.release = release;
     setup_.library.unobserved = true;
     failing_ = failing;
@@ -119,6 +148,19 @@ class FaultyRun {
 
   // What does not hold; "" if all does.
   std::string run() {
+    const size_t descriptors = open_descriptors();
+    std::string fault = run_script();
+    if (fault.empty() && open_descriptors() != descriptors) fault = "descriptors are left open";
+    return fault;
+  }
+
+  const std::vector<bool>& calls() const { return calls_; }
+  const Statuses& statuses() const { return statuses_; }
+  // The status of the operation in which the call failed.
+  int32_t status() const { return status_; }
+
+ private:
+  std::string run_script() {
     Script script(setup_.library, [this](Transcript& transcript) {
       auto device = std::make_unique<FaultyDevice>(transcript);
       device->fail_call(failing_, code_);
@@ -130,10 +172,11 @@ class FaultyRun {
     for (size_t i = 0; i < file_.operations().size() && fault.empty(); i++) {
       const Operation& operation = file_.operations()[i];
       const OperationKind* kind = find_operation_kind(operation.word);
-      if (kind == nullptr || kind->stage == Stage::kNotBuilt) break;
+      if (kind == nullptr) break;
       // What a thread in the background does meanwhile is thousands of calls, each of which would have to fail once.
-      if (operation.word == "host_sleep") continue;
-      fault = run_operation(script, *kind, operation, i);
+      const bool is_run = operation.word != "host_sleep";
+      statuses_.push_back(CACHALOT_OK);
+      if (is_run) fault = run_operation(script, *kind, operation);
     }
     if (fault.empty()) fault = audit(script);
     device_->begin_end();
@@ -143,27 +186,68 @@ class FaultyRun {
     return device_->keeps_something() ? "" : end;
   }
 
-  const std::vector<bool>& calls() const { return calls_; }
-  // The status of the operation in which the call failed.
-  int32_t status() const { return status_; }
-
- private:
-  std::string run_operation(Script& script, const OperationKind& kind, const Operation& operation,
-                            size_t index) {
+  // The number of the operation is that of the last status.
+  std::string run_operation(Script& script, const OperationKind& kind, const Operation& operation) {
+    const size_t index = statuses_.size() - 1;
     const bool had_failed = device_->has_failed();
-    script.begin_operation(index + 1, operation.expected);
+    const bool shares = shares_memory(operation.word);
+    const std::string before = shares ? state(script) : "";
+    std::string fault = run_once(script, kind, operation);
+    const bool fails_here = device_->has_failed() && !had_failed;
+    if (fails_here) {
+      status_ = statuses_.back();
+      if (fault.empty() && shares) fault = run_again(script, kind, operation, before);
+    }
+    if (fault.empty() && is_as_plain_ && statuses_[index] != plain_[index])
+      fault = "operation " + decimal(index + 1) + " does not do what it did without the failure";
+    if (!fault.empty()) return fault;
+    return fails_here || index % kOperationsBetweenAudits == 0 ? audit(script) : "";
+  }
+
+  // An operation that has failed, and so changed nothing, does the same as if no call had failed,
+  // and so does the rest of the script.
+  std::string run_again(Script& script, const OperationKind& kind, const Operation& operation,
+                        const std::string& before) {
+    if (status_ == CACHALOT_OK && device_->keeps_something()) return "";
+    if (status_ == CACHALOT_OK) return "nobody is told that the call failed";
+    if (!device_->keeps_something() && state(script) != before)
+      return "a failed '" + std::string(operation.word) + "' has changed something";
+    is_as_plain_ = true;
+    return run_once(script, kind, operation);
+  }
+
+  std::string run_once(Script& script, const OperationKind& kind, const Operation& operation) {
+    script.begin_operation(statuses_.size(), operation.expected);
     if (kind.run != nullptr && (kind.stage != Stage::kAllocator || script.start())) {
       Arguments arguments(operation.line);
       kind.run(script, arguments);
     }
     script.end_operation();
-    const bool fails_here = device_->has_failed() && !had_failed;
+    statuses_.back() = CACHALOT_OK;
     for (const Line& line : script.transcript().lines()) {
       if (!line.failure) continue;
+      statuses_.back() = line.failure->status;
       if (line.failure->status == CACHALOT_ERROR_INTERNAL) return line.text;
-      if (fails_here) status_ = line.failure->status;
+      if (line.text.empty() || line.text == Script::kNoMessage) return "a failure without a text";
     }
-    return fails_here || index % kOperationsBetweenAudits == 0 ? audit(script) : "";
+    return "";
+  }
+
+  // What the device and the statistics tell, in no particular form.
+  std::string state(Script& script) {
+    if (script.allocator() == nullptr) return "";
+    std::string text = device_->leftovers();
+    cachalot_stats stats{};
+    stats.struct_size = sizeof stats;
+    uint64_t totals[2] = {};
+    device_->set_counting(false);
+    script.worked(cachalot_get_stats(script.allocator(), kDevice, &stats, script.error()));
+    script.worked(
+        cachalot_expandable_totals(script.allocator(), &totals[0], &totals[1], script.error()));
+    device_->set_counting(true);
+    text.append(reinterpret_cast<const char*>(&stats), sizeof stats);
+    text.append(reinterpret_cast<const char*>(totals), sizeof totals);
+    return text;
   }
 
   static std::string audit(Script& script) {
@@ -174,10 +258,13 @@ class FaultyRun {
 
   const ExpectedFile& file_;
   ScriptSetup setup_;
+  const Statuses& plain_;
   size_t failing_ = 0;
   int32_t code_ = 0;
   FaultyDevice* device_ = nullptr;
   std::vector<bool> calls_;
+  Statuses statuses_;
+  bool is_as_plain_ = false;  // all operations from here on
   int32_t status_ = CACHALOT_OK;
 };
 
@@ -195,8 +282,8 @@ struct FaultTally {
 };
 
 void run_faulty(const std::string& path, const ExpectedFile& file, int32_t release, size_t call,
-                int32_t code, FaultTally* tally) {
-  FaultyRun run(file, release, call, code);
+                int32_t code, const Statuses& plain, FaultTally* tally) {
+  FaultyRun run(file, release, call, code, plain);
   const std::string fault = run.run();
   tally->runs++;
   tally->statuses[run.status()]++;
@@ -208,16 +295,22 @@ void run_faulty(const std::string& path, const ExpectedFile& file, int32_t relea
 void run_file(const std::string& path, const CommandLine& command, FaultTally* tally) {
   const ExpectedFile file(read_text_file(path));
   const int32_t release = command.release == "2.11" ? CACHALOT_RELEASE_2_11 : CACHALOT_RELEASE_2_15;
-  FaultyRun whole(file, release, 0, 0);
-  whole.run();
+  const Statuses none;
+  FaultyRun whole(file, release, 0, 0, none);
+  const std::string fault = whole.run();
+  if (!fault.empty()) {
+    tally->defects++;
+    std::printf("%s: without a failure: %s\n", path.c_str(), fault.c_str());
+    return;
+  }
   const std::vector<bool>& calls = whole.calls();
   tally->calls += calls.size();
   const size_t count = std::min(command.calls, calls.size());
   for (size_t i = 0; i < count; i++) {
     const size_t call = i * calls.size() / count + 1;
-    run_faulty(path, file, release, call, kDriverError, tally);
+    run_faulty(path, file, release, call, kDriverError, whole.statuses(), tally);
     if (calls[call - 1])
-      run_faulty(path, file, release, call, CACHALOT_DRIVER_OUT_OF_MEMORY, tally);
+      run_faulty(path, file, release, call, CACHALOT_DRIVER_OUT_OF_MEMORY, whole.statuses(), tally);
   }
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,6 @@ struct CommandLine {
   ReplayOptions replay;
   bool verbose = false;
   bool table = false;
-  std::optional<uint64_t> unsupported;  // files that must end early
 };
 
 // How many lines of an operation are shown around its first difference.
@@ -54,15 +52,6 @@ void print_difference(const std::string& path, const Difference& difference) {
   print_lines("actual", difference.actual, difference.first);
 }
 
-ExitStatus report_unsupported(const CommandLine& call, const std::string& path,
-                              const Verdict& verdict, Tally& tally) {
-  tally.skipped_files++;
-  std::printf("%s:%zu: %s is not supported%s\n", path.c_str(), verdict.unsupported_line,
-              verdict.unsupported.c_str(),
-              call.replay.skip_unsupported ? "; skipped from here on" : "");
-  return call.replay.skip_unsupported ? kAsExpected : kFaulty;
-}
-
 ExitStatus report_verdict(const CommandLine& call, const std::string& path, const Verdict& verdict,
                           Tally& tally) {
   if (verdict.difference) {
@@ -72,7 +61,6 @@ ExitStatus report_verdict(const CommandLine& call, const std::string& path, cons
   }
   if (!verdict.mended.empty()) tally.mended[verdict.mended]++;
   if (!verdict.exempt.empty()) tally.exempt_files++;
-  if (!verdict.unsupported.empty()) return report_unsupported(call, path, verdict, tally);
   if (!call.verbose) return kAsExpected;
   std::printf("%s: OK%s%s%s%s\n", path.c_str(),
               verdict.mended.empty() ? "" : ", mended: ", verdict.mended.c_str(),
@@ -115,7 +103,6 @@ void print_summary(const Tally& tally) {
   };
   add(tally.exempt_operations, "operations exempt");
   add(tally.exempt_files, "files exempt");
-  add(tally.skipped_files, "files not supported");
   add(tally.faulty_files, "files faulty");
   std::printf("%s\n", text.c_str());
 }
@@ -129,10 +116,6 @@ int verify(const CommandLine& call) {
   }
   if (call.table) print_table(tally);
   print_summary(tally);
-  if (call.unsupported && tally.skipped_files != *call.unsupported) {
-    std::printf("not supported should be %s files\n", decimal(*call.unsupported).c_str());
-    return std::max(status, kFaulty);
-  }
   return status;
 }
 
@@ -148,10 +131,6 @@ int run(int argc, char** argv) {
   app.add_option("--torch", release, "the release that the files are from")
       ->check(CLI::IsMember({"2.11", "2.15"}))
       ->capture_default_str();
-  app.add_flag("--skip-unsupported", call.replay.skip_unsupported,
-               "what is not built yet is no fault; compares up to there");
-  app.add_option("--unsupported", call.unsupported,
-                 "as --skip-unsupported, but exactly so many files have to end early");
   app.add_flag("--check", call.replay.check, "the library checks itself after each operation");
   app.add_flag("--unobserved", call.replay.unobserved,
                "compares all but events, without observers: the library takes its hot path");
@@ -163,7 +142,6 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? kAsExpected : kFaulty;
   }
   call.replay.release = release_of(release);
-  if (call.unsupported) call.replay.skip_unsupported = true;
   return verify(call);
 }
 

@@ -11,6 +11,7 @@
 #include "input_error.h"
 #include "pinned_operations.h"
 #include "report.h"
+#include "share_operations.h"
 
 namespace cachalot::differential {
 namespace {
@@ -618,6 +619,11 @@ void set_fabric_state(Script& script, Arguments& arguments) {
   arguments.end();
 }
 
+void set_sharing(Script& script, Arguments& arguments) {
+  script.device().set_sharing(arguments.small_number() != 0);
+  arguments.end();
+}
+
 // `flush` matters to the oracle only.
 bool switch_log_word(Script& script, std::string_view word) {
   LogWords& log = script.log;
@@ -657,6 +663,7 @@ constexpr OperationKind kKinds[] = {
     {"log", Stage::kAnyTime, kOld, log_more},
     {"fabric", Stage::kAnyTime, kOld, set_fabric_result},
     {"fabric_device", Stage::kAnyTime, kOld, set_fabric_state},
+    {"sharing", Stage::kAnyTime, kOld, set_sharing},
 
     {"a", Stage::kAllocator, kOld, allocate},
     {"raw", Stage::kAllocator, kOld, allocate_raw},
@@ -682,8 +689,9 @@ constexpr OperationKind kKinds[] = {
     {"annotate_at", Stage::kAllocator, kNew, annotate_at},
     {"reserve_class", Stage::kAllocator, kNew, set_reserve_class},
     {"default_reserve", Stage::kAllocator, kNew, set_default_reserve},
-    {"import", Stage::kNotBuilt, kOld, nullptr},
-    {"import_close", Stage::kNotBuilt, kOld, nullptr},
+    {"import", Stage::kAllocator, kOld, import_block},
+    {"open", Stage::kAllocator, kOld, open_bytes},
+    {"import_close", Stage::kAllocator, kOld, close_import},
 
     {"fail", Stage::kAllocator, kOld, fail_allocations},
     {"error", Stage::kAllocator, kOld, fail_call<&ScriptDevice::fail_once>},
@@ -736,7 +744,7 @@ constexpr OperationKind kKinds[] = {
     {"trace", Stage::kAllocator, kOld, history_entries},
     {"history", Stage::kAllocator, kOld, record_history},
     {"base", Stage::kAllocator, kOld, base_of},
-    {"share", Stage::kNotBuilt, kOld, nullptr},
+    {"share", Stage::kAllocator, kOld, share_block},
     {"largest", Stage::kAllocator, kOld, largest_block},
     {"expandable_sizes", Stage::kAllocator, kOld, expandable_sizes},
     {"is_enabled", Stage::kAllocator, kOld, is_enabled},

@@ -18,8 +18,6 @@ enum class Stage {
   kAnyTime,
   // It needs the allocator, which is made if there is none.
   kAllocator,
-  // The library does not have it yet.
-  kNotBuilt,
 };
 
 struct OperationKind {
@@ -27,7 +25,7 @@ struct OperationKind {
   Stage stage;
   // The first release that knows it: CACHALOT_RELEASE_*.
   int32_t since;
-  // nullptr for kSetup and kNotBuilt.
+  // nullptr for kSetup.
   void (*run)(Script& script, Arguments& arguments);
 };
 

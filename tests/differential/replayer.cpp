@@ -37,17 +37,6 @@ void Replayer::look_up_operations() {
   }
 }
 
-void Replayer::find_unsupported(Verdict& verdict) const {
-  const auto found = std::find_if(kinds_.begin(), kinds_.end(), [](const OperationKind* kind) {
-    return kind->stage == Stage::kNotBuilt;
-  });
-  if (found != kinds_.end()) {
-    const auto& operations = file_.operations();
-    verdict.unsupported = "operation '" + std::string((*found)->word) + "'";
-    verdict.unsupported_line = operations[static_cast<size_t>(found - kinds_.begin())].line_number;
-  }
-}
-
 std::string Replayer::find_exemption() const {
   const auto& environment = setup_.library.environment;
   const auto is_hip = [](const auto& variable) { return variable.first == kHipVariable; };
@@ -66,10 +55,8 @@ Verdict Replayer::run() {
   setup_.library.release = options_.release;
   setup_.library.unobserved = options_.unobserved;
   Verdict verdict;
-  find_unsupported(verdict);
   verdict.exempt = find_exemption();
-  const bool is_supported = verdict.unsupported.empty() || options_.skip_unsupported;
-  if (is_supported && verdict.exempt.empty()) replay(verdict);
+  if (verdict.exempt.empty()) replay(verdict);
   return verdict;
 }
 
@@ -80,7 +67,6 @@ void Replayer::replay(Verdict& verdict) {
   script.device().set_memory(setup_.memory, setup_.devices);
   comparison_ = {};
   for (size_t i = 0; i < kinds_.size(); i++) {
-    if (file_.operations()[i].line_number == verdict.unsupported_line) break;
     if (replay_operation(script, i, verdict) == Next::kStop) break;
   }
   const std::string fault = script.finish();

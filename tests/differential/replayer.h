@@ -22,8 +22,6 @@ struct ReplayOptions {
   int32_t release = CACHALOT_RELEASE_2_15;
   // The library's auditor looks at everything after each operation.
   bool check = false;
-  // A script is replayed up to the first operation that is not built yet, instead of not at all.
-  bool skip_unsupported = false;
   // Events are neither observed nor compared: the library takes its hot path.
   bool unobserved = false;
 };
@@ -43,9 +41,6 @@ struct Verdict {
   std::optional<Difference> difference;
   // The defect of the reference ("U3") whose mending ended the comparison.
   std::string mended;
-  // What the library does not have yet ("operation 'checkpoint'"), and the line that names it.
-  std::string unsupported;
-  size_t unsupported_line = 0;
   // Why the file, or the rest of it, cannot be compared on purpose.
   std::string exempt;
 };
@@ -62,7 +57,6 @@ class Replayer {
   enum class Next { kGoOn, kStop };
 
   void look_up_operations();
-  void find_unsupported(Verdict& verdict) const;
   std::string find_exemption() const;
   void replay(Verdict& verdict);
   Next replay_operation(Script& script, size_t index, Verdict& verdict);

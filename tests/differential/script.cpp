@@ -174,7 +174,7 @@ bool Script::worked(cachalot_status status) {
 // A call that fails must fill the record, so a message of an earlier failure is never shown for it.
 void Script::add_failure(cachalot_status status, bool at_init) {
   const bool is_filled = error_.status == static_cast<int32_t>(status);
-  transcript_.add_failure({status, at_init}, is_filled ? error_.message : "(no message)");
+  transcript_.add_failure({status, at_init}, is_filled ? error_.message : kNoMessage);
   error_.status = CACHALOT_OK;
 }
 
@@ -184,6 +184,13 @@ void Script::free_live(int64_t id) {
   const cachalot_address address = found->second;
   live.erase(found);
   worked(cachalot_free_on_stream(allocator_, address, current_stream, &error_));
+}
+
+void Script::close_import(int64_t id) {
+  const auto found = imported.find(id);
+  if (found == imported.end()) return;
+  worked(cachalot_close_shared(allocator_, found->second, &error_));
+  imported.erase(found);
 }
 
 void Script::free_pinned(int64_t id) {

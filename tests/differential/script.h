@@ -59,6 +59,9 @@ class Script {
   // Makes the device that a script runs on.
   using MakeDevice = std::function<std::unique_ptr<ScriptDevice>(Transcript& transcript)>;
 
+  // Stands in the transcript for a failed call that has left no text.
+  static constexpr const char* kNoMessage = "(no message)";
+
   explicit Script(Setup setup, const MakeDevice& make_device = make_simulated_device);
   ~Script();
   Script(const Script&) = delete;
@@ -90,6 +93,8 @@ class Script {
   void free_live(int64_t id);
   // The same for a block of pinned memory.
   void free_pinned(int64_t id);
+  // Closes what an id has open; does nothing if it has nothing.
+  void close_import(int64_t id);
   // Whether the script is of backend:cudaMallocAsync.
   bool is_backend_async() const;
   // Whether requests are cached now.
@@ -115,6 +120,7 @@ class Script {
   Blocks raw;
   Blocks pinned;
   Blocks last;
+  Blocks imported;
   std::unordered_map<std::string, CheckpointHandle> checkpoints;  // by name
   // What the free-memory callback is to free.
   std::vector<int64_t> armed;

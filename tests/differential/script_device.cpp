@@ -38,9 +38,9 @@ void ScriptDevice::set_memory(uint64_t bytes, int32_t devices) {
 }
 
 void ScriptDevice::expect_addresses(std::span<const std::string_view> expected) {
-  constexpr std::string_view kStarts[kSourceCount] = {"D malloc ",     "D reserve ",
-                                                      "D own_malloc ", "D malloc_async ",
-                                                      "D host_alloc ", "D host_register "};
+  constexpr std::string_view kStarts[kSourceCount] = {
+      "D malloc ",     "D reserve ",       "D own_malloc ", "D malloc_async ",
+      "D host_alloc ", "D host_register ", "D ipc_open "};
   for (auto& addresses : recorded_) addresses.clear();
   for (const std::string_view line : expected) {
     for (size_t source = 0; source < kSourceCount; source++) {
@@ -131,7 +131,9 @@ std::string ScriptDevice::leftovers() const {
   add(mallocs_.size(), "segments");
   add(own_mallocs_.size(), "segments of a pool's own allocator");
   add(host_blocks_.size(), "pinned blocks");
-  const size_t others = mallocs_.size() + own_mallocs_.size() + host_blocks_.size();
+  add(opened_.size(), "opened segments");
+  const size_t others =
+      mallocs_.size() + own_mallocs_.size() + host_blocks_.size() + opened_.size();
   add(ranges_.size() - std::min(ranges_.size(), others), "reservations");
   add(handles_.size(), "pages");
   add(maps_.size(), "mappings");
@@ -287,14 +289,6 @@ int32_t ScriptDevice::create(int32_t device, uint64_t size, int32_t handle_type,
   handles_[*out_handle] = size;
   used_ += size;
   print(call);
-  return CACHALOT_DRIVER_SUCCESS;
-}
-
-int32_t ScriptDevice::export_handle(uint64_t handle, int32_t handle_type,
-                                    cachalot_shareable_handle* out) {
-  print("export type " + decimal(handle_type));
-  for (size_t i = 0; i < sizeof handle; i++)
-    out->bytes[i] = static_cast<uint8_t>(handle >> (8 * i));
   return CACHALOT_DRIVER_SUCCESS;
 }
 
@@ -536,6 +530,7 @@ cachalot_device_ops ScriptDevice::driver_functions() {
   };
   add_pool_functions(ops);
   add_host_functions(ops);
+  add_sharing_functions(ops);
   ops.enable_peer = [](void* user, int32_t device, int32_t peer) {
     return of(user).enable_peer(device, peer);
   };

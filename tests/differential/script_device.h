@@ -58,6 +58,8 @@ class ScriptDevice {
   void set_pending_error(int32_t code);
   void set_fabric_result(int32_t code) { fabric_result_ = code; }
   void set_fabric_state(int32_t state) { fabric_state_ = state; }
+  // Whether shared memory can be opened.
+  void set_sharing(bool works) { opens_shared_ = works; }
   void set_graph_memory(uint64_t used, uint64_t reserved);
   void add_process(uint64_t pid, uint64_t used);
 
@@ -108,12 +110,14 @@ class ScriptDevice {
     kMallocAsync,
     kHostAlloc,
     kRegistered,
+    kIpcOpen,
     kSourceCount
   };
 
   static ScriptDevice& of(void* user_data) { return *static_cast<ScriptDevice*>(user_data); }
   static void add_pool_functions(cachalot_device_ops& ops);
   static void add_host_functions(cachalot_device_ops& ops);
+  static void add_sharing_functions(cachalot_device_ops& ops);
 
   int32_t runtime_failure(int32_t code);
   int32_t driver_failure(int32_t code);
@@ -162,6 +166,9 @@ class ScriptDevice {
   void change_pool_use(int64_t bytes);
   int32_t host_allocate(uint64_t size, bool is_registered, cachalot_address* out_address);
   int32_t host_free(cachalot_address address, bool is_registered);
+  int32_t ipc_get(cachalot_address address, cachalot_shareable_handle* out);
+  int32_t ipc_open(const cachalot_shareable_handle& handle, cachalot_address* out_address);
+  int32_t ipc_close(cachalot_address address);
   int32_t enable_peer(int32_t device, int32_t peer);
   int32_t processes(cachalot_device_process* rows, size_t capacity, size_t* out_count) const;
   int32_t take_pending_error();
@@ -185,6 +192,8 @@ class ScriptDevice {
   std::unordered_map<uint64_t, uint64_t> handles_;
   uint64_t next_handle_ = 1;
   std::map<cachalot_address, uint64_t> maps_;
+  std::set<cachalot_address> opened_;
+  bool opens_shared_ = false;
 
   std::unordered_map<cachalot_stream, Stream> streams_;
   std::unordered_map<uint64_t, Event> events_;

@@ -17,7 +17,6 @@ struct WordCount {
 struct Tally {
   uint64_t files = 0;
   uint64_t differences = 0;
-  uint64_t skipped_files = 0;
   uint64_t faulty_files = 0;
   // Operations whose lines, and files whose rest, are not compared on purpose.
   uint64_t exempt_operations = 0;

@@ -29,11 +29,12 @@ import gen_async
 import gen_checkpoints
 import gen_pinned
 import gen_rough
+import gen_sharing
 
 HERE = Path(__file__).resolve().parent
 GENERATORS = {
     **{"gen": gen, "rough": gen_rough, "async": gen_async},
-    **{"checkpoints": gen_checkpoints, "pinned": gen_pinned},
+    **{"checkpoints": gen_checkpoints, "pinned": gen_pinned, "sharing": gen_sharing},
 }
 # Not among "all": its oracle is another program.
 PROGRAMS = {"pinned": "oracle_pinned"}

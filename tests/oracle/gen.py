@@ -9,9 +9,10 @@ No unspecified order shows: a block is recorded on one stream at most, events of
 at a time wait to be seen, and at most one released pool still holds memory.
 """
 
-import argparse
 import random
 import sys
+
+import generator_command
 
 KiB = 1 << 10
 MiB = 1 << 20
@@ -419,17 +420,5 @@ def generate(profile, seed, operations, config="", release="2.11"):
     return Generator(profile, seed, config, release).generate(operations)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("operations", type=int)
-    parser.add_argument("config", nargs="?", default="")
-    parser.add_argument("release", nargs="?", default="2.11")
-    sys.stdout.write(generate(**vars(parser.parse_args())))
-
-
 if __name__ == "__main__":
-    main()
+    generator_command.run(sys.modules[__name__])

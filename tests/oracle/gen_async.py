@@ -11,9 +11,10 @@ ends its process, and its search for the largest block never ends where the limi
 used.
 """
 
-import argparse
 import random
 import sys
+
+import generator_command
 
 MiB = 1 << 20
 EXABYTE = 1 << 60
@@ -267,16 +268,5 @@ def generate(profile, seed, operations, config="", release="2.11"):
     return Generator(profile, seed, config, release).generate(operations)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("operations", type=int)
-    parser.add_argument("config", nargs="?", default="")
-    parser.add_argument("release", nargs="?", default="2.11")
-    arguments = parser.parse_args()
-    sys.stdout.write(generate(*vars(arguments).values()))
-
-
 if __name__ == "__main__":
-    main()
+    generator_command.run(sys.modules[__name__])

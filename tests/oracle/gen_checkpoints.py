@@ -9,10 +9,11 @@ blocks before it fails, which the library does not (U25). Profile "waiting" has 
 blocks that wait for a stream.
 """
 
-import argparse
 import random
 import sys
 from dataclasses import dataclass, field
+
+import generator_command
 
 MiB = 1 << 20
 
@@ -52,6 +53,8 @@ class Generator:
         self.pools = {name: Pool() for name in self.draw.choice([["1"], ["1", "g2"]])}
         self.outside = Pool()
         self.routed = None
+        self.used = set()  # ids of blocks that another stream uses
+        self.has_deferred_free = False
         # The pool of each checkpoint, and how many blocks it has in use.
         self.checkpoints = {}
         self.streams = ["0x0"] + [hex(0x1000 * n) for n in range(1, self.draw.choice([1, 2, 4]))]
@@ -108,16 +111,29 @@ class Generator:
         size = self.draw.choice(self.sizes) if self.chance(0.6) else self.any_size()
         self.say(f"a {self.last_id} {size} {self.draw.choice(self.streams)}")
         self.owner().live.add(self.last_id)
+        if self.routed is None:
+            self.has_deferred_free = False
 
     def free(self):
         if found := self.any_live():
             number, group = found
-            group.live.remove(number)
-            self.say(f"f {number}")
+            if self.may_free(number):
+                group.live.remove(number)
+                self.say(f"f {number}")
+
+    # The free of a used block is deferred while a pool is routed to, and of several the order is unspecified.
+    def may_free(self, number):
+        if self.routed is None or number not in self.used:
+            return True
+        if self.has_deferred_free:
+            return False
+        self.has_deferred_free = True
+        return True
 
     # One stream only: of events on several the order is unspecified.
     def use(self):
         if found := self.any_live():
+            self.used.add(found[0])
             self.say(f"r {found[0]} {self.streams[-1]}")
 
     def work(self):
@@ -136,10 +152,14 @@ class Generator:
 
     # ---- Pools
 
-    def route(self):
+    def end_routing(self):
         if self.routed is not None:
             self.say(f"pool_end {self.routed}")
             self.routed = None
+
+    def route(self):
+        if self.routed is not None:
+            self.end_routing()
             if self.chance(0.4):
                 return
         self.routed = self.draw.choice(list(self.pools))
@@ -157,6 +177,7 @@ class Generator:
         if not self.checkpoints:
             return
         if self.profile == "streams":
+            self.end_routing()
             self.settle()
             for group in self.pools.values():
                 for number in sorted(group.live):
@@ -191,16 +212,5 @@ def generate(profile, seed, operations, config="", _release="2.11"):
     return Generator(profile, seed, config).generate(operations)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("operations", type=int)
-    parser.add_argument("config", nargs="?", default="")
-    parser.add_argument("release", nargs="?", default="2.11")
-    arguments = parser.parse_args()
-    sys.stdout.write(generate(*vars(arguments).values()))
-
-
 if __name__ == "__main__":
-    main()
+    generator_command.run(sys.modules[__name__])

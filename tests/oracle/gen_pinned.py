@@ -12,11 +12,12 @@ pinned_free_catch_all. Left out too are a pool's internal assertions, so a pool 
 after its end and its name is not used again, and requests above 2^63.
 """
 
-import argparse
 import random
 import re
 import sys
 from dataclasses import dataclass
+
+import generator_command
 
 MiB = 1 << 20
 
@@ -332,16 +333,5 @@ def generate(profile, seed, operations, config="", release="2.11"):
     return Generator(profile, seed, config, release).generate(operations)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("operations", type=int)
-    parser.add_argument("config", nargs="?", default="")
-    parser.add_argument("release", nargs="?", default="2.11")
-    arguments = parser.parse_args()
-    sys.stdout.write(generate(*vars(arguments).values()))
-
-
 if __name__ == "__main__":
-    main()
+    generator_command.run(sys.modules[__name__])

@@ -16,9 +16,9 @@ segments is released when its blocks are free), U8 (an ordered error meets the f
 A history ring that is made smaller is cleared, since upstream would write behind it.
 """
 
-import argparse
 import sys
 
+import generator_command
 from rough_profiles import COMMON_ACTIONS, EXTRA_ACTIONS, NEWER_ACTIONS, PROFILES
 from rough_settings import SettingActions
 
@@ -180,17 +180,5 @@ def generate(profile, seed, operations, config="", release="2.11"):
     return Generator(profile, seed, config, release).generate(operations)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("operations", type=int)
-    parser.add_argument("config", nargs="?", default="")
-    parser.add_argument("release", nargs="?", default="2.11")
-    sys.stdout.write(generate(**vars(parser.parse_args())))
-
-
 if __name__ == "__main__":
-    main()
+    generator_command.run(sys.modules[__name__])

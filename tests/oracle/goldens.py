@@ -22,6 +22,7 @@ import gen
 import gen_checkpoints
 import gen_pinned
 import gen_rough
+import gen_sharing
 import trace2script
 from fuzz import find_oracle
 
@@ -33,10 +34,11 @@ TRACES = HERE.parent / "traces"
 GENERATORS = {
     **{None: (gen, 700), "rough": (gen_rough, 400)},
     **{"checkpoints": (gen_checkpoints, 300), "pinned": (gen_pinned, 300)},
+    "sharing": (gen_sharing, 300),
 }
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
-RANDOM_NAME = re.compile(r"(?:(rough|checkpoints|pinned)-)?(\d+)-(\w+)-(\d+)$")
+RANDOM_NAME = re.compile(r"(?:(rough|checkpoints|pinned|sharing)-)?(\d+)-(\w+)-(\d+)$")
 RUN_NAME = re.compile(r"run-(\w+?)-(default|\w+-\w+)$")
 # The process id, and padding bytes that are never set, stand in what a process shares.
 SHARED = re.compile(r"^( # share \d+ \w{2}6[35]).*$", re.MULTILINE)

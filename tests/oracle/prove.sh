@@ -41,10 +41,10 @@ ask_cases() {
 for release in 2.11 2.15; do
   run "$here/fetch.sh" "$folder/$release" "$release.0" pinned || exit 2
   run "$here/goldens.py" --oracle "$folder/$release" --torch $release
-  run "$verify" --torch $release --skip-unsupported --check "$golden/$release"/*.txt.*z \
+  run "$verify" --torch $release --check "$golden/$release"/*.txt.*z \
     "$golden/$release"/cases/*.txt.gz
   ask_cases $release
-  run "$verify" --torch $release --skip-unsupported --check "$folder/$release"/cases/*.txt
+  run "$verify" --torch $release --check "$folder/$release"/cases/*.txt
   run "$here/fuzz.py" --oracle "$folder/$release" --torch $release --verify "$verify" \
     --minutes "$minutes" --seed "$seed" --jobs "$(nproc)" --keep "$folder/$release/failures"
 done

@@ -8,6 +8,7 @@ set -euo pipefail
 torch_lib=${1:?usage: stubs.sh TORCH_LIB BUILD}
 build=${2:?usage: stubs.sh TORCH_LIB BUILD}
 libraries=("$torch_lib"/libtorch_{cuda,cpu}.so)
+[ ! -e "$torch_lib/libtorch_python.so" ] || libraries+=("$torch_lib/libtorch_python.so")
 of_system=$(ldconfig -p)
 
 needed() {
@@ -26,7 +27,7 @@ version_of() {
     END { print name }'
 }
 
-# What PyTorch opens by name while it looks for a context.
+# What PyTorch opens by name while it looks for a context, and what its Python module says it has of NVSHMEM.
 cat >"$build/stub.c" <<'C'
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is_active) {
   (void)device;
@@ -34,6 +35,8 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is_active) {
   *is_active = 1;
   return 0;
 }
+int _ZN4c10d17nvshmem_extension20is_nvshmem_availableEv(void) { return 0; }
+void _ZN4c10d17nvshmem_extension22nvshmemx_cumodule_initEm(unsigned long module) { (void)module; }
 C
 for library in $(needed) libcuda.so.1 libnvrtc.so.13; do
   is_here "$library" && continue

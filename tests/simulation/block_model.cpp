@@ -17,7 +17,11 @@ std::string hex_range(cachalot_address begin, cachalot_address end) {
 
 void BlockModel::add(const LiveBlock& block) {
   require_unused(block.address, std::max<uint64_t>(block.size, 1), "handed out");
-  ranges_[block.address] = block.address + block.size;
+  ranges_[block.address] = {block.address + block.size, block.pool};
+  hand_out(block);
+}
+
+void BlockModel::hand_out(const LiveBlock& block) {
   live_.push_back(block);
   DeviceModel& model = device(block.device);
   if (block.is_uncached) {
@@ -49,8 +53,30 @@ void BlockModel::freed(const LiveBlock& block) {
 }
 
 void BlockModel::put_back(const LiveBlock& block) {
-  ranges_[block.address] = block.address + block.size;
+  ranges_[block.address] = {block.address + block.size, block.pool};
   live_.push_back(block);
+}
+
+std::vector<LiveBlock> BlockModel::fall_asleep(const PoolKey& pool) {
+  std::vector<LiveBlock> asleep;
+  for (size_t i = 0; i < live_.size();) {
+    if (!(live_[i].pool == pool)) {
+      i++;
+      continue;
+    }
+    DeviceModel& model = device(pool.device);
+    model.blocks.take(1);
+    model.bytes.take(static_cast<int64_t>(live_[i].size));
+    live_[i].use_count = 0;
+    asleep.push_back(live_[i]);
+    live_[i] = live_.back();
+    live_.pop_back();
+  }
+  return asleep;
+}
+
+void BlockModel::wake(const std::vector<LiveBlock>& blocks) {
+  for (const LiveBlock& block : blocks) hand_out(block);
 }
 
 void BlockModel::note_uses(const LiveBlock& block) {
@@ -63,14 +89,15 @@ void BlockModel::note_uses(const LiveBlock& block) {
   }
 }
 
-void BlockModel::require_unused(cachalot_address address, uint64_t size, const char* what) {
+void BlockModel::require_unused(cachalot_address address, uint64_t size, const char* what,
+                                const PoolKey* but) {
   const cachalot_address end = address + size;
-  const auto above = ranges_.lower_bound(address);
-  const bool hits_above = above != ranges_.end() && above->first < end;
-  const bool hits_below = above != ranges_.begin() && std::prev(above)->second > address;
-  if (hits_above || hits_below) {
-    const auto& [begin, last] = hits_above ? *above : *std::prev(above);
-    report_defect(hex_range(address, end) + " is " + what + " while " + hex_range(begin, last) +
+  auto range = ranges_.lower_bound(address);
+  if (range != ranges_.begin() && std::prev(range)->second.end > address) --range;
+  for (; range != ranges_.end() && range->first < end; ++range) {
+    const auto& [begin, row] = *range;
+    if (but != nullptr && row.pool == *but) continue;
+    report_defect(hex_range(address, end) + " is " + what + " while " + hex_range(begin, row.end) +
                   " is live");
   }
   for (size_t i = 0; i < busy_.size();) {

@@ -7,11 +7,22 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "machine.h"
 
 namespace cachalot_test {
+
+// Of which pool something is. Numbers of user pools and of graphs are never used twice.
+struct PoolKey {
+  int32_t device;
+  cachalot_pool_id id;
+
+  bool operator==(const PoolKey& other) const {
+    return device == other.device && id.first == other.id.first && id.second == other.id.second;
+  }
+};
 
 // A use on another stream than the block's own.
 struct Use {
@@ -26,6 +37,10 @@ struct LiveBlock {
   cachalot_stream stream;
   int32_t device;
   bool is_uncached;
+  PoolKey pool;
+  bool is_from_source;
+  std::string label;       // of the thread, as the statistics have it
+  uint64_t marks[2] = {};  // at its first and its last byte; 0: not known
   uint32_t use_count = 0;
   std::array<Use, 3> uses = {};
 };
@@ -74,10 +89,19 @@ class BlockModel {
   // The free was refused: the block is where it was.
   void put_back(const LiveBlock& block);
 
+  // Takes the blocks of a pool out, which nobody else gets meanwhile. Their uses are over.
+  std::vector<LiveBlock> fall_asleep(const PoolKey& pool);
+  // They are handed out again.
+  void wake(const std::vector<LiveBlock>& blocks);
+  // One that slept was freed.
+  void forget_asleep(const LiveBlock& block) { ranges_.erase(block.address); }
+
   // From now on it is not known what is waited for.
   void forget_uses() { busy_.clear(); }
-  // A live block, or work that is under way, has a byte of the range; ends the process.
-  void require_unused(cachalot_address address, uint64_t size, const char* what);
+  // A live block, or work that is under way, has a byte of the range; ends the process. Blocks of one
+  // pool, if there is such a pool, may lie there.
+  void require_unused(cachalot_address address, uint64_t size, const char* what,
+                      const PoolKey* but = nullptr);
   bool is_live(cachalot_address address) const { return ranges_.count(address) != 0; }
 
  private:
@@ -90,11 +114,16 @@ class BlockModel {
     uint64_t ticket;
   };
   void note_uses(const LiveBlock& block);
+  void hand_out(const LiveBlock& block);
 
   Machine& machine_;
   std::vector<DeviceModel> devices_;
   std::vector<LiveBlock> live_;
-  std::map<cachalot_address, cachalot_address> ranges_;  // begin to end
+  struct Range {
+    cachalot_address end;
+    PoolKey pool;
+  };
+  std::map<cachalot_address, Range> ranges_;  // by their begins; also of blocks that sleep
   std::vector<Busy> busy_;
 };
 

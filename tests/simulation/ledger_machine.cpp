@@ -19,14 +19,8 @@ constexpr int32_t kPoolReservedHigh = 6;
 constexpr int32_t kPoolUsedCurrent = 7;
 constexpr int32_t kPoolUsedHigh = 8;
 
-constexpr uint32_t kReturns =
-    CACHALOT_SIM_CALL_RELEASE | CACHALOT_SIM_CALL_UNMAP | CACHALOT_SIM_CALL_UNRESERVE;
-
-std::string hex(uint64_t number) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
-  return text;
-}
+constexpr uint32_t kReturns = CACHALOT_SIM_CALL_RELEASE | CACHALOT_SIM_CALL_UNMAP |
+                              CACHALOT_SIM_CALL_UNRESERVE | CACHALOT_SIM_CALL_HOST_FREE;
 
 template <typename Map>
 bool is_taken(const Map& ranges, cachalot_address address, uint64_t size) {
@@ -45,8 +39,17 @@ bool is_taken(const Map& ranges, cachalot_address address, uint64_t size) {
 
 }  // namespace
 
-LedgerMachine::LedgerMachine(uint64_t capacity, int32_t device_count, Plant plant)
-    : capacity_(capacity), plant_(plant), devices_(static_cast<size_t>(device_count)) {
+std::string hex(uint64_t number) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+LedgerMachine::LedgerMachine(uint64_t capacity, int32_t device_count, bool has_fabric, Plant plant)
+    : capacity_(capacity),
+      has_fabric_(has_fabric),
+      plant_(plant),
+      devices_(static_cast<size_t>(device_count)) {
   cachalot_device_ops ops;
   std::memset(&ops, 0, sizeof ops);
   ops.struct_size = sizeof ops;
@@ -55,6 +58,8 @@ LedgerMachine::LedgerMachine(uint64_t capacity, int32_t device_count, Plant plan
   fill_events(&ops);
   fill_captures(&ops);
   fill_pool(&ops);
+  fill_copies(&ops);
+  fill_sharing(&ops);
   cachalot_error error = CACHALOT_ERROR_INIT;
   if (cachalot_driver_create_custom(&ops, device_count, this, nullptr, &driver_, &error) !=
       CACHALOT_OK)
@@ -97,15 +102,8 @@ void LedgerMachine::fill_virtual_memory(cachalot_device_ops* ops) {
     *out = kPage;
     return 0;
   };
-  ops->create = [](void* self, int32_t device, uint64_t size, int32_t, int32_t, uint64_t* out) {
-    return of(self).create(device, size, out);
-  };
-  ops->export_handle = [](void*, int32_t, uint64_t, int32_t, cachalot_shareable_handle*) {
-    return CACHALOT_DRIVER_NOT_SUPPORTED;
-  };
-  ops->import_handle = [](void*, int32_t, const cachalot_shareable_handle*, int32_t, uint64_t*) {
-    return CACHALOT_DRIVER_NOT_SUPPORTED;
-  };
+  ops->create = [](void* self, int32_t device, uint64_t size, int32_t type, int32_t,
+                   uint64_t* out) { return of(self).create(device, size, type, out); };
   ops->release = [](void* self, int32_t device, uint64_t handle) {
     return of(self).release(device, handle);
   };
@@ -115,7 +113,9 @@ void LedgerMachine::fill_virtual_memory(cachalot_device_ops* ops) {
     return of(self).unmap(device, address, size);
   };
   ops->set_access = [](void* self, int32_t device, cachalot_address address, uint64_t size,
-                       int32_t) { return of(self).set_access(device, address, size); };
+                       int32_t accessing) {
+    return of(self).set_access(device, address, size, accessing);
+  };
 }
 
 void LedgerMachine::fill_events(cachalot_device_ops* ops) {
@@ -127,6 +127,9 @@ void LedgerMachine::fill_events(cachalot_device_ops* ops) {
   };
   ops->event_record = [](void* self, int32_t device, uint64_t event, cachalot_stream stream) {
     return of(self).event_record(device, event, stream);
+  };
+  ops->event_record_all = [](void* self, int32_t device, uint64_t event) {
+    return of(self).event_record_all(device, event);
   };
   ops->event_query = [](void* self, int32_t device, uint64_t event) {
     return of(self).event_query(device, event);
@@ -239,8 +242,10 @@ int32_t LedgerMachine::free(int32_t device, cachalot_address address) {
   if (const int32_t code = due(CACHALOT_SIM_CALL_FREE)) return code;
   tell_of_giving_back(address, found->second);
   if (plant_ == Plant::kLeak) return 0;
+  contents_.drop(address, found->second);
   target.used -= found->second;
   target.segments.erase(found);
+  target.segment_names.erase(address);
   return 0;
 }
 
@@ -266,43 +271,57 @@ int32_t LedgerMachine::unreserve(int32_t device, cachalot_address address, uint6
   return 0;
 }
 
-int32_t LedgerMachine::create(int32_t device, uint64_t size, uint64_t* out) {
+int32_t LedgerMachine::create(int32_t device, uint64_t size, int32_t type, uint64_t* out) {
   Device& target = at(device);
   if (const int32_t code = due(CACHALOT_SIM_CALL_CREATE)) return code;
   if (!fits(target, size)) return CACHALOT_DRIVER_OUT_OF_MEMORY;
   *out = ++last_handle_;
-  target.pages[*out] = {size, false, 0};
+  target.pages[*out] = {size, type};
+  target.handles.insert(*out);
   target.used += size;
   return 0;
 }
 
-void LedgerMachine::drop_page(Device& device, uint64_t handle) {
-  const auto page = device.pages.find(handle);
-  if (!page->second.is_released || page->second.mappings != 0) return;
-  device.used -= page->second.size;
-  device.pages.erase(page);
+// Of one that keeps the page: a handle or a mapping.
+void LedgerMachine::let_go(Device& device, uint64_t name, bool is_import) {
+  const auto found = device.pages.find(name);
+  Page& page = found->second;
+  const bool was_of_imports = page.own == 0;
+  (is_import ? page.imported : page.own)--;
+  const bool is_gone = page.own == 0 && page.imported == 0;
+  const bool is_of_imports = page.own == 0 && !is_gone;
+  if (is_of_imports && !was_of_imports) device.used_by_imports += page.size;
+  if (!is_of_imports && was_of_imports) device.used_by_imports -= page.size;
+  if (!is_gone) return;
+  device.used -= page.size;
+  device.pages.erase(found);
+}
+
+// 0: there is no such handle.
+uint64_t LedgerMachine::page_of(int32_t device, uint64_t handle) const {
+  const Device& target = at(device);
+  if (target.handles.count(handle) == 0) return 0;
+  const auto imported = target.imported.find(handle);
+  return imported == target.imported.end() ? handle : imported->second;
 }
 
 int32_t LedgerMachine::release(int32_t device, uint64_t handle) {
   Device& target = at(device);
-  const auto page = target.pages.find(handle);
-  if (page == target.pages.end() || page->second.is_released)
-    report_defect("release of a page that there is not");
+  const uint64_t page = page_of(device, handle);
+  if (page == 0) report_defect("release of a page that there is not");
   if (const int32_t code = due(CACHALOT_SIM_CALL_RELEASE)) return code;
-  page->second.is_released = true;
-  drop_page(target, handle);
+  target.handles.erase(handle);
+  let_go(target, page, target.imported.erase(handle) != 0);
   return 0;
 }
 
 int32_t LedgerMachine::map(int32_t device, cachalot_address address, uint64_t size,
                            uint64_t handle) {
   Device& target = at(device);
-  const auto page = target.pages.find(handle);
-  if (page == target.pages.end() || page->second.is_released || page->second.size != size)
+  const uint64_t name = page_of(device, handle);
+  if (name == 0 || target.pages.at(name).size != size)
     report_defect("map of a page that there is not, or of another size");
-  const auto above = target.reservations.upper_bound(address);
-  if (above == target.reservations.begin() ||
-      std::prev(above)->first + std::prev(above)->second < address + size)
+  if (!is_within(target.reservations, address, size))
     report_defect("map of " + hex(address) + " outside of every reservation");
   if (const int32_t code = due(CACHALOT_SIM_CALL_MAP)) return code;
   if (is_taken(target.mappings, address, size)) {
@@ -311,8 +330,10 @@ int32_t LedgerMachine::map(int32_t device, cachalot_address address, uint64_t si
     faults_++;
     return CACHALOT_DRIVER_INVALID_VALUE;
   }
-  target.mappings[address] = {size, handle, false};
-  page->second.mappings++;
+  const bool is_of_import = target.imported.count(handle) != 0;
+  Page& page = target.pages.at(name);
+  (is_of_import ? page.imported : page.own)++;
+  target.mappings[address] = {size, name, is_of_import, 0};
   return 0;
 }
 
@@ -320,28 +341,29 @@ int32_t LedgerMachine::unmap(int32_t device, cachalot_address address, uint64_t 
   Device& target = at(device);
   if (const int32_t code = due(CACHALOT_SIM_CALL_UNMAP)) return code;
   tell_of_giving_back(address, size);
+  contents_.drop(address, size);
   for (const cachalot_address end = address + size; address < end;) {
     const auto mapping = target.mappings.find(address);
     if (mapping == target.mappings.end())
       report_defect("unmap of " + hex(address) + ", where no page begins");
-    const auto [length, handle, has_access] = mapping->second;
+    const Mapping gone = mapping->second;
     target.mappings.erase(mapping);
-    target.pages.at(handle).mappings--;
-    drop_page(target, handle);
-    address += length;
+    let_go(target, gone.page, gone.is_of_import);
+    address += gone.size;
     if (address > end) report_defect("unmap of half a page");
   }
   return 0;
 }
 
-int32_t LedgerMachine::set_access(int32_t device, cachalot_address address, uint64_t size) {
+int32_t LedgerMachine::set_access(int32_t device, cachalot_address address, uint64_t size,
+                                  int32_t accessing) {
   Device& target = at(device);
   if (const int32_t code = due(CACHALOT_SIM_CALL_SET_ACCESS)) return code;
   for (const cachalot_address end = address + size; address < end;) {
     const auto mapping = target.mappings.find(address);
     if (mapping == target.mappings.end())
       report_defect("access to " + hex(address) + ", where no page is mapped");
-    mapping->second.has_access = true;
+    mapping->second.access |= uint64_t{1} << accessing;
     address += mapping->second.size;
   }
   return 0;
@@ -409,24 +431,36 @@ int32_t LedgerMachine::event_destroy(int32_t device, uint64_t handle) {
 int32_t LedgerMachine::event_record(int32_t device, uint64_t handle, cachalot_stream on) {
   Event& target = event(device, handle);
   if (const int32_t code = due(CACHALOT_SIM_CALL_EVENT_RECORD)) return code;
-  target.stream = on;
-  target.ticket = stream(device, on).queued;
+  target = {true, on, stream(device, on).queued};
+  return 0;
+}
+
+int32_t LedgerMachine::event_record_all(int32_t device, uint64_t handle) {
+  Event& target = event(device, handle);
+  if (const int32_t code = due(CACHALOT_SIM_CALL_EVENT_RECORD)) return code;
+  target = {true};
+  for (const Stream& known : at(device).streams) target.tickets_of_all.push_back(known.queued);
   return 0;
 }
 
 int32_t LedgerMachine::event_query(int32_t device, uint64_t handle) {
   const Event& target = event(device, handle);
   if (const int32_t code = due(CACHALOT_SIM_CALL_EVENT_QUERY)) return code;
-  const bool is_done =
-      stream(device, target.stream).finished >= target.ticket || plant_ == Plant::kEarlyReuse;
-  return is_done ? 0 : CACHALOT_DRIVER_NOT_READY;
+  bool is_done = stream(device, target.stream).finished >= target.ticket;
+  for (size_t i = 0; i < target.tickets_of_all.size(); i++)
+    is_done = is_done && at(device).streams[i].finished >= target.tickets_of_all[i];
+  return is_done || plant_ == Plant::kEarlyReuse ? 0 : CACHALOT_DRIVER_NOT_READY;
 }
 
 int32_t LedgerMachine::event_synchronize(int32_t device, uint64_t handle) {
   const Event& target = event(device, handle);
   if (const int32_t code = due(CACHALOT_SIM_CALL_EVENT_SYNCHRONIZE)) return code;
-  Stream& awaited = stream(device, target.stream);
-  awaited.finished = std::max(awaited.finished, target.ticket);
+  const auto wait = [](Stream& awaited, uint64_t ticket) {
+    awaited.finished = std::max(awaited.finished, ticket);
+  };
+  wait(stream(device, target.stream), target.ticket);
+  for (size_t i = 0; i < target.tickets_of_all.size(); i++)
+    wait(at(device).streams[i], target.tickets_of_all[i]);
   return 0;
 }
 
@@ -561,7 +595,7 @@ int32_t LedgerMachine::count_fault(uint32_t call) {
 }
 
 uint64_t LedgerMachine::held(int32_t device) const {
-  return refused_returns_ == 0 ? at(device).used : UINT64_MAX;
+  return refused_returns_ == 0 ? at(device).used - at(device).used_by_imports : UINT64_MAX;
 }
 
 std::string LedgerMachine::leaks() const {
@@ -572,6 +606,8 @@ std::string LedgerMachine::leaks() const {
                              std::to_string(device.mappings.size()) + " mappings, " +
                              std::to_string(device.pages.size()) + " pages, " +
                              std::to_string(device.pool_blocks.size()) + " blocks, " +
+                             std::to_string(device.opened.size()) + " opened segments, " +
+                             std::to_string(host_blocks_.size()) + " blocks of pinned memory, " +
                              std::to_string(device.live_events) + " events";
     if (text.find_first_of("123456789") != std::string::npos) return text;
   }

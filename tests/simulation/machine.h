@@ -17,6 +17,8 @@ class MachineWatcher {
   virtual void giving_back(cachalot_address address, uint64_t size) = 0;
   // The driver is asked for memory (or gets some back): where no lock is held, others may act now.
   virtual void under_way(bool is_allocation) = 0;
+  // A call that is always made with no lock held: others may act now.
+  virtual void unlocked() = 0;
 };
 
 class Machine {
@@ -53,11 +55,21 @@ class Machine {
   virtual uint64_t held(int32_t device) const = 0;
   // What the allocator has not given back; "" if that is nothing, or not told.
   virtual std::string leaks() const = 0;
+  // How many bytes of a range the device can use; UINT64_MAX: not told.
+  virtual uint64_t usable(int32_t device, cachalot_address address, uint64_t size) const = 0;
+  // Whether two addresses are of the same memory; true where that is not told.
+  virtual bool is_same(int32_t device, cachalot_address one, cachalot_address other) const = 0;
+  // Marks stand for contents: copies take them along, and memory that is given back loses them.
+  virtual void write(cachalot_address address, uint64_t mark) = 0;
+  // 0: none; UINT64_MAX: not told.
+  virtual uint64_t read(cachalot_address address) const = 0;
 };
 
 // What can be planted, to see it found: the device gives memory away twice, keeps what was given
-// back, says that work is done that is not; the model misses a block.
-enum class Plant { kNothing, kOverlap, kLeak, kEarlyReuse, kMiscount };
+// back, says that work is done that is not, loses what pinned memory has; the model misses a block.
+enum class Plant { kNothing, kOverlap, kLeak, kEarlyReuse, kLostCopy, kMiscount };
+
+std::string hex(uint64_t number);
 
 // A defect ends the process, as a fuzzer expects it; what() is the machine's word for it.
 [[noreturn]] void report_defect(const std::string& what);

@@ -51,6 +51,13 @@ const char* const kConfigs[] = {
     "backend:cudaMallocAsync",
 };
 
+const char* const kConfigsOfSleep[] = {
+    "expandable_segments:True",
+    "expandable_segments:True,release_lock_on_cudamalloc:True",
+    "expandable_segments:True,max_split_size_mb:40,graph_capture_record_stream_reuse:True",
+    "expandable_segments:True,large_segment_size_mb:12,per_process_memory_fraction:0.5",
+};
+
 WorldSetup setup_of(uint64_t run, const Arguments& arguments) {
   Choices choices(arguments.seed * 1'000'003 + run);
   WorldSetup setup;
@@ -67,6 +74,10 @@ WorldSetup setup_of(uint64_t run, const Arguments& arguments) {
   setup.steps_between_audits = arguments.audit_every;
   setup.capacity = uint64_t{1024} << (20 + choices.below(5));
   setup.device_count = static_cast<int32_t>(choices.between(1, 3));
+  setup.sleeps = run % 3 == 0;
+  if (setup.sleeps) setup.config = choices.pick(kConfigsOfSleep);
+  setup.shares_pages = choices.one_in(2);
+  setup.has_fabric = choices.one_in(2);
   return setup;
 }
 
@@ -94,6 +105,14 @@ void print(const Tally& tally, uint64_t runs, double seconds) {
               static_cast<unsigned long long>(tally.hand_outs),
               static_cast<unsigned long long>(tally.audits),
               static_cast<unsigned long long>(tally.comparisons));
+  std::printf(
+      "  %llu times a pool fell asleep, with %llu blocks, %llu times one woke, %llu operations "
+      "beside "
+      "that; %llu times memory was opened\n",
+      static_cast<unsigned long long>(tally.sleeps), static_cast<unsigned long long>(tally.asleep),
+      static_cast<unsigned long long>(tally.wakes),
+      static_cast<unsigned long long>(tally.beside_sleep),
+      static_cast<unsigned long long>(tally.opened));
   uint64_t faults = 0;
   std::string kinds;
   for (size_t i = 0; i < tally.faults.size(); i++) {
@@ -118,6 +137,7 @@ bool read_plant(const std::string& name, Plant* plant) {
   *plant = name == "overlap"       ? Plant::kOverlap
            : name == "leak"        ? Plant::kLeak
            : name == "early_reuse" ? Plant::kEarlyReuse
+           : name == "lost_copy"   ? Plant::kLostCopy
            : name == "miscount"    ? Plant::kMiscount
                                    : Plant::kNothing;
   return *plant != Plant::kNothing;

@@ -52,6 +52,10 @@ class SimMachine final : public Machine {
   uint64_t faults() const override { return UINT64_MAX; }
   uint64_t held(int32_t) const override { return UINT64_MAX; }
   std::string leaks() const override { return ""; }
+  uint64_t usable(int32_t, cachalot_address, uint64_t) const override { return UINT64_MAX; }
+  bool is_same(int32_t, cachalot_address, cachalot_address) const override { return true; }
+  void write(cachalot_address, uint64_t) override {}
+  uint64_t read(cachalot_address) const override { return UINT64_MAX; }
 
  private:
   cachalot_driver* driver_ = nullptr;

@@ -44,6 +44,15 @@ const World::Operation World::kOperations[] = {
     {4, "label", &World::label},
     {2, "reserve_class", &World::reserve_class},
     {4, "nonsense", &World::nonsense},
+    // See next_operation().
+    {8, "load_pool", &World::load_pool, true},
+    {12, "pool_sleep", &World::pool_sleep, true},
+    {8, "pool_wake", &World::pool_wake, true},
+    {10, "free_asleep", &World::free_asleep, true},
+    {10, "use_asleep", &World::use_asleep, true},
+    {10, "copy", &World::copy},
+    {4, "share_and_open", &World::share_and_open},
+    {4, "close_opened", &World::close_opened},
 };
 const size_t World::kOperationCount = std::size(World::kOperations);
 
@@ -54,8 +63,9 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
       machine_(setup.is_sim ? std::unique_ptr<Machine>(
                                   std::make_unique<SimMachine>(setup.capacity, setup.device_count))
                             : std::make_unique<LedgerMachine>(setup.capacity, setup.device_count,
-                                                              setup.plant)),
+                                                              setup.has_fabric, setup.plant)),
       model_(machine_.get(), setup.device_count),
+      sleeping_(setup.device_count),
       source_bytes_(static_cast<size_t>(setup.device_count)) {
   auto options = sized<cachalot_allocator_options>();
   options.driver = machine_->driver();
@@ -63,7 +73,7 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
   options.release = setup.release;
   options.mend = setup.mend;
   options.no_caching = -1;
-  options.shareable_pages = -1;
+  options.shareable_pages = setup.shares_pages ? 1 : -1;
   options.check_every_call = setup.checks_every_call ? 1 : 0;
   options.track_labels = setup.tracks_labels ? 1 : 0;
   options.context_source = CACHALOT_CONTEXT_LABELS;
@@ -77,8 +87,11 @@ World::World(const WorldSetup& setup, Choices* choices, Tally* tally)
     for (uint64_t& size : made.favourites) size = choices_.of_any_magnitude(22);
     actors_.push_back(made);
   }
-  for (size_t i = 0; i < kOperationCount; i++)
-    lottery_.insert(lottery_.end(), kOperations[i].weight, static_cast<uint16_t>(i));
+  for (size_t i = 0; i < kOperationCount; i++) {
+    const uint32_t weight =
+        kOperations[i].weight * (setup.sleeps && kOperations[i].is_of_sleep ? 10 : 1);
+    lottery_.insert(lottery_.end(), weight, static_cast<uint16_t>(i));
+  }
 }
 
 World::~World() {
@@ -95,14 +108,24 @@ void World::run(uint64_t steps) {
 
 // ---- The scheduler
 
+// Inputs that fuzzers have found go on meaning what they meant: the operations that were there before the sleep of
+// pools have their bytes, and those that came later the last ones.
 const World::Operation& World::next_operation() {
-  if (choices_.are_bytes()) return kOperations[choices_.below(kOperationCount)];
+  constexpr size_t kEarlyOperations = 31;
+  constexpr uint64_t kFirstLaterByte = 248;
+  static_assert(std::size(kOperations) == kEarlyOperations + 256 - kFirstLaterByte);
+  if (choices_.are_bytes()) {
+    const uint64_t byte = choices_.below(256);
+    return kOperations[byte < kFirstLaterByte ? byte % kEarlyOperations
+                                              : kEarlyOperations + byte - kFirstLaterByte];
+  }
   return kOperations[lottery_[choices_.below(lottery_.size())]];
 }
 
 void World::step() {
   tally_.operations++;
   if (depth_ > 0) tally_.interleaved++;
+  if (depth_ > 0 && sleeping_.is_any_in_transit()) tally_.beside_sleep++;
   current_actor_ = static_cast<size_t>(choices_.below(actors_.size()));
   static const char* const kLabels[] = {"", "weights", "kv-cache"};
   const int label = actor().label;
@@ -110,9 +133,14 @@ void World::step() {
   if (setup_.tells)
     std::fprintf(stderr, "%llu%s %s\n", static_cast<unsigned long long>(steps_),
                  std::string(static_cast<size_t>(depth_) * 2, ' ').c_str(), operation.name);
-  if (label != 0) require(cachalot_label_push(kLabels[label], &error_));
+  const std::string outer_label = current_label_;
+  if (label != 0) {
+    require(cachalot_label_push(kLabels[label], &error_));
+    current_label_ += (outer_label.empty() ? "" : "/") + std::string(kLabels[label]);
+  }
   (this->*operation.run)();
   if (label != 0) require(cachalot_label_pop(&error_));
+  current_label_ = outer_label;
 }
 
 // Other threads act in the middle of a call that holds no lock.
@@ -132,8 +160,15 @@ void World::under_way(bool is_allocation) {
   if (frame_.is_uncached || (is_allocation && releases_lock_)) interlude();
 }
 
+// A pool that falls asleep gives its own pages back, and so does one that could not wake.
 void World::giving_back(cachalot_address address, uint64_t size) {
-  model_.require_unused(address, size, "given back");
+  SleepingPool* const own = sleeping_.in_transit_at(depth_);
+  model_.require_unused(address, size, "given back", own == nullptr ? nullptr : &own->key);
+  if (own == nullptr) return;
+  own->given_back += size;
+  for (const auto& [stream, ticket] : own->work)
+    if (machine_->finished(own->key.device, stream) < ticket)
+      report_defect("a pool gives pages back while a stream may still use them");
 }
 
 // ---- Judging calls
@@ -181,7 +216,10 @@ void World::audit() {
   tally_.audits++;
   begin_call();
   require(cachalot_check(allocator_, &error_));
-  for (int32_t device = 0; device < setup_.device_count; device++) compare_statistics(device);
+  for (int32_t device = 0; device < setup_.device_count; device++) {
+    compare_statistics(device);
+    compare_sleep(device);
+  }
 }
 
 void World::compare_row(const char* name, const cachalot_stat& stat, const Row& row) {
@@ -268,7 +306,10 @@ void World::end() {
       if (pool.is_routed) end_routing(pool);
       for (int32_t i = use_count(pool); i > 0; i--)
         require(cachalot_pool_release(allocator_, pool.device, pool.id, &error_));
+      if (SleepingPool* const asleep = sleeping_.find(pool.key())) settle(*asleep);
     }
+    empty_sleeping_pools();
+    while (!opened_.empty()) close_opened();
     while (!model_.live().empty())
       if (!free_at(model_.live().size() - 1)) report_defect("a block cannot be freed");
     if (is_async_) issue_put_off_frees();

@@ -4,13 +4,15 @@
 //
 // A step is one act of one logical thread. Where the library holds no lock (inside free-memory
 // callbacks and observers of failures, while the driver is asked under release_lock_on_cudamalloc
-// or without caching) other threads' steps run in the middle of a call, up to kDeepest inside each
-// other.
+// or without caching, while it copies) other threads' steps run in the middle of a call, up to
+// kDeepest inside each other.
 //
 // After every step holds: no two live blocks share a byte; no block is handed out, and no memory
 // given back, while work that was recorded uses it; a call fails only for a reason that the world
-// knows, with one line of text. Now and then: the statistics are those of the model, and the
-// auditor finds nothing. At the end everything is back where it came from.
+// knows, with one line of text; a pool that sleeps has its pages given back, refuses what needs
+// them, and comes back at the same addresses with the contents that were kept. Now and then: the
+// statistics are those of the model, and the auditor finds nothing. At the end everything is back
+// where it came from.
 #pragma once
 
 #include <array>
@@ -22,6 +24,7 @@
 #include "block_model.h"
 #include "choices.h"
 #include "machine.h"
+#include "sleep_model.h"
 
 namespace cachalot_test {
 
@@ -30,6 +33,9 @@ struct WorldSetup {
   std::string config;
   uint32_t mend = 0;
   bool is_sim = false;  // else the ledger
+  bool sleeps = false;  // pools sleep often
+  bool shares_pages = false;
+  bool has_fabric = false;  // of the ledger: how pages go to other processes
   bool has_faults = true;
   bool refuses_returns = false;  // faults also where the allocator gives something back
   bool tracks_labels = false;
@@ -47,7 +53,12 @@ struct Tally {
   uint64_t interleaved = 0;  // of these, in the middle of another call
   uint64_t hand_outs = 0;
   uint64_t audits = 0;
-  uint64_t comparisons = 0;              // of all statistics with the model
+  uint64_t comparisons = 0;  // of all statistics with the model
+  uint64_t sleeps = 0;
+  uint64_t asleep = 0;  // blocks, when their pool fell asleep
+  uint64_t wakes = 0;
+  uint64_t beside_sleep = 0;             // operations while a pool fell asleep or woke
+  uint64_t opened = 0;                   // memory of blocks that were shared
   std::array<uint64_t, 32> faults = {};  // by the number of the bit of CACHALOT_SIM_CALL_*
   std::map<int32_t, uint64_t> errors;    // by status
 };
@@ -80,6 +91,15 @@ class World final : private MachineWatcher {
     int32_t device;
     bool is_routed;
     uint64_t capture;  // 0: none
+
+    PoolKey key() const { return {device, id}; }
+  };
+  // Memory that cachalot_open_shared has opened.
+  struct Opened {
+    int32_t device;
+    std::string bytes;
+    cachalot_address address;
+    uint64_t users;
   };
   struct Freed {
     cachalot_address address;
@@ -96,6 +116,7 @@ class World final : private MachineWatcher {
     uint32_t weight;
     const char* name;
     void (World::*run)();
+    bool is_of_sleep = false;
   };
   static const Operation kOperations[];
   static const size_t kOperationCount;
@@ -104,6 +125,9 @@ class World final : private MachineWatcher {
   // MachineWatcher
   void giving_back(cachalot_address address, uint64_t size) override;
   void under_way(bool is_allocation) override;
+  void unlocked() override {
+    if (!is_copying_) interlude();
+  }
 
   // world.cpp
   void step();
@@ -130,6 +154,7 @@ class World final : private MachineWatcher {
   void work();
   void add_block(cachalot_address address, uint64_t requested, cachalot_stream stream,
                  int32_t device);
+  void mark(LiveBlock* block);
   bool ask(uint64_t size, int32_t device, cachalot_stream stream, cachalot_address* address);
   bool free_at(size_t index);
   void count_front(cachalot_address address, int32_t device);
@@ -152,6 +177,43 @@ class World final : private MachineWatcher {
   void end_capture(Pool& pool);
   int32_t use_count(const Pool& pool);
   void forget_dead_pools();
+
+  // world_sleep.cpp
+  void load_pool();
+  void pool_sleep();
+  void pool_wake();
+  void free_asleep();
+  void use_asleep();
+  const Pool& any_pool_to_sleep();
+  using ContentsOfLabels = std::map<std::string, int32_t>;
+  ContentsOfLabels set_contents(const Pool& pool);
+  void put_to_sleep(const Pool& pool, int32_t contents, cachalot_stream stream);
+  SleepingPool& note_falling(const Pool& pool, int32_t contents, ContentsOfLabels by_label);
+  void has_fallen_asleep(SleepingPool& pool, uint64_t bytes);
+  void require_given_back(const SleepingPool& pool);
+  SleepingPool& any_sleeping_pool();
+  void judge_refused_sleep(const PoolKey& pool, cachalot_status status, bool is_known);
+  void judge_refused_wake(const SleepingPool& pool, cachalot_status status, bool is_alone);
+  bool has_plain_segment(const PoolKey& pool);
+  bool is_short_of(int32_t device, uint64_t bytes);
+  bool is_any_routed(int32_t device) const;
+  void has_woken(SleepingPool& pool);
+  void require_back(const SleepingPool& pool, LiveBlock& block);
+  void free_asleep_at(SleepingPool& pool, size_t index);
+  bool settle(SleepingPool& pool);
+  void note_kept(SleepingPool& pool);
+  void use_block_asleep(const LiveBlock& block);
+  void require_asleep(cachalot_status status, const char* what);
+  bool is_asleep(const Pool& pool) { return sleeping_.find(pool.key()) != nullptr; }
+  void compare_sleep(int32_t device);
+  void empty_sleeping_pools();
+
+  // world_sharing.cpp
+  void copy();
+  void share_and_open();
+  void close_opened();
+  bool share(const LiveBlock& block, std::string* bytes, uint64_t* offset);
+  bool open(const LiveBlock& block, const std::string& bytes, uint64_t offset);
 
   // world_controls.cpp
   void empty_cache();
@@ -181,6 +243,11 @@ class World final : private MachineWatcher {
   cachalot_allocator* allocator_ = nullptr;
   cachalot_error error_ = CACHALOT_ERROR_INIT;
   BlockModel model_;
+  SleepModel sleeping_;
+  std::vector<Opened> opened_;
+  uint64_t last_mark_ = 0;
+  bool is_copying_ = false;    // for the program, which keeps both blocks meanwhile
+  std::string current_label_;  // of the thread of the system, as the statistics have it
   bool is_async_ = false;
   std::vector<Actor> actors_;
   size_t current_actor_ = 0;

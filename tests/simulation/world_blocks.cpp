@@ -62,7 +62,25 @@ void World::add_block(cachalot_address address, uint64_t requested, cachalot_str
     report_defect("a block is not what was asked for");
   tally_.hand_outs++;
   if (setup_.plant == Plant::kMiscount && tally_.hand_outs % 1000 == 0) return;
-  model_.add({address, block.size, requested, stream, device, block.uncached != 0});
+  LiveBlock live = {.address = address,
+                    .size = block.size,
+                    .requested = requested,
+                    .stream = stream,
+                    .device = device,
+                    .is_uncached = block.uncached != 0,
+                    .pool = {device, block.pool},
+                    .is_from_source = block.from_source != 0,
+                    .label = current_label_};
+  mark(&live);
+  model_.add(live);
+}
+
+// So that the contents can be told from those of all other blocks.
+void World::mark(LiveBlock* block) {
+  if (block->size < 2) return;
+  for (uint64_t& mark : block->marks) mark = ++last_mark_;
+  machine_->write(block->address, block->marks[0]);
+  machine_->write(block->address + block->size - 1, block->marks[1]);
 }
 
 // The same size again and again, which the hit path has a shortcut for.

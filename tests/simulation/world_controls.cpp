@@ -9,9 +9,10 @@ namespace cachalot_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint32_t kGivingBack =
-    CACHALOT_SIM_CALL_RELEASE | CACHALOT_SIM_CALL_UNMAP | CACHALOT_SIM_CALL_UNRESERVE;
-constexpr unsigned kCallKinds = 27;
+constexpr uint32_t kGivingBack = CACHALOT_SIM_CALL_RELEASE | CACHALOT_SIM_CALL_UNMAP |
+                                 CACHALOT_SIM_CALL_UNRESERVE | CACHALOT_SIM_CALL_HOST_FREE;
+constexpr unsigned kCallKinds = 30;
+constexpr unsigned kEarlyCallKinds = 27;  // which the bytes of a fuzzer mean
 
 }  // namespace
 
@@ -48,7 +49,8 @@ void World::empty_cache() {
 
 void World::fault() {
   if (!setup_.has_faults) return;
-  uint32_t calls = uint32_t{1} << choices_.below(kCallKinds);
+  uint32_t calls =
+      uint32_t{1} << choices_.below(choices_.are_bytes() ? kEarlyCallKinds : kCallKinds);
   if (!setup_.refuses_returns) calls &= ~kGivingBack;
   if (choices_.one_in(16)) return machine_->set_pending_error(700);
   if (calls == 0) return;

@@ -61,8 +61,9 @@ void World::begin(Pool& pool, int32_t kind) {
   route.capture_id = pool.capture;
   route.predicate = [](void*, cachalot_stream stream) { return stream == 0 ? 1 : 0; };
   begin_call();
-  if (worked(cachalot_pool_begin(allocator_, pool.device, pool.id, &route, &error_)))
-    pool.is_routed = true;
+  if (!worked(cachalot_pool_begin(allocator_, pool.device, pool.id, &route, &error_))) return;
+  pool.is_routed = true;
+  if (is_asleep(pool)) report_defect("requests are routed to a pool that sleeps");
 }
 
 void World::end_routing(Pool& pool) {
@@ -88,6 +89,7 @@ void World::pool_release() {
   if (use_count(pool) <= 0) return;
   begin_call();
   require(cachalot_pool_release(allocator_, pool.device, pool.id, &error_));
+  if (SleepingPool* const asleep = sleeping_.find(pool.key())) settle(*asleep);
 }
 
 void World::pool_flags() {
@@ -106,9 +108,11 @@ void World::pool_empty() {
   if (pools_.empty()) return;
   const Pool& pool = choices_.pick(pools_);
   begin_call();
-  worked(choices_.one_in(2) ? cachalot_pool_empty(allocator_, pool.device, pool.id, &error_)
-                            : cachalot_pool_empty_on_stream(allocator_, pool.device, pool.id,
-                                                            any_stream(), &error_));
+  const cachalot_status status =
+      choices_.one_in(2)
+          ? cachalot_pool_empty(allocator_, pool.device, pool.id, &error_)
+          : cachalot_pool_empty_on_stream(allocator_, pool.device, pool.id, any_stream(), &error_);
+  if (worked(status) && is_asleep(pool)) report_defect("a pool that sleeps is emptied");
 }
 
 // ---- Captures

@@ -196,6 +196,8 @@ void fabric(int result) { state.fabric = result; }
 
 void set_fabric_device(int device_state) { state.fabric_device = device_state; }
 
+void set_sharing(bool works) { state.can_open_shared = works; }
+
 uint64_t shown_address(uint64_t address) {
   auto range = state.registered.upper_bound(address);
   if (range == state.registered.begin()) return address;

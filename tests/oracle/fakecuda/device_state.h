@@ -81,6 +81,7 @@ struct DeviceState {
   int fail_mallocs = 0, fail_after = 0;
   OrderedError allocation_error, event_error, host_free_error;
   int fabric = 0, fabric_device = 0;
+  bool can_open_shared = false;
   cudaError_t last_error = cudaSuccess;
 
   std::vector<std::pair<unsigned, uint64_t>> processes;

@@ -2,6 +2,9 @@
 // The driver functions that PyTorch reaches through cudaGetDriverEntryPointByVersion.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -106,6 +109,13 @@ CUresult get_granularity(size_t* size, const CUmemAllocationProp*,
   return CUDA_SUCCESS;
 }
 
+// PyTorch takes the descriptor of a page from the process that shares it, so it has to exist.
+void open_at(int descriptor) {
+  const int file = memfd_create("page", MFD_CLOEXEC);
+  dup3(file, descriptor, O_CLOEXEC);
+  close(file);
+}
+
 CUresult export_handle(void* out, CUmemGenericAllocationHandle handle,
                        CUmemAllocationHandleType type, unsigned long long) {
   Lock lock;
@@ -114,7 +124,9 @@ CUresult export_handle(void* out, CUmemGenericAllocationHandle handle,
     memset(out, 0xcd, sizeof(CUmemFabricHandle));
     memcpy(out, &handle, sizeof handle);
   } else {
-    *static_cast<int*>(out) = 900 + static_cast<int>(handle);
+    const int descriptor = 900 + static_cast<int>(handle);
+    if (state.can_open_shared) open_at(descriptor);
+    *static_cast<int*>(out) = descriptor;
   }
   return CUDA_SUCCESS;
 }

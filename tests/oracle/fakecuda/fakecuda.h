@@ -52,6 +52,8 @@ void node(uint64_t stream);
 void fabric(int result);
 // What the management library says of the device's fabric: -1 the call fails, 0 none, 1 one.
 void set_fabric_device(int state);
+// Whether shared memory can be opened: exported descriptors exist, and handles of segments open.
+void set_sharing(bool works);
 // The address that stands in the lines for an address of pinned memory.
 uint64_t shown_address(uint64_t address);
 

@@ -148,11 +148,25 @@ FAKECUDA_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* a
   return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
-  return result(cudaErrorNotSupported);
+FAKECUDA_API cudaError_t cudaIpcOpenMemHandle(void** address, cudaIpcMemHandle_t handle, unsigned) {
+  Lock lock;
+  uint64_t shared;
+  memcpy(&shared, &handle, sizeof shared);
+  const auto segment = state.mallocs.find(shared);
+  if (!state.can_open_shared || segment == state.mallocs.end())
+    return result(cudaErrorNotSupported);
+  const uint64_t a = fakecuda::place(segment->second);
+  say("D ipc_open " + hex(a));
+  *address = reinterpret_cast<void*>(a);
+  return cudaSuccess;
 }
 
-FAKECUDA_API cudaError_t cudaIpcCloseMemHandle(void*) { return result(cudaErrorNotSupported); }
+FAKECUDA_API cudaError_t cudaIpcCloseMemHandle(void* address) {
+  Lock lock;
+  say("D ipc_close " + hex(number(address)));
+  state.ranges.erase(number(address));
+  return cudaSuccess;
+}
 
 // ---- Streams and captures
 

@@ -98,6 +98,20 @@ void import_block(Arguments& arguments) {
   line("# imported " + hex(run.imported[id].get()));
 }
 
+// "0363ab..." as `share` prints it; "-" for none at all.
+std::string bytes_of(const std::string& digits) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+void open_bytes(Arguments& arguments) {
+  const long id = arguments.id();
+  run.imported[id] = cca::getIpcDevPtr(bytes_of(arguments.rest()));
+  line("# imported " + hex(run.imported[id].get()));
+}
+
 void close_import(Arguments& arguments) { run.imported.erase(arguments.id()); }
 
 }  // namespace
@@ -112,6 +126,7 @@ void add_allocation_operations(Operations& operations) {
                      {"callback", arm_callback},
                      {"empty", empty_cache},
                      {"import", import_block},
+                     {"open", open_bytes},
                      {"import_close", close_import}});
 #if SINCE(13)
   operations.insert({{"at", allocate_at}});

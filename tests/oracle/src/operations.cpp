@@ -29,14 +29,17 @@ void log(Arguments& arguments) {
 
 void fabric(Arguments& arguments) { fakecuda::fabric(arguments.number<int>()); }
 
+void sharing(Arguments& arguments) { fakecuda::set_sharing(arguments.number<int>() != 0); }
+
 void fabric_device(Arguments& arguments) { fakecuda::set_fabric_device(arguments.number<int>()); }
 
 }  // namespace
 
 const Operations& setup_operations() {
-  static const Operations table{{"config", ignore}, {"env", ignore},
-                                {"device", device}, {"log", log},
-                                {"fabric", fabric}, {"fabric_device", fabric_device}};
+  static const Operations table{{"config", ignore},  {"env", ignore},
+                                {"device", device},  {"log", log},
+                                {"fabric", fabric},  {"fabric_device", fabric_device},
+                                {"sharing", sharing}};
   return table;
 }
 
