@@ -181,16 +181,19 @@ def body(f: Function, call: "Call", text: str) -> list[str]:
         return [*call.before, f"return {text if is_handle else f'{plain_result(call.interface, returns)}({text})'}"]
     if call.filled:
         failed = "check(r.status, r.error)" if takes_error(f) else "statusError(C.cachalot_status(r.status))"
-        return [*call.before, *fill(call.filled, text, failed)]
+        return [*call.before, *fill(call.filled, text, failed, call.after)]
     if takes_error(f):
         return [*call.before, f"r := {text}", "err = check(r.status, r.error)", *call.after, "return"]
     return [*call.before, f"err = statusError({text})", *call.after, "return"]
 
 
-def fill(argument: Argument, text: str, failed: str) -> list[str]:
-    """Asks how much there is, then for all of it, until what came fits: it may have grown in between."""
+def fill(argument: Argument, text: str, failed: str, after: list[str]) -> list[str]:
+    """Asks how much there is, then for all of it, until what came fits: it may have grown in between.
+
+    Bytes mostly fit at once: to ask for them can be a call of the driver."""
     name = local(argument.name)
     element, fits, end = "byte", "<=", [f"{name} = buffer[:count]"]
+    begin = "buffer := make([]byte, 256)" if argument.role == "out bytes" else None
     if argument.role == "out text":  # needs room for its NUL
         fits, end = "<", [f"{name} = string(buffer[:count])"]
     elif argument.role == "out rows":
@@ -198,7 +201,7 @@ def fill(argument: Argument, text: str, failed: str) -> list[str]:
         copy = f"{local(bare(argument.type.name))}Of"
         end = ["for i := range buffer[:count] {", f"\t{name} = append({name}, {copy}(&buffer[i]))", "}"]
     return [
-        f"var buffer []{element}",
+        begin or f"var buffer []{element}",
         "for {",
         f"\tr := {text}",
         f"\tif err = {failed}; err != nil {{",
@@ -206,7 +209,7 @@ def fill(argument: Argument, text: str, failed: str) -> list[str]:
         "\t}",
         f"\tcount := int(r.{result_name(argument.parameters[2])})",
         f"\tif count {fits} len(buffer) {{",
-        *(f"\t\t{line}" for line in end),
+        *(f"\t\t{line}" for line in [*end, *after]),
         "\t\treturn",
         "\t}",
         f"\tbuffer = make([]{element}, count+1)",

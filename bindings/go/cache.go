@@ -133,6 +133,15 @@ func (a *Allocator) EnablePeerAccess(device, peer int) error {
 	return a.do(func(r raw.Allocator) error { return raw.EnablePeerAccess(r, narrow(device), narrow(peer)) })
 }
 
+// Copy copies size bytes between devices, or within one, on a stream of toDevice; it does not wait. The devices need
+// no access to each other. An address may also be one of pinned host memory.
+func (a *Allocator) Copy(to Address, toDevice int, from Address, fromDevice int, size uint64, stream Stream) error {
+	return a.do(func(r raw.Allocator) error {
+		return raw.Copy(r, raw.Address(to), narrow(toDevice), raw.Address(from), narrow(fromDevice), size,
+			raw.Stream(stream))
+	})
+}
+
 // DeviceTotals is where a device's memory is.
 func (a *Allocator) DeviceTotals(device int) (DeviceTotals, error) {
 	totals, err := ask(a, func(r raw.Allocator) (raw.DeviceTotals, error) {

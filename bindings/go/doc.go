@@ -41,6 +41,19 @@ before that:
 	}
 	return staging.Free()
 
+# Pools that sleep
+
+The memory of an idle pool can be others' meanwhile, and comes back at the same addresses with the same contents
+(PoolKey.Sleep, PoolKey.Wake):
+
+	if _, err := pool.Key().Sleep(cachalot.SleepKeep, stream); err != nil {
+		return err
+	}
+	... // another model works
+	if err := pool.Key().Wake(stream); err != nil {
+		return err // ErrOutOfMemory: it sleeps on
+	}
+
 # Closing
 
 What is made here is closed by hand. Close can be called again; anything else on what is closed is ErrClosed. Closing

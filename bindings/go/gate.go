@@ -140,6 +140,14 @@ func (g *gate) hasEnded() bool {
 	return g.state.Load() == hasEnded
 }
 
+// closedMark is what texts of an object that has ended say of it.
+func (g *gate) closedMark() string {
+	if g.hasEnded() {
+		return ", closed"
+	}
+	return ""
+}
+
 func (g *gate) inUse() error {
 	return stateError("the " + g.what + " is in use, which is not waited for from within a callback")
 }

@@ -5,6 +5,7 @@ package cachalot_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,9 @@ import (
 // The operations that a script consists of, and the calls that each one stands for. Scripts allocate on device 0.
 
 const (
-	simAllocating = cachalot.SimAllocate | cachalot.SimCreate | cachalot.SimPoolAllocate
+	simAllocating = cachalot.SimAllocate | cachalot.SimCreate | cachalot.SimPoolAllocate | cachalot.SimHostAllocate
 	simObtaining  = simAllocating | cachalot.SimReserve
+	simEvents     = cachalot.SimEventCreate | cachalot.SimEventRecord | cachalot.SimEventQuery
 )
 
 // words are those of an operation behind its first.
@@ -77,6 +79,18 @@ func (w *words) pool() cachalot.PoolID {
 	return cachalot.PoolID{Second: number}
 }
 
+// route is what may stand behind a pool that requests are routed to.
+func (w *words) route() cachalot.Route {
+	switch which := w.next(); which {
+	case "":
+		return cachalot.RouteAll()
+	case "never":
+		return cachalot.RouteNone()
+	default:
+		return cachalot.RouteStream(cachalot.Stream(hex(which)))
+	}
+}
+
 func (w *words) rest() string { return strings.TrimLeft(w.left, " ") }
 
 // do runs an operation. What the script has wrong is a panic, which becomes an error here.
@@ -87,7 +101,8 @@ func (s *script) do(o *operation) (err error) {
 		}
 	}()
 	w := &words{strings.TrimPrefix(o.line, o.word)}
-	for _, kind := range []func(string, *words) bool{s.prepare, s.blocks, s.control, s.device, s.question} {
+	for _, kind := range []func(string, *words) bool{s.prepare, s.blocks, s.control, s.device, s.failure, s.pinnedMemory,
+		s.checkpoint, s.sharing, s.question} {
 		if kind(o.word, w) {
 			return nil
 		}
@@ -102,7 +117,7 @@ func (s *script) prepare(word string, w *words) bool {
 	switch word {
 	case "config", "device", "addresses":
 	case "log":
-		kinds := map[string]cachalot.SimLog{"handles": cachalot.SimLogHandles, "query": cachalot.SimLogQueries,
+		kinds := map[string]cachalot.SimLog{"handles": cachalot.SimLogHandles,
 			"capture_mode": cachalot.SimLogCaptureModes}
 		for each := w.next(); each != ""; each = w.next() {
 			s.log[each] = kinds[each] == 0
@@ -400,15 +415,7 @@ func (s *script) pool(word string, w *words) bool {
 	case "pool_create":
 		s.createPool(key, strings.Fields(w.rest()))
 	case "pool_begin":
-		route := cachalot.RouteAll()
-		switch which := w.next(); which {
-		case "":
-		case "never":
-			route = cachalot.RouteNone()
-		default:
-			route = cachalot.RouteStream(cachalot.Stream(hex(which)))
-		}
-		s.did(key.Begin(route))
+		s.did(key.Begin(w.route()))
 	case "pool_end":
 		s.did(key.EndOnStream(s.current))
 	case "pool_release":
@@ -506,20 +513,6 @@ func (s *script) device(word string, w *words) bool {
 	case "join":
 		into := w.stream()
 		must(s.sim.JoinCapture(0, into, w.stream()))
-	case "fail":
-		if count := w.number(); count > 0 {
-			must(s.sim.Fail(cachalot.SimFailure{Calls: simAllocating, Code: cachalot.DriverOutOfMemory,
-				After: uint64(w.numberOr(0)), Count: count}))
-		}
-	case "error":
-		if code := int(w.signed()); code != 0 {
-			must(s.sim.Fail(cachalot.SimFailure{Calls: simObtaining, Code: code, After: uint64(w.numberOr(0)),
-				Count: 1}))
-		}
-	case "pending_error":
-		must(s.sim.SetPendingError(int(w.signed())))
-	case "own_fail":
-		s.ownFailures = w.number()
 	case "graph_memory":
 		used := w.number()
 		must(s.sim.SetGraphMemory(0, used, w.number()))
@@ -530,4 +523,54 @@ func (s *script) device(word string, w *words) bool {
 		return false
 	}
 	return true
+}
+
+// ---- Failures ----
+
+func (s *script) failure(word string, w *words) bool {
+	switch word {
+	case "fail":
+		count, code := w.number(), cachalot.DriverOutOfMemory
+		if count == 0 {
+			code = 0
+		}
+		s.order(cachalot.SimFailure{Calls: simAllocating, Code: code, After: uint64(w.numberOr(0)), Count: count})
+	case "error":
+		s.orderOne(simObtaining, w)
+	case "event_error":
+		s.orderOne(simEvents, w)
+	case "free_error":
+		s.orderOne(cachalot.SimHostFree, w)
+	case "pending_error":
+		must(s.sim.SetPendingError(int(w.signed())))
+	case "own_fail":
+		s.ownFailures = w.number()
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *script) orderOne(calls cachalot.SimCalls, w *words) {
+	code := int(w.signed())
+	s.order(cachalot.SimFailure{Calls: calls, Code: code, After: uint64(w.numberOr(0)), Count: 1})
+}
+
+// order lets calls fail, instead of what was ordered for them before. Code 0 only calls that off, for which "sim" has
+// no word: a failure of the same code that never comes takes its place.
+func (s *script) order(failure cachalot.SimFailure) {
+	if former := s.ordered[failure.Calls]; former != 0 && former != failure.Code {
+		must(s.sim.Fail(cachalot.SimFailure{Calls: failure.Calls, Code: former, After: math.MaxInt64}))
+	}
+	s.ordered[failure.Calls] = failure.Code
+	if failure.Code != 0 {
+		must(s.sim.Fail(failure))
+	}
+}
+
+func (s *script) callOffFailures() {
+	for calls := range s.ordered {
+		s.order(cachalot.SimFailure{Calls: calls})
+	}
+	must(s.sim.SetPendingError(0))
 }

@@ -11,11 +11,10 @@ import (
 )
 
 // unbuilt are operations that are not replayed here.
-var unbuilt = map[string]bool{"import": true, "import_close": true, "checkpoint": true, "restore": true,
-	"share": true, "env": true}
+var unbuilt = map[string]bool{"env": true}
 
 var beforeAllocator = map[string]bool{"config": true, "device": true, "log": true, "fabric": true,
-	"fabric_device": true}
+	"fabric_device": true, "sharing": true}
 
 // script is one under way: the allocator and the device that it runs on.
 type script struct {
@@ -33,7 +32,16 @@ type script struct {
 	simLog    cachalot.SimLog
 	operation uint64
 	current   cachalot.Stream
+	// expected is what PyTorch's allocator printed in the operation.
+	expected  []string
 	live, raw map[int64]*cachalot.Block
+	pinned    map[int64]*cachalot.PinnedBlock
+	// pinnedRanges are those that the file had until now, the latest last.
+	pinnedRanges []pinnedRange
+	checkpoints  map[string]cachalot.Checkpoint
+	imported     map[int64]*cachalot.OpenedMemory
+	// opensShared: shared memory can be opened.
+	opensShared bool
 	// last is the address that an id had last.
 	last map[int64]cachalot.Address
 	// armed is what the free-memory callback is to free.
@@ -41,9 +49,11 @@ type script struct {
 	caching     bool
 	endMetadata func() error
 	// What a pool's own source hands out, and how often it fails.
-	ownAddresses         []cachalot.Address
-	ownFailures          uint64
-	ownMadeUp            uint64
+	ownAddresses []cachalot.Address
+	ownFailures  uint64
+	ownMadeUp    uint64
+	// ordered are the codes of the failures that were ordered last.
+	ordered              map[cachalot.SimCalls]int
 	fabricState, fabrics int
 	// The lines of the operation, or from it on all, cannot be compared on purpose.
 	isOperationExempt, isTextExempt, isRestExempt bool
@@ -58,8 +68,11 @@ func replayScript(file []*operation, release cachalot.Release) (int, error) {
 			return 0, fmt.Errorf("operation %q is not built", o.word)
 		}
 	}
-	s := &script{release: release, devices: 1, caching: true, simLog: cachalot.SimLogCalls, log: map[string]bool{},
-		live: map[int64]*cachalot.Block{}, raw: map[int64]*cachalot.Block{}, last: map[int64]cachalot.Address{}}
+	s := &script{release: release, devices: 1, caching: true, simLog: cachalot.SimLogCalls | cachalot.SimLogQueries,
+		log: map[string]bool{}, live: map[int64]*cachalot.Block{}, raw: map[int64]*cachalot.Block{},
+		last: map[int64]cachalot.Address{}, pinned: map[int64]*cachalot.PinnedBlock{},
+		checkpoints: map[string]cachalot.Checkpoint{}, imported: map[int64]*cachalot.OpenedMemory{},
+		ordered: map[cachalot.SimCalls]int{}}
 	if err := s.setUp(file); err != nil {
 		return 0, err
 	}
@@ -99,7 +112,10 @@ func (s *script) run(file []*operation) (int, error) {
 	for _, o := range file {
 		s.operation++
 		s.isOperationExempt, s.isTextExempt = false, false
-		if err := s.sim.GiveAddresses(0, recorded(o.expected, "D malloc ", "D reserve ", "D malloc_async ")...); err != nil {
+		s.expected = o.expected
+		s.readPinnedRanges()
+		addresses := recorded(o.expected, "D malloc ", "D reserve ", "D malloc_async ", "D ipc_open ")
+		if err := s.sim.GiveAddresses(0, addresses...); err != nil {
 			return compared, err
 		}
 		s.ownAddresses = recorded(o.expected, "D own_malloc ")
@@ -236,8 +252,19 @@ func (s *script) takeCalls() {
 	calls, err := s.sim.ReadCalls()
 	must(err)
 	for call := range strings.Lines(calls) {
-		s.lines = append(s.lines, scriptLine{text: "D " + strings.TrimSuffix(call, "\n")})
+		if s.isInFile(call) {
+			s.lines = append(s.lines, scriptLine{text: "D " + strings.TrimSuffix(call, "\n")})
+		}
 	}
+}
+
+// isInFile: the file has queries that fail, and others only where it asks for them. Of segments it has those that
+// could be opened.
+func (s *script) isInFile(call string) bool {
+	if strings.HasPrefix(call, "event_query ") {
+		return s.log["query"] || strings.Contains(call, " error ")
+	}
+	return !strings.HasPrefix(call, "ipc_open error ")
 }
 
 // add adds a line behind the device's calls that came before it.
@@ -305,11 +332,14 @@ func (s *script) metadataMarks(e cachalot.TraceEntry) string {
 }
 
 func (s *script) close() error {
-	must(s.sim.SetPendingError(0))
+	s.callOffFailures()
 	if s.endMetadata != nil {
 		must(s.endMetadata())
 	}
 	if s.allocator != nil {
+		for _, opened := range s.imported {
+			must(opened.Close())
+		}
 		if err := s.allocator.CloseAll(); err != nil {
 			return err
 		}

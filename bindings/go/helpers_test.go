@@ -43,14 +43,14 @@ func simulated(t testing.TB, options ...cachalot.Option) *cachalot.Allocator {
 	return over(t, sim(t, cachalot.SimOptions{}).Driver, options...)
 }
 
-func host(t testing.TB) *cachalot.Allocator {
+func host(t testing.TB, options ...cachalot.Option) *cachalot.Allocator {
 	t.Helper()
 	driver, err := cachalot.OpenHost(512*mib, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = driver.Close() })
-	return over(t, driver)
+	return over(t, driver, options...)
 }
 
 // need ends the test at an error; of a call with a result that is needed.

@@ -286,15 +286,12 @@ func TestExpandableSegmentsAndReserves(t *testing.T) {
 	same(t, "count", need[cachalot.ExpandableTotals](t)(a.ExpandableTotals()).Count, 1)
 }
 
-func TestWhatThisVersionDoesNotHave(t *testing.T) {
+func TestCopiesAreQueuedAndWhatCannotBeCopiedIsRefused(t *testing.T) {
 	a := simulated(t)
-	b := block(t, a, 1, 0)
-	_, share := a.Share(b.Address())
-	_, open := a.OpenShared(0, cachalot.SharedBlock{Data: make([]byte, 8)})
-	for _, err := range []error{share, open, a.Copy(b.Address(), 0, b.Address(), 0, 1, 0)} {
-		if !errors.Is(err, cachalot.ErrNotSupported) {
-			t.Error(err)
-		}
+	b := block(t, a, 512, 0)
+	works(t, a.Copy(b.Address(), 0, b.Address(), 0, 512, 0))
+	if err := a.Copy(0, 0, b.Address(), 0, 512, 0); !errors.Is(err, cachalot.ErrInvalidArgument) {
+		t.Error(err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // Leak is an object that was collected before anybody closed it. Its memory stays what it is: nothing is freed by
 // the collector, which does not know how scarce the memory of a device is, nor who uses an address still.
 type Leak struct {
-	// Kind is "allocator", "block", "driver", "pin", "pinned block", "pinned pool", "pool", "replay", "report",
-	// "snapshot", "tenant" or "trace".
+	// Kind is "allocator", "block", "driver", "opened block", "opened memory", "pin", "pinned block", "pinned pool",
+	// "pool", "replay", "report", "shared block", "snapshot", "tenant" or "trace".
 	Kind string
 	// Address and Size are those of a block or a pinned block, else 0.
 	Address Address

@@ -256,9 +256,5 @@ func (p *Pin) Close() error {
 
 // String has address and size.
 func (p *Pin) String() string {
-	state := ""
-	if p.gate.hasEnded() {
-		state = ", closed"
-	}
-	return fmt.Sprintf("Pin(%#x, %d bytes%s)", uint64(p.address), p.size, state)
+	return fmt.Sprintf("Pin(%#x, %d bytes%s)", uint64(p.address), p.size, p.gate.closedMark())
 }

@@ -123,6 +123,8 @@ type ReportNumbers struct {
 	LargestFreeBlock uint64 `json:"largest_free_block"`
 	// Releasable is what a Trim of all could give back.
 	Releasable uint64 `json:"releasable"`
+	// Asleep is what pools that sleep need to wake; it is not reserved.
+	Asleep uint64 `json:"asleep"`
 }
 
 // Numbers are what the device has, and what the request comes to.
@@ -134,7 +136,7 @@ func (r *Report) Numbers() (numbers ReportNumbers, err error) {
 			SegmentSize: n.SegmentSize, Stream: Stream(n.Stream), Pool: PoolID(n.Pool), IsSmall: n.IsSmall != 0,
 			DeviceTotal: n.DeviceTotal, DeviceFree: n.DeviceFree, Limit: n.Limit, Reserved: n.Reserved,
 			Allocated: n.Allocated, Pending: n.Pending, Cached: n.Cached, LargestFreeBlock: n.LargestFreeBlock,
-			Releasable: n.Releasable,
+			Releasable: n.Releasable, Asleep: n.Asleep,
 		}
 		return err
 	})

@@ -68,6 +68,7 @@ const (
 	SimStreamWait       = SimCalls(raw.SIM_CALL_STREAM_WAIT)
 	SimHostAllocate     = SimCalls(raw.SIM_CALL_HOST_ALLOCATE) // pinned memory
 	SimHostFree         = SimCalls(raw.SIM_CALL_HOST_FREE)
+	SimCopy             = SimCalls(raw.SIM_CALL_COPY)
 )
 
 // SimLog says which driver calls are kept as text, to be added up; 0: none.

@@ -181,6 +181,8 @@ type TenantStats struct {
 	NumPressureCalls   int64  `json:"num_pressure_calls"`
 	PressureFreedBytes int64  `json:"pressure_freed_bytes"`
 	Name               string `json:"name"`
+	// AsleepBytes are those of its blocks whose pools sleep, which the figures above leave out.
+	AsleepBytes uint64 `json:"asleep_bytes"`
 }
 
 func tenantStatsOf(s raw.TenantStats) TenantStats {
@@ -189,6 +191,7 @@ func tenantStatsOf(s raw.TenantStats) TenantStats {
 		LimitBytes: s.LimitBytes, Allocation: Stat(s.Allocation), AllocatedBytes: Stat(s.AllocatedBytes),
 		RequestedBytes: Stat(s.RequestedBytes), NumOOMs: s.NumOoms, NumPressureCalls: s.NumPressureCalls,
 		PressureFreedBytes: s.PressureFreedBytes, Name: s.Name,
+		AsleepBytes: s.AsleepBytes,
 	}
 }
 

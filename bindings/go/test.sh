@@ -2,19 +2,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The checks of the Go module, with the library of a build tree or of CACHALOT_LIB_DIR.
 #
-#   bindings/go/test.sh [BUILD] [PART...]   BUILD: build/release; PART: all of them
+#   bindings/go/test.sh [BUILD] [PART...]   BUILD: build/release; PART: all but the last three
 #
 #   lint      gofmt, go vet, staticcheck; the module needs no other
 #   test      all tests, all golden files; the programs of examples/go print what they should
 #   nocgo     without cgo the compiler says why it does not work
-#   strict    the tests once more with Go's strictest checks of what is passed to C, collecting at every chance
 #   race      the tests once more with the race detector
-#   fuzz      the fuzz targets, CACHALOT_FUZZ_INPUTS (80000) each
 #   bench     each benchmark once
 #   consumer  a release, made in a clone: a module of its own takes it from a proxy, with an empty module cache, by
 #             pkg-config and compiled from the amalgamation inside, which passes the tests too
-#   asan      the tests once more with a library under the address sanitizer: that of CACHALOT_ASAN_LIB_DIR; not by
-#             default
+#   strict    the tests once more with Go's strictest checks of what is passed to C, collecting at every chance
+#   fuzz      the fuzz targets, CACHALOT_FUZZ_INPUTS (80000) each
+#   asan      the tests once more with a library under the address sanitizer: that of CACHALOT_ASAN_LIB_DIR
 #
 # Exit status: 0 all is well, 77 there is no Go that is new enough, no Git, no pkg-config (an error where CI is set).
 set -eu
@@ -233,7 +232,7 @@ run_consumer() {
 }
 
 mkdir -p "$out"
-[ $# -gt 0 ] || set -- lint test nocgo strict race fuzz bench consumer
+[ $# -gt 0 ] || set -- lint test nocgo race bench consumer
 for part; do
   case $part in
     lint | test | nocgo | strict | race | fuzz | bench | consumer | asan)

@@ -63,11 +63,6 @@ type FreeMemoryFn func(device int32, size uint64) int32
 // it must not call back.
 type RecordingWriteFn func(data []byte) int32
 
-// WriteFn is cachalot_write_fn.
-//
-// Writes size bytes; returns 0, or any other number on failure.
-type WriteFn func(data []byte) int32
-
 // PressureFn is cachalot_pressure_fn.
 //
 // Asks a tenant to free memory of its own. See the rules above.
@@ -75,6 +70,11 @@ type WriteFn func(data []byte) int32
 // @param pressure  Borrowed until the callback returns.
 // @return The bytes that were freed; 0: none, the tenant is not asked again for this request.
 type PressureFn func(pressure Pressure) uint64
+
+// WriteFn is cachalot_write_fn.
+//
+// Writes size bytes; returns 0, or any other number on failure.
+type WriteFn func(data []byte) int32
 
 // ReadFn is cachalot_read_fn.
 //

@@ -583,6 +583,11 @@ const REASON_TOO_SMALL int32 = 7
 // max_split_size_mb, or that it is a whole block, forbids to split it for so little
 const REASON_NOT_SPLIT int32 = 8
 
+// TICKET_CAPACITY is CACHALOT_TICKET_CAPACITY.
+//
+// A buffer of so many bytes has room for every ticket.
+const TICKET_CAPACITY int32 = 128
+
 // SIM_CALL_ALLOCATE is CACHALOT_SIM_CALL_ALLOCATE.
 //
 // Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
@@ -728,6 +733,11 @@ const SIM_CALL_HOST_ALLOCATE uint32 = 134217728
 // Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
 const SIM_CALL_HOST_FREE uint32 = 268435456
 
+// SIM_CALL_COPY is CACHALOT_SIM_CALL_COPY.
+//
+// Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
+const SIM_CALL_COPY uint32 = 536870912
+
 // SIM_LOG_CALLS is CACHALOT_SIM_LOG_CALLS.
 //
 // the usual ones
@@ -753,20 +763,45 @@ const SIM_LOG_CAPTURE_MODES uint32 = 8
 // streams that are made to wait for an event
 const SIM_LOG_WAITS uint32 = 16
 
-// BLOCK_INACTIVE is CACHALOT_BLOCK_INACTIVE.
+// SLEEP_DISCARD is CACHALOT_SLEEP_DISCARD.
 //
-// in the cache
-const BLOCK_INACTIVE int32 = 0
+// they are lost
+const SLEEP_DISCARD int32 = 0
 
-// BLOCK_ALLOCATED is CACHALOT_BLOCK_ALLOCATED.
+// SLEEP_KEEP is CACHALOT_SLEEP_KEEP.
 //
-// handed out ("active_allocated")
-const BLOCK_ALLOCATED int32 = 1
+// those of blocks that are handed out are kept
+const SLEEP_KEEP int32 = 1
 
-// BLOCK_PENDING_FREE is CACHALOT_BLOCK_PENDING_FREE.
+// SLEEP_KEEP_ALL is CACHALOT_SLEEP_KEEP_ALL.
 //
-// freed, waiting for recorded streams ("active_pending_free")
-const BLOCK_PENDING_FREE int32 = 2
+// those of free memory too: for graphs whose results lie in memory that was freed
+const SLEEP_KEEP_ALL int32 = 2
+
+// SLEEP_NEVER is CACHALOT_SLEEP_NEVER.
+//
+// Only for cachalot_tenant_set_sleep: the pool is not put to sleep.
+const SLEEP_NEVER int32 = -1
+
+// POOL_AWAKE is CACHALOT_POOL_AWAKE.
+//
+// What a pool does (cachalot_sleep_stats::state).
+const POOL_AWAKE int32 = 0
+
+// POOL_FALLING_ASLEEP is CACHALOT_POOL_FALLING_ASLEEP.
+//
+// What a pool does (cachalot_sleep_stats::state).
+const POOL_FALLING_ASLEEP int32 = 1
+
+// POOL_ASLEEP is CACHALOT_POOL_ASLEEP.
+//
+// What a pool does (cachalot_sleep_stats::state).
+const POOL_ASLEEP int32 = 2
+
+// POOL_WAKING is CACHALOT_POOL_WAKING.
+//
+// What a pool does (cachalot_sleep_stats::state).
+const POOL_WAKING int32 = 3
 
 // TENANT_NAME_CAPACITY is CACHALOT_TENANT_NAME_CAPACITY.
 //
@@ -792,3 +827,18 @@ const PRESSURE_GUARANTEE int32 = 2
 //
 // the device has no memory left
 const PRESSURE_DEVICE int32 = 3
+
+// BLOCK_INACTIVE is CACHALOT_BLOCK_INACTIVE.
+//
+// in the cache
+const BLOCK_INACTIVE int32 = 0
+
+// BLOCK_ALLOCATED is CACHALOT_BLOCK_ALLOCATED.
+//
+// handed out ("active_allocated")
+const BLOCK_ALLOCATED int32 = 1
+
+// BLOCK_PENDING_FREE is CACHALOT_BLOCK_PENDING_FREE.
+//
+// freed, waiting for recorded streams ("active_pending_free")
+const BLOCK_PENDING_FREE int32 = 2

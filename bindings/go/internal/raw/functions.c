@@ -691,6 +691,21 @@ cachalot_go_enable_peer_access_result cachalot_go_enable_peer_access(uintptr_t a
   return result;
 }
 
+cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream) {
+  cachalot_go_copy_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_get_device_totals_result cachalot_go_get_device_totals(uintptr_t allocator, int32_t device, cachalot_device_totals* out_totals) {
   cachalot_go_get_device_totals_result result = {0};
   cachalot_error error;
@@ -1823,6 +1838,103 @@ cachalot_go_report_json_result cachalot_go_report_json(uintptr_t report, char* b
   return result;
 }
 
+cachalot_go_shared_block_create_result cachalot_go_shared_block_create(uintptr_t allocator, cachalot_address address) {
+  cachalot_go_shared_block_create_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_shared_block_create((cachalot_allocator*)allocator, address, &result.shared, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_shared_block_ticket_result cachalot_go_shared_block_ticket(uintptr_t shared, char* buffer, size_t capacity) {
+  cachalot_go_shared_block_ticket_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_shared_block_ticket((const cachalot_shared_block*)shared, buffer, capacity, &result.length, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_opened_block_create_result cachalot_go_opened_block_create(uintptr_t allocator, int32_t device, const char* ticket) {
+  cachalot_go_opened_block_create_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_opened_block_create((cachalot_allocator*)allocator, device, ticket, &result.opened, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_opened_block_address_result cachalot_go_opened_block_address(uintptr_t opened) {
+  cachalot_go_opened_block_address_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  result.status = (int32_t)(cachalot_opened_block_address((const cachalot_opened_block*)opened, &result.address, &result.size, &error));
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity) {
+  cachalot_go_share_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_share((cachalot_allocator*)allocator, address, buffer, capacity, &result.size, &result.offset, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size) {
+  cachalot_go_open_shared_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_open_shared((cachalot_allocator*)allocator, device, shared, size, &result.address, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_close_shared_result cachalot_go_close_shared(uintptr_t allocator, cachalot_address address) {
+  cachalot_go_close_shared_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_close_shared((cachalot_allocator*)allocator, address, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_sim_create_result cachalot_go_sim_create(const cachalot_sim_options* options) {
   cachalot_go_sim_create_result result = {0};
   cachalot_error error;
@@ -2032,36 +2144,6 @@ cachalot_go_sim_read_calls_result cachalot_go_sim_read_calls(uintptr_t driver, c
   return result;
 }
 
-cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, const cachalot_snapshot_options* options) {
-  cachalot_go_snapshot_take_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_snapshot_take((cachalot_allocator*)allocator, options, &result.snapshot, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write) {
-  cachalot_go_snapshot_write_pickle_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_snapshot_write_pickle((const cachalot_snapshot*)snapshot, (cachalot_allocator*)allocator, cachalot_go_write_fn, (void*)write, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
 cachalot_go_tenant_create_result cachalot_go_tenant_create(uintptr_t allocator, const cachalot_tenant_options* options) {
   cachalot_go_tenant_create_result result = {0};
   cachalot_error error;
@@ -2209,6 +2291,111 @@ cachalot_go_tenant_stats_at_result cachalot_go_tenant_stats_at(uintptr_t allocat
   return result;
 }
 
+cachalot_go_pool_sleep_result cachalot_go_pool_sleep(uintptr_t allocator, int32_t device, cachalot_pool_id id, int32_t contents, cachalot_stream stream) {
+  cachalot_go_pool_sleep_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_sleep((cachalot_allocator*)allocator, device, id, contents, stream, &result.bytes, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pool_wake_result cachalot_go_pool_wake(uintptr_t allocator, int32_t device, cachalot_pool_id id, cachalot_stream stream) {
+  cachalot_go_pool_wake_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_wake((cachalot_allocator*)allocator, device, id, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_pool_set_sleep_contents_result cachalot_go_pool_set_sleep_contents(uintptr_t allocator, int32_t device, cachalot_pool_id id, const char* label, int32_t contents) {
+  cachalot_go_pool_set_sleep_contents_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_pool_set_sleep_contents((cachalot_allocator*)allocator, device, id, label, contents, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_get_sleep_stats_result cachalot_go_get_sleep_stats(uintptr_t allocator, int32_t device, cachalot_pool_id id, cachalot_sleep_stats* out_stats) {
+  cachalot_go_get_sleep_stats_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_get_sleep_stats((cachalot_allocator*)allocator, device, id, out_stats, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_tenant_set_sleep_result cachalot_go_tenant_set_sleep(uintptr_t allocator, uintptr_t tenant, int32_t device, cachalot_pool_id id, int32_t contents, cachalot_stream stream) {
+  cachalot_go_tenant_set_sleep_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, tenant, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_tenant_set_sleep((cachalot_allocator*)allocator, (cachalot_tenant*)tenant, device, id, contents, stream, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, const cachalot_snapshot_options* options) {
+  cachalot_go_snapshot_take_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_snapshot_take((cachalot_allocator*)allocator, options, &result.snapshot, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
+cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write) {
+  cachalot_go_snapshot_write_pickle_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_snapshot_write_pickle((const cachalot_snapshot*)snapshot, (cachalot_allocator*)allocator, cachalot_go_write_fn, (void*)write, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_trace_read_result cachalot_go_trace_read(uintptr_t read) {
   cachalot_go_trace_read_result result = {0};
   cachalot_error error;
@@ -2293,51 +2480,6 @@ cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t devi
   cachalot_go_thread.calls = &call;
   result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
       : cachalot_trim_at((cachalot_allocator*)allocator, device, keep_bytes, min_idle_ns, now_ns, &result.released_bytes, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity) {
-  cachalot_go_share_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_share((cachalot_allocator*)allocator, address, buffer, capacity, &result.size, &result.offset, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size) {
-  cachalot_go_open_shared_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_open_shared((cachalot_allocator*)allocator, device, shared, size, &result.address, &error));
-  cachalot_go_thread.calls = call.outer;
-  if (result.status != CACHALOT_OK) {
-    result.error = cachalot_go_keep(&error);
-  }
-  return result;
-}
-
-cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream) {
-  cachalot_go_copy_result result = {0};
-  cachalot_error error;
-  error.struct_size = sizeof error;
-  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
-  cachalot_go_thread.calls = &call;
-  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
-      : cachalot_copy((cachalot_allocator*)allocator, to, to_device, from, from_device, size, stream, &error));
   cachalot_go_thread.calls = call.outer;
   if (result.status != CACHALOT_OK) {
     result.error = cachalot_go_keep(&error);

@@ -60,9 +60,10 @@ func StatusAt(index uint64) (out StatusDescription, err error) {
 //
 // Opens a driver by name.
 //
-// @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
-// GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-// `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+// @param name  "cuda", "host", "host-shared" or "sim", each alone or with a capacity, a number with
+// B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
+// with memory that other processes can be given (share.h). Without a capacity `host` has
+// 4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
 // has (with one no device gives more than that). NULL or "": the environment variable
 // CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
 // "host".
@@ -142,8 +143,9 @@ func AllocatorCreate(options *AllocatorOptions) (allocator Allocator, keep Keep,
 // Gives all memory back and ends the allocator.
 //
 // @param allocator  NULL: nothing happens. No other call may be under way.
-// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
-// the message): then nothing has happened and the allocator is still there.
+// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live, or memory of other
+// processes is open (their number is in the message): then nothing has happened and the allocator is
+// still there.
 func AllocatorDestroy(allocator Allocator) (err error) {
 	r := C.cachalot_go_allocator_destroy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
 	err = check(r.status, r.error)
@@ -153,7 +155,8 @@ func AllocatorDestroy(allocator Allocator) (err error) {
 // AllocatorDestroyAll is cachalot_allocator_destroy_all.
 //
 // Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
-// all its work is waited for first. Addresses must not be used afterwards.
+// all its work is waited for first. Memory of other processes is closed, and other processes see the
+// end of what is shared with them. Addresses must not be used afterwards.
 func AllocatorDestroyAll(allocator Allocator) (err error) {
 	r := C.cachalot_go_allocator_destroy_all(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
 	err = check(r.status, r.error)
@@ -687,6 +690,26 @@ func EnablePeerAccess(allocator Allocator, device int32, peer int32) (err error)
 	return
 }
 
+// Copy is cachalot_copy.
+//
+// Copies between devices, or within one, on a stream; the host does not wait. The devices need no access to each
+// other. By PyTorch's rule (core 23.5) the call is the driver's for peers only where one of the devices has
+// expandable segments and cachalot_enable_peer_access was not called for the two: that lets to_device read what is
+// from_device's.
+//
+// @param to, from   Memory of the devices, also of others than this allocator; or pinned host memory, with the
+// device of the stream.
+// @param size       Bytes; 0: nothing happens.
+// @param stream     Of to_device.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an unknown device, an address 0 or
+// CACHALOT_STREAM_ALL; CACHALOT_ERROR_NOT_SUPPORTED for a custom driver without copies;
+// CACHALOT_ERROR_DRIVER. Any thread.
+func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
+	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
+}
+
 // GetDeviceTotals is cachalot_get_device_totals.
 //
 // Where a device's memory is.
@@ -752,7 +775,8 @@ func PoolCreate(allocator Allocator, device int32, id PoolId, options *PoolOptio
 //
 // @param route  NULL: requests of this thread.
 // @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
-// use count has been raised by then, as in the reference).
+// use count has been raised by then, as in the reference), if it sleeps (sleep.h; raised as well), or if it
+// was released (not raised).
 func PoolBegin(allocator Allocator, device int32, id PoolId, route *PoolRoute) (err error) {
 	var idC C.cachalot_pool_id
 	id.fill(&idC, nil)
@@ -1201,8 +1225,14 @@ func ContextOf(allocator Allocator, address Address) (context uint64, err error)
 
 // ContextText is cachalot_context_text.
 //
-// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+// Writes what a context means, one frame a line, innermost first, like snprintf. 0 gives "". Any
 // thread.
+//
+// A frame of a native stack (CACHALOT_CONTEXT_STACK) is "FILE:LINE:FUNCTION" if the debug
+// information of its code (compiled with -g) is in the file that was loaded, uncompressed, or below
+// /usr/lib/debug by its build id. The line is that of the call; the function is the one that its
+// code was inlined into, if it was. Any other frame is "FUNCTION (FILE+0xOFFSET)", with a number
+// for addr2line. FUNCTION is "??" if neither the loader nor the file's symbols have a name.
 func ContextText(allocator Allocator, context uint64) (buffer_ string, err error) {
 	var buffer []byte
 	for {
@@ -1996,6 +2026,177 @@ func ReportOutcomeName(outcome int32) string {
 	return C.GoString(C.cachalot_report_outcome_name(C.int32_t(outcome)))
 }
 
+// SharedBlockCreate is cachalot_shared_block_create.
+//
+// Shares a block. It is the shared block's from now on: cachalot_free refuses it, and it counts as live until it is
+// freed. The first one of an allocator starts a thread, which ends with the allocator; no signal is handled on it.
+//
+// @param address     Of a live block of the cache; its first byte.
+// @param out_shared  The caller owns it; end it with cachalot_shared_block_destroy.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+// CACHALOT_ERROR_INVALID_STATE for one that is shared already, or whose pages were made while
+// TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER;
+// CACHALOT_ERROR_IO where the system gives no socket or no thread. After an error the block is the caller's as before.
+// Any thread.
+func SharedBlockCreate(allocator Allocator, address Address) (shared SharedBlock, err error) {
+	r := C.cachalot_go_shared_block_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
+	shared = r.shared
+	return
+}
+
+// SharedBlockTicket is cachalot_shared_block_ticket.
+//
+// The text by which others open the block, of printable ASCII. Any process of the same user that has the text can open
+// the block: the text is a secret.
+//
+// @param out_length  Without the NUL. May be NULL.
+// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+func SharedBlockTicket(shared SharedBlock) (buffer_ string, err error) {
+	var buffer []byte
+	for {
+		r := C.cachalot_go_shared_block_ticket(C.uintptr_t(uintptr(unsafe.Pointer(shared))), (*C.char)(unsafe.Pointer(unsafe.SliceData(buffer))), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.length)
+		if count < len(buffer) {
+			buffer_ = string(buffer[:count])
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// SharedBlockUsers is cachalot_shared_block_users.
+//
+// How often the block is open in other processes, and in this one by its ticket. 0 for NULL. Any thread, but not from
+// within a callback under a lock of the allocator.
+func SharedBlockUsers(shared SharedBlock) uint64 {
+	return uint64(C.cachalot_shared_block_users(shared))
+}
+
+// SharedBlockDestroy is cachalot_shared_block_destroy.
+//
+// The owner is done: nobody can open the block from now on, and it is freed when it is open nowhere, which is at once or
+// on the allocator's thread. NULL: nothing. No other call with it may be under way, and it is not called from within a
+// callback under a lock of the allocator.
+func SharedBlockDestroy(shared SharedBlock) {
+	C.cachalot_shared_block_destroy(shared)
+}
+
+// OpenedBlockCreate is cachalot_opened_block_create.
+//
+// Opens a block that another process shares. It stays there for this process until it is destroyed, or this process is
+// gone.
+//
+// @param device      The device of this allocator on which the block lies. Its peers reach the pages of an expandable
+// segment, too.
+// @param ticket      What cachalot_shared_block_ticket gave there.
+// @param out_opened  The caller owns it; end it with cachalot_opened_block_destroy.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a text that is no ticket and for a device that the driver
+// does not have; CACHALOT_ERROR_INVALID_STATE where the block is not shared any more or never was, its process is gone,
+// of another user, in another network namespace, or gives no answer; CACHALOT_ERROR_DRIVER where the driver refuses the
+// memory; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_IO. Waits for the answer of that process, at most 10
+// seconds for each 64 pages. Any thread.
+func OpenedBlockCreate(allocator Allocator, device int32, ticket string) (opened OpenedBlock, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_opened_block_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), m.text(ticket))
+	err = check(r.status, r.error)
+	opened = r.opened
+	return
+}
+
+// OpenedBlockAddress is cachalot_opened_block_address.
+//
+// Where the block lies in this process.
+//
+// @param out_size  Bytes, as they were asked for there. May be NULL.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the allocator is gone, and the memory with it. Any thread.
+func OpenedBlockAddress(opened OpenedBlock) (address Address, size uint64, err error) {
+	r := C.cachalot_go_opened_block_address(C.uintptr_t(uintptr(unsafe.Pointer(opened))))
+	err = check(r.status, r.error)
+	address = Address(r.address)
+	size = uint64(r.size)
+	return
+}
+
+// OpenedBlockHasSharer is cachalot_opened_block_has_sharer.
+//
+// Whether the sharer is still there: 1, or 0 once its process or its allocator has ended, and for NULL. Where it is gone
+// nobody writes the block any more but those who have it open. What is left of its memory is the driver's affair: pages
+// stay until the last process has closed them. Any thread.
+func OpenedBlockHasSharer(opened OpenedBlock) int32 {
+	return int32(C.cachalot_opened_block_has_sharer(opened))
+}
+
+// OpenedBlockDestroy is cachalot_opened_block_destroy.
+//
+// Waits for the work of the device, and closes the block. NULL: nothing. No other call with it may be under way.
+func OpenedBlockDestroy(opened OpenedBlock) {
+	C.cachalot_opened_block_destroy(opened)
+}
+
+// Share is cachalot_share.
+//
+// PyTorch's shareIpcHandle: what another process needs to open the memory under a block, in the bytes of PyTorch's
+// release [core 23.2, exp 7.3, R61]. It changes nothing of the block.
+//
+// @param address     Of a live block of the cache; its first byte.
+// @param buffer      Gets the bytes if they fit. May be NULL with capacity 0.
+// @param out_size    How many bytes they are.
+// @param out_offset  Bytes from the beginning of that memory to the block.
+// @return CACHALOT_OK, also where they do not fit; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+// CACHALOT_ERROR_INVALID_STATE where pages were made while TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0 (2.11: the driver
+// refuses them); CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER. Any thread.
+func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64, err error) {
+	buffer := make([]byte, 256)
+	for {
+		r := C.cachalot_go_share(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)))
+		if err = check(r.status, r.error); err != nil {
+			return
+		}
+		count := int(r.size)
+		if count <= len(buffer) {
+			buffer_ = buffer[:count]
+			offset = uint64(r.offset)
+			return
+		}
+		buffer = make([]byte, count+1)
+	}
+}
+
+// OpenShared is cachalot_open_shared.
+//
+// PyTorch's getIpcDevPtr: opens memory by such bytes, or by 64 bytes of a CUDA handle alone. The same memory is opened
+// once a device; each call needs its cachalot_close_shared.
+//
+// @param out_address  Where the memory begins. The block lies *out_offset bytes behind it.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for bytes that are none of these, or of a later release;
+// CACHALOT_ERROR_INVALID_STATE where the process is gone, has no such descriptor or may not be asked for it (pidfd_open,
+// pidfd_getfd), or for fabric handles on a device without a fabric; CACHALOT_ERROR_DRIVER where the driver refuses the
+// handle; CACHALOT_ERROR_NOT_SUPPORTED (above). Any thread.
+func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
+	r := C.cachalot_go_open_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)))
+	err = check(r.status, r.error)
+	address = Address(r.address)
+	return
+}
+
+// CloseShared is cachalot_close_shared.
+//
+// Ends one use of opened memory. With the last one it is closed; pages after all work of the device. A plain segment's
+// work has to be done before, as in PyTorch.
+//
+// @param address  What cachalot_open_shared gave.
+// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT where no opened memory begins there. Any thread.
+func CloseShared(allocator Allocator, address Address) (err error) {
+	r := C.cachalot_go_close_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address))
+	err = check(r.status, r.error)
+	return
+}
+
 // SimCreate is cachalot_sim_create.
 //
 // Makes a simulated driver.
@@ -2193,7 +2394,8 @@ func SimLogCalls(driver Driver, words uint32) (err error) {
 // stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
 // BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
 // decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
-// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
+// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`; `copy SIZE STREAM`, and `copy_peer TO FROM
+// SIZE STREAM` with the numbers of the devices. With several devices `access` ends in ` device N`,
 // and `pool_access` in the device of the pool and the one that gets access.
 //
 // @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -2213,6 +2415,235 @@ func SimReadCalls(driver Driver) (buffer_ string, err error) {
 		}
 		buffer = make([]byte, count+1)
 	}
+}
+
+// TenantCreate is cachalot_tenant_create.
+//
+// Makes a tenant.
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
+// is too long, or guarantees that together are more than a device's capacity;
+// CACHALOT_ERROR_NOT_SUPPORTED under backend:cudaMallocAsync; CACHALOT_ERROR_DRIVER if the driver
+// does not tell its memory. Any thread.
+func TenantCreate(allocator Allocator, options *TenantOptions) (tenant Tenant, err error) {
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_tenant_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
+	err = check(r.status, r.error)
+	tenant = r.tenant
+	return
+}
+
+// TenantDestroy is cachalot_tenant_destroy.
+//
+// Ends a tenant and its handle, also after its allocator has ended. No other call with this handle
+// may be under way (calls of its callback may).
+//
+// @param tenant  NULL: nothing happens.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, also such that sleep, while it is the tenant
+// of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
+// and the handle is still there.
+func TenantDestroy(tenant Tenant) (err error) {
+	r := C.cachalot_go_tenant_destroy(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
+	return
+}
+
+// AllocateFor is cachalot_allocate_for.
+//
+// cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
+// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
+func AllocateFor(allocator Allocator, tenant Tenant, size uint64, device int32, stream Stream) (address Address, err error) {
+	r := C.cachalot_go_allocate_for(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	address = Address(r.address)
+	return
+}
+
+// TenantBegin is cachalot_tenant_begin.
+//
+// Makes this the tenant of all requests of the calling thread to its allocator that name none, until
+// the matching cachalot_tenant_end. These nest.
+func TenantBegin(tenant Tenant) (err error) {
+	r := C.cachalot_go_tenant_begin(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
+	return
+}
+
+// TenantEnd is cachalot_tenant_end.
+//
+// CACHALOT_ERROR_INVALID_STATE if this is not the tenant that the thread began last.
+func TenantEnd(tenant Tenant) (err error) {
+	r := C.cachalot_go_tenant_end(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
+	err = check(r.status, r.error)
+	return
+}
+
+// TenantSetBytes is cachalot_tenant_set_bytes.
+//
+// Guarantee and limit of a device, or of each (CACHALOT_ALL_DEVICES), for later requests. Blocks
+// stay what they are: a tenant may have more than a limit that was lowered.
+//
+// @param limit_bytes  0: none.
+// @return As of cachalot_tenant_create; all devices are changed, or none.
+func TenantSetBytes(tenant Tenant, device int32, guaranteedBytes uint64, limitBytes uint64) (err error) {
+	r := C.cachalot_go_tenant_set_bytes(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), C.uint64_t(guaranteedBytes), C.uint64_t(limitBytes))
+	err = check(r.status, r.error)
+	return
+}
+
+// TenantSetPriority is cachalot_tenant_set_priority.
+//
+// Changes the priority, for later requests.
+func TenantSetPriority(tenant Tenant, priority int32) (err error) {
+	r := C.cachalot_go_tenant_set_priority(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(priority))
+	err = check(r.status, r.error)
+	return
+}
+
+// GetTenantStats is cachalot_get_tenant_stats.
+//
+// What a tenant has on a device, with its guarantee, limit and priority.
+func GetTenantStats(tenant Tenant, device int32) (stats TenantStats, err error) {
+	var statsC C.cachalot_tenant_stats
+	statsC.struct_size = C.sizeof_cachalot_tenant_stats
+	r := C.cachalot_go_get_tenant_stats(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), &statsC)
+	err = check(r.status, r.error)
+	stats = tenantStatsOf(&statsC)
+	return
+}
+
+// TenantCount is cachalot_tenant_count.
+//
+// How many tenants an allocator has, the default one included: 1 or more once the first was made,
+// 0 before.
+func TenantCount(allocator Allocator) (count_ uint64, err error) {
+	r := C.cachalot_go_tenant_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
+	err = check(r.status, r.error)
+	count_ = uint64(r.count)
+	return
+}
+
+// TenantStatsAt is cachalot_tenant_stats_at.
+//
+// One of them on a device: the default tenant, then the others in the order of their creation. Their
+// blocks and allocated bytes sum up to the device's (cachalot_get_stats).
+// CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+func TenantStatsAt(allocator Allocator, device int32, index uint64) (stats TenantStats, err error) {
+	var statsC C.cachalot_tenant_stats
+	statsC.struct_size = C.sizeof_cachalot_tenant_stats
+	r := C.cachalot_go_tenant_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
+	err = check(r.status, r.error)
+	stats = tenantStatsOf(&statsC)
+	return
+}
+
+// PoolSleep is cachalot_pool_sleep.
+//
+// Puts a pool to sleep: waits for the device's work, copies what is kept on the stream and waits for that, and
+// gives all pages of the pool back to the driver.
+//
+// Work on the pool's memory that is queued meanwhile would find no memory: the caller queues none. A page that
+// blocks of two labels share is kept where one of them is (cachalot_pool_set_sleep_contents).
+//
+// @param contents   CACHALOT_SLEEP_DISCARD, _KEEP or _KEEP_ALL.
+// @param stream     That copies; of the device. The calling thread waits for it.
+// @param out_bytes  The bytes that the driver has back. May be NULL.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, that sleeps already or wakes, that
+// requests are routed to, that is pinned (CACHALOT_POOL_PINNED), has memory that others have registered
+// (cachalot_pin) or a shared block (share.h), and while a capture may be under way; CACHALOT_ERROR_NOT_SUPPORTED for a pool with a plain
+// segment, and where contents are to be kept over a driver without copies or pinned memory;
+// CACHALOT_ERROR_DRIVER, also where the driver has no pinned memory left, or
+// CACHALOT_ERROR_OUT_OF_HOST_MEMORY. After an error nothing has changed. Any thread.
+func PoolSleep(allocator Allocator, device int32, id PoolId, contents int32, stream Stream) (bytes uint64, err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pool_sleep(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.int32_t(contents), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	bytes = uint64(r.bytes)
+	return
+}
+
+// PoolWake is cachalot_pool_wake.
+//
+// Wakes a pool: maps new pages at its addresses, queues the copies of what was kept on the stream, and hands its
+// blocks out again, for their labels and tenants. All or nothing.
+//
+// Where memory is short, cached memory is released, then tenants are asked (tenant.h), in the name of the tenant that
+// has most of the pool. Tenants are granted their blocks before that, as in requests.
+//
+// @param stream  That copies; of the device. The host does not wait. Work on other streams has to come behind
+// it.
+// @return CACHALOT_OK; CACHALOT_ERROR_OUT_OF_MEMORY, with the numbers of a request for all of the pool's bytes,
+// where there is not enough or a tenant is not granted its blocks: the pool sleeps on, with its contents,
+// and the call can be repeated; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist or does not sleep,
+// and while a capture may be under way; CACHALOT_ERROR_DRIVER: the pool sleeps on. Any thread.
+func PoolWake(allocator Allocator, device int32, id PoolId, stream Stream) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_pool_wake(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
+}
+
+// PoolSetSleepContents is cachalot_pool_set_sleep_contents.
+//
+// Levels by label: what becomes of a pool's blocks with this label, whatever cachalot_pool_sleep says. Weights
+// can so be kept while a key/value cache is discarded, or the other way round.
+//
+// @param label     As cachalot_label_stats has it.
+// @param contents  CACHALOT_SLEEP_DISCARD or CACHALOT_SLEEP_KEEP.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, or where labels are not
+// tracked (cachalot_allocator_options::track_labels); CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+func PoolSetSleepContents(allocator Allocator, device int32, id PoolId, label string, contents int32) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	var m memory
+	defer m.free()
+	r := C.cachalot_go_pool_set_sleep_contents(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, m.text(label), C.int32_t(contents))
+	err = check(r.status, r.error)
+	return
+}
+
+// GetSleepStats is cachalot_get_sleep_stats.
+//
+// What sleeps of a pool.
+//
+// @param id  (0, 0): of all pools of the device.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist. Any thread.
+func GetSleepStats(allocator Allocator, device int32, id PoolId) (stats SleepStats, err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	var statsC C.cachalot_sleep_stats
+	statsC.struct_size = C.sizeof_cachalot_sleep_stats
+	r := C.cachalot_go_get_sleep_stats(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), idC, &statsC)
+	err = check(r.status, r.error)
+	stats = sleepStatsOf(&statsC)
+	return
+}
+
+// TenantSetSleep is cachalot_tenant_set_sleep.
+//
+// Lets a pool of a tenant be put to sleep when the tenant is asked for memory (tenant.h, rule 5), before its
+// callback is called, and so before anybody is refused. The tenant needs no callback for that. Where the pool
+// cannot sleep, or has no memory, the callback is called as always.
+//
+// So a pool can fall asleep at any time. A caller that uses its memory keeps it awake by routing to it until the work
+// is done (cachalot_pool_begin, with CACHALOT_ROUTE_NONE where nothing is to be allocated): that fails while the
+// pool sleeps, and a pool that is routed to does not fall asleep.
+//
+// @param tenant    Of this allocator.
+// @param contents  As of cachalot_pool_sleep. CACHALOT_SLEEP_NEVER: not any more, but for requests that ask the
+// tenant just now.
+// @param stream    As of cachalot_pool_sleep. The thread that waits for memory waits for it.
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a tenant of another allocator, a device or contents
+// that do not exist. The pool need not exist yet. Any thread.
+func TenantSetSleep(allocator Allocator, tenant Tenant, device int32, id PoolId, contents int32, stream Stream) (err error) {
+	var idC C.cachalot_pool_id
+	id.fill(&idC, nil)
+	r := C.cachalot_go_tenant_set_sleep(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), idC, C.int32_t(contents), C.cachalot_stream(stream))
+	err = check(r.status, r.error)
+	return
 }
 
 // SnapshotTake is cachalot_snapshot_take.
@@ -2328,127 +2759,6 @@ func SnapshotSettings(snapshot Snapshot) (settings Settings, err error) {
 // The last option string then; lives as long as the snapshot. "" for NULL.
 func SnapshotConfig(snapshot Snapshot) string {
 	return C.GoString(C.cachalot_snapshot_config(snapshot))
-}
-
-// TenantCreate is cachalot_tenant_create.
-//
-// Makes a tenant.
-//
-// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
-// is too long, or guarantees that together are more than a device's capacity;
-// CACHALOT_ERROR_NOT_SUPPORTED under backend:cudaMallocAsync; CACHALOT_ERROR_DRIVER if the driver
-// does not tell its memory. Any thread.
-func TenantCreate(allocator Allocator, options *TenantOptions) (tenant Tenant, err error) {
-	var m memory
-	defer m.free()
-	r := C.cachalot_go_tenant_create(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), options.c(&m))
-	err = check(r.status, r.error)
-	tenant = r.tenant
-	return
-}
-
-// TenantDestroy is cachalot_tenant_destroy.
-//
-// Ends a tenant and its handle, also after its allocator has ended. No other call with this handle
-// may be under way (calls of its callback may).
-//
-// @param tenant  NULL: nothing happens.
-// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, while it is the tenant
-// of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
-// and the handle is still there.
-func TenantDestroy(tenant Tenant) (err error) {
-	r := C.cachalot_go_tenant_destroy(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
-	err = check(r.status, r.error)
-	return
-}
-
-// AllocateFor is cachalot_allocate_for.
-//
-// cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
-// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
-func AllocateFor(allocator Allocator, tenant Tenant, size uint64, device int32, stream Stream) (address Address, err error) {
-	r := C.cachalot_go_allocate_for(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream))
-	err = check(r.status, r.error)
-	address = Address(r.address)
-	return
-}
-
-// TenantBegin is cachalot_tenant_begin.
-//
-// Makes this the tenant of all requests of the calling thread to its allocator that name none, until
-// the matching cachalot_tenant_end. These nest.
-func TenantBegin(tenant Tenant) (err error) {
-	r := C.cachalot_go_tenant_begin(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
-	err = check(r.status, r.error)
-	return
-}
-
-// TenantEnd is cachalot_tenant_end.
-//
-// CACHALOT_ERROR_INVALID_STATE if this is not the tenant that the thread began last.
-func TenantEnd(tenant Tenant) (err error) {
-	r := C.cachalot_go_tenant_end(C.uintptr_t(uintptr(unsafe.Pointer(tenant))))
-	err = check(r.status, r.error)
-	return
-}
-
-// TenantSetBytes is cachalot_tenant_set_bytes.
-//
-// Guarantee and limit of a device, or of each (CACHALOT_ALL_DEVICES), for later requests. Blocks
-// stay what they are: a tenant may have more than a limit that was lowered.
-//
-// @param limit_bytes  0: none.
-// @return As of cachalot_tenant_create; all devices are changed, or none.
-func TenantSetBytes(tenant Tenant, device int32, guaranteedBytes uint64, limitBytes uint64) (err error) {
-	r := C.cachalot_go_tenant_set_bytes(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), C.uint64_t(guaranteedBytes), C.uint64_t(limitBytes))
-	err = check(r.status, r.error)
-	return
-}
-
-// TenantSetPriority is cachalot_tenant_set_priority.
-//
-// Changes the priority, for later requests.
-func TenantSetPriority(tenant Tenant, priority int32) (err error) {
-	r := C.cachalot_go_tenant_set_priority(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(priority))
-	err = check(r.status, r.error)
-	return
-}
-
-// GetTenantStats is cachalot_get_tenant_stats.
-//
-// What a tenant has on a device, with its guarantee, limit and priority.
-func GetTenantStats(tenant Tenant, device int32) (stats TenantStats, err error) {
-	var statsC C.cachalot_tenant_stats
-	statsC.struct_size = C.sizeof_cachalot_tenant_stats
-	r := C.cachalot_go_get_tenant_stats(C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.int32_t(device), &statsC)
-	err = check(r.status, r.error)
-	stats = tenantStatsOf(&statsC)
-	return
-}
-
-// TenantCount is cachalot_tenant_count.
-//
-// How many tenants an allocator has, the default one included: 1 or more once the first was made,
-// 0 before.
-func TenantCount(allocator Allocator) (count_ uint64, err error) {
-	r := C.cachalot_go_tenant_count(C.uintptr_t(uintptr(unsafe.Pointer(allocator))))
-	err = check(r.status, r.error)
-	count_ = uint64(r.count)
-	return
-}
-
-// TenantStatsAt is cachalot_tenant_stats_at.
-//
-// One of them on a device: the default tenant, then the others in the order of their creation. Their
-// blocks and allocated bytes sum up to the device's (cachalot_get_stats).
-// CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-func TenantStatsAt(allocator Allocator, device int32, index uint64) (stats TenantStats, err error) {
-	var statsC C.cachalot_tenant_stats
-	statsC.struct_size = C.sizeof_cachalot_tenant_stats
-	r := C.cachalot_go_tenant_stats_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.size_t(index), &statsC)
-	err = check(r.status, r.error)
-	stats = tenantStatsOf(&statsC)
-	return
 }
 
 // TraceRead is cachalot_trace_read.
@@ -2699,43 +3009,5 @@ func TrimAt(allocator Allocator, device int32, keepBytes uint64, minIdleNs uint6
 	r := C.cachalot_go_trim_at(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), C.uint64_t(keepBytes), C.uint64_t(minIdleNs), C.uint64_t(nowNs))
 	err = check(r.status, r.error)
 	releasedBytes = uint64(r.released_bytes)
-	return
-}
-
-// Share is cachalot_share.
-//
-// Writes what another process needs to open a block; *out_size is the number of bytes.
-func Share(allocator Allocator, address Address) (buffer_ []byte, offset uint64, err error) {
-	var buffer []byte
-	for {
-		r := C.cachalot_go_share(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(address), unsafe.Pointer(unsafe.SliceData(buffer)), C.size_t(len(buffer)))
-		if err = check(r.status, r.error); err != nil {
-			return
-		}
-		count := int(r.size)
-		if count <= len(buffer) {
-			buffer_ = buffer[:count]
-			return
-		}
-		buffer = make([]byte, count+1)
-	}
-}
-
-// OpenShared is cachalot_open_shared.
-//
-// Opens memory that another process shares.
-func OpenShared(allocator Allocator, device int32, shared []byte) (address Address, err error) {
-	r := C.cachalot_go_open_shared(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device), unsafe.Pointer(unsafe.SliceData(shared)), C.size_t(len(shared)))
-	err = check(r.status, r.error)
-	address = Address(r.address)
-	return
-}
-
-// Copy is cachalot_copy.
-//
-// Copies between devices on a stream, over peer access where that is allowed.
-func Copy(allocator Allocator, to Address, toDevice int32, from Address, fromDevice int32, size uint64, stream Stream) (err error) {
-	r := C.cachalot_go_copy(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.cachalot_address(to), C.int32_t(toDevice), C.cachalot_address(from), C.int32_t(fromDevice), C.uint64_t(size), C.cachalot_stream(stream))
-	err = check(r.status, r.error)
 	return
 }

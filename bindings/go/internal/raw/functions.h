@@ -350,6 +350,13 @@ cachalot_go_enable_peer_access_result cachalot_go_enable_peer_access(uintptr_t a
 typedef struct {
   int32_t status;
   cachalot_error* error;
+} cachalot_go_copy_result;
+
+cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
 } cachalot_go_get_device_totals_result;
 
 cachalot_go_get_device_totals_result cachalot_go_get_device_totals(uintptr_t allocator, int32_t device, cachalot_device_totals* out_totals);
@@ -920,6 +927,63 @@ cachalot_go_report_json_result cachalot_go_report_json(uintptr_t report, char* b
 
 typedef struct {
   int32_t status;
+  cachalot_shared_block* shared;
+  cachalot_error* error;
+} cachalot_go_shared_block_create_result;
+
+cachalot_go_shared_block_create_result cachalot_go_shared_block_create(uintptr_t allocator, cachalot_address address);
+
+typedef struct {
+  int32_t status;
+  size_t length;
+  cachalot_error* error;
+} cachalot_go_shared_block_ticket_result;
+
+cachalot_go_shared_block_ticket_result cachalot_go_shared_block_ticket(uintptr_t shared, char* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  cachalot_opened_block* opened;
+  cachalot_error* error;
+} cachalot_go_opened_block_create_result;
+
+cachalot_go_opened_block_create_result cachalot_go_opened_block_create(uintptr_t allocator, int32_t device, const char* ticket);
+
+typedef struct {
+  int32_t status;
+  cachalot_address address;
+  uint64_t size;
+  cachalot_error* error;
+} cachalot_go_opened_block_address_result;
+
+cachalot_go_opened_block_address_result cachalot_go_opened_block_address(uintptr_t opened);
+
+typedef struct {
+  int32_t status;
+  size_t size;
+  uint64_t offset;
+  cachalot_error* error;
+} cachalot_go_share_result;
+
+cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity);
+
+typedef struct {
+  int32_t status;
+  cachalot_address address;
+  cachalot_error* error;
+} cachalot_go_open_shared_result;
+
+cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_close_shared_result;
+
+cachalot_go_close_shared_result cachalot_go_close_shared(uintptr_t allocator, cachalot_address address);
+
+typedef struct {
+  int32_t status;
   cachalot_driver* driver;
   cachalot_error* error;
 } cachalot_go_sim_create_result;
@@ -1055,21 +1119,6 @@ cachalot_go_sim_read_calls_result cachalot_go_sim_read_calls(uintptr_t driver, c
 
 typedef struct {
   int32_t status;
-  cachalot_snapshot* snapshot;
-  cachalot_error* error;
-} cachalot_go_snapshot_take_result;
-
-cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, const cachalot_snapshot_options* options);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_snapshot_write_pickle_result;
-
-cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write);
-
-typedef struct {
-  int32_t status;
   cachalot_tenant* tenant;
   cachalot_error* error;
 } cachalot_go_tenant_create_result;
@@ -1143,6 +1192,57 @@ cachalot_go_tenant_stats_at_result cachalot_go_tenant_stats_at(uintptr_t allocat
 
 typedef struct {
   int32_t status;
+  uint64_t bytes;
+  cachalot_error* error;
+} cachalot_go_pool_sleep_result;
+
+cachalot_go_pool_sleep_result cachalot_go_pool_sleep(uintptr_t allocator, int32_t device, cachalot_pool_id id, int32_t contents, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pool_wake_result;
+
+cachalot_go_pool_wake_result cachalot_go_pool_wake(uintptr_t allocator, int32_t device, cachalot_pool_id id, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_pool_set_sleep_contents_result;
+
+cachalot_go_pool_set_sleep_contents_result cachalot_go_pool_set_sleep_contents(uintptr_t allocator, int32_t device, cachalot_pool_id id, const char* label, int32_t contents);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_get_sleep_stats_result;
+
+cachalot_go_get_sleep_stats_result cachalot_go_get_sleep_stats(uintptr_t allocator, int32_t device, cachalot_pool_id id, cachalot_sleep_stats* out_stats);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_tenant_set_sleep_result;
+
+cachalot_go_tenant_set_sleep_result cachalot_go_tenant_set_sleep(uintptr_t allocator, uintptr_t tenant, int32_t device, cachalot_pool_id id, int32_t contents, cachalot_stream stream);
+
+typedef struct {
+  int32_t status;
+  cachalot_snapshot* snapshot;
+  cachalot_error* error;
+} cachalot_go_snapshot_take_result;
+
+cachalot_go_snapshot_take_result cachalot_go_snapshot_take(uintptr_t allocator, const cachalot_snapshot_options* options);
+
+typedef struct {
+  int32_t status;
+  cachalot_error* error;
+} cachalot_go_snapshot_write_pickle_result;
+
+cachalot_go_snapshot_write_pickle_result cachalot_go_snapshot_write_pickle(uintptr_t snapshot, uintptr_t allocator, uintptr_t write);
+
+typedef struct {
+  int32_t status;
   cachalot_trace* trace;
   cachalot_error* error;
 } cachalot_go_trace_read_result;
@@ -1201,29 +1301,5 @@ typedef struct {
 } cachalot_go_trim_at_result;
 
 cachalot_go_trim_at_result cachalot_go_trim_at(uintptr_t allocator, int32_t device, uint64_t keep_bytes, uint64_t min_idle_ns, uint64_t now_ns);
-
-typedef struct {
-  int32_t status;
-  size_t size;
-  uint64_t offset;
-  cachalot_error* error;
-} cachalot_go_share_result;
-
-cachalot_go_share_result cachalot_go_share(uintptr_t allocator, cachalot_address address, void* buffer, size_t capacity);
-
-typedef struct {
-  int32_t status;
-  cachalot_address address;
-  cachalot_error* error;
-} cachalot_go_open_shared_result;
-
-cachalot_go_open_shared_result cachalot_go_open_shared(uintptr_t allocator, int32_t device, const void* shared, size_t size);
-
-typedef struct {
-  int32_t status;
-  cachalot_error* error;
-} cachalot_go_copy_result;
-
-cachalot_go_copy_result cachalot_go_copy(uintptr_t allocator, cachalot_address to, int32_t to_device, cachalot_address from, int32_t from_device, uint64_t size, cachalot_stream stream);
 
 #endif /* CACHALOT_GO_FUNCTIONS_H_ */

@@ -37,16 +37,26 @@ type CheckpointChanges = *C.cachalot_checkpoint_changes
 // allocator, and never changes, so any thread may read it at any time.
 type Report = *C.cachalot_report
 
-// Snapshot is cachalot_snapshot.
+// SharedBlock is cachalot_shared_block.
 //
-// A picture of an allocator. It keeps nothing alive, so it may outlive the allocator, and never
-// changes, so any thread may read it at any time.
-type Snapshot = *C.cachalot_snapshot
+// A block that other processes can open. It may outlive its allocator, and means nothing then.
+type SharedBlock = *C.cachalot_shared_block
+
+// OpenedBlock is cachalot_opened_block.
+//
+// A block of another process. It may outlive its allocator, and its memory is gone then.
+type OpenedBlock = *C.cachalot_opened_block
 
 // Tenant is cachalot_tenant.
 //
 // A tenant of one allocator. May outlive it.
 type Tenant = *C.cachalot_tenant
+
+// Snapshot is cachalot_snapshot.
+//
+// A picture of an allocator. It keeps nothing alive, so it may outlive the allocator, and never
+// changes, so any thread may read it at any time.
+type Snapshot = *C.cachalot_snapshot
 
 // Trace is cachalot_trace.
 //
@@ -1339,6 +1349,9 @@ type ReportNumbers struct {
 
 	// What cachalot_trim(keep_bytes 0, min_idle_ns 0) could give back.
 	Releasable uint64
+
+	// What pools that sleep (sleep.h) need to wake; not reserved.
+	Asleep uint64
 }
 
 func reportNumbersOf(c *C.cachalot_report_numbers) (s ReportNumbers) {
@@ -1359,6 +1372,7 @@ func reportNumbersOf(c *C.cachalot_report_numbers) (s ReportNumbers) {
 	s.Cached = uint64(c.cached)
 	s.LargestFreeBlock = uint64(c.largest_free_block)
 	s.Releasable = uint64(c.releasable)
+	s.Asleep = uint64(c.asleep)
 	return
 }
 
@@ -1483,115 +1497,6 @@ func (s *SimFailure) c(m *memory) *C.cachalot_sim_failure {
 	return c
 }
 
-// SnapshotOptions is cachalot_snapshot_options.
-//
-// What goes into a snapshot. Zero means default in every field.
-type SnapshotOptions struct {
-	// Not (0,0): only the segments of this private pool.
-	Pool PoolId
-
-	// 1: leaves the history out.
-	WithoutHistory int32
-}
-
-func (s *SnapshotOptions) fill(c *C.cachalot_snapshot_options, m *memory) {
-	c.struct_size = C.sizeof_cachalot_snapshot_options
-	s.Pool.fill(&c.pool, m)
-	c.without_history = C.int32_t(s.WithoutHistory)
-}
-
-func (s *SnapshotOptions) c(m *memory) *C.cachalot_snapshot_options {
-	if s == nil {
-		return nil
-	}
-	c := (*C.cachalot_snapshot_options)(m.allocate(C.sizeof_cachalot_snapshot_options))
-	s.fill(c, m)
-	return c
-}
-
-// SegmentRow is cachalot_segment_row.
-//
-// One segment, or one contiguous mapped range of an expandable segment. Sizes in bytes.
-type SegmentRow struct {
-	Device int32
-
-	// 1: of a large pool; 0: of a small one.
-	IsLarge int32
-
-	Address Address
-
-	TotalSize uint64
-
-	// Sums over its blocks: handed out; handed out or waiting; requested, of the latter.
-	AllocatedSize uint64
-
-	ActiveSize uint64
-
-	RequestedSize uint64
-
-	Stream Stream
-
-	Pool PoolId
-
-	IsExpandable int32
-
-	// The number of the segment in the order in which they were obtained (R2; 0 under 2.11).
-	Number int64
-
-	// The context of the call that obtained it, as far as its first block knows; 0: none.
-	Context uint64
-
-	// Its blocks are rows first_block to first_block + block_count - 1, by address.
-	FirstBlock uint64
-
-	BlockCount uint64
-}
-
-func segmentRowOf(c *C.cachalot_segment_row) (s SegmentRow) {
-	s.Device = int32(c.device)
-	s.IsLarge = int32(c.is_large)
-	s.Address = Address(c.address)
-	s.TotalSize = uint64(c.total_size)
-	s.AllocatedSize = uint64(c.allocated_size)
-	s.ActiveSize = uint64(c.active_size)
-	s.RequestedSize = uint64(c.requested_size)
-	s.Stream = Stream(c.stream)
-	s.Pool = poolIdOf(&c.pool)
-	s.IsExpandable = int32(c.is_expandable)
-	s.Number = int64(c.number)
-	s.Context = uint64(c.context)
-	s.FirstBlock = uint64(c.first_block)
-	s.BlockCount = uint64(c.block_count)
-	return
-}
-
-// BlockRow is cachalot_block_row.
-//
-// One block.
-type BlockRow struct {
-	Address Address
-
-	Size uint64
-
-	// What was last requested of it, also of an inactive block, as in the reference.
-	RequestedSize uint64
-
-	// CACHALOT_BLOCK_*.
-	State int32
-
-	// The context of its hand-out; 0: none.
-	Context uint64
-}
-
-func blockRowOf(c *C.cachalot_block_row) (s BlockRow) {
-	s.Address = Address(c.address)
-	s.Size = uint64(c.size)
-	s.RequestedSize = uint64(c.requested_size)
-	s.State = int32(c.state)
-	s.Context = uint64(c.context)
-	return
-}
-
 // Pressure is cachalot_pressure.
 //
 // What a callback is asked.
@@ -1704,12 +1609,16 @@ type TenantStats struct {
 	// Its requests that ended as out of memory.
 	NumOoms int64
 
-	// How often its callback was called, and by how many bytes what it has sank meanwhile.
+	// How often its callback was called or one of its pools was put to sleep for others (sleep.h), and by how many
+	// bytes what it has sank meanwhile.
 	NumPressureCalls int64
 
 	PressureFreedBytes int64
 
 	Name string
+
+	// Bytes of its blocks whose pools sleep (sleep.h), which the figures above leave out.
+	AsleepBytes uint64
 }
 
 func tenantStatsOf(c *C.cachalot_tenant_stats) (s TenantStats) {
@@ -1725,6 +1634,155 @@ func tenantStatsOf(c *C.cachalot_tenant_stats) (s TenantStats) {
 	s.NumPressureCalls = int64(c.num_pressure_calls)
 	s.PressureFreedBytes = int64(c.pressure_freed_bytes)
 	s.Name = C.GoString(&c.name[0])
+	s.AsleepBytes = uint64(c.asleep_bytes)
+	return
+}
+
+// SleepStats is cachalot_sleep_stats.
+//
+// What sleeps. Bytes, where nothing else is said.
+type SleepStats struct {
+	// CACHALOT_POOL_*; of a device 0.
+	State int32
+
+	// Pools that are not awake.
+	Pools uint64
+
+	// Blocks that will be handed out again, and their bytes.
+	Blocks uint64
+
+	AllocatedBytes uint64
+
+	// Pages that the driver has back, and that waking needs.
+	AsleepBytes uint64
+
+	// Pinned memory of the host that has contents.
+	KeptBytes uint64
+
+	// How often pools of the device fell asleep and woke, since the allocator was made; of a pool 0.
+	NumSleeps uint64
+
+	NumWakes uint64
+}
+
+func sleepStatsOf(c *C.cachalot_sleep_stats) (s SleepStats) {
+	s.State = int32(c.state)
+	s.Pools = uint64(c.pools)
+	s.Blocks = uint64(c.blocks)
+	s.AllocatedBytes = uint64(c.allocated_bytes)
+	s.AsleepBytes = uint64(c.asleep_bytes)
+	s.KeptBytes = uint64(c.kept_bytes)
+	s.NumSleeps = uint64(c.num_sleeps)
+	s.NumWakes = uint64(c.num_wakes)
+	return
+}
+
+// SnapshotOptions is cachalot_snapshot_options.
+//
+// What goes into a snapshot. Zero means default in every field.
+type SnapshotOptions struct {
+	// Not (0,0): only the segments of this private pool.
+	Pool PoolId
+
+	// 1: leaves the history out.
+	WithoutHistory int32
+}
+
+func (s *SnapshotOptions) fill(c *C.cachalot_snapshot_options, m *memory) {
+	c.struct_size = C.sizeof_cachalot_snapshot_options
+	s.Pool.fill(&c.pool, m)
+	c.without_history = C.int32_t(s.WithoutHistory)
+}
+
+func (s *SnapshotOptions) c(m *memory) *C.cachalot_snapshot_options {
+	if s == nil {
+		return nil
+	}
+	c := (*C.cachalot_snapshot_options)(m.allocate(C.sizeof_cachalot_snapshot_options))
+	s.fill(c, m)
+	return c
+}
+
+// SegmentRow is cachalot_segment_row.
+//
+// One segment, or one contiguous mapped range of an expandable segment. Sizes in bytes.
+type SegmentRow struct {
+	Device int32
+
+	// 1: of a large pool; 0: of a small one.
+	IsLarge int32
+
+	Address Address
+
+	TotalSize uint64
+
+	// Sums over its blocks: handed out; handed out or waiting; requested, of the latter.
+	AllocatedSize uint64
+
+	ActiveSize uint64
+
+	RequestedSize uint64
+
+	Stream Stream
+
+	Pool PoolId
+
+	IsExpandable int32
+
+	// The number of the segment in the order in which they were obtained (R2; 0 under 2.11).
+	Number int64
+
+	// The context of the call that obtained it, as far as its first block knows; 0: none.
+	Context uint64
+
+	// Its blocks are rows first_block to first_block + block_count - 1, by address.
+	FirstBlock uint64
+
+	BlockCount uint64
+}
+
+func segmentRowOf(c *C.cachalot_segment_row) (s SegmentRow) {
+	s.Device = int32(c.device)
+	s.IsLarge = int32(c.is_large)
+	s.Address = Address(c.address)
+	s.TotalSize = uint64(c.total_size)
+	s.AllocatedSize = uint64(c.allocated_size)
+	s.ActiveSize = uint64(c.active_size)
+	s.RequestedSize = uint64(c.requested_size)
+	s.Stream = Stream(c.stream)
+	s.Pool = poolIdOf(&c.pool)
+	s.IsExpandable = int32(c.is_expandable)
+	s.Number = int64(c.number)
+	s.Context = uint64(c.context)
+	s.FirstBlock = uint64(c.first_block)
+	s.BlockCount = uint64(c.block_count)
+	return
+}
+
+// BlockRow is cachalot_block_row.
+//
+// One block.
+type BlockRow struct {
+	Address Address
+
+	Size uint64
+
+	// What was last requested of it, also of an inactive block, as in the reference.
+	RequestedSize uint64
+
+	// CACHALOT_BLOCK_*.
+	State int32
+
+	// The context of its hand-out; 0: none.
+	Context uint64
+}
+
+func blockRowOf(c *C.cachalot_block_row) (s BlockRow) {
+	s.Address = Address(c.address)
+	s.Size = uint64(c.size)
+	s.RequestedSize = uint64(c.requested_size)
+	s.State = int32(c.state)
+	s.Context = uint64(c.context)
 	return
 }
 
