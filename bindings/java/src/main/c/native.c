@@ -416,6 +416,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_enablePeerAccess(
   return (jint)cachalot_enable_peer_access((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (int32_t)peer, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_copy(
+    JNIEnv* env, jclass type, jlong allocator, jlong to, jint toDevice, jlong from, jint fromDevice, jlong size, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_copy((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)to, (int32_t)toDevice, (cachalot_address)from, (int32_t)fromDevice, (uint64_t)size, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getDeviceTotals(
     JNIEnv* env, jclass type, jlong allocator, jint device, jlong outTotals, jlong error) {
   (void)env;
@@ -1137,6 +1144,83 @@ JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_reportOutcomeName(
   return (jlong)(intptr_t)cachalot_report_outcome_name((int32_t)outcome);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_sharedBlockCreate(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong outShared, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_shared_block_create((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (cachalot_shared_block**)(intptr_t)outShared, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_sharedBlockTicket(
+    JNIEnv* env, jclass type, jlong shared, jlong buffer, jlong capacity, jlong outLength, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_shared_block_ticket((const cachalot_shared_block*)(intptr_t)shared, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_sharedBlockUsers(
+    JNIEnv* env, jclass type, jlong shared) {
+  (void)env;
+  (void)type;
+  return (jlong)cachalot_shared_block_users((const cachalot_shared_block*)(intptr_t)shared);
+}
+
+JNIEXPORT void JNICALL Java_io_cachalot_raw_Native_sharedBlockDestroy(
+    JNIEnv* env, jclass type, jlong shared) {
+  (void)env;
+  (void)type;
+  cachalot_shared_block_destroy((cachalot_shared_block*)(intptr_t)shared);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openedBlockCreate(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong ticket, jlong outOpened, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_opened_block_create((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const char*)(intptr_t)ticket, (cachalot_opened_block**)(intptr_t)outOpened, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openedBlockAddress(
+    JNIEnv* env, jclass type, jlong opened, jlong outAddress, jlong outSize, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_opened_block_address((const cachalot_opened_block*)(intptr_t)opened, (cachalot_address*)(intptr_t)outAddress, (uint64_t*)(intptr_t)outSize, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openedBlockHasSharer(
+    JNIEnv* env, jclass type, jlong opened) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_opened_block_has_sharer((const cachalot_opened_block*)(intptr_t)opened);
+}
+
+JNIEXPORT void JNICALL Java_io_cachalot_raw_Native_openedBlockDestroy(
+    JNIEnv* env, jclass type, jlong opened) {
+  (void)env;
+  (void)type;
+  cachalot_opened_block_destroy((cachalot_opened_block*)(intptr_t)opened);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_share(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong buffer, jlong capacity, jlong outSize, jlong outOffset, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_share((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (void*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outSize, (uint64_t*)(intptr_t)outOffset, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openShared(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong shared, jlong size, jlong outAddress, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_open_shared((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const void*)(intptr_t)shared, (size_t)size, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_closeShared(
+    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_close_shared((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_simCreate(
     JNIEnv* env, jclass type, jlong options, jlong outDriver, jlong error) {
   (void)env;
@@ -1270,6 +1354,111 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_simReadCalls(
   return (jint)cachalot_sim_read_calls((cachalot_driver*)(intptr_t)driver, (char*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outLength, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantCreate(
+    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outTenant, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_create((cachalot_allocator*)(intptr_t)allocator, (const cachalot_tenant_options*)(intptr_t)options, (cachalot_tenant**)(intptr_t)outTenant, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantDestroy(
+    JNIEnv* env, jclass type, jlong tenant, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_destroy((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_allocateFor(
+    JNIEnv* env, jclass type, jlong allocator, jlong tenant, jlong size, jint device, jlong stream, jlong outAddress, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_allocate_for((cachalot_allocator*)(intptr_t)allocator, (cachalot_tenant*)(intptr_t)tenant, (uint64_t)size, (int32_t)device, (cachalot_stream)stream, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantBegin(
+    JNIEnv* env, jclass type, jlong tenant, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_begin((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantEnd(
+    JNIEnv* env, jclass type, jlong tenant, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_end((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantSetBytes(
+    JNIEnv* env, jclass type, jlong tenant, jint device, jlong guaranteedBytes, jlong limitBytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_set_bytes((cachalot_tenant*)(intptr_t)tenant, (int32_t)device, (uint64_t)guaranteedBytes, (uint64_t)limitBytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantSetPriority(
+    JNIEnv* env, jclass type, jlong tenant, jint priority, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_set_priority((cachalot_tenant*)(intptr_t)tenant, (int32_t)priority, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getTenantStats(
+    JNIEnv* env, jclass type, jlong tenant, jint device, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_tenant_stats((cachalot_tenant*)(intptr_t)tenant, (int32_t)device, (cachalot_tenant_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantCount(
+    JNIEnv* env, jclass type, jlong allocator, jlong outCount, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_count((cachalot_allocator*)(intptr_t)allocator, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantStatsAt(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_tenant_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSleep(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jint contents, jlong stream, jlong outBytes, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_sleep((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (int32_t)contents, (cachalot_stream)stream, (uint64_t*)(intptr_t)outBytes, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolWake(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_wake((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_poolSetSleepContents(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong label, jint contents, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_pool_set_sleep_contents((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (const char*)(intptr_t)label, (int32_t)contents, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getSleepStats(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong idFirst, jlong idSecond, jlong outStats, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_get_sleep_stats((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (cachalot_sleep_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
+}
+
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantSetSleep(
+    JNIEnv* env, jclass type, jlong allocator, jlong tenant, jint device, jlong idFirst, jlong idSecond, jint contents, jlong stream, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_tenant_set_sleep((cachalot_allocator*)(intptr_t)allocator, (cachalot_tenant*)(intptr_t)tenant, (int32_t)device, (cachalot_pool_id){(uint64_t)idFirst, (uint64_t)idSecond}, (int32_t)contents, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_snapshotTake(
     JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outSnapshot, jlong error) {
   (void)env;
@@ -1345,76 +1534,6 @@ JNIEXPORT jlong JNICALL Java_io_cachalot_raw_Native_snapshotConfig(
   (void)env;
   (void)type;
   return (jlong)(intptr_t)cachalot_snapshot_config((const cachalot_snapshot*)(intptr_t)snapshot);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantCreate(
-    JNIEnv* env, jclass type, jlong allocator, jlong options, jlong outTenant, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_create((cachalot_allocator*)(intptr_t)allocator, (const cachalot_tenant_options*)(intptr_t)options, (cachalot_tenant**)(intptr_t)outTenant, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantDestroy(
-    JNIEnv* env, jclass type, jlong tenant, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_destroy((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_allocateFor(
-    JNIEnv* env, jclass type, jlong allocator, jlong tenant, jlong size, jint device, jlong stream, jlong outAddress, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_allocate_for((cachalot_allocator*)(intptr_t)allocator, (cachalot_tenant*)(intptr_t)tenant, (uint64_t)size, (int32_t)device, (cachalot_stream)stream, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantBegin(
-    JNIEnv* env, jclass type, jlong tenant, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_begin((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantEnd(
-    JNIEnv* env, jclass type, jlong tenant, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_end((cachalot_tenant*)(intptr_t)tenant, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantSetBytes(
-    JNIEnv* env, jclass type, jlong tenant, jint device, jlong guaranteedBytes, jlong limitBytes, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_set_bytes((cachalot_tenant*)(intptr_t)tenant, (int32_t)device, (uint64_t)guaranteedBytes, (uint64_t)limitBytes, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantSetPriority(
-    JNIEnv* env, jclass type, jlong tenant, jint priority, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_set_priority((cachalot_tenant*)(intptr_t)tenant, (int32_t)priority, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_getTenantStats(
-    JNIEnv* env, jclass type, jlong tenant, jint device, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_get_tenant_stats((cachalot_tenant*)(intptr_t)tenant, (int32_t)device, (cachalot_tenant_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantCount(
-    JNIEnv* env, jclass type, jlong allocator, jlong outCount, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_count((cachalot_allocator*)(intptr_t)allocator, (size_t*)(intptr_t)outCount, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_tenantStatsAt(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong index, jlong outStats, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_tenant_stats_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (size_t)index, (cachalot_tenant_stats*)(intptr_t)outStats, (cachalot_error*)(intptr_t)error);
 }
 
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_traceRead(
@@ -1541,25 +1660,4 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_trimAt(
   (void)env;
   (void)type;
   return (jint)cachalot_trim_at((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (uint64_t)keepBytes, (uint64_t)minIdleNs, (uint64_t)nowNs, (uint64_t*)(intptr_t)outReleasedBytes, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_share(
-    JNIEnv* env, jclass type, jlong allocator, jlong address, jlong buffer, jlong capacity, jlong outSize, jlong outOffset, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_share((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)address, (void*)(intptr_t)buffer, (size_t)capacity, (size_t*)(intptr_t)outSize, (uint64_t*)(intptr_t)outOffset, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_openShared(
-    JNIEnv* env, jclass type, jlong allocator, jint device, jlong shared, jlong size, jlong outAddress, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_open_shared((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (const void*)(intptr_t)shared, (size_t)size, (cachalot_address*)(intptr_t)outAddress, (cachalot_error*)(intptr_t)error);
-}
-
-JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_copy(
-    JNIEnv* env, jclass type, jlong allocator, jlong to, jint toDevice, jlong from, jint fromDevice, jlong size, jlong stream, jlong error) {
-  (void)env;
-  (void)type;
-  return (jint)cachalot_copy((cachalot_allocator*)(intptr_t)allocator, (cachalot_address)to, (int32_t)toDevice, (cachalot_address)from, (int32_t)fromDevice, (uint64_t)size, (cachalot_stream)stream, (cachalot_error*)(intptr_t)error);
 }

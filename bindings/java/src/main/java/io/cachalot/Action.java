@@ -53,7 +53,7 @@ public enum Action {
   EXPORT(Constants.ACTION_EXPORT),
   /** The recording ended as it should; the size is how many events were lost. */
   RECORDING_END(Constants.ACTION_RECORDING_END),
-  /** One that a newer library knows and this version does not. */
+  /** An action that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

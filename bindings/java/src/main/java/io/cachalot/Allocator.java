@@ -819,23 +819,44 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
     return Optional.ofNullable(pinned);
   }
 
-  // ---- What this version does not have --------------------------------------------------------------
+  // ---- Memory between processes ------------------------------------------------------------------------
 
   /**
-   * What another process needs to open a block.
+   * Opens a block that another process shares.
+   *
+   * @param device of this allocator
+   * @param ticket what {@link SharedBlock#ticket} gave there
+   * @return the block; close it
+   * @throws IllegalArgumentException for a text that is no ticket
+   * @throws IllegalStateException where the block or its process is gone
+   * @throws DriverException where the driver refuses the memory
+   */
+  public OpenedBlock openBlock(int device, String ticket) {
+    return OpenedBlock.open(this, device, ticket);
+  }
+
+  /**
+   * What another process, also one of PyTorch's, needs to open the memory under a block. It says nothing of lifetimes:
+   * the process that shares the block keeps it.
    *
    * @param address of a live block
-   * @return bytes and offset
-   * @throws UnsupportedOperationException always, in this version
+   * @return PyTorch's bytes, and an offset
+   * @throws IllegalArgumentException where no live block begins there
+   * @throws UnsupportedOperationException for memory that cannot be shared
    */
-  public SharedBlock share(long address) {
-    try (Scratch scratch = Scratch.enter(core); Memory memory = new Memory()) {
-      ByteBuffer handle = memory.allocate(4096);
-      scratch.check(Native.share(scratch.handle, address, Memory.addressOf(handle), 4096, scratch.out, scratch.out(1),
-          scratch.error));
-      byte[] bytes = new byte[(int) scratch.outLong()];
-      handle.get(bytes);
-      return new SharedBlock(bytes, scratch.outLong(1));
+  public SharedHandle share(long address) {
+    for (int capacity = 4096;;) {
+      try (Scratch scratch = Scratch.enter(core); Memory memory = new Memory()) {
+        ByteBuffer handle = memory.allocate(capacity);
+        scratch.check(Native.share(scratch.handle, address, Memory.addressOf(handle), capacity, scratch.out,
+            scratch.out(1), scratch.error));
+        if (scratch.outLong() <= capacity) {
+          byte[] bytes = new byte[(int) scratch.outLong()];
+          handle.get(bytes);
+          return new SharedHandle(bytes, scratch.outLong(1));
+        }
+        capacity = Math.toIntExact(scratch.outLong());
+      }
     }
   }
 
@@ -844,28 +865,29 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
    *
    * @param device the device
    * @param shared what the other process sent
-   * @return the address
-   * @throws UnsupportedOperationException always, in this version
+   * @return the memory; close it
+   * @throws IllegalArgumentException for bytes that are no handle
+   * @throws IllegalStateException where the process is gone or may not be asked
+   * @throws DriverException where the memory is gone
    */
-  public long openShared(int device, SharedBlock shared) {
-    byte[] bytes = Objects.requireNonNull(shared, "shared").handle();
-    try (Memory memory = new Memory()) {
-      ByteBuffer handle = memory.allocate(bytes.length).put(bytes);
-      return core.ask((allocator, out, error) ->
-          Native.openShared(allocator, device, Memory.addressOf(handle), bytes.length, out, error));
-    }
+  public OpenedMemory openShared(int device, SharedHandle shared) {
+    return OpenedMemory.open(this, device, shared);
   }
 
+  // ---- Copies ---------------------------------------------------------------------------------------
+
   /**
-   * Copies between devices on a stream.
+   * Copies between devices, or within one, on a stream; does not wait. The devices need no access to each
+   * other. An address may also be one of pinned host memory.
    *
    * @param to where to
    * @param toDevice on which device
    * @param from where from
    * @param fromDevice on which device
    * @param size bytes
-   * @param stream the stream
-   * @throws UnsupportedOperationException always, in this version
+   * @param stream of toDevice
+   * @throws IllegalArgumentException for an unknown device, an address 0, or all streams
+   * @throws UnsupportedOperationException for a custom driver without copies
    */
   public void copy(long to, int toDevice, long from, int fromDevice, long size, long stream) {
     Arguments.size(size, "size");

@@ -35,7 +35,7 @@ final class AllocatorCore extends Resource {
   /** Tenants that were collected while they had live blocks. */
   private final Queue<Resource> orphans = new ConcurrentLinkedQueue<>();
   /** What was lent of its blocks. */
-  private final Collection<WeakReference<HostView>> views = new ConcurrentLinkedQueue<>();
+  private final Collection<Lent> views = new ConcurrentLinkedQueue<>();
   /** Guards what follows. */
   private final Object buffers = new Object();
   /** How many buffers somebody may have whose blocks are closed: their memory is not freed yet. */
@@ -93,7 +93,7 @@ final class AllocatorCore extends Resource {
     if (isBorrowed) {
       return;
     }
-    List<HostView> lent = views.stream().map(WeakReference::get).filter(Objects::nonNull).toList();
+    List<HostView> lent = views.stream().map(Lent::open).filter(Objects::nonNull).toList();
     lent.forEach(HostView::end);
     synchronized (buffers) {
       lent.forEach(view -> leaveTo(view.left(), 0));
@@ -155,10 +155,28 @@ final class AllocatorCore extends Resource {
     keepNothing();
   }
 
+  /** A buffer, and what was known of its block then; null for what no pool of this allocator has. */
+  private record Lent(WeakReference<HostView> view, BlockInfo block) {
+    /** null: it was collected. */
+    HostView open() {
+      return view.get();
+    }
+
+    boolean isOf(int device, PoolId pool) {
+      return block != null && block.device() == device && block.pool().equals(pool);
+    }
+  }
+
   /** Remembers a buffer of one of its blocks. */
-  void lent(HostView view) {
-    views.removeIf(each -> each.get() == null);
-    views.add(new WeakReference<>(view));
+  void lent(HostView view, BlockInfo block) {
+    views.removeIf(each -> each.open() == null);
+    views.add(new Lent(new WeakReference<>(view), block));
+  }
+
+  /** Takes the memory of a pool away from its buffers, as far as Java can do that. */
+  void endBuffers(int device, PoolId pool) {
+    views.stream().filter(each -> each.isOf(device, pool)).map(Lent::open).filter(Objects::nonNull)
+        .forEach(HostView::end);
   }
 
   @Override
@@ -221,7 +239,8 @@ final class AllocatorCore extends Resource {
     endIfAbandoned();
   }
 
-  private void endIfAbandoned() {
+  /** For a caller that has ended a block. */
+  void endIfAbandoned() {
     if (lender != null) {
       lender.endIfAbandoned();
     } else if (isAbandoned && !isClosed()) {

@@ -475,6 +475,17 @@ abstract class AllocatorState {
   }
 
   /**
+   * What sleeps of all pools of a device.
+   *
+   * @param device the device
+   * @return the numbers
+   * @throws IllegalArgumentException for a device that the driver does not have
+   */
+  public SleepStats sleepStats(int device) {
+    return SleepStats.ask(core, device, PoolId.DEFAULT);
+  }
+
+  /**
    * Sets every peak to its current value.
    *
    * @param device the device

@@ -168,12 +168,12 @@ public final class Block implements AutoCloseable {
    * <p>On Java 22 and later the buffer, and all that were made from it, throw {@link IllegalStateException} once the
    * block has been closed. Before, nothing can be taken away from a buffer; so there the memory of a closed block is
    * only freed when the collector has found that nobody has the buffer any more, and an allocator that was closed
-   * before ends with the last of them.
+   * before ends with the last of them. {@link PoolKey#sleep} says what becomes of the buffers of a pool that sleeps.
    *
    * @return what was requested, as a direct buffer; the same one each time, so position and limit are shared
    * @throws UnsupportedOperationException for memory that the host driver did not give: of another driver, or of a
    *     pool with a source of its own; also for more than 2 GiB
-   * @throws IllegalStateException if the block is closed
+   * @throws IllegalStateException if the block is closed, or sleeps
    */
   public ByteBuffer asByteBuffer() {
     // In use, so that the allocator is not closed between the block's look and the buffer's entry.
@@ -198,13 +198,14 @@ public final class Block implements AutoCloseable {
     if (open == null) {
       throw closed();
     }
-    long size = address == 0 ? 0 : hostBytes(info());
+    BlockInfo info = address == 0 ? null : hostBlock(info());
+    long size = info == null ? 0 : info.requested();
     if (size > Integer.MAX_VALUE) {
       throw new UnsupportedOperationException("a buffer has 2 GiB at most, the block has " + size + " bytes");
     }
     Guard guard = open instanceof Lent lent ? lent.guard : (Guard) open;
     HostView view = HostView.of(this, address, (int) size);
-    allocator.core.lent(view);
+    allocator.core.lent(view, info);
     if (!STATE.compareAndSet(this, open, new Lent(guard, view))) {
       view.end();
       throw closed();
@@ -215,13 +216,49 @@ public final class Block implements AutoCloseable {
     return view.buffer();
   }
 
-  /** How many bytes of the host driver's memory the block is. */
-  private static long hostBytes(BlockInfo info) {
+  /** Refuses memory that the host driver did not give. */
+  private static BlockInfo hostBlock(BlockInfo info) {
     if (info.fromSource()) {
       throw new UnsupportedOperationException(String.format(
           "the block at %#x is no buffer: the source of its pool gave its memory", info.address()));
     }
-    return info.requested();
+    return info;
+  }
+
+  /**
+   * Lets other processes open the block, which is the shared block's from now on: it counts as closed. After an
+   * exception it is there as before.
+   *
+   * @return close it
+   * @throws IllegalStateException if it is closed, or there is a buffer of it
+   * @throws UnsupportedOperationException for memory that its driver, or {@code backend:cudaMallocAsync}, cannot share
+   */
+  public SharedBlock share() {
+    try (Scratch scratch = Scratch.enter()) {
+      Guard guard = take();
+      long handle;
+      try {
+        handle = SharedBlock.create(allocator, address);
+      } catch (RuntimeException | Error failed) {
+        state = guard;
+        throw failed;
+      }
+      guard.end();
+      guard.giveBack(scratch);
+      return SharedBlock.of(allocator, address, handle);
+    }
+  }
+
+  /** The guard, for a caller that gives the block away. The block counts as closed. */
+  private Guard take() {
+    Object guard = state;
+    if (guard instanceof Lent) {
+      throw new IllegalStateException("there is a buffer of the block");
+    }
+    if (guard == null || !STATE.compareAndSet(this, guard, null)) {
+      throw closed();
+    }
+    return (Guard) guard;
   }
 
   /**
@@ -233,15 +270,9 @@ public final class Block implements AutoCloseable {
    */
   public long leak() {
     try (Scratch scratch = Scratch.enter()) {
-      Object guard = state;
-      if (guard instanceof Lent) {
-        throw new IllegalStateException("there is a buffer of the block");
-      }
-      if (guard == null || !STATE.compareAndSet(this, guard, null)) {
-        throw closed();
-      }
-      ((Guard) guard).end();
-      ((Guard) guard).giveBack(scratch);
+      Guard guard = take();
+      guard.end();
+      guard.giveBack(scratch);
       return address;
     }
   }

@@ -11,7 +11,7 @@ public enum BlockState {
   ALLOCATED(Constants.BLOCK_ALLOCATED),
   /** Freed, waiting for recorded streams. */
   PENDING_FREE(Constants.BLOCK_PENDING_FREE),
-  /** One that a newer library knows and this version does not. */
+  /** A state that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

@@ -13,7 +13,7 @@ public enum LogLevel {
   DAMAGE(Constants.LOG_DAMAGE),
   /** Options that harm each other, such as those of {@link Mend#SPLIT_LIMIT}; given once. */
   ADVICE(Constants.LOG_ADVICE),
-  /** One that a newer library knows and this version does not. */
+  /** A level that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

@@ -17,7 +17,7 @@ public enum Outcome {
   AFTER_RELEASE(Constants.OUTCOME_AFTER_RELEASE),
   /** It fails. */
   FAILS(Constants.OUTCOME_FAILS),
-  /** One that a newer library knows and this version does not. */
+  /** An outcome that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

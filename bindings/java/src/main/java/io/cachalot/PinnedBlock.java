@@ -194,7 +194,7 @@ public final class PinnedBlock implements AutoCloseable {
       if (view == null) {
         return kept(Memory.view(address + offset, length).order(ByteOrder.BIG_ENDIAN));
       }
-      allocator.core.lent(view);
+      allocator.core.lent(view, null);
     }
     return view.part(offset, length);
   }

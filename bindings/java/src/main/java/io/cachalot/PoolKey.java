@@ -236,6 +236,78 @@ public final class PoolKey {
     return Objects.requireNonNull(checkpoint, "checkpoint").apply(allocator, device);
   }
 
+  /**
+   * Gives the pool's memory back to the driver and keeps its addresses, which are right again once the pool is awake.
+   * The memory has to be in expandable segments ({@code expandable_segments:True}). All work of the device is waited
+   * for; what is kept is copied to pinned host memory on the stream, and that is waited for too.
+   *
+   * <p>While the pool sleeps its blocks count for nobody. They can be closed; all else that is asked of them is an
+   * {@link IllegalStateException}. Nothing may touch the memory, from now on until the pool is awake: no work that is
+   * queued, and no buffer ({@link Block#asByteBuffer}). On Java 22 and later the buffers of the pool's blocks end with
+   * this call, also where the pool then cannot sleep, and a block that is awake gives a new one. Before, nothing can
+   * be taken away from a buffer: one that is used while its pool sleeps ends the virtual machine.
+   *
+   * @param contents what becomes of what lies in the memory
+   * @param stream that copies; of the device
+   * @return the bytes that the driver has back
+   * @throws IllegalStateException for a pool that does not exist, that is not awake, that requests are routed to, or
+   *     that is pinned, and while a capture may be under way; while another thread reads or writes a buffer of one of
+   *     its blocks
+   * @throws UnsupportedOperationException for memory that cannot come back at its addresses, and for a driver that
+   *     cannot keep contents
+   * @throws DriverException also where there is no pinned memory; the pool is as it was
+   */
+  public long sleep(SleepContents contents, long stream) {
+    int number = Objects.requireNonNull(contents, "contents").number();
+    allocator.core.endBuffers(device, id);
+    return allocator.core.ask((owner, out, error) ->
+        Native.poolSleep(owner, device, id.first(), id.second(), number, stream, out, error));
+  }
+
+  /**
+   * Gives a pool that sleeps new memory at its addresses, queues the copies of what was kept, and hands its blocks out
+   * again. Nobody waits for the copies: work on other streams has to come behind them. What was discarded is
+   * undefined.
+   *
+   * @param stream that copies; of the device
+   * @throws OutOfDeviceMemoryException where there is not enough memory, or a tenant is not granted its blocks: the
+   *     pool sleeps on, with its contents, and the call can be repeated
+   * @throws IllegalStateException for a pool that does not exist or does not sleep, and while a capture may be under
+   *     way
+   * @throws DriverException the pool sleeps on
+   */
+  public void wake(long stream) {
+    call((owner, first, second, error) -> Native.poolWake(owner, device, first, second, stream, error));
+  }
+
+  /**
+   * What becomes of the pool's blocks with a label, whatever {@link #sleep} says: weights are kept and a cache is
+   * discarded, say.
+   *
+   * @param label as {@link LabelStats} has it
+   * @param contents {@link SleepContents#DISCARD} or {@link SleepContents#KEEP}
+   * @throws IllegalStateException for a pool that does not exist, or where labels are not tracked
+   * @throws IllegalArgumentException for other contents, or an empty label
+   */
+  public void setSleepContents(String label, SleepContents contents) {
+    int number = Objects.requireNonNull(contents, "contents").number();
+    try (Memory memory = new Memory()) {
+      long text = Texts.toC(memory, Objects.requireNonNull(label, "label"));
+      call((owner, first, second, error) ->
+          Native.poolSetSleepContents(owner, device, first, second, text, number, error));
+    }
+  }
+
+  /**
+   * What sleeps of the pool.
+   *
+   * @return the numbers
+   * @throws IllegalStateException for a pool that does not exist
+   */
+  public SleepStats sleepStats() {
+    return SleepStats.ask(allocator.core, device, id);
+  }
+
   /** Device and id. */
   @Override
   public String toString() {

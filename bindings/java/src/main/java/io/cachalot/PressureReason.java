@@ -11,7 +11,7 @@ public enum PressureReason {
   GUARANTEE(Constants.PRESSURE_GUARANTEE),
   /** The device has no memory left. */
   DEVICE(Constants.PRESSURE_DEVICE),
-  /** One that a newer library knows and this version does not. */
+  /** A reason that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

@@ -25,7 +25,7 @@ public enum Reason {
   TOO_SMALL(Constants.REASON_TOO_SMALL),
   /** max_split_size_mb forbids to split it for so little. */
   NOT_SPLIT(Constants.REASON_NOT_SPLIT),
-  /** One that a newer library knows and this version does not. */
+  /** A reason that a newer library knows and this version does not. */
   UNKNOWN(-1);
 
   private final int number;

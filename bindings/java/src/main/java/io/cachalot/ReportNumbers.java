@@ -24,16 +24,17 @@ import java.util.OptionalLong;
  * @param cached free blocks
  * @param largestFreeBlock the largest of them
  * @param releasable what a trim could give back
+ * @param asleep what pools that sleep need to wake; it is not reserved
  */
 public record ReportNumbers(
     int device, Outcome outcome, long requested, long size, long segmentSize, long stream, PoolId pool, boolean
     isSmall, long deviceTotal, long deviceFree, OptionalLong limit, long reserved, long allocated, long pending, long
-    cached, long largestFreeBlock, long releasable) {
+    cached, long largestFreeBlock, long releasable, long asleep) {
   static ReportNumbers of(Structs.ReportNumbers from) {
     return new ReportNumbers(
         from.device, Outcome.of(from.outcome), from.requested, from.size, from.segmentSize, from.stream,
         PoolId.of(from.pool), from.isSmall != 0, from.deviceTotal, from.deviceFree, from.limit == 0 ?
         OptionalLong.empty() : OptionalLong.of(from.limit), from.reserved, from.allocated, from.pending, from.cached,
-        from.largestFreeBlock, from.releasable);
+        from.largestFreeBlock, from.releasable, from.asleep);
   }
 }

@@ -63,7 +63,9 @@ public enum SimCall {
   /** Obtain pinned memory. */
   HOST_ALLOCATE(Constants.SIM_CALL_HOST_ALLOCATE),
   /** Give pinned memory back. */
-  HOST_FREE(Constants.SIM_CALL_HOST_FREE);
+  HOST_FREE(Constants.SIM_CALL_HOST_FREE),
+  /** Queue a copy. */
+  COPY(Constants.SIM_CALL_COPY);
 
   private final int number;
 

@@ -198,6 +198,41 @@ public final class Tenant implements AutoCloseable {
   }
 
   /**
+   * Lets a pool be put to sleep when the tenant is asked for memory, before its callback is called, which it need not
+   * have. Where the pool cannot sleep the callback is called as always. The thread that waits for memory waits for
+   * the copies on the stream. The pool need not exist yet.
+   *
+   * <p>What {@link PoolKey#sleep} says of the memory holds at any time from now on, and no buffer is ended. While
+   * requests are routed to a pool it does not fall asleep, and none can be routed to one that sleeps: so a caller
+   * that uses the memory may hold a {@link PoolScope} of {@link Route#none}, say.
+   *
+   * @param pool the pool
+   * @param contents what becomes of what lies in its memory
+   * @param stream that copies; of the pool's device
+   * @throws IllegalArgumentException for a pool of another allocator, or a device that the driver does not have
+   */
+  public void setSleep(PoolKey pool, SleepContents contents, long stream) {
+    setSleep(pool, Objects.requireNonNull(contents, "contents").number(), stream);
+  }
+
+  /**
+   * Ends what {@link #setSleep} has begun.
+   *
+   * @param pool the pool
+   */
+  public void neverSleep(PoolKey pool) {
+    setSleep(pool, Constants.SLEEP_NEVER, 0);
+  }
+
+  private void setSleep(PoolKey pool, int contents, long stream) {
+    PoolId id = Objects.requireNonNull(pool, "pool").id();
+    try (Scratch tenant = Scratch.enter(core); Scratch scratch = Scratch.enter(pool.allocator().core)) {
+      scratch.check(Native.tenantSetSleep(scratch.handle, tenant.handle, pool.device(), id.first(), id.second(),
+          contents, stream, scratch.error));
+    }
+  }
+
+  /**
    * What it has.
    *
    * @param device on this device

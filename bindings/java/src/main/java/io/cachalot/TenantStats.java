@@ -19,15 +19,17 @@ import java.util.OptionalLong;
  * @param numOoms its requests that ended as out of memory
  * @param numPressureCalls how often its callback was called
  * @param pressureFreedBytes by how many bytes what it has sank meanwhile
+ * @param asleepBytes those of its blocks whose pools sleep, which the figures above leave out
  */
 public record TenantStats(
     long id, String name, int device, int priority, long guaranteedBytes, OptionalLong limitBytes, Stat allocation,
-    Stat allocatedBytes, Stat requestedBytes, long numOoms, long numPressureCalls, long pressureFreedBytes) {
+    Stat allocatedBytes, Stat requestedBytes, long numOoms, long numPressureCalls, long pressureFreedBytes,
+    long asleepBytes) {
   static TenantStats of(Structs.TenantStats from) {
     return new TenantStats(
         from.id, from.name, from.device, from.priority, from.guaranteedBytes, from.limitBytes == 0 ?
         OptionalLong.empty() : OptionalLong.of(from.limitBytes), Stat.of(from.allocation),
         Stat.of(from.allocatedBytes), Stat.of(from.requestedBytes), from.numOoms, from.numPressureCalls,
-        from.pressureFreedBytes);
+        from.pressureFreedBytes, from.asleepBytes);
   }
 }

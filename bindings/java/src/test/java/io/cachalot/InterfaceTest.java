@@ -212,13 +212,10 @@ final class InterfaceTest {
   }
 
   @Test
-  void whatThisVersionDoesNotHave() {
+  void copiesAreQueuedAndWhatCannotBeCopiedIsRefused() {
     try (Sim sim = Sim.create(0); Allocator allocator = over(sim, ""); Block block = allocator.allocate(1)) {
-      assertThrows(UnsupportedOperationException.class, () -> allocator.share(block.address()));
-      assertThrows(UnsupportedOperationException.class,
-          () -> allocator.openShared(0, new SharedBlock(new byte[8], 0)));
-      assertThrows(UnsupportedOperationException.class,
-          () -> allocator.copy(block.address(), 0, block.address(), 0, 1, 0));
+      allocator.copy(block.address(), 0, block.address(), 0, 1, 0);
+      assertThrows(IllegalArgumentException.class, () -> allocator.copy(0, 0, block.address(), 0, 1, 0));
     }
   }
 
@@ -242,13 +239,13 @@ final class InterfaceTest {
   @Test
   void whatIsGivenOutCannotBeChanged() {
     byte[] bytes = {1, 2};
-    SharedBlock shared = new SharedBlock(bytes, 3);
+    SharedHandle shared = new SharedHandle(bytes, 3);
     bytes[0] = 7;
     shared.handle()[1] = 7;
-    assertEquals(new SharedBlock(new byte[] {1, 2}, 3), shared);
-    assertEquals(new SharedBlock(new byte[] {1, 2}, 3).hashCode(), shared.hashCode());
-    assertNotEquals(new SharedBlock(bytes, 3), shared);
-    assertEquals("SharedBlock[handle=0102, offset=3]", shared.toString());
+    assertEquals(new SharedHandle(new byte[] {1, 2}, 3), shared);
+    assertEquals(new SharedHandle(new byte[] {1, 2}, 3).hashCode(), shared.hashCode());
+    assertNotEquals(new SharedHandle(bytes, 3), shared);
+    assertEquals("SharedHandle[handle=0102, offset=3]", shared.toString());
     List<SegmentBlock> blocks = new ArrayList<>();
     Segment segment = new Segment(0, false, 0, 0, 0, 0, 0, 0, PoolId.DEFAULT, false, 0, 0, blocks);
     blocks.add(new SegmentBlock(0, 0, 0, BlockState.INACTIVE, 0));

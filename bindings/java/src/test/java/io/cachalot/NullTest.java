@@ -62,7 +62,7 @@ final class NullTest {
         allocator.settings().toBuilder(), allocator.stats(0), Allocator.builder(), Options.builder(),
         Options.parse(""), new PoolOptions(), new ReplayOptions(), new ReportOptions(0), new Request(1),
         new SnapshotOptions(), new TenantOptions(""), HistoryOptions.off(), Route.none(), PoolId.DEFAULT,
-        new SharedBlock(new byte[0], 0), Policy.PYTORCH, Policy.serving(), Path.of("/dev/null"), "", "more", OptionalLong.empty(), Duration.ZERO,
+        new SharedHandle(new byte[0], 0), Policy.PYTORCH, Policy.serving(), Path.of("/dev/null"), "", "more", OptionalLong.empty(), Duration.ZERO,
         new long[0], Release.V2_15)) {
       values.put(each.getClass(), each);
     }
@@ -165,7 +165,7 @@ final class NullTest {
         HistoryOptions.class, Options.class, Options.Builder.class, Policy.class, Policy.Builder.class, Pool.class,
         PinnedPoolKey.class, PoolKey.class, PoolOptions.class,
         ReplayOptions.class, ReportOptions.class, Request.class, Route.class, Settings.Builder.class,
-        SharedBlock.class, Sim.class, SnapshotOptions.class, Stats.class, TenantOptions.class, Trace.class)) {
+        SharedHandle.class, Sim.class, SnapshotOptions.class, Stats.class, TenantOptions.class, Trace.class)) {
       assertTrue(Modifier.isStatic(type.getModifiers()) || values.containsKey(type) || type == Cachalot.class,
           () -> "no object of " + type);
       wrong.addAll(callAllWithNull(type));

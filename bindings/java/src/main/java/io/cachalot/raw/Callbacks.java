@@ -177,15 +177,6 @@ public final class Callbacks {
   }
 
   /**
-   * cachalot_write_fn.
-   * Writes size bytes; returns 0, or any other number on failure.
-   */
-  @FunctionalInterface
-  public interface WriteFn {
-    int call(ByteBuffer data);
-  }
-
-  /**
    * cachalot_pressure_fn.
    * Asks a tenant to free memory of its own. See the rules above.
    *
@@ -195,6 +186,15 @@ public final class Callbacks {
   @FunctionalInterface
   public interface PressureFn {
     long call(Structs.Pressure pressure);
+  }
+
+  /**
+   * cachalot_write_fn.
+   * Writes size bytes; returns 0, or any other number on failure.
+   */
+  @FunctionalInterface
+  public interface WriteFn {
+    int call(ByteBuffer data);
   }
 
   /**

@@ -672,6 +672,12 @@ public final class Constants {
   public static final int REASON_NOT_SPLIT = 8;
 
   /**
+   * CACHALOT_TICKET_CAPACITY.
+   * A buffer of so many bytes has room for every ticket.
+   */
+  public static final int TICKET_CAPACITY = 128;
+
+  /**
    * CACHALOT_SIM_CALL_ALLOCATE.
    * Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
    */
@@ -846,6 +852,12 @@ public final class Constants {
   public static final int SIM_CALL_HOST_FREE = 268435456;
 
   /**
+   * CACHALOT_SIM_CALL_COPY.
+   * Kinds of driver calls, to be added up in cachalot_sim_failure::calls.
+   */
+  public static final int SIM_CALL_COPY = 536870912;
+
+  /**
    * CACHALOT_SIM_LOG_CALLS.
    * the usual ones
    */
@@ -876,22 +888,52 @@ public final class Constants {
   public static final int SIM_LOG_WAITS = 16;
 
   /**
-   * CACHALOT_BLOCK_INACTIVE.
-   * in the cache
+   * CACHALOT_SLEEP_DISCARD.
+   * they are lost
    */
-  public static final int BLOCK_INACTIVE = 0;
+  public static final int SLEEP_DISCARD = 0;
 
   /**
-   * CACHALOT_BLOCK_ALLOCATED.
-   * handed out ("active_allocated")
+   * CACHALOT_SLEEP_KEEP.
+   * those of blocks that are handed out are kept
    */
-  public static final int BLOCK_ALLOCATED = 1;
+  public static final int SLEEP_KEEP = 1;
 
   /**
-   * CACHALOT_BLOCK_PENDING_FREE.
-   * freed, waiting for recorded streams ("active_pending_free")
+   * CACHALOT_SLEEP_KEEP_ALL.
+   * those of free memory too: for graphs whose results lie in memory that was freed
    */
-  public static final int BLOCK_PENDING_FREE = 2;
+  public static final int SLEEP_KEEP_ALL = 2;
+
+  /**
+   * CACHALOT_SLEEP_NEVER.
+   * Only for cachalot_tenant_set_sleep: the pool is not put to sleep.
+   */
+  public static final int SLEEP_NEVER = -1;
+
+  /**
+   * CACHALOT_POOL_AWAKE.
+   * What a pool does (cachalot_sleep_stats::state).
+   */
+  public static final int POOL_AWAKE = 0;
+
+  /**
+   * CACHALOT_POOL_FALLING_ASLEEP.
+   * What a pool does (cachalot_sleep_stats::state).
+   */
+  public static final int POOL_FALLING_ASLEEP = 1;
+
+  /**
+   * CACHALOT_POOL_ASLEEP.
+   * What a pool does (cachalot_sleep_stats::state).
+   */
+  public static final int POOL_ASLEEP = 2;
+
+  /**
+   * CACHALOT_POOL_WAKING.
+   * What a pool does (cachalot_sleep_stats::state).
+   */
+  public static final int POOL_WAKING = 3;
 
   /**
    * CACHALOT_TENANT_NAME_CAPACITY.
@@ -922,4 +964,22 @@ public final class Constants {
    * the device has no memory left
    */
   public static final int PRESSURE_DEVICE = 3;
+
+  /**
+   * CACHALOT_BLOCK_INACTIVE.
+   * in the cache
+   */
+  public static final int BLOCK_INACTIVE = 0;
+
+  /**
+   * CACHALOT_BLOCK_ALLOCATED.
+   * handed out ("active_allocated")
+   */
+  public static final int BLOCK_ALLOCATED = 1;
+
+  /**
+   * CACHALOT_BLOCK_PENDING_FREE.
+   * freed, waiting for recorded streams ("active_pending_free")
+   */
+  public static final int BLOCK_PENDING_FREE = 2;
 }

@@ -48,9 +48,10 @@ public final class Native {
    * cachalot_driver_open.
    * Opens a driver by name.
    *
-   * &#64;param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
-   * GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-   * `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+   * &#64;param name  "cuda", "host", "host-shared" or "sim", each alone or with a capacity, a number with
+   * B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
+   * with memory that other processes can be given (share.h). Without a capacity `host` has
+   * 4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
    * has (with one no device gives more than that). NULL or "": the environment variable
    * CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
    * "host".
@@ -108,15 +109,17 @@ public final class Native {
    * Gives all memory back and ends the allocator.
    *
    * &#64;param allocator  NULL: nothing happens. No other call may be under way.
-   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
-   * the message): then nothing has happened and the allocator is still there.
+   * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live, or memory of other
+   * processes is open (their number is in the message): then nothing has happened and the allocator is
+   * still there.
    */
   public static native int allocatorDestroy(long allocator, long error);
 
   /**
    * cachalot_allocator_destroy_all.
    * Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
-   * all its work is waited for first. Addresses must not be used afterwards.
+   * all its work is waited for first. Memory of other processes is closed, and other processes see the
+   * end of what is shared with them. Addresses must not be used afterwards.
    */
   public static native int allocatorDestroyAll(long allocator, long error);
 
@@ -486,6 +489,23 @@ public final class Native {
   public static native int enablePeerAccess(long allocator, int device, int peer, long error);
 
   /**
+   * cachalot_copy.
+   * Copies between devices, or within one, on a stream; the host does not wait. The devices need no access to each
+   * other. By PyTorch's rule (core 23.5) the call is the driver's for peers only where one of the devices has
+   * expandable segments and cachalot_enable_peer_access was not called for the two: that lets to_device read what is
+   * from_device's.
+   *
+   * &#64;param to, from   Memory of the devices, also of others than this allocator; or pinned host memory, with the
+   * device of the stream.
+   * &#64;param size       Bytes; 0: nothing happens.
+   * &#64;param stream     Of to_device.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an unknown device, an address 0 or
+   * CACHALOT_STREAM_ALL; CACHALOT_ERROR_NOT_SUPPORTED for a custom driver without copies;
+   * CACHALOT_ERROR_DRIVER. Any thread.
+   */
+  public static native int copy(long allocator, long to, int toDevice, long from, int fromDevice, long size, long stream, long error);
+
+  /**
    * cachalot_get_device_totals.
    * Where a device's memory is.
    */
@@ -529,7 +549,8 @@ public final class Native {
    *
    * &#64;param route  NULL: requests of this thread.
    * &#64;return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
-   * use count has been raised by then, as in the reference).
+   * use count has been raised by then, as in the reference), if it sleeps (sleep.h; raised as well), or if it
+   * was released (not raised).
    */
   public static native int poolBegin(long allocator, int device, long idFirst, long idSecond, long route, long error);
 
@@ -805,8 +826,14 @@ public final class Native {
 
   /**
    * cachalot_context_text.
-   * What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+   * Writes what a context means, one frame a line, innermost first, like snprintf. 0 gives "". Any
    * thread.
+   *
+   * A frame of a native stack (CACHALOT_CONTEXT_STACK) is "FILE:LINE:FUNCTION" if the debug
+   * information of its code (compiled with -g) is in the file that was loaded, uncompressed, or below
+   * /usr/lib/debug by its build id. The line is that of the call; the function is the one that its
+   * code was inlined into, if it was. Any other frame is "FUNCTION (FILE+0xOFFSET)", with a number
+   * for addr2line. FUNCTION is "??" if neither the loader nor the file's symbols have a name.
    */
   public static native int contextText(long allocator, long context, long buffer, long capacity, long outLength, long error);
 
@@ -1311,6 +1338,124 @@ public final class Native {
   public static native long reportOutcomeName(int outcome);
 
   /**
+   * cachalot_shared_block_create.
+   * Shares a block. It is the shared block's from now on: cachalot_free refuses it, and it counts as live until it is
+   * freed. The first one of an allocator starts a thread, which ends with the allocator; no signal is handled on it.
+   *
+   * &#64;param address     Of a live block of the cache; its first byte.
+   * &#64;param out_shared  The caller owns it; end it with cachalot_shared_block_destroy.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+   * CACHALOT_ERROR_INVALID_STATE for one that is shared already, or whose pages were made while
+   * TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER;
+   * CACHALOT_ERROR_IO where the system gives no socket or no thread. After an error the block is the caller's as before.
+   * Any thread.
+   */
+  public static native int sharedBlockCreate(long allocator, long address, long outShared, long error);
+
+  /**
+   * cachalot_shared_block_ticket.
+   * The text by which others open the block, of printable ASCII. Any process of the same user that has the text can open
+   * the block: the text is a secret.
+   *
+   * &#64;param out_length  Without the NUL. May be NULL.
+   * &#64;return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+   */
+  public static native int sharedBlockTicket(long shared, long buffer, long capacity, long outLength, long error);
+
+  /**
+   * cachalot_shared_block_users.
+   * How often the block is open in other processes, and in this one by its ticket. 0 for NULL. Any thread, but not from
+   * within a callback under a lock of the allocator.
+   */
+  public static native long sharedBlockUsers(long shared);
+
+  /**
+   * cachalot_shared_block_destroy.
+   * The owner is done: nobody can open the block from now on, and it is freed when it is open nowhere, which is at once or
+   * on the allocator's thread. NULL: nothing. No other call with it may be under way, and it is not called from within a
+   * callback under a lock of the allocator.
+   */
+  public static native void sharedBlockDestroy(long shared);
+
+  /**
+   * cachalot_opened_block_create.
+   * Opens a block that another process shares. It stays there for this process until it is destroyed, or this process is
+   * gone.
+   *
+   * &#64;param device      The device of this allocator on which the block lies. Its peers reach the pages of an expandable
+   * segment, too.
+   * &#64;param ticket      What cachalot_shared_block_ticket gave there.
+   * &#64;param out_opened  The caller owns it; end it with cachalot_opened_block_destroy.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a text that is no ticket and for a device that the driver
+   * does not have; CACHALOT_ERROR_INVALID_STATE where the block is not shared any more or never was, its process is gone,
+   * of another user, in another network namespace, or gives no answer; CACHALOT_ERROR_DRIVER where the driver refuses the
+   * memory; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_IO. Waits for the answer of that process, at most 10
+   * seconds for each 64 pages. Any thread.
+   */
+  public static native int openedBlockCreate(long allocator, int device, long ticket, long outOpened, long error);
+
+  /**
+   * cachalot_opened_block_address.
+   * Where the block lies in this process.
+   *
+   * &#64;param out_size  Bytes, as they were asked for there. May be NULL.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the allocator is gone, and the memory with it. Any thread.
+   */
+  public static native int openedBlockAddress(long opened, long outAddress, long outSize, long error);
+
+  /**
+   * cachalot_opened_block_has_sharer.
+   * Whether the sharer is still there: 1, or 0 once its process or its allocator has ended, and for NULL. Where it is gone
+   * nobody writes the block any more but those who have it open. What is left of its memory is the driver's affair: pages
+   * stay until the last process has closed them. Any thread.
+   */
+  public static native int openedBlockHasSharer(long opened);
+
+  /**
+   * cachalot_opened_block_destroy.
+   * Waits for the work of the device, and closes the block. NULL: nothing. No other call with it may be under way.
+   */
+  public static native void openedBlockDestroy(long opened);
+
+  /**
+   * cachalot_share.
+   * PyTorch's shareIpcHandle: what another process needs to open the memory under a block, in the bytes of PyTorch's
+   * release [core 23.2, exp 7.3, R61]. It changes nothing of the block.
+   *
+   * &#64;param address     Of a live block of the cache; its first byte.
+   * &#64;param buffer      Gets the bytes if they fit. May be NULL with capacity 0.
+   * &#64;param out_size    How many bytes they are.
+   * &#64;param out_offset  Bytes from the beginning of that memory to the block.
+   * &#64;return CACHALOT_OK, also where they do not fit; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+   * CACHALOT_ERROR_INVALID_STATE where pages were made while TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0 (2.11: the driver
+   * refuses them); CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER. Any thread.
+   */
+  public static native int share(long allocator, long address, long buffer, long capacity, long outSize, long outOffset, long error);
+
+  /**
+   * cachalot_open_shared.
+   * PyTorch's getIpcDevPtr: opens memory by such bytes, or by 64 bytes of a CUDA handle alone. The same memory is opened
+   * once a device; each call needs its cachalot_close_shared.
+   *
+   * &#64;param out_address  Where the memory begins. The block lies *out_offset bytes behind it.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for bytes that are none of these, or of a later release;
+   * CACHALOT_ERROR_INVALID_STATE where the process is gone, has no such descriptor or may not be asked for it (pidfd_open,
+   * pidfd_getfd), or for fabric handles on a device without a fabric; CACHALOT_ERROR_DRIVER where the driver refuses the
+   * handle; CACHALOT_ERROR_NOT_SUPPORTED (above). Any thread.
+   */
+  public static native int openShared(long allocator, int device, long shared, long size, long outAddress, long error);
+
+  /**
+   * cachalot_close_shared.
+   * Ends one use of opened memory. With the last one it is closed; pages after all work of the device. A plain segment's
+   * work has to be done before, as in PyTorch.
+   *
+   * &#64;param address  What cachalot_open_shared gave.
+   * &#64;return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT where no opened memory begins there. Any thread.
+   */
+  public static native int closeShared(long allocator, long address, long error);
+
+  /**
    * cachalot_sim_create.
    * Makes a simulated driver.
    *
@@ -1448,7 +1593,8 @@ public final class Native {
    * stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
    * BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
    * decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
-   * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
+   * `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`; `copy SIZE STREAM`, and `copy_peer TO FROM
+   * SIZE STREAM` with the numbers of the devices. With several devices `access` ends in ` device N`,
    * and `pool_access` in the device of the pool and the one that gets access.
    *
    * &#64;param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -1456,6 +1602,163 @@ public final class Native {
    * &#64;param out_length  Bytes of text waiting before this call, without the NUL.
    */
   public static native int simReadCalls(long driver, long buffer, long capacity, long outLength, long error);
+
+  /**
+   * cachalot_tenant_create.
+   * Makes a tenant.
+   *
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
+   * is too long, or guarantees that together are more than a device's capacity;
+   * CACHALOT_ERROR_NOT_SUPPORTED under backend:cudaMallocAsync; CACHALOT_ERROR_DRIVER if the driver
+   * does not tell its memory. Any thread.
+   */
+  public static native int tenantCreate(long allocator, long options, long outTenant, long error);
+
+  /**
+   * cachalot_tenant_destroy.
+   * Ends a tenant and its handle, also after its allocator has ended. No other call with this handle
+   * may be under way (calls of its callback may).
+   *
+   * &#64;param tenant  NULL: nothing happens.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, also such that sleep, while it is the tenant
+   * of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
+   * and the handle is still there.
+   */
+  public static native int tenantDestroy(long tenant, long error);
+
+  /**
+   * cachalot_allocate_for.
+   * cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
+   * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
+   */
+  public static native int allocateFor(long allocator, long tenant, long size, int device, long stream, long outAddress, long error);
+
+  /**
+   * cachalot_tenant_begin.
+   * Makes this the tenant of all requests of the calling thread to its allocator that name none, until
+   * the matching cachalot_tenant_end. These nest.
+   */
+  public static native int tenantBegin(long tenant, long error);
+
+  /**
+   * cachalot_tenant_end.
+   * CACHALOT_ERROR_INVALID_STATE if this is not the tenant that the thread began last.
+   */
+  public static native int tenantEnd(long tenant, long error);
+
+  /**
+   * cachalot_tenant_set_bytes.
+   * Guarantee and limit of a device, or of each (CACHALOT_ALL_DEVICES), for later requests. Blocks
+   * stay what they are: a tenant may have more than a limit that was lowered.
+   *
+   * &#64;param limit_bytes  0: none.
+   * &#64;return As of cachalot_tenant_create; all devices are changed, or none.
+   */
+  public static native int tenantSetBytes(long tenant, int device, long guaranteedBytes, long limitBytes, long error);
+
+  /**
+   * cachalot_tenant_set_priority.
+   * Changes the priority, for later requests.
+   */
+  public static native int tenantSetPriority(long tenant, int priority, long error);
+
+  /**
+   * cachalot_get_tenant_stats.
+   * What a tenant has on a device, with its guarantee, limit and priority.
+   */
+  public static native int getTenantStats(long tenant, int device, long outStats, long error);
+
+  /**
+   * cachalot_tenant_count.
+   * How many tenants an allocator has, the default one included: 1 or more once the first was made,
+   * 0 before.
+   */
+  public static native int tenantCount(long allocator, long outCount, long error);
+
+  /**
+   * cachalot_tenant_stats_at.
+   * One of them on a device: the default tenant, then the others in the order of their creation. Their
+   * blocks and allocated bytes sum up to the device's (cachalot_get_stats).
+   * CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+   */
+  public static native int tenantStatsAt(long allocator, int device, long index, long outStats, long error);
+
+  /**
+   * cachalot_pool_sleep.
+   * Puts a pool to sleep: waits for the device's work, copies what is kept on the stream and waits for that, and
+   * gives all pages of the pool back to the driver.
+   *
+   * Work on the pool's memory that is queued meanwhile would find no memory: the caller queues none. A page that
+   * blocks of two labels share is kept where one of them is (cachalot_pool_set_sleep_contents).
+   *
+   * &#64;param contents   CACHALOT_SLEEP_DISCARD, _KEEP or _KEEP_ALL.
+   * &#64;param stream     That copies; of the device. The calling thread waits for it.
+   * &#64;param out_bytes  The bytes that the driver has back. May be NULL.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, that sleeps already or wakes, that
+   * requests are routed to, that is pinned (CACHALOT_POOL_PINNED), has memory that others have registered
+   * (cachalot_pin) or a shared block (share.h), and while a capture may be under way; CACHALOT_ERROR_NOT_SUPPORTED for a pool with a plain
+   * segment, and where contents are to be kept over a driver without copies or pinned memory;
+   * CACHALOT_ERROR_DRIVER, also where the driver has no pinned memory left, or
+   * CACHALOT_ERROR_OUT_OF_HOST_MEMORY. After an error nothing has changed. Any thread.
+   */
+  public static native int poolSleep(long allocator, int device, long idFirst, long idSecond, int contents, long stream, long outBytes, long error);
+
+  /**
+   * cachalot_pool_wake.
+   * Wakes a pool: maps new pages at its addresses, queues the copies of what was kept on the stream, and hands its
+   * blocks out again, for their labels and tenants. All or nothing.
+   *
+   * Where memory is short, cached memory is released, then tenants are asked (tenant.h), in the name of the tenant that
+   * has most of the pool. Tenants are granted their blocks before that, as in requests.
+   *
+   * &#64;param stream  That copies; of the device. The host does not wait. Work on other streams has to come behind
+   * it.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_OUT_OF_MEMORY, with the numbers of a request for all of the pool's bytes,
+   * where there is not enough or a tenant is not granted its blocks: the pool sleeps on, with its contents,
+   * and the call can be repeated; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist or does not sleep,
+   * and while a capture may be under way; CACHALOT_ERROR_DRIVER: the pool sleeps on. Any thread.
+   */
+  public static native int poolWake(long allocator, int device, long idFirst, long idSecond, long stream, long error);
+
+  /**
+   * cachalot_pool_set_sleep_contents.
+   * Levels by label: what becomes of a pool's blocks with this label, whatever cachalot_pool_sleep says. Weights
+   * can so be kept while a key/value cache is discarded, or the other way round.
+   *
+   * &#64;param label     As cachalot_label_stats has it.
+   * &#64;param contents  CACHALOT_SLEEP_DISCARD or CACHALOT_SLEEP_KEEP.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, or where labels are not
+   * tracked (cachalot_allocator_options::track_labels); CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+   */
+  public static native int poolSetSleepContents(long allocator, int device, long idFirst, long idSecond, long label, int contents, long error);
+
+  /**
+   * cachalot_get_sleep_stats.
+   * What sleeps of a pool.
+   *
+   * &#64;param id  (0, 0): of all pools of the device.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist. Any thread.
+   */
+  public static native int getSleepStats(long allocator, int device, long idFirst, long idSecond, long outStats, long error);
+
+  /**
+   * cachalot_tenant_set_sleep.
+   * Lets a pool of a tenant be put to sleep when the tenant is asked for memory (tenant.h, rule 5), before its
+   * callback is called, and so before anybody is refused. The tenant needs no callback for that. Where the pool
+   * cannot sleep, or has no memory, the callback is called as always.
+   *
+   * So a pool can fall asleep at any time. A caller that uses its memory keeps it awake by routing to it until the work
+   * is done (cachalot_pool_begin, with CACHALOT_ROUTE_NONE where nothing is to be allocated): that fails while the
+   * pool sleeps, and a pool that is routed to does not fall asleep.
+   *
+   * &#64;param tenant    Of this allocator.
+   * &#64;param contents  As of cachalot_pool_sleep. CACHALOT_SLEEP_NEVER: not any more, but for requests that ask the
+   * tenant just now.
+   * &#64;param stream    As of cachalot_pool_sleep. The thread that waits for memory waits for it.
+   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a tenant of another allocator, a device or contents
+   * that do not exist. The pool need not exist yet. Any thread.
+   */
+  public static native int tenantSetSleep(long allocator, long tenant, int device, long idFirst, long idSecond, int contents, long stream, long error);
 
   /**
    * cachalot_snapshot_take.
@@ -1535,86 +1838,6 @@ public final class Native {
    * The last option string then; lives as long as the snapshot. "" for NULL.
    */
   public static native long snapshotConfig(long snapshot);
-
-  /**
-   * cachalot_tenant_create.
-   * Makes a tenant.
-   *
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
-   * is too long, or guarantees that together are more than a device's capacity;
-   * CACHALOT_ERROR_NOT_SUPPORTED under backend:cudaMallocAsync; CACHALOT_ERROR_DRIVER if the driver
-   * does not tell its memory. Any thread.
-   */
-  public static native int tenantCreate(long allocator, long options, long outTenant, long error);
-
-  /**
-   * cachalot_tenant_destroy.
-   * Ends a tenant and its handle, also after its allocator has ended. No other call with this handle
-   * may be under way (calls of its callback may).
-   *
-   * &#64;param tenant  NULL: nothing happens.
-   * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, while it is the tenant
-   * of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
-   * and the handle is still there.
-   */
-  public static native int tenantDestroy(long tenant, long error);
-
-  /**
-   * cachalot_allocate_for.
-   * cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
-   * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
-   */
-  public static native int allocateFor(long allocator, long tenant, long size, int device, long stream, long outAddress, long error);
-
-  /**
-   * cachalot_tenant_begin.
-   * Makes this the tenant of all requests of the calling thread to its allocator that name none, until
-   * the matching cachalot_tenant_end. These nest.
-   */
-  public static native int tenantBegin(long tenant, long error);
-
-  /**
-   * cachalot_tenant_end.
-   * CACHALOT_ERROR_INVALID_STATE if this is not the tenant that the thread began last.
-   */
-  public static native int tenantEnd(long tenant, long error);
-
-  /**
-   * cachalot_tenant_set_bytes.
-   * Guarantee and limit of a device, or of each (CACHALOT_ALL_DEVICES), for later requests. Blocks
-   * stay what they are: a tenant may have more than a limit that was lowered.
-   *
-   * &#64;param limit_bytes  0: none.
-   * &#64;return As of cachalot_tenant_create; all devices are changed, or none.
-   */
-  public static native int tenantSetBytes(long tenant, int device, long guaranteedBytes, long limitBytes, long error);
-
-  /**
-   * cachalot_tenant_set_priority.
-   * Changes the priority, for later requests.
-   */
-  public static native int tenantSetPriority(long tenant, int priority, long error);
-
-  /**
-   * cachalot_get_tenant_stats.
-   * What a tenant has on a device, with its guarantee, limit and priority.
-   */
-  public static native int getTenantStats(long tenant, int device, long outStats, long error);
-
-  /**
-   * cachalot_tenant_count.
-   * How many tenants an allocator has, the default one included: 1 or more once the first was made,
-   * 0 before.
-   */
-  public static native int tenantCount(long allocator, long outCount, long error);
-
-  /**
-   * cachalot_tenant_stats_at.
-   * One of them on a device: the default tenant, then the others in the order of their creation. Their
-   * blocks and allocated bytes sum up to the device's (cachalot_get_stats).
-   * CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-   */
-  public static native int tenantStatsAt(long allocator, int device, long index, long outStats, long error);
 
   /**
    * cachalot_trace_read.
@@ -1784,22 +2007,4 @@ public final class Native {
    * than that counts as idle for 0.
    */
   public static native int trimAt(long allocator, int device, long keepBytes, long minIdleNs, long nowNs, long outReleasedBytes, long error);
-
-  /**
-   * cachalot_share.
-   * Writes what another process needs to open a block; *out_size is the number of bytes.
-   */
-  public static native int share(long allocator, long address, long buffer, long capacity, long outSize, long outOffset, long error);
-
-  /**
-   * cachalot_open_shared.
-   * Opens memory that another process shares.
-   */
-  public static native int openShared(long allocator, int device, long shared, long size, long outAddress, long error);
-
-  /**
-   * cachalot_copy.
-   * Copies between devices on a stream, over peer access where that is allowed.
-   */
-  public static native int copy(long allocator, long to, int toDevice, long from, int fromDevice, long size, long stream, long error);
 }

@@ -1687,7 +1687,7 @@ public final class Structs {
    * The numbers of a report. Bytes, where nothing else is said.
    */
   public static final class ReportNumbers {
-    public static final int SIZE = 144;
+    public static final int SIZE = 152;
 
     public int device;
 
@@ -1742,6 +1742,11 @@ public final class Structs {
      */
     public long releasable;
 
+    /**
+     * What pools that sleep (sleep.h) need to wake; not reserved.
+     */
+    public long asleep;
+
     public static ReportNumbers read(ByteBuffer from, int at) {
       ReportNumbers value = new ReportNumbers();
       value.device = from.getInt(at + 8);
@@ -1761,6 +1766,7 @@ public final class Structs {
       value.cached = from.getLong(at + 120);
       value.largestFreeBlock = from.getLong(at + 128);
       value.releasable = from.getLong(at + 136);
+      value.asleep = from.getLong(at + 144);
       return value;
     }
   }
@@ -1929,6 +1935,248 @@ public final class Structs {
   }
 
   /**
+   * cachalot_pressure.
+   * What a callback is asked.
+   */
+  public static final class Pressure {
+    public static final int SIZE = 64;
+
+    /**
+     * CACHALOT_PRESSURE_*.
+     */
+    public int reason;
+
+    public int device;
+
+    /**
+     * How many bytes would make room, as far as is known.
+     */
+    public long missingBytes;
+
+    /**
+     * What the tenant that is asked has, and is guaranteed.
+     */
+    public long allocatedBytes;
+
+    public long guaranteedBytes;
+
+    /**
+     * For whom: the id of the tenant (0: the default one), its name, its priority.
+     */
+    public long requester;
+
+    public String requesterName;
+
+    public int requesterPriority;
+
+    /**
+     * 1: the request is within that tenant's guarantee.
+     */
+    public int isGuaranteed;
+
+    public static Pressure read(ByteBuffer from, int at) {
+      Pressure value = new Pressure();
+      value.reason = from.getInt(at + 8);
+      value.device = from.getInt(at + 12);
+      value.missingBytes = from.getLong(at + 16);
+      value.allocatedBytes = from.getLong(at + 24);
+      value.guaranteedBytes = from.getLong(at + 32);
+      value.requester = from.getLong(at + 40);
+      value.requesterName = Memory.textOf(from.getLong(at + 48));
+      value.requesterPriority = from.getInt(at + 56);
+      value.isGuaranteed = from.getInt(at + 60);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_tenant_options.
+   * How a tenant is made. Zero means default in every field.
+   */
+  public static final class TenantOptions {
+    public static final int SIZE = 64;
+
+    /**
+     * For messages, statistics and metrics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes.
+     * NULL or "": "tenant N". Two tenants may have the same.
+     */
+    public String name;
+
+    /**
+     * Bytes on each device.
+     */
+    public long guaranteedBytes;
+
+    /**
+     * Bytes on each device; 0: none. Not below the guarantee.
+     */
+    public long limitBytes;
+
+    /**
+     * Tenants of lower priority give first.
+     */
+    public int priority;
+
+    /**
+     * NULL: the tenant is never asked.
+     */
+    public Callbacks.PressureFn pressure;
+
+    /**
+     * Writes it to memory that is 0.
+     */
+    public void put(ByteBuffer to, int at, Memory memory) {
+      to.putLong(at, SIZE);
+      to.putLong(at + 8, memory.text(this.name));
+      to.putLong(at + 16, this.guaranteedBytes);
+      to.putLong(at + 24, this.limitBytes);
+      to.putInt(at + 32, this.priority);
+      if (this.pressure != null) {
+        to.putLong(at + 40, Memory.entry(Callbacks.TENANT_OPTIONS_PRESSURE));
+      }
+      if (this.pressure != null) {
+        to.putLong(at + 48, Memory.newReference(this));
+        to.putLong(at + 56, Memory.entry(Callbacks.DESTROY));
+      }
+    }
+
+    /**
+     * Writes it to new memory; its address.
+     */
+    public long write(Memory memory) {
+      ByteBuffer to = memory.allocate(SIZE);
+      put(to, 0, memory);
+      return Memory.addressOf(to);
+    }
+  }
+
+  /**
+   * cachalot_tenant_stats.
+   * What one tenant has on one device.
+   */
+  public static final class TenantStats {
+    public static final int SIZE = 232;
+
+    /**
+     * Ascending in the order of creation, never used again; 0: the default tenant.
+     */
+    public long id;
+
+    public int device;
+
+    public int priority;
+
+    public long guaranteedBytes;
+
+    /**
+     * 0: none.
+     */
+    public long limitBytes;
+
+    /**
+     * Blocks that it has; their bytes; what was requested of them.
+     */
+    public Stat allocation = new Stat();
+
+    public Stat allocatedBytes = new Stat();
+
+    public Stat requestedBytes = new Stat();
+
+    /**
+     * Its requests that ended as out of memory.
+     */
+    public long numOoms;
+
+    /**
+     * How often its callback was called or one of its pools was put to sleep for others (sleep.h), and by how many
+     * bytes what it has sank meanwhile.
+     */
+    public long numPressureCalls;
+
+    public long pressureFreedBytes;
+
+    public String name;
+
+    /**
+     * Bytes of its blocks whose pools sleep (sleep.h), which the figures above leave out.
+     */
+    public long asleepBytes;
+
+    public static TenantStats read(ByteBuffer from, int at) {
+      TenantStats value = new TenantStats();
+      value.id = from.getLong(at + 8);
+      value.device = from.getInt(at + 16);
+      value.priority = from.getInt(at + 20);
+      value.guaranteedBytes = from.getLong(at + 24);
+      value.limitBytes = from.getLong(at + 32);
+      value.allocation = Stat.read(from, at + 40);
+      value.allocatedBytes = Stat.read(from, at + 72);
+      value.requestedBytes = Stat.read(from, at + 104);
+      value.numOoms = from.getLong(at + 136);
+      value.numPressureCalls = from.getLong(at + 144);
+      value.pressureFreedBytes = from.getLong(at + 152);
+      value.name = Memory.textAt(from, at + 160, 64);
+      value.asleepBytes = from.getLong(at + 224);
+      return value;
+    }
+  }
+
+  /**
+   * cachalot_sleep_stats.
+   * What sleeps. Bytes, where nothing else is said.
+   */
+  public static final class SleepStats {
+    public static final int SIZE = 72;
+
+    /**
+     * CACHALOT_POOL_*; of a device 0.
+     */
+    public int state;
+
+    /**
+     * Pools that are not awake.
+     */
+    public long pools;
+
+    /**
+     * Blocks that will be handed out again, and their bytes.
+     */
+    public long blocks;
+
+    public long allocatedBytes;
+
+    /**
+     * Pages that the driver has back, and that waking needs.
+     */
+    public long asleepBytes;
+
+    /**
+     * Pinned memory of the host that has contents.
+     */
+    public long keptBytes;
+
+    /**
+     * How often pools of the device fell asleep and woke, since the allocator was made; of a pool 0.
+     */
+    public long numSleeps;
+
+    public long numWakes;
+
+    public static SleepStats read(ByteBuffer from, int at) {
+      SleepStats value = new SleepStats();
+      value.state = from.getInt(at + 8);
+      value.pools = from.getLong(at + 16);
+      value.blocks = from.getLong(at + 24);
+      value.allocatedBytes = from.getLong(at + 32);
+      value.asleepBytes = from.getLong(at + 40);
+      value.keptBytes = from.getLong(at + 48);
+      value.numSleeps = from.getLong(at + 56);
+      value.numWakes = from.getLong(at + 64);
+      return value;
+    }
+  }
+
+  /**
    * cachalot_snapshot_options.
    * What goes into a snapshot. Zero means default in every field.
    */
@@ -2067,186 +2315,6 @@ public final class Structs {
       value.requestedSize = from.getLong(at + 24);
       value.state = from.getInt(at + 32);
       value.context = from.getLong(at + 40);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_pressure.
-   * What a callback is asked.
-   */
-  public static final class Pressure {
-    public static final int SIZE = 64;
-
-    /**
-     * CACHALOT_PRESSURE_*.
-     */
-    public int reason;
-
-    public int device;
-
-    /**
-     * How many bytes would make room, as far as is known.
-     */
-    public long missingBytes;
-
-    /**
-     * What the tenant that is asked has, and is guaranteed.
-     */
-    public long allocatedBytes;
-
-    public long guaranteedBytes;
-
-    /**
-     * For whom: the id of the tenant (0: the default one), its name, its priority.
-     */
-    public long requester;
-
-    public String requesterName;
-
-    public int requesterPriority;
-
-    /**
-     * 1: the request is within that tenant's guarantee.
-     */
-    public int isGuaranteed;
-
-    public static Pressure read(ByteBuffer from, int at) {
-      Pressure value = new Pressure();
-      value.reason = from.getInt(at + 8);
-      value.device = from.getInt(at + 12);
-      value.missingBytes = from.getLong(at + 16);
-      value.allocatedBytes = from.getLong(at + 24);
-      value.guaranteedBytes = from.getLong(at + 32);
-      value.requester = from.getLong(at + 40);
-      value.requesterName = Memory.textOf(from.getLong(at + 48));
-      value.requesterPriority = from.getInt(at + 56);
-      value.isGuaranteed = from.getInt(at + 60);
-      return value;
-    }
-  }
-
-  /**
-   * cachalot_tenant_options.
-   * How a tenant is made. Zero means default in every field.
-   */
-  public static final class TenantOptions {
-    public static final int SIZE = 64;
-
-    /**
-     * For messages, statistics and metrics; copied; less than CACHALOT_TENANT_NAME_CAPACITY bytes.
-     * NULL or "": "tenant N". Two tenants may have the same.
-     */
-    public String name;
-
-    /**
-     * Bytes on each device.
-     */
-    public long guaranteedBytes;
-
-    /**
-     * Bytes on each device; 0: none. Not below the guarantee.
-     */
-    public long limitBytes;
-
-    /**
-     * Tenants of lower priority give first.
-     */
-    public int priority;
-
-    /**
-     * NULL: the tenant is never asked.
-     */
-    public Callbacks.PressureFn pressure;
-
-    /**
-     * Writes it to memory that is 0.
-     */
-    public void put(ByteBuffer to, int at, Memory memory) {
-      to.putLong(at, SIZE);
-      to.putLong(at + 8, memory.text(this.name));
-      to.putLong(at + 16, this.guaranteedBytes);
-      to.putLong(at + 24, this.limitBytes);
-      to.putInt(at + 32, this.priority);
-      if (this.pressure != null) {
-        to.putLong(at + 40, Memory.entry(Callbacks.TENANT_OPTIONS_PRESSURE));
-      }
-      if (this.pressure != null) {
-        to.putLong(at + 48, Memory.newReference(this));
-        to.putLong(at + 56, Memory.entry(Callbacks.DESTROY));
-      }
-    }
-
-    /**
-     * Writes it to new memory; its address.
-     */
-    public long write(Memory memory) {
-      ByteBuffer to = memory.allocate(SIZE);
-      put(to, 0, memory);
-      return Memory.addressOf(to);
-    }
-  }
-
-  /**
-   * cachalot_tenant_stats.
-   * What one tenant has on one device.
-   */
-  public static final class TenantStats {
-    public static final int SIZE = 224;
-
-    /**
-     * Ascending in the order of creation, never used again; 0: the default tenant.
-     */
-    public long id;
-
-    public int device;
-
-    public int priority;
-
-    public long guaranteedBytes;
-
-    /**
-     * 0: none.
-     */
-    public long limitBytes;
-
-    /**
-     * Blocks that it has; their bytes; what was requested of them.
-     */
-    public Stat allocation = new Stat();
-
-    public Stat allocatedBytes = new Stat();
-
-    public Stat requestedBytes = new Stat();
-
-    /**
-     * Its requests that ended as out of memory.
-     */
-    public long numOoms;
-
-    /**
-     * How often its callback was called, and by how many bytes what it has sank meanwhile.
-     */
-    public long numPressureCalls;
-
-    public long pressureFreedBytes;
-
-    public String name;
-
-    public static TenantStats read(ByteBuffer from, int at) {
-      TenantStats value = new TenantStats();
-      value.id = from.getLong(at + 8);
-      value.device = from.getInt(at + 16);
-      value.priority = from.getInt(at + 20);
-      value.guaranteedBytes = from.getLong(at + 24);
-      value.limitBytes = from.getLong(at + 32);
-      value.allocation = Stat.read(from, at + 40);
-      value.allocatedBytes = Stat.read(from, at + 72);
-      value.requestedBytes = Stat.read(from, at + 104);
-      value.numOoms = from.getLong(at + 136);
-      value.numPressureCalls = from.getLong(at + 144);
-      value.pressureFreedBytes = from.getLong(at + 152);
-      value.name = Memory.textAt(from, at + 160, 64);
       return value;
     }
   }

@@ -26,7 +26,7 @@ final class Answers {
     this.script = script;
   }
 
-  private static String numbers(Stat stat) {
+  static String numbers(Stat stat) {
     return stat.current() + " " + stat.peak() + " " + stat.allocated() + " " + stat.freed();
   }
 

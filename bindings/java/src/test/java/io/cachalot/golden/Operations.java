@@ -17,26 +17,19 @@ import io.cachalot.PoolSource;
 import io.cachalot.Request;
 import io.cachalot.ReserveInfo;
 import io.cachalot.Route;
-import io.cachalot.SimCall;
 import io.cachalot.SimLog;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.stream.Stream;
 
 /** The operations that a script consists of, and the calls that each one stands for. */
 final class Operations {
   /** Scripts allocate on device 0. */
-  private static final int DEVICE = 0;
-  private static final Set<SimCall> ALLOCATING =
-      EnumSet.of(SimCall.ALLOCATE, SimCall.CREATE, SimCall.POOL_ALLOCATE);
-  private static final Set<SimCall> OBTAINING =
-      EnumSet.of(SimCall.ALLOCATE, SimCall.RESERVE, SimCall.CREATE, SimCall.POOL_ALLOCATE);
+  static final int DEVICE = 0;
   private static final Map<String, SimLog> SIM_WORDS =
-      Map.of("handles", SimLog.HANDLES, "query", SimLog.QUERIES, "capture_mode", SimLog.CAPTURE_MODES);
+      Map.of("handles", SimLog.HANDLES, "capture_mode", SimLog.CAPTURE_MODES);
 
   private final Script script;
 
@@ -53,8 +46,14 @@ final class Operations {
       case "fabric", "fabric_device" -> fabric(word, (int) words.signed());
       case "a", "at", "raw" -> allocate(word, words);
       case "f", "delete", "r" -> block(word, words);
-      case "work", "done", "step", "sync", "capture", "capture_end", "node", "fork", "join", "fail", "error",
-          "pending_error", "own_fail", "graph_memory", "process" -> device(word, words);
+      case "work", "done", "step", "sync", "capture", "capture_end", "node", "fork", "join", "graph_memory",
+          "process" -> device(word, words);
+      case "fail", "error", "event_error", "free_error", "pending_error", "own_fail" ->
+          script.failures.run(word, words);
+      case "ha", "hf", "hr", "hr_at" -> script.pinned.run(word, words);
+      case "checkpoint" -> script.checkpoints.take(words);
+      case "restore" -> script.checkpoints.restore(words);
+      case "sharing", "share", "import", "open", "import_close" -> script.sharing.run(word, words);
       case "empty", "fraction", "get_fraction", "set", "enable", "is_enabled", "callback", "peer", "current",
           "metadata", "annotate", "annotate_at", "history", "reset_peak", "reset_accumulated" ->
           control(word, words);
@@ -63,6 +62,8 @@ final class Operations {
       default -> {
         if (word.startsWith("pool_")) {
           pool(word, words);
+        } else if (word.startsWith("host_")) {
+          script.pinned.run(word, words);
         } else {
           question(word, words);
         }
@@ -184,7 +185,7 @@ final class Operations {
         }
       }
       case "fraction" -> {
-        double fraction = Double.parseDouble(words.word());
+        double fraction = words.real();
         script.did(() -> allocator.setMemoryFraction(DEVICE, fraction));
       }
       case "get_fraction" -> {
@@ -325,7 +326,7 @@ final class Operations {
       }
       case "default_reserve" -> {
         String name = words.word();
-        double fraction = Double.parseDouble(words.word());
+        double fraction = words.real();
         script.did(() -> allocator.setDefaultReserve(name, fraction));
       }
       case "reserve_of" -> {
@@ -347,9 +348,7 @@ final class Operations {
     switch (word) {
       case "pool_create" -> create(key, words);
       case "pool_begin" -> {
-        String which = words.maybe();
-        Route route = which == null ? Route.all()
-            : which.equals("never") ? Route.none() : Route.stream(Words.hex(which));
+        Route route = words.route();
         script.did(() -> key.begin(route));
       }
       case "pool_end" -> script.did(() -> key.end(script.current));
@@ -447,20 +446,6 @@ final class Operations {
         long into = words.hex();
         script.sim.joinCapture(DEVICE, into, words.hex());
       }
-      case "fail" -> {
-        long count = words.number();
-        if (count > 0) {
-          script.sim.failOutOfMemory(ALLOCATING, words.numberOr(0), count);
-        }
-      }
-      case "error" -> {
-        int code = (int) words.signed();
-        if (code != 0) {
-          script.sim.fail(OBTAINING, code, words.numberOr(0), 1);
-        }
-      }
-      case "pending_error" -> script.sim.setPendingError((int) words.signed());
-      case "own_fail" -> script.ownFailures = words.number();
       case "graph_memory" -> {
         long used = words.number();
         script.sim.setGraphMemory(DEVICE, used, words.number());

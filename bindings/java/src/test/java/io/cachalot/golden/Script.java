@@ -26,9 +26,9 @@ import java.util.function.Supplier;
 
 /** A script under way: the allocator and the device that it runs on. */
 final class Script implements AutoCloseable {
-  static final Set<String> UNBUILT =
-      Set.of("import", "import_close", "checkpoint", "restore", "share", "env");
-  private static final Set<String> BEFORE_ALLOCATOR = Set.of("config", "device", "log", "fabric", "fabric_device");
+  static final Set<String> UNBUILT = Set.of("env");
+  private static final Set<String> BEFORE_ALLOCATOR =
+      Set.of("config", "device", "log", "fabric", "fabric_device", "sharing");
 
   private static final Map<Action, String> NAMES = new EnumMap<>(Action.class);
 
@@ -48,7 +48,7 @@ final class Script implements AutoCloseable {
   private final List<Line> rejections = new ArrayList<>();
   /** What the words of "log" switched on. */
   final Set<String> log = new HashSet<>();
-  final EnumSet<SimLog> simLog = EnumSet.of(SimLog.CALLS);
+  final EnumSet<SimLog> simLog = EnumSet.of(SimLog.CALLS, SimLog.QUERIES);
   private long operationNumber;
   long current;
   final Map<Long, Block> live = new HashMap<>();
@@ -57,6 +57,12 @@ final class Script implements AutoCloseable {
   final Map<Long, Long> last = new HashMap<>();
   /** What the free-memory callback is to free. */
   final List<Long> armed = new ArrayList<>();
+  final Pinned pinned = new Pinned(this);
+  final Checkpoints checkpoints = new Checkpoints(this);
+  final Sharing sharing = new Sharing(this);
+  final Failures failures = new Failures(this);
+  /** What PyTorch's allocator printed in the operation. */
+  List<String> expected = List.of();
   boolean caching = true;
   /** What a pool's own source hands out, and how often it fails. */
   final Deque<Long> ownAddresses = new ArrayDeque<>();
@@ -110,7 +116,10 @@ final class Script implements AutoCloseable {
       operationNumber++;
       isOperationExempt = false;
       isTextExempt = false;
-      sim.giveAddresses(0, recorded(operation.expected(), "D malloc ", "D reserve ", "D malloc_async "));
+      expected = operation.expected();
+      pinned.readRanges();
+      sim.giveAddresses(0,
+          recorded(operation.expected(), "D malloc ", "D reserve ", "D malloc_async ", "D ipc_open "));
       ownAddresses.clear();
       for (long address : recorded(operation.expected(), "D own_malloc ")) {
         ownAddresses.add(address);
@@ -143,6 +152,20 @@ final class Script implements AutoCloseable {
         .filter(line -> List.of(starts).stream().anyMatch(line::startsWith))
         .filter(line -> !line.contains(" error ") && !line.endsWith(" oom") && !line.endsWith(" null"))
         .mapToLong(line -> Words.hex(line.substring(line.lastIndexOf(' ') + 1))).toArray();
+  }
+
+  /** Those behind lines that begin so, up to the first that begins as the other text; null: up to the end. */
+  List<Long> expectedAddresses(String start, String until) {
+    List<Long> addresses = new ArrayList<>();
+    for (String line : expected) {
+      if (until != null && line.startsWith(until)) {
+        break;
+      }
+      if (line.startsWith(start)) {
+        addresses.add(Words.hex(line.substring(start.length()).split(" ", 2)[0]));
+      }
+    }
+    return addresses;
   }
 
   /** Makes the allocator, if there is none. False if that failed: then the script has ended. */
@@ -206,7 +229,12 @@ final class Script implements AutoCloseable {
   // ---- Lines ------------------------------------------------------------------------------------
 
   private void takeCalls() {
-    sim.readCalls().lines().forEach(call -> lines.add(Line.of("D " + call)));
+    // The file has queries that fail, and others only where it asks for them. Of segments it has those that could be
+    // opened.
+    sim.readCalls().lines()
+        .filter(call -> log.contains("query") || !call.startsWith("event_query ") || call.contains(" error "))
+        .filter(call -> !call.startsWith("ipc_open error "))
+        .forEach(call -> lines.add(Line.of("D " + call)));
   }
 
   /** Adds a line behind the device's calls that came before it. */
@@ -275,8 +303,9 @@ final class Script implements AutoCloseable {
 
   @Override
   public void close() {
-    sim.setPendingError(0);
+    failures.callOff();
     if (allocator != null) {
+      sharing.closeAll();
       allocator.closeAll();
     }
     sim.close();

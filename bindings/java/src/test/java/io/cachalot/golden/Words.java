@@ -2,6 +2,7 @@
 package io.cachalot.golden;
 
 import io.cachalot.PoolId;
+import io.cachalot.Route;
 
 /** The words of an operation behind its first. */
 final class Words {
@@ -44,6 +45,11 @@ final class Words {
     return word == null ? otherwise : Long.parseLong(word);
   }
 
+  double real() {
+    String word = word();
+    return word.equals("nan") ? Double.NaN : Double.parseDouble(word);
+  }
+
   long hex() {
     return hex(word());
   }
@@ -57,6 +63,12 @@ final class Words {
     String word = word();
     return word.startsWith("g") ? PoolId.ofGraph(Long.parseLong(word.substring(1)))
         : PoolId.ofUser(Long.parseLong(word));
+  }
+
+  /** What may stand behind a pool that requests are routed to. */
+  Route route() {
+    String which = maybe();
+    return which == null ? Route.all() : which.equals("never") ? Route.none() : Route.stream(hex(which));
   }
 
   String rest() {

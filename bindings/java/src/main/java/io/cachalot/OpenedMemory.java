@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package io.cachalot;
+
+import io.cachalot.raw.Memory;
+import io.cachalot.raw.Native;
+import java.nio.ByteBuffer;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Memory of another process that was opened by a {@link SharedHandle}. It keeps its allocator. Any thread may close it;
+ * the collector closes one that nobody closed, so a program keeps it until the work on it is done.
+ */
+public final class OpenedMemory implements AutoCloseable {
+  private final Allocator allocator;
+  private final long memory;
+  private final long offset;
+  private final AtomicBoolean isClosed;
+
+  /** It counts as closed until the library has opened the memory. */
+  private OpenedMemory(Allocator allocator, long offset, AllocatorCore.Ask request) {
+    this.allocator = allocator;
+    this.offset = offset;
+    Core core = new Core(allocator.core);
+    isClosed = core.isClosed;
+    Cleaners.register(this, core);
+    memory = allocator.core.ask(request);
+    core.begin(memory);
+  }
+
+  /** What is left of it when it has been collected. */
+  private static final class Core implements Runnable {
+    private final AllocatorCore owner;
+    private final AtomicBoolean isClosed = new AtomicBoolean(true);
+    private long memory;
+
+    Core(AllocatorCore owner) {
+      this.owner = owner;
+    }
+
+    void begin(long memory) {
+      this.memory = memory;
+      isClosed.set(false);
+    }
+
+    @Override
+    public void run() {
+      if (!isClosed.compareAndSet(false, true)) {
+        return;
+      }
+      try (Scratch scratch = Scratch.enterIfOpen(owner)) {
+        if (scratch != null) {
+          Native.closeShared(scratch.handle, memory, scratch.error);
+        }
+      }
+    }
+  }
+
+  static OpenedMemory open(Allocator allocator, int device, SharedHandle shared) {
+    byte[] bytes = Objects.requireNonNull(shared, "shared").handle();
+    try (Memory memory = new Memory()) {
+      ByteBuffer handle = memory.allocate(Math.max(1, bytes.length)).put(bytes);
+      return new OpenedMemory(allocator, shared.offset(), (owner, out, error) ->
+          Native.openShared(owner, device, Memory.addressOf(handle), bytes.length, out, error));
+    }
+  }
+
+  /**
+   * That which has opened it.
+   *
+   * @return the allocator
+   */
+  public Allocator allocator() {
+    return allocator;
+  }
+
+  /**
+   * The block's first byte in this process.
+   *
+   * @return the address
+   */
+  public long address() {
+    return memory + offset;
+  }
+
+  /**
+   * Closes the memory once each of its users has. The work on a plain segment has to be done by then, as in PyTorch.
+   * Again, or after its allocator: nothing.
+   *
+   * @throws IllegalStateException in a callback under a lock of the allocator: then it is still open
+   */
+  @Override
+  public void close() {
+    try (Scratch scratch = Scratch.enterIfOpen(allocator.core)) {
+      if (isClosed.compareAndSet(false, true) && scratch != null) {
+        scratch.check(Native.closeShared(scratch.handle, memory, scratch.error));
+      }
+    }
+  }
+
+  /** The address, for messages. */
+  @Override
+  public String toString() {
+    return String.format("OpenedMemory(%#x%s)", address(), isClosed.get() ? ", closed" : "");
+  }
+}
