@@ -52,9 +52,26 @@ examples() {
   done
 }
 
+# A frontend in Rust, and a worker of each language.
+sharing() {
+  library=${CACHALOT_LIB_DIR:-$(cd ../../build/release && pwd)}
+  frontend() {
+    CACHALOT_LIB_DIR=$library PYTHONPATH=../python \
+      "$cargo" run --quiet --locked -p cachalot-examples --bin frontend -- "$@" >> target/frontend.out
+  }
+  : > target/frontend.out
+  frontend python3 ../../examples/sharing/worker.py
+  [ ! -x "$library/sharing_worker" ] || frontend "$library/sharing_worker"
+  if grep -v "exit status: 0\|number 999 is 998001 now" target/frontend.out; then
+    echo "examples/rust/frontend.rs prints something else"
+    return 1
+  fi
+}
+
 run_tests() {
   "$cargo" test --quiet --locked --features "$features"
   examples
+  sharing
 }
 
 # What is published builds alone: both crates in an empty folder, with a program that uses them, from
@@ -117,7 +134,7 @@ asan() {
   library=$("${CC:-cc}" -print-file-name=libasan.so)
   # Allocators that are left behind on purpose are leaks (tests/life.rs), so are closures that own
   # their allocator: leaks are looked for where there are none of these.
-  for name in life callbacks threads interface pinned policy features golden fuzz; do
+  for name in life callbacks threads interface pinned policy sleep features golden fuzz; do
     leaks=1
     case $name in life | golden) leaks=0 ;; esac
     CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR LD_PRELOAD=$library \

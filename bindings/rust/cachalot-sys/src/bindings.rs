@@ -79,14 +79,6 @@ pub type cachalot_recording_write_fn = ::core::option::Option<
         size: usize,
     ) -> i32,
 >;
-/// Writes size bytes; returns 0, or any other number on failure.
-pub type cachalot_write_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        user_data: *mut core::ffi::c_void,
-        data: *const core::ffi::c_void,
-        size: usize,
-    ) -> i32,
->;
 /// Asks a tenant to free memory of its own. See the rules above.
 ///
 /// @param pressure  Borrowed until the callback returns.
@@ -96,6 +88,14 @@ pub type cachalot_pressure_fn = ::core::option::Option<
         user_data: *mut core::ffi::c_void,
         pressure: *const cachalot_pressure,
     ) -> u64,
+>;
+/// Writes size bytes; returns 0, or any other number on failure.
+pub type cachalot_write_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user_data: *mut core::ffi::c_void,
+        data: *const core::ffi::c_void,
+        size: usize,
+    ) -> i32,
 >;
 /// Reads the next bytes, up to capacity; returns their number, 0 at the end, a negative number on
 /// failure.
@@ -225,8 +225,8 @@ pub struct cachalot_shareable_handle {
 ///
 /// Functions are called with the allocator's device lock held, from any thread, and must not call
 /// back into that allocator. (allocate is called without the lock under
-/// `release_lock_on_cudamalloc:True`, processes always; while caching is off every call is, and
-/// allocate may be asked for 0 bytes.)
+/// `release_lock_on_cudamalloc:True`, processes always, events, waits and exchange_capture_mode where a pool falls
+/// asleep or wakes; while caching is off every call is, and allocate may be asked for 0 bytes.)
 ///
 /// What allocate, reserve and pool_allocate give has to be a range that memory can have: not at 0,
 /// ending below 2^63, of at most 2^47 bytes, and where it is cached at a multiple of 512 and apart
@@ -300,6 +300,8 @@ pub struct cachalot_device_ops {
             out_handle: *mut u64,
         ) -> i32,
     >,
+    /// A descriptor that it gives belongs to the allocator, which closes it. A descriptor that import_handle gets stays
+    /// the allocator's.
     pub export_handle: ::core::option::Option<
         unsafe extern "C" fn(
             user_data: *mut core::ffi::c_void,
@@ -576,6 +578,55 @@ pub struct cachalot_device_ops {
             device: i32,
             address: cachalot_address,
             registered: i32,
+        ) -> i32,
+    >,
+    /// From and to memory that the device reaches, pinned host memory included.
+    pub copy: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            to: cachalot_address,
+            from: cachalot_address,
+            size: u64,
+            stream: cachalot_stream,
+        ) -> i32,
+    >,
+    /// Where neither device need have access to the other.
+    pub copy_peer: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            to_device: i32,
+            to: cachalot_address,
+            from_device: i32,
+            from: cachalot_address,
+            size: u64,
+            stream: cachalot_stream,
+        ) -> i32,
+    >,
+    /// 64 bytes by which another process opens the allocation that begins at the address.
+    pub ipc_get: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            address: cachalot_address,
+            out_handle: *mut cachalot_shareable_handle,
+        ) -> i32,
+    >,
+    /// The allocation of another process at addresses of this one. The same handle is opened once a device.
+    pub ipc_open: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            handle: *const cachalot_shareable_handle,
+            out_address: *mut cachalot_address,
+        ) -> i32,
+    >,
+    /// Gives back what ipc_open gave.
+    pub ipc_close: ::core::option::Option<
+        unsafe extern "C" fn(
+            user_data: *mut core::ffi::c_void,
+            device: i32,
+            address: cachalot_address,
         ) -> i32,
     >,
 }
@@ -1206,6 +1257,8 @@ pub struct cachalot_report_numbers {
     pub largest_free_block: u64,
     /// What cachalot_trim(keep_bytes 0, min_idle_ns 0) could give back.
     pub releasable: u64,
+    /// What pools that sleep (sleep.h) need to wake; not reserved.
+    pub asleep: u64,
 }
 /// Live blocks of one label, tenant, stream and pool.
 #[repr(C)]
@@ -1241,6 +1294,18 @@ pub struct cachalot_report_reason {
     pub largest: u64,
     pub releasable: u64,
 }
+/// A block that other processes can open. It may outlive its allocator, and means nothing then.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_shared_block {
+    _unused: [u8; 0],
+}
+/// A block of another process. It may outlive its allocator, and its memory is gone then.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_opened_block {
+    _unused: [u8; 0],
+}
 /// How a simulated driver is made. Zero means default in every field.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -1268,68 +1333,6 @@ pub struct cachalot_sim_failure {
     pub after: u64,
     /// So many fail then. 0: one.
     pub count: u64,
-}
-/// A picture of an allocator. It keeps nothing alive, so it may outlive the allocator, and never
-/// changes, so any thread may read it at any time.
-#[repr(C)]
-#[derive(Debug)]
-pub struct cachalot_snapshot {
-    _unused: [u8; 0],
-}
-/// What goes into a snapshot. Zero means default in every field.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_snapshot_options {
-    /// sizeof(cachalot_snapshot_options), set by the caller.
-    pub struct_size: usize,
-    /// Not (0,0): only the segments of this private pool.
-    pub pool: cachalot_pool_id,
-    /// 1: leaves the history out.
-    pub without_history: i32,
-    pub reserved_0: i32,
-}
-/// One segment, or one contiguous mapped range of an expandable segment. Sizes in bytes.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_segment_row {
-    /// sizeof(cachalot_segment_row), set by the caller.
-    pub struct_size: usize,
-    pub device: i32,
-    /// 1: of a large pool; 0: of a small one.
-    pub is_large: i32,
-    pub address: cachalot_address,
-    pub total_size: u64,
-    /// Sums over its blocks: handed out; handed out or waiting; requested, of the latter.
-    pub allocated_size: u64,
-    pub active_size: u64,
-    pub requested_size: u64,
-    pub stream: cachalot_stream,
-    pub pool: cachalot_pool_id,
-    pub is_expandable: i32,
-    pub reserved_0: i32,
-    /// The number of the segment in the order in which they were obtained (R2; 0 under 2.11).
-    pub number: i64,
-    /// The context of the call that obtained it, as far as its first block knows; 0: none.
-    pub context: u64,
-    /// Its blocks are rows first_block to first_block + block_count - 1, by address.
-    pub first_block: usize,
-    pub block_count: usize,
-}
-/// One block.
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct cachalot_block_row {
-    /// sizeof(cachalot_block_row), set by the caller.
-    pub struct_size: usize,
-    pub address: cachalot_address,
-    pub size: u64,
-    /// What was last requested of it, also of an inactive block, as in the reference.
-    pub requested_size: u64,
-    /// CACHALOT_BLOCK_*.
-    pub state: i32,
-    pub reserved_0: i32,
-    /// The context of its hand-out; 0: none.
-    pub context: u64,
 }
 /// A tenant of one allocator. May outlive it.
 #[repr(C)]
@@ -1402,10 +1405,97 @@ pub struct cachalot_tenant_stats {
     pub requested_bytes: cachalot_stat,
     /// Its requests that ended as out of memory.
     pub num_ooms: i64,
-    /// How often its callback was called, and by how many bytes what it has sank meanwhile.
+    /// How often its callback was called or one of its pools was put to sleep for others (sleep.h), and by how many
+    /// bytes what it has sank meanwhile.
     pub num_pressure_calls: i64,
     pub pressure_freed_bytes: i64,
     pub name: [core::ffi::c_char; 64usize],
+    /// Bytes of its blocks whose pools sleep (sleep.h), which the figures above leave out.
+    pub asleep_bytes: u64,
+}
+/// What sleeps. Bytes, where nothing else is said.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_sleep_stats {
+    /// sizeof(cachalot_sleep_stats), set by the caller.
+    pub struct_size: usize,
+    /// CACHALOT_POOL_*; of a device 0.
+    pub state: i32,
+    pub reserved_0: i32,
+    /// Pools that are not awake.
+    pub pools: u64,
+    /// Blocks that will be handed out again, and their bytes.
+    pub blocks: u64,
+    pub allocated_bytes: u64,
+    /// Pages that the driver has back, and that waking needs.
+    pub asleep_bytes: u64,
+    /// Pinned memory of the host that has contents.
+    pub kept_bytes: u64,
+    /// How often pools of the device fell asleep and woke, since the allocator was made; of a pool 0.
+    pub num_sleeps: u64,
+    pub num_wakes: u64,
+}
+/// A picture of an allocator. It keeps nothing alive, so it may outlive the allocator, and never
+/// changes, so any thread may read it at any time.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cachalot_snapshot {
+    _unused: [u8; 0],
+}
+/// What goes into a snapshot. Zero means default in every field.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_snapshot_options {
+    /// sizeof(cachalot_snapshot_options), set by the caller.
+    pub struct_size: usize,
+    /// Not (0,0): only the segments of this private pool.
+    pub pool: cachalot_pool_id,
+    /// 1: leaves the history out.
+    pub without_history: i32,
+    pub reserved_0: i32,
+}
+/// One segment, or one contiguous mapped range of an expandable segment. Sizes in bytes.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_segment_row {
+    /// sizeof(cachalot_segment_row), set by the caller.
+    pub struct_size: usize,
+    pub device: i32,
+    /// 1: of a large pool; 0: of a small one.
+    pub is_large: i32,
+    pub address: cachalot_address,
+    pub total_size: u64,
+    /// Sums over its blocks: handed out; handed out or waiting; requested, of the latter.
+    pub allocated_size: u64,
+    pub active_size: u64,
+    pub requested_size: u64,
+    pub stream: cachalot_stream,
+    pub pool: cachalot_pool_id,
+    pub is_expandable: i32,
+    pub reserved_0: i32,
+    /// The number of the segment in the order in which they were obtained (R2; 0 under 2.11).
+    pub number: i64,
+    /// The context of the call that obtained it, as far as its first block knows; 0: none.
+    pub context: u64,
+    /// Its blocks are rows first_block to first_block + block_count - 1, by address.
+    pub first_block: usize,
+    pub block_count: usize,
+}
+/// One block.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct cachalot_block_row {
+    /// sizeof(cachalot_block_row), set by the caller.
+    pub struct_size: usize,
+    pub address: cachalot_address,
+    pub size: u64,
+    /// What was last requested of it, also of an inactive block, as in the reference.
+    pub requested_size: u64,
+    /// CACHALOT_BLOCK_*.
+    pub state: i32,
+    pub reserved_0: i32,
+    /// The context of its hand-out; 0: none.
+    pub context: u64,
 }
 /// A recorded run. Immutable: any thread may read it at any time.
 #[repr(C)]
@@ -1735,6 +1825,8 @@ pub const CACHALOT_REASON_EXPANDABLE: i32 = 6;
 pub const CACHALOT_REASON_TOO_SMALL: i32 = 7;
 /// max_split_size_mb, or that it is a whole block, forbids to split it for so little
 pub const CACHALOT_REASON_NOT_SPLIT: i32 = 8;
+/// A buffer of so many bytes has room for every ticket.
+pub const CACHALOT_TICKET_CAPACITY: i32 = 128;
 pub const CACHALOT_SIM_CALL_ALLOCATE: u32 = 1;
 pub const CACHALOT_SIM_CALL_FREE: u32 = 2;
 pub const CACHALOT_SIM_CALL_RESERVE: u32 = 4;
@@ -1768,6 +1860,7 @@ pub const CACHALOT_SIM_CALL_STREAM_WAIT: u32 = 67108864;
 /// pinned memory
 pub const CACHALOT_SIM_CALL_HOST_ALLOCATE: u32 = 134217728;
 pub const CACHALOT_SIM_CALL_HOST_FREE: u32 = 268435456;
+pub const CACHALOT_SIM_CALL_COPY: u32 = 536870912;
 /// the usual ones
 pub const CACHALOT_SIM_LOG_CALLS: u32 = 1;
 /// the handle type of each page
@@ -1778,12 +1871,6 @@ pub const CACHALOT_SIM_LOG_QUERIES: u32 = 4;
 pub const CACHALOT_SIM_LOG_CAPTURE_MODES: u32 = 8;
 /// streams that are made to wait for an event
 pub const CACHALOT_SIM_LOG_WAITS: u32 = 16;
-/// in the cache
-pub const CACHALOT_BLOCK_INACTIVE: i32 = 0;
-/// handed out ("active_allocated")
-pub const CACHALOT_BLOCK_ALLOCATED: i32 = 1;
-/// freed, waiting for recorded streams ("active_pending_free")
-pub const CACHALOT_BLOCK_PENDING_FREE: i32 = 2;
 /// Bytes of a tenant's name, its final NUL included.
 pub const CACHALOT_TENANT_NAME_CAPACITY: i32 = 64;
 /// In the place of a device: all of them.
@@ -1794,6 +1881,24 @@ pub const CACHALOT_PRESSURE_LIMIT: i32 = 1;
 pub const CACHALOT_PRESSURE_GUARANTEE: i32 = 2;
 /// the device has no memory left
 pub const CACHALOT_PRESSURE_DEVICE: i32 = 3;
+/// they are lost
+pub const CACHALOT_SLEEP_DISCARD: i32 = 0;
+/// those of blocks that are handed out are kept
+pub const CACHALOT_SLEEP_KEEP: i32 = 1;
+/// those of free memory too: for graphs whose results lie in memory that was freed
+pub const CACHALOT_SLEEP_KEEP_ALL: i32 = 2;
+/// Only for cachalot_tenant_set_sleep: the pool is not put to sleep.
+pub const CACHALOT_SLEEP_NEVER: i32 = -1;
+pub const CACHALOT_POOL_AWAKE: i32 = 0;
+pub const CACHALOT_POOL_FALLING_ASLEEP: i32 = 1;
+pub const CACHALOT_POOL_ASLEEP: i32 = 2;
+pub const CACHALOT_POOL_WAKING: i32 = 3;
+/// in the cache
+pub const CACHALOT_BLOCK_INACTIVE: i32 = 0;
+/// handed out ("active_allocated")
+pub const CACHALOT_BLOCK_ALLOCATED: i32 = 1;
+/// freed, waiting for recorded streams ("active_pending_free")
+pub const CACHALOT_BLOCK_PENDING_FREE: i32 = 2;
 /// It worked.
 pub const CACHALOT_OK: cachalot_status = 0;
 /// An argument, an address or an option string is not acceptable; nothing has changed.
@@ -1954,7 +2059,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_device_ops",
-    ][::core::mem::size_of::<cachalot_device_ops>() - 336usize];
+    ][::core::mem::size_of::<cachalot_device_ops>() - 376usize];
     [
         "Alignment of cachalot_device_ops",
     ][::core::mem::align_of::<cachalot_device_ops>() - 8usize];
@@ -2084,6 +2189,21 @@ const _: () = {
     [
         "Offset of field: cachalot_device_ops::host_free",
     ][::core::mem::offset_of!(cachalot_device_ops, host_free) - 328usize];
+    [
+        "Offset of field: cachalot_device_ops::copy",
+    ][::core::mem::offset_of!(cachalot_device_ops, copy) - 336usize];
+    [
+        "Offset of field: cachalot_device_ops::copy_peer",
+    ][::core::mem::offset_of!(cachalot_device_ops, copy_peer) - 344usize];
+    [
+        "Offset of field: cachalot_device_ops::ipc_get",
+    ][::core::mem::offset_of!(cachalot_device_ops, ipc_get) - 352usize];
+    [
+        "Offset of field: cachalot_device_ops::ipc_open",
+    ][::core::mem::offset_of!(cachalot_device_ops, ipc_open) - 360usize];
+    [
+        "Offset of field: cachalot_device_ops::ipc_close",
+    ][::core::mem::offset_of!(cachalot_device_ops, ipc_close) - 368usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3037,7 +3157,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_report_numbers",
-    ][::core::mem::size_of::<cachalot_report_numbers>() - 144usize];
+    ][::core::mem::size_of::<cachalot_report_numbers>() - 152usize];
     [
         "Alignment of cachalot_report_numbers",
     ][::core::mem::align_of::<cachalot_report_numbers>() - 8usize];
@@ -3098,6 +3218,9 @@ const _: () = {
     [
         "Offset of field: cachalot_report_numbers::releasable",
     ][::core::mem::offset_of!(cachalot_report_numbers, releasable) - 136usize];
+    [
+        "Offset of field: cachalot_report_numbers::asleep",
+    ][::core::mem::offset_of!(cachalot_report_numbers, asleep) - 144usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3212,6 +3335,169 @@ const _: () = {
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
+    ["Size of cachalot_pressure"][::core::mem::size_of::<cachalot_pressure>() - 64usize];
+    [
+        "Alignment of cachalot_pressure",
+    ][::core::mem::align_of::<cachalot_pressure>() - 8usize];
+    [
+        "Offset of field: cachalot_pressure::struct_size",
+    ][::core::mem::offset_of!(cachalot_pressure, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_pressure::reason",
+    ][::core::mem::offset_of!(cachalot_pressure, reason) - 8usize];
+    [
+        "Offset of field: cachalot_pressure::device",
+    ][::core::mem::offset_of!(cachalot_pressure, device) - 12usize];
+    [
+        "Offset of field: cachalot_pressure::missing_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, missing_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_pressure::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, allocated_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_pressure::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_pressure, guaranteed_bytes) - 32usize];
+    [
+        "Offset of field: cachalot_pressure::requester",
+    ][::core::mem::offset_of!(cachalot_pressure, requester) - 40usize];
+    [
+        "Offset of field: cachalot_pressure::requester_name",
+    ][::core::mem::offset_of!(cachalot_pressure, requester_name) - 48usize];
+    [
+        "Offset of field: cachalot_pressure::requester_priority",
+    ][::core::mem::offset_of!(cachalot_pressure, requester_priority) - 56usize];
+    [
+        "Offset of field: cachalot_pressure::is_guaranteed",
+    ][::core::mem::offset_of!(cachalot_pressure, is_guaranteed) - 60usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_tenant_options",
+    ][::core::mem::size_of::<cachalot_tenant_options>() - 64usize];
+    [
+        "Alignment of cachalot_tenant_options",
+    ][::core::mem::align_of::<cachalot_tenant_options>() - 8usize];
+    [
+        "Offset of field: cachalot_tenant_options::struct_size",
+    ][::core::mem::offset_of!(cachalot_tenant_options, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_tenant_options::name",
+    ][::core::mem::offset_of!(cachalot_tenant_options, name) - 8usize];
+    [
+        "Offset of field: cachalot_tenant_options::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_options, guaranteed_bytes) - 16usize];
+    [
+        "Offset of field: cachalot_tenant_options::limit_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_options, limit_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_tenant_options::priority",
+    ][::core::mem::offset_of!(cachalot_tenant_options, priority) - 32usize];
+    [
+        "Offset of field: cachalot_tenant_options::reserved_0",
+    ][::core::mem::offset_of!(cachalot_tenant_options, reserved_0) - 36usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure) - 40usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure_user_data",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_user_data) - 48usize];
+    [
+        "Offset of field: cachalot_tenant_options::pressure_destroy",
+    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_destroy) - 56usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_tenant_stats",
+    ][::core::mem::size_of::<cachalot_tenant_stats>() - 232usize];
+    [
+        "Alignment of cachalot_tenant_stats",
+    ][::core::mem::align_of::<cachalot_tenant_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_tenant_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_tenant_stats::id",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, id) - 8usize];
+    [
+        "Offset of field: cachalot_tenant_stats::device",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, device) - 16usize];
+    [
+        "Offset of field: cachalot_tenant_stats::priority",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, priority) - 20usize];
+    [
+        "Offset of field: cachalot_tenant_stats::guaranteed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, guaranteed_bytes) - 24usize];
+    [
+        "Offset of field: cachalot_tenant_stats::limit_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, limit_bytes) - 32usize];
+    [
+        "Offset of field: cachalot_tenant_stats::allocation",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, allocation) - 40usize];
+    [
+        "Offset of field: cachalot_tenant_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, allocated_bytes) - 72usize];
+    [
+        "Offset of field: cachalot_tenant_stats::requested_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, requested_bytes) - 104usize];
+    [
+        "Offset of field: cachalot_tenant_stats::num_ooms",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, num_ooms) - 136usize];
+    [
+        "Offset of field: cachalot_tenant_stats::num_pressure_calls",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, num_pressure_calls) - 144usize];
+    [
+        "Offset of field: cachalot_tenant_stats::pressure_freed_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, pressure_freed_bytes) - 152usize];
+    [
+        "Offset of field: cachalot_tenant_stats::name",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, name) - 160usize];
+    [
+        "Offset of field: cachalot_tenant_stats::asleep_bytes",
+    ][::core::mem::offset_of!(cachalot_tenant_stats, asleep_bytes) - 224usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of cachalot_sleep_stats",
+    ][::core::mem::size_of::<cachalot_sleep_stats>() - 72usize];
+    [
+        "Alignment of cachalot_sleep_stats",
+    ][::core::mem::align_of::<cachalot_sleep_stats>() - 8usize];
+    [
+        "Offset of field: cachalot_sleep_stats::struct_size",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, struct_size) - 0usize];
+    [
+        "Offset of field: cachalot_sleep_stats::state",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, state) - 8usize];
+    [
+        "Offset of field: cachalot_sleep_stats::reserved_0",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, reserved_0) - 12usize];
+    [
+        "Offset of field: cachalot_sleep_stats::pools",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, pools) - 16usize];
+    [
+        "Offset of field: cachalot_sleep_stats::blocks",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, blocks) - 24usize];
+    [
+        "Offset of field: cachalot_sleep_stats::allocated_bytes",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, allocated_bytes) - 32usize];
+    [
+        "Offset of field: cachalot_sleep_stats::asleep_bytes",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, asleep_bytes) - 40usize];
+    [
+        "Offset of field: cachalot_sleep_stats::kept_bytes",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, kept_bytes) - 48usize];
+    [
+        "Offset of field: cachalot_sleep_stats::num_sleeps",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, num_sleeps) - 56usize];
+    [
+        "Offset of field: cachalot_sleep_stats::num_wakes",
+    ][::core::mem::offset_of!(cachalot_sleep_stats, num_wakes) - 64usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
     [
         "Size of cachalot_snapshot_options",
     ][::core::mem::size_of::<cachalot_snapshot_options>() - 32usize];
@@ -3317,127 +3603,6 @@ const _: () = {
     [
         "Offset of field: cachalot_block_row::context",
     ][::core::mem::offset_of!(cachalot_block_row, context) - 40usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of cachalot_pressure"][::core::mem::size_of::<cachalot_pressure>() - 64usize];
-    [
-        "Alignment of cachalot_pressure",
-    ][::core::mem::align_of::<cachalot_pressure>() - 8usize];
-    [
-        "Offset of field: cachalot_pressure::struct_size",
-    ][::core::mem::offset_of!(cachalot_pressure, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_pressure::reason",
-    ][::core::mem::offset_of!(cachalot_pressure, reason) - 8usize];
-    [
-        "Offset of field: cachalot_pressure::device",
-    ][::core::mem::offset_of!(cachalot_pressure, device) - 12usize];
-    [
-        "Offset of field: cachalot_pressure::missing_bytes",
-    ][::core::mem::offset_of!(cachalot_pressure, missing_bytes) - 16usize];
-    [
-        "Offset of field: cachalot_pressure::allocated_bytes",
-    ][::core::mem::offset_of!(cachalot_pressure, allocated_bytes) - 24usize];
-    [
-        "Offset of field: cachalot_pressure::guaranteed_bytes",
-    ][::core::mem::offset_of!(cachalot_pressure, guaranteed_bytes) - 32usize];
-    [
-        "Offset of field: cachalot_pressure::requester",
-    ][::core::mem::offset_of!(cachalot_pressure, requester) - 40usize];
-    [
-        "Offset of field: cachalot_pressure::requester_name",
-    ][::core::mem::offset_of!(cachalot_pressure, requester_name) - 48usize];
-    [
-        "Offset of field: cachalot_pressure::requester_priority",
-    ][::core::mem::offset_of!(cachalot_pressure, requester_priority) - 56usize];
-    [
-        "Offset of field: cachalot_pressure::is_guaranteed",
-    ][::core::mem::offset_of!(cachalot_pressure, is_guaranteed) - 60usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_tenant_options",
-    ][::core::mem::size_of::<cachalot_tenant_options>() - 64usize];
-    [
-        "Alignment of cachalot_tenant_options",
-    ][::core::mem::align_of::<cachalot_tenant_options>() - 8usize];
-    [
-        "Offset of field: cachalot_tenant_options::struct_size",
-    ][::core::mem::offset_of!(cachalot_tenant_options, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_tenant_options::name",
-    ][::core::mem::offset_of!(cachalot_tenant_options, name) - 8usize];
-    [
-        "Offset of field: cachalot_tenant_options::guaranteed_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_options, guaranteed_bytes) - 16usize];
-    [
-        "Offset of field: cachalot_tenant_options::limit_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_options, limit_bytes) - 24usize];
-    [
-        "Offset of field: cachalot_tenant_options::priority",
-    ][::core::mem::offset_of!(cachalot_tenant_options, priority) - 32usize];
-    [
-        "Offset of field: cachalot_tenant_options::reserved_0",
-    ][::core::mem::offset_of!(cachalot_tenant_options, reserved_0) - 36usize];
-    [
-        "Offset of field: cachalot_tenant_options::pressure",
-    ][::core::mem::offset_of!(cachalot_tenant_options, pressure) - 40usize];
-    [
-        "Offset of field: cachalot_tenant_options::pressure_user_data",
-    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_user_data) - 48usize];
-    [
-        "Offset of field: cachalot_tenant_options::pressure_destroy",
-    ][::core::mem::offset_of!(cachalot_tenant_options, pressure_destroy) - 56usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of cachalot_tenant_stats",
-    ][::core::mem::size_of::<cachalot_tenant_stats>() - 224usize];
-    [
-        "Alignment of cachalot_tenant_stats",
-    ][::core::mem::align_of::<cachalot_tenant_stats>() - 8usize];
-    [
-        "Offset of field: cachalot_tenant_stats::struct_size",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, struct_size) - 0usize];
-    [
-        "Offset of field: cachalot_tenant_stats::id",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, id) - 8usize];
-    [
-        "Offset of field: cachalot_tenant_stats::device",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, device) - 16usize];
-    [
-        "Offset of field: cachalot_tenant_stats::priority",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, priority) - 20usize];
-    [
-        "Offset of field: cachalot_tenant_stats::guaranteed_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, guaranteed_bytes) - 24usize];
-    [
-        "Offset of field: cachalot_tenant_stats::limit_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, limit_bytes) - 32usize];
-    [
-        "Offset of field: cachalot_tenant_stats::allocation",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, allocation) - 40usize];
-    [
-        "Offset of field: cachalot_tenant_stats::allocated_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, allocated_bytes) - 72usize];
-    [
-        "Offset of field: cachalot_tenant_stats::requested_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, requested_bytes) - 104usize];
-    [
-        "Offset of field: cachalot_tenant_stats::num_ooms",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, num_ooms) - 136usize];
-    [
-        "Offset of field: cachalot_tenant_stats::num_pressure_calls",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, num_pressure_calls) - 144usize];
-    [
-        "Offset of field: cachalot_tenant_stats::pressure_freed_bytes",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, pressure_freed_bytes) - 152usize];
-    [
-        "Offset of field: cachalot_tenant_stats::name",
-    ][::core::mem::offset_of!(cachalot_tenant_stats, name) - 160usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -3937,9 +4102,10 @@ unsafe extern "C" {
     ) -> cachalot_status;
     /// Opens a driver by name.
     ///
-    /// @param name  "cuda", "host" or "sim", each alone or with a capacity, a number with B, KiB, MiB,
-    /// GiB or TiB ("sim:80GiB"; without a unit: bytes). Without one `host` has 4 GiB and
-    /// `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
+    /// @param name  "cuda", "host", "host-shared" or "sim", each alone or with a capacity, a number with
+    /// B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
+    /// with memory that other processes can be given (share.h). Without a capacity `host` has
+    /// 4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
     /// has (with one no device gives more than that). NULL or "": the environment variable
     /// CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
     /// "host".
@@ -4007,14 +4173,16 @@ unsafe extern "C" {
     /// Gives all memory back and ends the allocator.
     ///
     /// @param allocator  NULL: nothing happens. No other call may be under way.
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live (their number is in
-    /// the message): then nothing has happened and the allocator is still there.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE while blocks are live, or memory of other
+    /// processes is open (their number is in the message): then nothing has happened and the allocator is
+    /// still there.
     pub fn cachalot_allocator_destroy(
         allocator: *mut cachalot_allocator,
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// Like cachalot_allocator_destroy, but live blocks are freed too: for each device that has some,
-    /// all its work is waited for first. Addresses must not be used afterwards.
+    /// all its work is waited for first. Memory of other processes is closed, and other processes see the
+    /// end of what is shared with them. Addresses must not be used afterwards.
     pub fn cachalot_allocator_destroy_all(
         allocator: *mut cachalot_allocator,
         error: *mut cachalot_error,
@@ -4396,6 +4564,28 @@ unsafe extern "C" {
         peer: i32,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// Copies between devices, or within one, on a stream; the host does not wait. The devices need no access to each
+    /// other. By PyTorch's rule (core 23.5) the call is the driver's for peers only where one of the devices has
+    /// expandable segments and cachalot_enable_peer_access was not called for the two: that lets to_device read what is
+    /// from_device's.
+    ///
+    /// @param to, from   Memory of the devices, also of others than this allocator; or pinned host memory, with the
+    /// device of the stream.
+    /// @param size       Bytes; 0: nothing happens.
+    /// @param stream     Of to_device.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for an unknown device, an address 0 or
+    /// CACHALOT_STREAM_ALL; CACHALOT_ERROR_NOT_SUPPORTED for a custom driver without copies;
+    /// CACHALOT_ERROR_DRIVER. Any thread.
+    pub fn cachalot_copy(
+        allocator: *mut cachalot_allocator,
+        to: cachalot_address,
+        to_device: i32,
+        from: cachalot_address,
+        from_device: i32,
+        size: u64,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// Where a device's memory is.
     pub fn cachalot_get_device_totals(
         allocator: *mut cachalot_allocator,
@@ -4441,7 +4631,8 @@ unsafe extern "C" {
     ///
     /// @param route  NULL: requests of this thread.
     /// @return CACHALOT_OK, or CACHALOT_ERROR_INVALID_STATE if the pool is being routed to already (its
-    /// use count has been raised by then, as in the reference).
+    /// use count has been raised by then, as in the reference), if it sleeps (sleep.h; raised as well), or if it
+    /// was released (not raised).
     pub fn cachalot_pool_begin(
         allocator: *mut cachalot_allocator,
         device: i32,
@@ -4737,8 +4928,14 @@ unsafe extern "C" {
         out_context: *mut u64,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// What a context means, one frame a line, innermost first. Text like snprintf. 0 gives "". Any
+    /// Writes what a context means, one frame a line, innermost first, like snprintf. 0 gives "". Any
     /// thread.
+    ///
+    /// A frame of a native stack (CACHALOT_CONTEXT_STACK) is "FILE:LINE:FUNCTION" if the debug
+    /// information of its code (compiled with -g) is in the file that was loaded, uncompressed, or below
+    /// /usr/lib/debug by its build id. The line is that of the call; the function is the one that its
+    /// code was inlined into, if it was. Any other frame is "FUNCTION (FILE+0xOFFSET)", with a number
+    /// for addr2line. FUNCTION is "??" if neither the loader nor the file's symbols have a name.
     pub fn cachalot_context_text(
         allocator: *mut cachalot_allocator,
         context: u64,
@@ -5266,6 +5463,121 @@ unsafe extern "C" {
     /// thread.
     pub fn cachalot_report_reason_name(reason: i32) -> *const core::ffi::c_char;
     pub fn cachalot_report_outcome_name(outcome: i32) -> *const core::ffi::c_char;
+    /// Shares a block. It is the shared block's from now on: cachalot_free refuses it, and it counts as live until it is
+    /// freed. The first one of an allocator starts a thread, which ends with the allocator; no signal is handled on it.
+    ///
+    /// @param address     Of a live block of the cache; its first byte.
+    /// @param out_shared  The caller owns it; end it with cachalot_shared_block_destroy.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+    /// CACHALOT_ERROR_INVALID_STATE for one that is shared already, or whose pages were made while
+    /// TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER;
+    /// CACHALOT_ERROR_IO where the system gives no socket or no thread. After an error the block is the caller's as before.
+    /// Any thread.
+    pub fn cachalot_shared_block_create(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        out_shared: *mut *mut cachalot_shared_block,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The text by which others open the block, of printable ASCII. Any process of the same user that has the text can open
+    /// the block: the text is a secret.
+    ///
+    /// @param out_length  Without the NUL. May be NULL.
+    /// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+    pub fn cachalot_shared_block_ticket(
+        shared: *const cachalot_shared_block,
+        buffer: *mut core::ffi::c_char,
+        capacity: usize,
+        out_length: *mut usize,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// How often the block is open in other processes, and in this one by its ticket. 0 for NULL. Any thread, but not from
+    /// within a callback under a lock of the allocator.
+    pub fn cachalot_shared_block_users(shared: *const cachalot_shared_block) -> usize;
+    /// The owner is done: nobody can open the block from now on, and it is freed when it is open nowhere, which is at once or
+    /// on the allocator's thread. NULL: nothing. No other call with it may be under way, and it is not called from within a
+    /// callback under a lock of the allocator.
+    pub fn cachalot_shared_block_destroy(shared: *mut cachalot_shared_block);
+    /// Opens a block that another process shares. It stays there for this process until it is destroyed, or this process is
+    /// gone.
+    ///
+    /// @param device      The device of this allocator on which the block lies. Its peers reach the pages of an expandable
+    /// segment, too.
+    /// @param ticket      What cachalot_shared_block_ticket gave there.
+    /// @param out_opened  The caller owns it; end it with cachalot_opened_block_destroy.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a text that is no ticket and for a device that the driver
+    /// does not have; CACHALOT_ERROR_INVALID_STATE where the block is not shared any more or never was, its process is gone,
+    /// of another user, in another network namespace, or gives no answer; CACHALOT_ERROR_DRIVER where the driver refuses the
+    /// memory; CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_IO. Waits for the answer of that process, at most 10
+    /// seconds for each 64 pages. Any thread.
+    pub fn cachalot_opened_block_create(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        ticket: *const core::ffi::c_char,
+        out_opened: *mut *mut cachalot_opened_block,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Where the block lies in this process.
+    ///
+    /// @param out_size  Bytes, as they were asked for there. May be NULL.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE where the allocator is gone, and the memory with it. Any thread.
+    pub fn cachalot_opened_block_address(
+        opened: *const cachalot_opened_block,
+        out_address: *mut cachalot_address,
+        out_size: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Whether the sharer is still there: 1, or 0 once its process or its allocator has ended, and for NULL. Where it is gone
+    /// nobody writes the block any more but those who have it open. What is left of its memory is the driver's affair: pages
+    /// stay until the last process has closed them. Any thread.
+    pub fn cachalot_opened_block_has_sharer(opened: *const cachalot_opened_block) -> i32;
+    /// Waits for the work of the device, and closes the block. NULL: nothing. No other call with it may be under way.
+    pub fn cachalot_opened_block_destroy(opened: *mut cachalot_opened_block);
+    /// PyTorch's shareIpcHandle: what another process needs to open the memory under a block, in the bytes of PyTorch's
+    /// release [core 23.2, exp 7.3, R61]. It changes nothing of the block.
+    ///
+    /// @param address     Of a live block of the cache; its first byte.
+    /// @param buffer      Gets the bytes if they fit. May be NULL with capacity 0.
+    /// @param out_size    How many bytes they are.
+    /// @param out_offset  Bytes from the beginning of that memory to the block.
+    /// @return CACHALOT_OK, also where they do not fit; CACHALOT_ERROR_INVALID_ARGUMENT where no live block begins there;
+    /// CACHALOT_ERROR_INVALID_STATE where pages were made while TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC was 0 (2.11: the driver
+    /// refuses them); CACHALOT_ERROR_NOT_SUPPORTED (above); CACHALOT_ERROR_DRIVER. Any thread.
+    pub fn cachalot_share(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        buffer: *mut core::ffi::c_void,
+        capacity: usize,
+        out_size: *mut usize,
+        out_offset: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// PyTorch's getIpcDevPtr: opens memory by such bytes, or by 64 bytes of a CUDA handle alone. The same memory is opened
+    /// once a device; each call needs its cachalot_close_shared.
+    ///
+    /// @param out_address  Where the memory begins. The block lies *out_offset bytes behind it.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for bytes that are none of these, or of a later release;
+    /// CACHALOT_ERROR_INVALID_STATE where the process is gone, has no such descriptor or may not be asked for it (pidfd_open,
+    /// pidfd_getfd), or for fabric handles on a device without a fabric; CACHALOT_ERROR_DRIVER where the driver refuses the
+    /// handle; CACHALOT_ERROR_NOT_SUPPORTED (above). Any thread.
+    pub fn cachalot_open_shared(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        shared: *const core::ffi::c_void,
+        size: usize,
+        out_address: *mut cachalot_address,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends one use of opened memory. With the last one it is closed; pages after all work of the device. A plain segment's
+    /// work has to be done before, as in PyTorch.
+    ///
+    /// @param address  What cachalot_open_shared gave.
+    /// @return CACHALOT_OK or CACHALOT_ERROR_INVALID_ARGUMENT where no opened memory begins there. Any thread.
+    pub fn cachalot_close_shared(
+        allocator: *mut cachalot_allocator,
+        address: cachalot_address,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
     /// Makes a simulated driver.
     ///
     /// @param options     NULL: all defaults.
@@ -5422,7 +5734,8 @@ unsafe extern "C" {
     /// stream-ordered memory `malloc_async SIZE STREAM ADDR`, `free_async ADDR STREAM`, `pool_trim
     /// BYTES`, `pool_attribute NUMBER VALUE`, `pool_access`, `graph_attribute NUMBER VALUE`; sizes in
     /// decimal, addresses and streams in hexadecimal; of pinned memory, whose addresses are the system's,
-    /// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`. With several devices `access` ends in ` device N`,
+    /// `host_alloc SIZE`, `host_free`, `host_register SIZE`, `host_unregister`; `copy SIZE STREAM`, and `copy_peer TO FROM
+    /// SIZE STREAM` with the numbers of the devices. With several devices `access` ends in ` device N`,
     /// and `pool_access` in the device of the pool and the one that gets access.
     ///
     /// @param buffer      Gets whole lines and a NUL; may be NULL with capacity 0 to ask for the length.
@@ -5435,73 +5748,6 @@ unsafe extern "C" {
         out_length: *mut usize,
         error: *mut cachalot_error,
     ) -> cachalot_status;
-    /// Takes a snapshot of all devices, each at one moment. Walks everything: its cost grows with the
-    /// number of blocks. It is an event of the history itself, seen in later snapshots.
-    ///
-    /// @param options       NULL: all defaults.
-    /// @param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy.
-    pub fn cachalot_snapshot_take(
-        allocator: *mut cachalot_allocator,
-        options: *const cachalot_snapshot_options,
-        out_snapshot: *mut *mut cachalot_snapshot,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Ends a snapshot. NULL: nothing.
-    pub fn cachalot_snapshot_destroy(snapshot: *mut cachalot_snapshot);
-    /// Segments: devices in order, then by address. 0 for NULL.
-    pub fn cachalot_snapshot_segment_count(snapshot: *const cachalot_snapshot) -> usize;
-    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-    pub fn cachalot_snapshot_segment(
-        snapshot: *const cachalot_snapshot,
-        index: usize,
-        out_row: *mut cachalot_segment_row,
-    ) -> cachalot_status;
-    /// Blocks of all segments, in the order of the segments. 0 for NULL.
-    pub fn cachalot_snapshot_block_count(snapshot: *const cachalot_snapshot) -> usize;
-    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
-    pub fn cachalot_snapshot_block(
-        snapshot: *const cachalot_snapshot,
-        index: usize,
-        out_row: *mut cachalot_block_row,
-    ) -> cachalot_status;
-    /// Entries of a device's history, oldest first. 0 for NULL or without history.
-    pub fn cachalot_snapshot_entry_count(
-        snapshot: *const cachalot_snapshot,
-        device: i32,
-    ) -> usize;
-    /// One of them; its texts live as long as the snapshot. CACHALOT_ERROR_INVALID_ARGUMENT past the
-    /// last.
-    pub fn cachalot_snapshot_entry(
-        snapshot: *const cachalot_snapshot,
-        device: i32,
-        index: usize,
-        out_entry: *mut cachalot_trace_entry,
-    ) -> cachalot_status;
-    /// Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
-    /// torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
-    /// that the allocator follows.
-    ///
-    /// @param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
-    /// any other line one with that name. NULL: contexts have no frames, but for those of a replay,
-    /// which its snapshot explains itself.
-    /// @param write      Called on this thread, once or more.
-    /// @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
-    pub fn cachalot_snapshot_write_pickle(
-        snapshot: *const cachalot_snapshot,
-        allocator: *mut cachalot_allocator,
-        write: cachalot_write_fn,
-        user_data: *mut core::ffi::c_void,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// The options at the moment of the snapshot.
-    pub fn cachalot_snapshot_settings(
-        snapshot: *const cachalot_snapshot,
-        out_settings: *mut cachalot_settings,
-    ) -> cachalot_status;
-    /// The last option string then; lives as long as the snapshot. "" for NULL.
-    pub fn cachalot_snapshot_config(
-        snapshot: *const cachalot_snapshot,
-    ) -> *const core::ffi::c_char;
     /// Makes a tenant.
     ///
     /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a limit below the guarantee, a name that
@@ -5518,7 +5764,7 @@ unsafe extern "C" {
     /// may be under way (calls of its callback may).
     ///
     /// @param tenant  NULL: nothing happens.
-    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, while it is the tenant
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE while it has live blocks, also such that sleep, while it is the tenant
     /// of a thread (cachalot_tenant_begin), or from within its own callback: then nothing has happened
     /// and the handle is still there.
     pub fn cachalot_tenant_destroy(
@@ -5589,6 +5835,165 @@ unsafe extern "C" {
         out_stats: *mut cachalot_tenant_stats,
         error: *mut cachalot_error,
     ) -> cachalot_status;
+    /// Puts a pool to sleep: waits for the device's work, copies what is kept on the stream and waits for that, and
+    /// gives all pages of the pool back to the driver.
+    ///
+    /// Work on the pool's memory that is queued meanwhile would find no memory: the caller queues none. A page that
+    /// blocks of two labels share is kept where one of them is (cachalot_pool_set_sleep_contents).
+    ///
+    /// @param contents   CACHALOT_SLEEP_DISCARD, _KEEP or _KEEP_ALL.
+    /// @param stream     That copies; of the device. The calling thread waits for it.
+    /// @param out_bytes  The bytes that the driver has back. May be NULL.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, that sleeps already or wakes, that
+    /// requests are routed to, that is pinned (CACHALOT_POOL_PINNED), has memory that others have registered
+    /// (cachalot_pin) or a shared block (share.h), and while a capture may be under way; CACHALOT_ERROR_NOT_SUPPORTED for a pool with a plain
+    /// segment, and where contents are to be kept over a driver without copies or pinned memory;
+    /// CACHALOT_ERROR_DRIVER, also where the driver has no pinned memory left, or
+    /// CACHALOT_ERROR_OUT_OF_HOST_MEMORY. After an error nothing has changed. Any thread.
+    pub fn cachalot_pool_sleep(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        contents: i32,
+        stream: cachalot_stream,
+        out_bytes: *mut u64,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Wakes a pool: maps new pages at its addresses, queues the copies of what was kept on the stream, and hands its
+    /// blocks out again, for their labels and tenants. All or nothing.
+    ///
+    /// Where memory is short, cached memory is released, then tenants are asked (tenant.h), in the name of the tenant that
+    /// has most of the pool. Tenants are granted their blocks before that, as in requests.
+    ///
+    /// @param stream  That copies; of the device. The host does not wait. Work on other streams has to come behind
+    /// it.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_OUT_OF_MEMORY, with the numbers of a request for all of the pool's bytes,
+    /// where there is not enough or a tenant is not granted its blocks: the pool sleeps on, with its contents,
+    /// and the call can be repeated; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist or does not sleep,
+    /// and while a capture may be under way; CACHALOT_ERROR_DRIVER: the pool sleeps on. Any thread.
+    pub fn cachalot_pool_wake(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Levels by label: what becomes of a pool's blocks with this label, whatever cachalot_pool_sleep says. Weights
+    /// can so be kept while a key/value cache is discarded, or the other way round.
+    ///
+    /// @param label     As cachalot_label_stats has it.
+    /// @param contents  CACHALOT_SLEEP_DISCARD or CACHALOT_SLEEP_KEEP.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist, or where labels are not
+    /// tracked (cachalot_allocator_options::track_labels); CACHALOT_ERROR_INVALID_ARGUMENT. Any thread.
+    pub fn cachalot_pool_set_sleep_contents(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        label: *const core::ffi::c_char,
+        contents: i32,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// What sleeps of a pool.
+    ///
+    /// @param id  (0, 0): of all pools of the device.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_STATE for a pool that does not exist. Any thread.
+    pub fn cachalot_get_sleep_stats(
+        allocator: *mut cachalot_allocator,
+        device: i32,
+        id: cachalot_pool_id,
+        out_stats: *mut cachalot_sleep_stats,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Lets a pool of a tenant be put to sleep when the tenant is asked for memory (tenant.h, rule 5), before its
+    /// callback is called, and so before anybody is refused. The tenant needs no callback for that. Where the pool
+    /// cannot sleep, or has no memory, the callback is called as always.
+    ///
+    /// So a pool can fall asleep at any time. A caller that uses its memory keeps it awake by routing to it until the work
+    /// is done (cachalot_pool_begin, with CACHALOT_ROUTE_NONE where nothing is to be allocated): that fails while the
+    /// pool sleeps, and a pool that is routed to does not fall asleep.
+    ///
+    /// @param tenant    Of this allocator.
+    /// @param contents  As of cachalot_pool_sleep. CACHALOT_SLEEP_NEVER: not any more, but for requests that ask the
+    /// tenant just now.
+    /// @param stream    As of cachalot_pool_sleep. The thread that waits for memory waits for it.
+    /// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a tenant of another allocator, a device or contents
+    /// that do not exist. The pool need not exist yet. Any thread.
+    pub fn cachalot_tenant_set_sleep(
+        allocator: *mut cachalot_allocator,
+        tenant: *mut cachalot_tenant,
+        device: i32,
+        id: cachalot_pool_id,
+        contents: i32,
+        stream: cachalot_stream,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Takes a snapshot of all devices, each at one moment. Walks everything: its cost grows with the
+    /// number of blocks. It is an event of the history itself, seen in later snapshots.
+    ///
+    /// @param options       NULL: all defaults.
+    /// @param out_snapshot  The caller owns it; end it with cachalot_snapshot_destroy.
+    pub fn cachalot_snapshot_take(
+        allocator: *mut cachalot_allocator,
+        options: *const cachalot_snapshot_options,
+        out_snapshot: *mut *mut cachalot_snapshot,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// Ends a snapshot. NULL: nothing.
+    pub fn cachalot_snapshot_destroy(snapshot: *mut cachalot_snapshot);
+    /// Segments: devices in order, then by address. 0 for NULL.
+    pub fn cachalot_snapshot_segment_count(snapshot: *const cachalot_snapshot) -> usize;
+    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_snapshot_segment(
+        snapshot: *const cachalot_snapshot,
+        index: usize,
+        out_row: *mut cachalot_segment_row,
+    ) -> cachalot_status;
+    /// Blocks of all segments, in the order of the segments. 0 for NULL.
+    pub fn cachalot_snapshot_block_count(snapshot: *const cachalot_snapshot) -> usize;
+    /// One of them. CACHALOT_ERROR_INVALID_ARGUMENT past the last.
+    pub fn cachalot_snapshot_block(
+        snapshot: *const cachalot_snapshot,
+        index: usize,
+        out_row: *mut cachalot_block_row,
+    ) -> cachalot_status;
+    /// Entries of a device's history, oldest first. 0 for NULL or without history.
+    pub fn cachalot_snapshot_entry_count(
+        snapshot: *const cachalot_snapshot,
+        device: i32,
+    ) -> usize;
+    /// One of them; its texts live as long as the snapshot. CACHALOT_ERROR_INVALID_ARGUMENT past the
+    /// last.
+    pub fn cachalot_snapshot_entry(
+        snapshot: *const cachalot_snapshot,
+        device: i32,
+        index: usize,
+        out_entry: *mut cachalot_trace_entry,
+    ) -> cachalot_status;
+    /// Writes a snapshot as PyTorch's torch.cuda.memory._dump_snapshot does, for memory_viz (pytorch.org/memory_viz, or
+    /// torch/cuda/_memory_viz.py): a pickle of plain dictionaries and lists, in pieces. The keys are those of the release
+    /// that the allocator follows.
+    ///
+    /// @param allocator  Explains contexts (cachalot_context_text): a line "FILE:LINE:FUNCTION" is a frame with all three,
+    /// any other line one with that name. NULL: contexts have no frames, but for those of a replay,
+    /// which its snapshot explains itself.
+    /// @param write      Called on this thread, once or more.
+    /// @return CACHALOT_OK, or CACHALOT_ERROR_CALLBACK if write failed. Any thread.
+    pub fn cachalot_snapshot_write_pickle(
+        snapshot: *const cachalot_snapshot,
+        allocator: *mut cachalot_allocator,
+        write: cachalot_write_fn,
+        user_data: *mut core::ffi::c_void,
+        error: *mut cachalot_error,
+    ) -> cachalot_status;
+    /// The options at the moment of the snapshot.
+    pub fn cachalot_snapshot_settings(
+        snapshot: *const cachalot_snapshot,
+        out_settings: *mut cachalot_settings,
+    ) -> cachalot_status;
+    /// The last option string then; lives as long as the snapshot. "" for NULL.
+    pub fn cachalot_snapshot_config(
+        snapshot: *const cachalot_snapshot,
+    ) -> *const core::ffi::c_char;
     /// Reads a trace to its end.
     ///
     /// @param read       Called on this thread until it returns 0 or fails.
@@ -5758,36 +6163,6 @@ unsafe extern "C" {
         min_idle_ns: u64,
         now_ns: u64,
         out_released_bytes: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Writes what another process needs to open a block; *out_size is the number of bytes.
-    pub fn cachalot_share(
-        allocator: *mut cachalot_allocator,
-        address: cachalot_address,
-        buffer: *mut core::ffi::c_void,
-        capacity: usize,
-        out_size: *mut usize,
-        out_offset: *mut u64,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Opens memory that another process shares.
-    pub fn cachalot_open_shared(
-        allocator: *mut cachalot_allocator,
-        device: i32,
-        shared: *const core::ffi::c_void,
-        size: usize,
-        out_address: *mut cachalot_address,
-        error: *mut cachalot_error,
-    ) -> cachalot_status;
-    /// Copies between devices on a stream, over peer access where that is allowed.
-    pub fn cachalot_copy(
-        allocator: *mut cachalot_allocator,
-        to: cachalot_address,
-        to_device: i32,
-        from: cachalot_address,
-        from_device: i32,
-        size: u64,
-        stream: cachalot_stream,
         error: *mut cachalot_error,
     ) -> cachalot_status;
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::block::{Block, BlockInfo, BorrowedBlock, Request};
 use crate::builder::{AllocatorBuilder, LogLevel, Remarks};
 use crate::callback;
+use crate::checkpoint::CheckpointChanges;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ffi;
@@ -406,6 +407,18 @@ impl Allocator {
         if address != 0 {
             self.inner.leaked().insert(address);
         }
+    }
+
+    /// An address that is free now is nobody's to take back, since a later request may get it. An address that
+    /// is handed out as before stays with the caller that gave it up, and one that was free before has no owner yet.
+    pub(crate) fn note_restored(&self, changes: &CheckpointChanges) {
+        let freed: HashSet<_> = changes.freed.iter().copied().collect();
+        let created: HashSet<_> = changes.created.iter().copied().collect();
+        let mut leaked = self.inner.leaked();
+        for gone in freed.difference(&created) {
+            leaked.remove(gone);
+        }
+        leaked.extend(created.difference(&freed));
     }
 
     /// What is known of a live block, whoever owns it. Stands for `cachalot_get_block`.

@@ -65,6 +65,11 @@ pub(crate) fn defer(action: impl FnOnce() + 'static) {
     STATE.set(STATE.get() | DEFERRED);
 }
 
+/// Puts it off where a lock is held, and else does it.
+pub(crate) fn now_or_later(action: impl FnOnce() + 'static) {
+    if is_locked() { defer(action) } else { action() }
+}
+
 /// Does what was put off, if there is something and no lock is held.
 #[inline]
 pub(crate) fn do_deferred() {

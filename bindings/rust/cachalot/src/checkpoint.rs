@@ -43,7 +43,8 @@ pub struct Checkpoint {
 pub struct CheckpointChanges {
     /// The blocks that were handed out before, in the order of their frees.
     pub freed: Vec<Address>,
-    /// The blocks that are handed out now.
+    /// The blocks that are handed out now. What was leaked before still is, and what was free before is
+    /// as leaked: [`Allocator::adopt`] and [`Allocator::free`] take each once.
     pub created: Vec<Address>,
 }
 
@@ -70,8 +71,9 @@ impl Allocator {
     ///
     /// # Safety
     /// Blocks of the pool are freed whoever has them. Each [`Block`](crate::Block) of the pool has to be
-    /// given up with [`Block::leak`](crate::Block::leak) before, and nobody may read or write
-    /// through an address of the pool that is not among those created.
+    /// given up with [`Block::leak`](crate::Block::leak) before. No other thread gives one up, takes one
+    /// back or asks for one while the call runs. Nobody may read or write through an address of the pool
+    /// that is not among those created.
     ///
     /// # Errors
     /// `InvalidState` where the pool has no user, a segment is gone or has another shape, or a block in the
@@ -97,10 +99,12 @@ impl Allocator {
                 sys::cachalot_checkpoint_created_count(changes.0),
             )
         };
-        Ok(CheckpointChanges {
+        let changes = CheckpointChanges {
             freed: changes.read(sys::cachalot_checkpoint_freed_at, freed)?,
             created: changes.read(sys::cachalot_checkpoint_created_at, created)?,
-        })
+        };
+        self.note_restored(&changes);
+        Ok(changes)
     }
 }
 

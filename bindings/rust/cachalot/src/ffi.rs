@@ -112,6 +112,7 @@ sized!(cachalot_report_numbers cachalot_report_holder cachalot_report_reason);
 sized!(cachalot_policy cachalot_policy_stats cachalot_pinned_stats);
 sized!(cachalot_recorder_options cachalot_recorder_stats cachalot_oom_dump_options);
 sized!(cachalot_trace_info cachalot_trace_event cachalot_trace_frame);
+sized!(cachalot_sleep_stats);
 sized!(cachalot_checkpoint_row cachalot_replay_options cachalot_replay_result cachalot_replay_call);
 
 /// All zero, but for the size.

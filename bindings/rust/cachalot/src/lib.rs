@@ -32,6 +32,7 @@
 //! | memory that others have registered | [`Pin`], [`PoolFlags::PINNED`] |
 //! | pinned host memory | [`PinnedBlock`], [`Allocator::allocate_pinned`], [`PinnedStats`] |
 //! | private pools and captures | [`Pool`], [`PoolKey`], [`Route`] |
+//! | idle pools whose memory others have meanwhile | [`PoolKey::sleep`], [`PoolKey::wake`], [`SleepStats`] |
 //! | several users of one allocator | [`Tenant`] |
 //! | idle memory given back | [`Allocator::trim`], [`Allocator::empty_cache_on_drop`] |
 //! | statistics, metrics | [`Stats`], [`Allocator::metrics`] |
@@ -51,8 +52,9 @@
 //! # Safety
 //!
 //! Addresses are numbers; nothing here reads or writes the memory behind them, but for the two modules
-//! that own it and for [`PinnedBlock`], whose memory is the host's. No program needs `unsafe` for anything here; what is marked so is for programs that mix
-//! this crate with calls of the C interface.
+//! that own it and for [`PinnedBlock`], whose memory is the host's. What is marked `unsafe` is for programs
+//! that mix this crate with calls of the C interface, or takes memory from blocks that have owners: copies,
+//! checkpoints that are put back, and pools that sleep.
 #![warn(missing_docs, missing_debug_implementations)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -85,7 +87,9 @@ mod replay;
 mod report;
 mod scope;
 mod settings;
+mod share;
 mod sim;
+mod sleep;
 mod snapshot;
 mod stats;
 mod status;
@@ -93,7 +97,6 @@ mod tenant;
 mod trace;
 mod trim;
 mod types;
-mod unsupported;
 
 pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
 pub use block::{Block, BlockInfo, BorrowedBlock, Request};
@@ -116,7 +119,9 @@ pub use report::{
     Holder, Outcome, Reason, Report, ReportData, ReportNumbers, ReportOptions, ReportReason,
 };
 pub use settings::{DeviceTotals, Settings};
+pub use share::{OpenedBlock, OpenedMemory, SharedBlock, SharedHandle};
 pub use sim::{Sim, SimCalls, SimFailure, SimLog, SimOptions};
+pub use sleep::{PoolState, SleepContents, SleepStats};
 pub use snapshot::{BlockState, Segment, SegmentBlock, Snapshot, SnapshotData, SnapshotOptions};
 pub use stats::{LabelStats, PoolStats, Stat, StatArray, Stats};
 pub use status::{

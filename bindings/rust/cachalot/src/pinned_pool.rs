@@ -9,7 +9,7 @@ use std::ptr;
 use crate::allocator::Allocator;
 use crate::callback;
 use crate::error::{Error, Result};
-use crate::pool::{Route, now_or_later};
+use crate::pool::Route;
 use crate::sys;
 use crate::types::PoolId;
 
@@ -140,7 +140,7 @@ impl Deref for PinnedPool {
 impl Drop for PinnedPool {
     fn drop(&mut self) {
         let key = self.key.clone();
-        now_or_later(move || drop(key.release()));
+        callback::now_or_later(move || drop(key.release()));
     }
 }
 
@@ -169,6 +169,6 @@ impl PinnedPoolScope {
 impl Drop for PinnedPoolScope {
     fn drop(&mut self) {
         let key = self.pool.key.clone();
-        now_or_later(move || drop(key.end())); // Behind it the pool is released.
+        callback::now_or_later(move || drop(key.end())); // Behind it the pool is released.
     }
 }

@@ -416,7 +416,7 @@ impl Deref for Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let key = self.key.clone();
-        now_or_later(move || drop(key.release()));
+        callback::now_or_later(move || drop(key.release()));
     }
 }
 
@@ -431,15 +431,11 @@ pub struct PoolScope {
 impl Drop for PoolScope {
     fn drop(&mut self) {
         let key = self.key.clone();
-        now_or_later(move || {
+        callback::now_or_later(move || {
             let _ = key.end();
             let _ = key.release();
         });
     }
-}
-
-pub(crate) fn now_or_later(action: impl FnOnce() + 'static) {
-    if callback::is_locked() { callback::defer(action) } else { action() }
 }
 
 impl Allocator {
@@ -523,7 +519,7 @@ pub struct CaptureScope {
 impl Drop for CaptureScope {
     fn drop(&mut self) {
         let (allocator, device) = (self.allocator.clone(), self.device);
-        now_or_later(move || drop(allocator.capture_end(device)));
+        callback::now_or_later(move || drop(allocator.capture_end(device)));
     }
 }
 

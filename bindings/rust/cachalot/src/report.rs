@@ -202,6 +202,8 @@ pub struct ReportNumbers {
     pub largest_free_block: u64,
     /// What a trim of everything could give back.
     pub releasable: u64,
+    /// What pools that sleep need to wake; it is not reserved.
+    pub asleep: u64,
 }
 
 /// Live blocks of one label, tenant, stream and pool. Stands for `cachalot_report_holder`.
@@ -335,6 +337,7 @@ impl Report {
             cached: row.cached,
             largest_free_block: row.largest_free_block,
             releasable: row.releasable,
+            asleep: row.asleep,
         }
     }
 

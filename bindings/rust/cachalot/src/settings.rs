@@ -5,6 +5,7 @@ use crate::allocator::Allocator;
 use crate::error::Result;
 use crate::ffi;
 use crate::sys;
+use crate::types::{Address, Stream};
 
 /// The options in force, as numbers. Stands for `cachalot_settings`. Read, change and write back to
 /// set options without a string.
@@ -270,6 +271,31 @@ impl Allocator {
         // SAFETY: the allocator is live.
         self.call(|raw, error| unsafe {
             sys::cachalot_enable_peer_access(raw, device, peer, error)
+        })
+    }
+
+    /// Copies `size` bytes between devices, or within one, on a stream of the device that is copied to; the
+    /// host does not wait. The devices need no access to each other. An address may also be one of pinned
+    /// host memory. Stands for `cachalot_copy`.
+    ///
+    /// # Safety
+    /// Both ranges stay valid until the stream has done the copy, and nothing else uses the target
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown device, an address 0 or all streams; `NotSupported` for a custom
+    /// driver without copies; `Driver`.
+    pub unsafe fn copy(
+        &self,
+        (to, to_device): (Address, i32),
+        (from, from_device): (Address, i32),
+        size: u64,
+        stream: impl Into<Stream>,
+    ) -> Result<()> {
+        let stream = stream.into();
+        // SAFETY: the allocator is live; the caller answers for the ranges.
+        self.call(|raw, error| unsafe {
+            sys::cachalot_copy(raw, to, to_device, from, from_device, size, stream.0, error)
         })
     }
 

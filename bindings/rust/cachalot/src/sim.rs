@@ -74,6 +74,8 @@ flags! {
         HOST_ALLOCATE = CACHALOT_SIM_CALL_HOST_ALLOCATE,
         /// Pinned memory given back.
         HOST_FREE = CACHALOT_SIM_CALL_HOST_FREE,
+        /// A copy that is queued.
+        COPY = CACHALOT_SIM_CALL_COPY,
     }
 }
 

@@ -140,6 +140,8 @@ pub struct TenantStats {
     pub num_pressure_calls: i64,
     /// By how many bytes what it has sank meanwhile.
     pub pressure_freed_bytes: i64,
+    /// Bytes of its blocks whose pools sleep, which the figures above leave out.
+    pub asleep_bytes: u64,
 }
 
 impl TenantStats {
@@ -158,6 +160,7 @@ impl TenantStats {
             num_ooms: stats.num_ooms,
             num_pressure_calls: stats.num_pressure_calls,
             pressure_freed_bytes: stats.pressure_freed_bytes,
+            asleep_bytes: stats.asleep_bytes,
         }
     }
 }
@@ -410,7 +413,7 @@ impl Drop for TenantScope {
                 let _ = tenant.call(|raw, error| unsafe { sys::cachalot_tenant_end(raw, error) });
             }
         };
-        if callback::is_locked() { callback::defer(leave) } else { leave() }
+        callback::now_or_later(leave);
     }
 }
 

@@ -11,11 +11,11 @@ use cachalot::{
 };
 
 use crate::expected::Operation;
-use crate::report;
 use crate::script::{Script, Shared, add, recorded_addresses};
+use crate::{checkpoints, pinned, report, sharing};
 
 /// Scripts allocate on device 0.
-const DEVICE: i32 = 0;
+pub const DEVICE: i32 = 0;
 
 /// The words of an operation behind its first.
 pub struct Words<'a>(&'a str);
@@ -31,11 +31,11 @@ impl<'a> Words<'a> {
         Some(&left[..end])
     }
 
-    fn word(&mut self) -> &'a str {
+    pub fn word(&mut self) -> &'a str {
         self.maybe().expect("a word is missing")
     }
 
-    fn number<T: FromStr<Err: std::fmt::Debug>>(&mut self) -> T {
+    pub fn number<T: FromStr<Err: std::fmt::Debug>>(&mut self) -> T {
         self.word().parse().unwrap()
     }
 
@@ -43,12 +43,12 @@ impl<'a> Words<'a> {
         self.maybe().map(|word| word.parse().unwrap())
     }
 
-    fn hex(&mut self) -> u64 {
+    pub fn hex(&mut self) -> u64 {
         parse_hex(self.word())
     }
 
     /// N is (0, N), gN is (N, 0).
-    fn pool(&mut self) -> PoolId {
+    pub fn pool(&mut self) -> PoolId {
         let word = self.word();
         match word.strip_prefix('g') {
             Some(number) => PoolId::of_graph(number.parse().unwrap()),
@@ -56,22 +56,31 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn rest(self) -> &'a str {
+    /// What may stand behind a pool that requests are routed to.
+    pub fn route(&mut self) -> Route {
+        match self.maybe() {
+            None => Route::All,
+            Some("never") => Route::None,
+            Some(stream) => Route::Stream(Stream(parse_hex(stream))),
+        }
+    }
+
+    pub fn rest(self) -> &'a str {
         self.0.trim_start()
     }
 }
 
-fn parse_hex(word: &str) -> u64 {
+pub fn parse_hex(word: &str) -> u64 {
     u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Restores follow the expected lines; sharing is not built; a process's environment is not the test's to change.
+/// A process's environment is not the test's to change.
 pub fn is_unbuilt(word: &str) -> bool {
-    ["import", "import_close", "checkpoint", "restore", "share", "env"].contains(&word)
+    word == "env"
 }
 
 pub fn needs_no_allocator(word: &str) -> bool {
-    ["config", "device", "log", "fabric", "fabric_device"].contains(&word)
+    ["config", "device", "log", "fabric", "fabric_device", "sharing"].contains(&word)
 }
 
 /// A pool's own source of segments: hands out the recorded addresses and prints its calls.
@@ -123,8 +132,9 @@ pub fn run(script: &mut Script, operation: &Operation<'_>) {
         "a" | "at" | "raw" => allocate(script, operation.word, words),
         "f" | "delete" | "r" => block(script, operation.word, words),
         "work" | "done" | "step" | "sync" | "capture" | "capture_end" | "node" | "fork"
-        | "join" | "fail" | "error" | "pending_error" | "own_fail" | "graph_memory" | "process" => {
-            device(script, operation.word, words)
+        | "join" | "graph_memory" | "process" => device(script, operation.word, words),
+        "fail" | "error" | "event_error" | "free_error" | "pending_error" | "own_fail" => {
+            failure(script, operation.word, words)
         }
         "empty" | "fraction" | "get_fraction" | "set" | "enable" | "is_enabled" | "callback"
         | "peer" | "current" | "metadata" | "annotate" | "annotate_at" | "history"
@@ -135,6 +145,13 @@ pub fn run(script: &mut Script, operation: &Operation<'_>) {
         "capture_unmark" => {
             script.worked(script.allocator().capture_end(DEVICE));
         }
+        "ha" | "hf" | "hr" | "hr_at" => pinned::run(script, operation, words),
+        word if word.starts_with("host_") => pinned::run(script, operation, words),
+        "sharing" | "share" | "import" | "open" | "import_close" => {
+            sharing::run(script, operation.word, words);
+        }
+        "checkpoint" => checkpoints::take(script, words),
+        "restore" => checkpoints::restore(script, operation, words),
         word if word.starts_with("pool_") => pool(script, word, words),
         word => question(script, word, words),
     }
@@ -443,12 +460,7 @@ fn pool(script: &mut Script, word: &str, mut words: Words<'_>) {
             }
         }
         "pool_begin" => {
-            let route = match words.maybe() {
-                None => Route::All,
-                Some("never") => Route::None,
-                Some(stream) => Route::Stream(Stream(parse_hex(stream))),
-            };
-            script.worked(key.begin(route));
+            script.worked(key.begin(words.route()));
         }
         "pool_end" => {
             script.worked(key.end_on_stream(current));
@@ -504,33 +516,57 @@ fn device(script: &mut Script, word: &str, mut words: Words<'_>) {
         "node" => sim.add_node(DEVICE, words.hex()),
         "fork" => sim.fork_capture(DEVICE, words.hex(), words.hex()),
         "join" => sim.join_capture(DEVICE, words.hex(), words.hex()),
-        "fail" => {
-            let count = words.number();
-            if count == 0 {
-                return; // Nothing is ordered.
-            }
-            let calls = SimCalls::ALLOCATE | SimCalls::CREATE | SimCalls::POOL_ALLOCATE;
-            let after = words.maybe_number().unwrap_or(0);
-            sim.fail(SimFailure::out_of_memory(calls).count(count).after(after))
-        }
-        "error" => {
-            let code = words.number();
-            if code == 0 {
-                return; // Nothing is ordered.
-            }
-            let calls =
-                SimCalls::ALLOCATE | SimCalls::RESERVE | SimCalls::CREATE | SimCalls::POOL_ALLOCATE;
-            sim.fail(SimFailure::new(calls, code).after(words.maybe_number().unwrap_or(0)))
-        }
-        "pending_error" => sim.set_pending_error(words.number()),
-        "own_fail" => {
-            OWN.with_borrow_mut(|own| own.failures = words.number());
-            Ok(())
-        }
         "graph_memory" => sim.set_graph_memory(DEVICE, words.number(), words.number()),
         _ => sim.add_process(DEVICE, words.number(), words.number()),
     }
     .unwrap();
+}
+
+// ---- Failures -----------------------------------------------------------------------------------
+
+fn failure(script: &mut Script, word: &str, mut words: Words<'_>) {
+    let allocating =
+        SimCalls::ALLOCATE | SimCalls::CREATE | SimCalls::POOL_ALLOCATE | SimCalls::HOST_ALLOCATE;
+    match word {
+        "fail" => {
+            let count = words.number();
+            let code = if count == 0 { 0 } else { SimFailure::OUT_OF_MEMORY };
+            let after = words.maybe_number().unwrap_or(0);
+            order(script, allocating, code, after, count);
+        }
+        "error" => order_one(script, allocating | SimCalls::RESERVE, words),
+        "event_error" => {
+            let calls = SimCalls::EVENT_CREATE | SimCalls::EVENT_RECORD | SimCalls::EVENT_QUERY;
+            order_one(script, calls, words);
+        }
+        "free_error" => order_one(script, SimCalls::HOST_FREE, words),
+        "pending_error" => script.sim.set_pending_error(words.number()).unwrap(),
+        _ => OWN.with_borrow_mut(|own| own.failures = words.number()),
+    }
+}
+
+fn order_one(script: &mut Script, calls: SimCalls, mut words: Words<'_>) {
+    let code = words.number();
+    order(script, calls, code, words.maybe_number().unwrap_or(0), 1);
+}
+
+/// Lets calls fail, instead of what was ordered for them before. Code 0 only calls that off, for which
+/// `sim` has no word: a failure of the same code that never comes takes its place.
+pub fn order(script: &mut Script, calls: SimCalls, code: i32, after: u64, count: u64) {
+    let former = script.ordered.insert(calls, code).unwrap_or(0);
+    if former != 0 && former != code {
+        script.sim.fail(SimFailure::new(calls, former).after(u64::MAX)).unwrap();
+    }
+    if code != 0 {
+        script.sim.fail(SimFailure::new(calls, code).after(after).count(count)).unwrap();
+    }
+}
+
+pub fn call_off_failures(script: &mut Script) {
+    for calls in script.ordered.keys().copied().collect::<Vec<_>>() {
+        order(script, calls, 0, 0, 0);
+    }
+    script.sim.set_pending_error(0).unwrap();
 }
 
 thread_local! {
@@ -569,7 +605,7 @@ fn log(script: &mut Script, mut words: Words<'_>) {
             "whole_text" => log.whole_text = true,
             "flush" => {}
             "handles" => device_word = SimLog::HANDLES,
-            "query" => device_word = SimLog::QUERIES,
+            "query" => log.query = true,
             "capture_mode" => device_word = SimLog::CAPTURE_MODES,
             word => panic!("no word of log: '{word}'"),
         }

@@ -5,7 +5,7 @@ use cachalot::{BlockState, PoolId, Release, SnapshotOptions, Stat, StatArray};
 
 use crate::script::{Script, entry_text, metadata_marks};
 
-fn numbers(stat: &Stat) -> String {
+pub fn numbers(stat: &Stat) -> String {
     format!("{} {} {} {}", stat.current, stat.peak, stat.allocated, stat.freed)
 }
 

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cachalot::{
-    Action, Address, Allocator, Block, Error, HistoryOptions, LogLevel, Release, Result, Sim,
-    SimLog, SimOptions, Stream, TraceEntry,
+    Action, Address, Allocator, Block, Checkpoint, Error, HistoryOptions, LogLevel, Release,
+    Result, Sim, SimCalls, SimLog, SimOptions, Stream, TraceEntry,
 };
 
 use crate::compare::{Comparison, ErrorRules, Line};
 use crate::expected::Operation;
 use crate::operations;
+use crate::pinned::Pinned;
+use crate::sharing::Sharing;
 
 pub enum Verdict {
     Equal { lines: usize },
@@ -28,6 +30,7 @@ pub struct LogWords {
     pub metadata: bool,
     pub counter: bool,
     pub whole_text: bool,
+    pub query: bool,
 }
 
 /// What the closures share with the script.
@@ -57,6 +60,11 @@ pub struct Script {
     pub shared: Arc<Mutex<Shared>>,
     /// The address that an id had last.
     pub last: HashMap<i64, Address>,
+    pub pinned: Pinned,
+    pub checkpoints: HashMap<String, Checkpoint>,
+    pub sharing: Sharing,
+    /// The codes of the failures that were ordered last.
+    pub ordered: HashMap<SimCalls, i32>,
     pub caching: bool,
     pub sim_log: SimLog,
     /// The lines of the operation, or from it on all, cannot be compared on purpose.
@@ -208,8 +216,17 @@ impl Script {
 /// Moves the device's calls since the last time into the lines.
 fn take_calls(shared: &Mutex<Shared>, sim: &Sim) {
     let calls = sim.read_calls().unwrap();
-    let lines = calls.lines().map(|call| Line::Text(format!("D {call}")));
-    shared.lock().unwrap().lines.extend(lines);
+    let mut shared = shared.lock().unwrap();
+    let all = shared.log.query;
+    // The file has queries that fail, and others only where it asks for them. Of segments it has those
+    // that could be opened.
+    let has = |call: &&str| {
+        let is_query = call.starts_with("event_query ");
+        let is_asked_for = all || !is_query || call.contains(" error ");
+        is_asked_for && !call.starts_with("ipc_open error ")
+    };
+    let lines = calls.lines().filter(has).map(|call| Line::Text(format!("D {call}")));
+    shared.lines.extend(lines);
 }
 
 pub fn add(shared: &Mutex<Shared>, sim: &Sim, line: String) {
@@ -277,7 +294,8 @@ fn setup(file: &[Operation<'_>], release: Release) -> Script {
     }
     let options = SimOptions::new().capacity(capacity).device_count(devices);
     let sim = Sim::new(options).unwrap();
-    sim.log_calls(SimLog::CALLS).unwrap();
+    let sim_log = SimLog::CALLS | SimLog::QUERIES;
+    sim.log_calls(sim_log).unwrap();
     Script {
         sim,
         devices,
@@ -286,8 +304,12 @@ fn setup(file: &[Operation<'_>], release: Release) -> Script {
         allocator: None,
         shared: Arc::new(Mutex::new(Shared { release: Some(release), ..Shared::default() })),
         last: HashMap::new(),
+        pinned: Pinned::default(),
+        checkpoints: HashMap::new(),
+        sharing: Sharing::default(),
+        ordered: HashMap::new(),
         caching: true,
-        sim_log: SimLog::CALLS,
+        sim_log,
         exempt_operation: false,
         exempt_text: false,
         exempt_rest: false,
@@ -341,9 +363,10 @@ impl Script {
         shared.lines.clear();
         drop(shared);
         (self.exempt_operation, self.exempt_text) = (false, false);
-        let starts = ["D malloc ", "D reserve ", "D malloc_async "];
+        let starts = ["D malloc ", "D reserve ", "D malloc_async ", "D ipc_open "];
         let addresses = recorded_addresses(&operation.expected, &starts);
         self.sim.give_addresses(0, &addresses).unwrap();
+        self.pinned.read_ranges(&operation.expected);
     }
 
     fn end(&mut self) -> Vec<Line> {
@@ -358,8 +381,9 @@ impl Script {
     fn finish(mut self) {
         let live = std::mem::take(&mut self.shared().live);
         let raw = std::mem::take(&mut self.shared().raw);
-        self.sim.set_pending_error(0).unwrap();
-        drop((live, raw));
+        operations::call_off_failures(&mut self);
+        let sharing = std::mem::take(&mut self.sharing);
+        drop((live, raw, std::mem::take(&mut self.pinned), sharing));
         if let Some(allocator) = self.allocator.take() {
             allocator.close_all().expect("nothing else has a share of it");
         }
