@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // libcachalot_pluggable.so: cachalot as torch.cuda.memory.CUDAPluggableAllocator.
 //
-// PyTorch finds the functions by name. They share one allocator, which is made at the first call
+// PyTorch finds the functions of hooks.h by name. They share one allocator, which is made at the first call
 // that needs it, with the options of cachalot_pluggable_set_options or of the environment, and which
 // lives as long as the process. The functions of the public header are exported too, so that its
 // statistics can be asked through the same library.
-//
-// The contract has no way to report an error. Where PyTorch is in the process and its frames let
-// exceptions through, a call that fails throws PyTorch's own exception; else it says why on stderr.
-//
-// The contract keeps captures and other routings apart no more than it tells their begin and end, so
-// each routing is marked as a capture too; a mark has an effect only on streams that are being
-// captured (R10).
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -27,20 +17,14 @@
 #include <utility>
 
 #include "cachalot/cachalot.h"
-#include "torch_error.h"
+#include "hooks.h"
+
+using cachalot::pluggable::only_allocator;
 
 namespace {
 
-using Filter = std::function<bool(void*)>;
-
-cachalot_address to_address(const void* pointer) {
-  return reinterpret_cast<cachalot_address>(pointer);
-}
-
-void print(const char* message) { std::fprintf(stderr, "cachalot: %s\n", message); }
-
 void log_remark(void*, int32_t level, const char* message) {
-  if (level != CACHALOT_LOG_DIFFERENCE) print(message);
+  if (level != CACHALOT_LOG_DIFFERENCE) cachalot::pluggable::print(message);
 }
 
 // No caller knows less of the options than version 0.1 had.
@@ -62,10 +46,6 @@ struct Options {
 const char* text_or_null(const std::optional<std::string>& text) {
   return text ? text->c_str() : nullptr;
 }
-
-// The one allocator; null: none has been made yet. Apart from what making it needs, so that a call reads one
-// word.
-constinit std::atomic<cachalot_allocator*> only_allocator{nullptr};
 
 struct Making {
   std::mutex mutex;
@@ -89,9 +69,11 @@ cachalot_status make_allocator(const Options& options, cachalot_allocator** allo
   return made;
 }
 
-// The one allocator, made if there is none yet; if that fails, the next call tries again.
-[[gnu::noinline]] cachalot_status find_or_make_allocator(cachalot_allocator** out,
-                                                         cachalot_error* error) {
+}  // namespace
+
+// Made if there is none yet; if that fails, the next call tries again.
+cachalot_status cachalot::pluggable::find_or_make_allocator(cachalot_allocator** out,
+                                                            cachalot_error* error) {
   *out = only_allocator.load(std::memory_order_acquire);
   if (*out != nullptr) return CACHALOT_OK;
   Making& state = making();
@@ -103,79 +85,7 @@ cachalot_status make_allocator(const Options& options, cachalot_allocator** allo
   return status;
 }
 
-void throw_error(const cachalot_error& error) {
-  const bool out_of_memory = error.status == CACHALOT_ERROR_OUT_OF_MEMORY;
-  cachalot::pluggable::throw_torch_error(out_of_memory
-                                             ? cachalot::pluggable::TorchError::kOutOfMemory
-                                             : cachalot::pluggable::TorchError::kOther,
-                                         error.message);
-}
-
-enum class Failure {
-  kThrow,   // PyTorch's exception, or a line on stderr without PyTorch
-  kPrint,   // a line on stderr: called where an exception would end the process
-  kSilent,  // the same, but not for out of memory, which the caller reports
-};
-
-[[gnu::noinline]] void report_failure(Failure failure, const cachalot_error& error) {
-  if (failure == Failure::kThrow) throw_error(error);
-  if (failure != Failure::kSilent || error.status != CACHALOT_ERROR_OUT_OF_MEMORY)
-    print(error.message);
-}
-
-template <Failure kFailure, class Function, class... Arguments>
-bool call(Function function, Arguments... arguments);
-
-// Apart from call(), which would have to keep its arguments over the making.
-template <Failure kFailure, class Function, class... Arguments>
-[[gnu::noinline]] bool make_and_call(Function function, Arguments... arguments) {
-  cachalot_error error = CACHALOT_ERROR_INIT;
-  cachalot_allocator* made = nullptr;
-  if (find_or_make_allocator(&made, &error) == CACHALOT_OK)
-    return call<kFailure>(function, arguments...);
-  report_failure(kFailure, error);
-  return false;
-}
-
-// Calls a function of the C interface with the allocator and `arguments`; false if it fails. Inline, so that
-// `function` is called by name.
-template <Failure kFailure, class Function, class... Arguments>
-[[gnu::always_inline]] inline bool call(Function function, Arguments... arguments) {
-  cachalot_allocator* const allocator = only_allocator.load(std::memory_order_acquire);
-  if (allocator == nullptr) [[unlikely]]
-    return make_and_call<kFailure>(function, arguments...);
-  cachalot_error error;  // CACHALOT_ERROR_INIT would clear 4 KiB a call.
-  error.struct_size = sizeof error;
-  if (function(allocator, arguments..., &error) == CACHALOT_OK) [[likely]]
-    return true;
-  report_failure(kFailure, error);
-  return false;
-}
-
-int32_t run_filter(void* user_data, cachalot_stream stream) {
-  try {
-    return (*static_cast<Filter*>(user_data))(reinterpret_cast<void*>(stream));
-  } catch (...) {
-    print("a pool's filter threw an exception");
-    return 0;
-  }
-}
-
-void delete_filter(void* user_data) { delete static_cast<Filter*>(user_data); }
-
-bool begin_routing(int device, cachalot_pool_id id, Filter filter) {
-  cachalot_pool_route route{};
-  route.struct_size = sizeof route;
-  route.kind = filter ? CACHALOT_ROUTE_PREDICATE : CACHALOT_ROUTE_ALL;
-  route.predicate = run_filter;
-  route.user_data = new (std::nothrow) Filter(std::move(filter));
-  route.destroy = delete_filter;
-  if (route.user_data == nullptr) {
-    print("out of host memory");
-    return false;
-  }
-  return call<Failure::kThrow>(cachalot_pool_begin, device, id, &route);
-}
+namespace {
 
 // Fills a caller's error record as far as it goes.
 cachalot_status fail(cachalot_error* error, cachalot_status status, const char* message) {
@@ -241,69 +151,9 @@ CACHALOT_API cachalot_status cachalot_pluggable_get_allocator(cachalot_allocator
                                                               cachalot_error* error) {
   cachalot_allocator* found = nullptr;
   const cachalot_status status =
-      guarded(error, [&] { return find_or_make_allocator(&found, error); });
+      guarded(error, [&] { return cachalot::pluggable::find_or_make_allocator(&found, error); });
   if (status == CACHALOT_OK && out_allocator != nullptr) *out_allocator = found;
   return status;
-}
-
-CACHALOT_API void* cachalot_pluggable_alloc(size_t size, int device, void* stream) {
-  cachalot_address address = 0;
-  call<Failure::kThrow>(cachalot_allocate, size, device, to_address(stream), &address);
-  return reinterpret_cast<void*>(address);
-}
-
-// The same without an exception, and without a word if memory is short: the allocation function for
-// a MemPool, whose owner, PyTorch's native allocator, takes NULL for out of memory and has its own
-// ways out.
-CACHALOT_API void* cachalot_pluggable_try_alloc(size_t size, int device, void* stream) {
-  cachalot_address address = 0;
-  call<Failure::kSilent>(cachalot_allocate, size, device, to_address(stream), &address);
-  return reinterpret_cast<void*>(address);
-}
-
-CACHALOT_API void cachalot_pluggable_free(void* pointer, size_t, int, void*) {
-  if (pointer != nullptr) call<Failure::kPrint>(cachalot_free, to_address(pointer));
-}
-
-// Makes the allocator now, so that a wrong option shows at once.
-CACHALOT_API void cachalot_pluggable_init(int) {
-  call<Failure::kThrow>([](cachalot_allocator*, cachalot_error*) { return CACHALOT_OK; });
-}
-
-CACHALOT_API void cachalot_pluggable_reset(void) { call<Failure::kThrow>(cachalot_empty_cache); }
-
-CACHALOT_API void cachalot_pluggable_memory_fraction(double fraction, int device) {
-  call<Failure::kThrow>(cachalot_set_memory_fraction, device, fraction);
-}
-
-CACHALOT_API void* cachalot_pluggable_base_alloc(void* pointer, size_t* size) {
-  cachalot_address base = 0;
-  uint64_t bytes = 0;
-  if (!call<Failure::kThrow>(cachalot_base_allocation, to_address(pointer), &base, &bytes))
-    return nullptr;
-  if (size != nullptr) *size = bytes;
-  return reinterpret_cast<void*>(base);
-}
-
-CACHALOT_API void cachalot_pluggable_record_stream(void* pointer, void* stream) {
-  call<Failure::kPrint>(cachalot_record_stream, to_address(pointer), to_address(stream));
-}
-
-CACHALOT_API void cachalot_pluggable_begin_allocate_to_pool(int device,
-                                                            std::pair<uint64_t, uint64_t> id,
-                                                            Filter filter) {
-  if (begin_routing(device, {id.first, id.second}, std::move(filter)))
-    call<Failure::kThrow>(cachalot_capture_begin, device);
-}
-
-CACHALOT_API void cachalot_pluggable_end_allocate_to_pool(int device,
-                                                          std::pair<uint64_t, uint64_t> id) {
-  if (call<Failure::kPrint>(cachalot_pool_end, device, cachalot_pool_id{id.first, id.second}))
-    call<Failure::kPrint>(cachalot_capture_end, device);
-}
-
-CACHALOT_API void cachalot_pluggable_release_pool(int device, std::pair<uint64_t, uint64_t> id) {
-  call<Failure::kPrint>(cachalot_pool_release, device, cachalot_pool_id{id.first, id.second});
 }
 
 }  // extern "C"

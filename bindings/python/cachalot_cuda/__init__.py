@@ -9,7 +9,9 @@ same allocator without torch.cuda.
 """
 
 from ._library import load as _load
-from .errors import Error, InvalidArgumentError, InvalidStateError, LibraryNotFoundError
+from .allocator import Allocator, Block
+from .errors import Error, InvalidArgumentError, InvalidStateError, LibraryNotFoundError, OutOfMemoryError
+from .folded_stacks import save_memory_usage, save_segment_usage
 from .history import dump_snapshot, label, record_history, snapshot
 from .options import (
     set_expandable_segments,
@@ -42,7 +44,11 @@ from .pinned import (
     reset_pinned_peak_stats,
 )
 from .policy import Pin, Policy, PolicyStats, pin, policy, policy_stats, stream_ended
+from .pools import Pool
 from .recorder import Recorder, RecorderStats, dump_out_of_memory, record
+from .report import report, report_text
+from .share import OpenedBlock, SharedBlock, open_block, shared_block
+from .sleep import SleepStats, set_sleep_contents, sleep_pool, sleep_stats, wake_pool
 from .statistics import (
     empty_cache,
     empty_cache_on_exit,
@@ -58,18 +64,29 @@ from .statistics import (
     stats,
     trim,
 )
+from .tenants import Pressure, Tenant, TenantStats
 
 __all__ = [
+    "Allocator",
+    "Block",
     "Error",
     "InvalidArgumentError",
     "InvalidStateError",
     "LibraryNotFoundError",
+    "OutOfMemoryError",
+    "OpenedBlock",
     "Pin",
     "PinnedMemory",
     "Policy",
     "PolicyStats",
+    "Pool",
+    "Pressure",
     "Recorder",
     "RecorderStats",
+    "SharedBlock",
+    "SleepStats",
+    "Tenant",
+    "TenantStats",
     "dump_out_of_memory",
     "dump_snapshot",
     "empty_cache",
@@ -85,6 +102,7 @@ __all__ = [
     "memory_summary",
     "metrics",
     "nested_stats",
+    "open_block",
     "pin",
     "pinned_memory",
     "pinned_stats",
@@ -92,10 +110,14 @@ __all__ = [
     "policy_stats",
     "record",
     "record_history",
+    "report",
+    "report_text",
     "reset_accumulated_stats",
     "reset_peak_stats",
     "reset_pinned_accumulated_stats",
     "reset_pinned_peak_stats",
+    "save_memory_usage",
+    "save_segment_usage",
     "set_expandable_segments",
     "set_garbage_collection_threshold",
     "set_graph_capture_record_stream_reuse",
@@ -113,21 +135,26 @@ __all__ = [
     "set_release_lock_on_cudamalloc",
     "set_roundup_bypass_threshold",
     "set_roundup_power2_divisions",
+    "set_sleep_contents",
     "set_throw_on_cudamalloc_oom",
     "settings",
+    "shared_block",
+    "sleep_pool",
+    "sleep_stats",
     "snapshot",
     "stats",
     "stream_ended",
     "trim",
     "update_config",
+    "wake_pool",
 ]
 
 
-def library_path():
+def library_path() -> str:
     """Where libcachalot_pluggable.so was loaded from."""
     return _load()._name
 
 
-def library_version():
+def library_version() -> str:
     """Its version, for example "0.1.0"."""
     return _load().cachalot_version().decode()

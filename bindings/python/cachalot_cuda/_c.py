@@ -5,12 +5,18 @@ Names and fields are those of capi/include/cachalot without the prefix; the test
 with the header. Structs with a `struct_size` fill it in themselves.
 """
 
+from __future__ import annotations
+
 import ctypes
+from typing import Any
+
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 OK = 0
 ERROR_INVALID_ARGUMENT = 1
 ERROR_INVALID_STATE = 2
+ERROR_NOT_SUPPORTED = 3
+ERROR_OUT_OF_MEMORY = 10
 
 RELEASES = {None: 0, "2.11": 211, "2.15": 215}
 CONTEXT_SOURCES = {None: 0, "stack": 1, "labels": 2}
@@ -27,21 +33,34 @@ MENDS = {
 CONTEXT_LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 RECORDED_CONTEXTS = {"labels": 0, "history": 1, None: 2}
 BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
+PRESSURES = {1: "limit", 2: "guarantee", 3: "device"}
+ALL_DEVICES = -1
+ROUTE_THIS_THREAD = 0
 ACTION_OOM = 8
 POOL_USE_ON_OOM = 1
 POOL_NO_SPLIT = 2
 POOL_PINNED = 4
+POOL_WHOLE_BLOCKS = 8
+POOL_STATES = ("awake", "falling_asleep", "asleep", "waking")
+SLEEP_CONTENTS = {False: 0, True: 1, "all": 2}
 POLICIES = {"pytorch": 1, "serving": 2}
 BORROWS = {"first": 0, "at_limit": 1, "never": 2}
 STREAMS = {"unannounced": 0, "announced": 1}
 UNLIMITED = 2**64 - 1
+STREAM_ALL = 2**64 - 1
 
 
 class Struct(ctypes.Structure):
     """A struct that begins with its own size."""
 
-    def __init__(self, **values):
+    def __init__(self, **values: Any) -> None:
         super().__init__(struct_size=ctypes.sizeof(self), **values)
+
+
+def fields(row: type[Struct] | Struct) -> list[tuple[str, Any]]:
+    """Names and types of a struct's fields, without its size and what is reserved."""
+    rows: Any = row._fields_
+    return [(name, kind) for name, kind in rows if name != "struct_size" and not name.startswith("reserved_")]
 
 
 class Error(Struct):
@@ -71,6 +90,19 @@ class PoolId(ctypes.Structure):
 
 class PoolOptions(Struct):
     _fields_ = [("struct_size", c_size_t), ("flags", c_uint32), ("reserved_0", c_int32), ("source", c_void_p)]
+
+
+class PoolRoute(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int32),
+        ("reserved_0", c_int32),
+        ("stream", c_uint64),
+        ("capture_id", c_uint64),
+        ("predicate", c_void_p),
+        ("user_data", c_void_p),
+        ("destroy", c_void_p),
+    ]
 
 
 class AllocatorOptions(Struct):
@@ -199,6 +231,21 @@ class PinnedStats(Struct):
     ]
 
 
+class SleepStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("state", c_int32),
+        ("reserved_0", c_int32),
+        ("pools", c_uint64),
+        ("blocks", c_uint64),
+        ("allocated_bytes", c_uint64),
+        ("asleep_bytes", c_uint64),
+        ("kept_bytes", c_uint64),
+        ("num_sleeps", c_uint64),
+        ("num_wakes", c_uint64),
+    ]
+
+
 class HistoryOptions(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -251,6 +298,16 @@ class SnapshotOptions(Struct):
     ]
 
 
+class ReportOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("device", c_int32),
+        ("reserved_0", c_int32),
+        ("size", c_uint64),
+        ("stream", c_uint64),
+    ]
+
+
 class SegmentRow(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -300,18 +357,73 @@ class TraceEntry(Struct):
     ]
 
 
+class Pressure(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("reason", c_int32),
+        ("device", c_int32),
+        ("missing_bytes", c_uint64),
+        ("allocated_bytes", c_uint64),
+        ("guaranteed_bytes", c_uint64),
+        ("requester", c_uint64),
+        ("requester_name", c_char_p),
+        ("requester_priority", c_int32),
+        ("is_guaranteed", c_int32),
+    ]
+
+
+class TenantOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("guaranteed_bytes", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("priority", c_int32),
+        ("reserved_0", c_int32),
+        ("pressure", c_void_p),
+        ("pressure_user_data", c_void_p),
+        ("pressure_destroy", c_void_p),
+    ]
+
+
+class TenantStats(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("id", c_uint64),
+        ("device", c_int32),
+        ("priority", c_int32),
+        ("guaranteed_bytes", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("allocation", Stat),
+        ("allocated_bytes", Stat),
+        ("requested_bytes", Stat),
+        ("num_ooms", c_int64),
+        ("num_pressure_calls", c_int64),
+        ("pressure_freed_bytes", c_int64),
+        ("name", c_char * 64),
+        ("asleep_bytes", c_uint64),
+    ]
+
+
 _ERROR = POINTER(Error)
 _SIZE = POINTER(c_size_t)
 
+PRESSURE_FUNCTION = ctypes.CFUNCTYPE(c_uint64, c_void_p, POINTER(Pressure))
+DESTROY_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 WRITE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 
 # Name: the arguments of a function that returns a status and takes an error record last.
-CALLS = {
+CALLS: dict[str, list[Any]] = {
     "pluggable_set_options": [c_char_p, POINTER(AllocatorOptions)],
     "pluggable_get_allocator": [POINTER(c_void_p)],
+    "driver_open": [c_char_p, POINTER(c_void_p)],
+    "allocator_create": [POINTER(AllocatorOptions), POINTER(c_void_p)],
+    "allocator_destroy": [c_void_p],
     "empty_cache": [c_void_p],
     "trim": [c_void_p, c_int32, c_uint64, c_uint64, POINTER(c_uint64)],
     "set_caching_enabled": [c_void_p, c_int32],
+    "set_memory_limit": [c_void_p, c_int32, c_uint64],
+    "memory_limit": [c_void_p, c_int32, POINTER(c_uint64)],
     "set_memory_fraction": [c_void_p, c_int32, c_double],
     "memory_fraction": [c_void_p, c_int32, POINTER(c_double)],
     "configure": [c_void_p, c_char_p],
@@ -340,6 +452,15 @@ CALLS = {
     "get_policy_stats": [c_void_p, c_int32, POINTER(PolicyStats)],
     "pin": [c_void_p, c_uint64, c_uint64],
     "unpin": [c_void_p, c_uint64, c_uint64],
+    "allocate": [c_void_p, c_uint64, c_int32, c_uint64, POINTER(c_uint64)],
+    "free": [c_void_p, c_uint64],
+    "record_stream": [c_void_p, c_uint64, c_uint64],
+    "base_allocation": [c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64)],
+    "empty_device_cache": [c_void_p, c_int32],
+    "shared_block_create": [c_void_p, c_uint64, POINTER(c_void_p)],
+    "shared_block_ticket": [c_void_p, c_char_p, c_size_t, _SIZE],
+    "opened_block_create": [c_void_p, c_int32, c_char_p, POINTER(c_void_p)],
+    "opened_block_address": [c_void_p, POINTER(c_uint64), POINTER(c_uint64)],
     "pinned_allocate": [c_void_p, c_uint64, POINTER(c_void_p)],
     "pinned_free": [c_void_p, c_void_p],
     "pinned_record_stream": [c_void_p, c_void_p, c_int32, c_uint64],
@@ -353,11 +474,29 @@ CALLS = {
     "reset_accumulated_stats": [c_void_p, c_int32],
     "memory_summary": [c_void_p, c_int32, c_int32, c_char_p, c_size_t, _SIZE],
     "metrics_text": [c_void_p, c_char_p, c_size_t, _SIZE],
+    "tenant_create": [c_void_p, POINTER(TenantOptions), POINTER(c_void_p)],
+    "tenant_destroy": [c_void_p],
+    "allocate_for": [c_void_p, c_void_p, c_uint64, c_int32, c_uint64, POINTER(c_uint64)],
+    "tenant_begin": [c_void_p],
+    "tenant_end": [c_void_p],
+    "tenant_set_bytes": [c_void_p, c_int32, c_uint64, c_uint64],
+    "tenant_set_priority": [c_void_p, c_int32],
+    "get_tenant_stats": [c_void_p, c_int32, POINTER(TenantStats)],
+    "pool_new_id": [c_void_p, c_int32, POINTER(PoolId)],
+    "pool_begin": [c_void_p, c_int32, PoolId, POINTER(PoolRoute)],
+    "pool_end": [c_void_p, c_int32, PoolId],
     "pool_create": [c_void_p, c_int32, PoolId, POINTER(PoolOptions)],
     "pool_release": [c_void_p, c_int32, PoolId],
     "pool_empty": [c_void_p, c_int32, PoolId],
     "pool_set_pinned": [c_void_p, c_int32, PoolId, c_int32],
+    "pool_sleep": [c_void_p, c_int32, PoolId, c_int32, c_uint64, POINTER(c_uint64)],
+    "pool_wake": [c_void_p, c_int32, PoolId, c_uint64],
+    "pool_set_sleep_contents": [c_void_p, c_int32, PoolId, c_char_p, c_int32],
+    "get_sleep_stats": [c_void_p, c_int32, PoolId, POINTER(SleepStats)],
     "pool_use_count": [c_void_p, c_int32, PoolId, POINTER(c_int32)],
+    "pool_has_live": [c_void_p, c_int32, PoolId, POINTER(c_uint64), c_size_t, POINTER(c_int32)],
+    "checkpoint_take": [c_void_p, c_int32, PoolId, POINTER(c_void_p)],
+    "checkpoint_apply": [c_void_p, c_int32, c_void_p, POINTER(c_void_p)],
     "record_history": [c_void_p, POINTER(HistoryOptions)],
     "recorder_start": [c_void_p, POINTER(RecorderOptions), POINTER(c_uint64)],
     "recorder_flush": [c_void_p, c_uint64],
@@ -366,24 +505,40 @@ CALLS = {
     "recorder_path": [c_void_p, c_uint64, c_char_p, c_size_t, _SIZE],
     "set_oom_dump": [c_void_p, POINTER(OomDumpOptions)],
     "set_metadata": [c_char_p],
+    "annotate": [c_void_p, c_uint64, c_char_p],
+    "context_of": [c_void_p, c_uint64, POINTER(c_uint64)],
     "context_text": [c_void_p, c_uint64, c_char_p, c_size_t, _SIZE],
     "label_push": [c_char_p],
     "label_pop": [],
+    "report_create": [c_void_p, POINTER(ReportOptions), POINTER(c_void_p)],
+    "report_text": [c_void_p, c_char_p, c_size_t, _SIZE],
+    "report_json": [c_void_p, c_char_p, c_size_t, _SIZE],
     "snapshot_take": [c_void_p, POINTER(SnapshotOptions), POINTER(c_void_p)],
     "snapshot_write_pickle": [c_void_p, c_void_p, WRITE_FUNCTION, c_void_p],
 }
 
 # Name: what any other function returns, and its arguments.
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "version": (c_char_p, []),
     "version_number": (c_int32, []),
     "action_name": (c_char_p, [c_int32]),
     "allocator_release": (c_int32, [c_void_p]),
+    "allocator_backend": (c_char_p, [c_void_p]),
     "allocator_driver": (c_void_p, [c_void_p]),
     "driver_name": (c_char_p, [c_void_p]),
+    "driver_destroy": (None, [c_void_p]),
+    "shared_block_users": (c_size_t, [c_void_p]),
+    "shared_block_destroy": (None, [c_void_p]),
+    "opened_block_has_sharer": (c_int32, [c_void_p]),
+    "opened_block_destroy": (None, [c_void_p]),
     "is_caching_enabled": (c_int32, [c_void_p]),
     "driver_device_count": (c_int32, [c_void_p]),
     "stats_at": (c_int32, [POINTER(Stats), c_int32, c_size_t, POINTER(c_char_p), POINTER(c_int64)]),
+    "checkpoint_destroy": (None, [c_void_p]),
+    "checkpoint_changes_destroy": (None, [c_void_p]),
+    "checkpoint_freed_at": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
+    "checkpoint_created_at": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
+    "report_destroy": (None, [c_void_p]),
     "snapshot_destroy": (None, [c_void_p]),
     "snapshot_segment_count": (c_size_t, [c_void_p]),
     "snapshot_segment": (c_int32, [c_void_p, c_size_t, POINTER(SegmentRow)]),
@@ -395,7 +550,7 @@ FUNCTIONS = {
 }
 
 
-def declare(library):
+def declare(library: ctypes.CDLL) -> None:
     """Tells ctypes the signatures of all functions above; AttributeError names one that is missing."""
     for name, arguments in CALLS.items():
         function = getattr(library, "cachalot_" + name)

@@ -5,7 +5,7 @@ import ctypes
 
 import torch
 
-from . import _c, _library
+from . import _c, _library, sleep
 from .errors import Error
 
 
@@ -50,6 +50,41 @@ class MemPool:
     def set_pinned(self, pinned):
         """Pins the pool's memory, present and future, or ends that."""
         self._call("pool_set_pinned", self._device, int(bool(pinned)))
+
+    def sleep(self, keep=True, stream=None):
+        """Gives the pool's memory back to the driver until it is woken, and keeps its addresses. Gives the bytes
+        that the driver has back. Nothing may use the pool's tensors meanwhile.
+
+        Args:
+            keep: whether contents are kept, or "all", as for cachalot_cuda.sleep_pool, which says the rest.
+            stream: that copies them; None: the current one of the pool's device.
+        """
+        return sleep.sleep_pool(self._id, self._stream(stream), keep, self._device)
+
+    def wake(self, stream=None):
+        """Gives the pool its memory back, with what was kept. Work on other streams than this one, or than the
+        current one of the pool's device where it is None, has to come behind it.
+
+        Raises:
+            cachalot_cuda.OutOfMemoryError: the pool sleeps on, and the call can be repeated.
+        """
+        sleep.wake_pool(self._id, self._stream(stream), self._device)
+
+    def _stream(self, stream):
+        return torch.cuda.current_stream(self._device) if stream is None else stream
+
+    def set_sleep_contents(self, label, keep):
+        """Whether contents of blocks with this label are kept, whatever sleep says."""
+        sleep.set_sleep_contents(self._id, label, keep, self._device)
+
+    @property
+    def state(self):
+        """"awake", "falling_asleep", "asleep" or "waking"."""
+        return self.sleep_stats().state
+
+    def sleep_stats(self):
+        """What sleeps of it, as cachalot_cuda.SleepStats."""
+        return sleep.sleep_stats(self._device, self._id)
 
     def snapshot(self, include_traces=True):
         """Its segments, as torch.cuda.memory_snapshot has them."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What can go wrong."""
 
+from __future__ import annotations
 
 class LibraryNotFoundError(ImportError):
     """libcachalot_pluggable.so could not be loaded; the message says what was tried."""
@@ -14,7 +15,7 @@ class Error(RuntimeError):
         driver_code: the device driver's own code, 0 if it was not the driver.
     """
 
-    def __init__(self, message, status, driver_code=0):
+    def __init__(self, message: str, status: int, driver_code: int = 0) -> None:
         super().__init__(message)
         self.status = status
         self.driver_code = driver_code
@@ -22,6 +23,10 @@ class Error(RuntimeError):
 
 class InvalidArgumentError(Error, ValueError):
     """An argument or an option string is not acceptable; nothing has changed."""
+
+
+class OutOfMemoryError(Error):
+    """There is not enough memory of the device."""
 
 
 class InvalidStateError(Error):

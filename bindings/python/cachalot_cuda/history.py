@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """History and snapshots, in the form of torch.cuda.memory._snapshot."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
+import os
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from . import _c, _library
 from .errors import Error, InvalidArgumentError
@@ -14,7 +19,8 @@ _FRAME = re.compile(r"(.+?):([0-9]+):(.*)")
 _recording = False
 
 
-def record_history(enabled="all", context="all", max_entries=_c.UNLIMITED, clear=False, skip_actions=()):
+def record_history(enabled: str | None = "all", context: str | None = "all", max_entries: int = _c.UNLIMITED,
+                   clear: bool = False, skip_actions: Iterable[str] = ()) -> None:
     """Starts, changes or stops the recording of history on all devices.
 
     Args:
@@ -42,13 +48,13 @@ def record_history(enabled="all", context="all", max_entries=_c.UNLIMITED, clear
     _recording = enabled is not None
 
 
-def is_recording():
+def is_recording() -> bool:
     """Whether record_history has been switched on."""
     return _recording
 
 
 @contextlib.contextmanager
-def label(name):
+def label(name: str) -> Iterator[None]:
     """What the thread allocates inside counts for this label, and carries it in the history where
     contexts are labels. Labels nest."""
     _library.call("label_push", name.encode())
@@ -58,7 +64,7 @@ def label(name):
         _library.call("label_pop")
 
 
-def snapshot(pool=(0, 0), with_history=True):
+def snapshot(pool: tuple[int, int] = (0, 0), with_history: bool = True) -> dict[str, Any]:
     """Segments, blocks and history of all devices as plain dictionaries and lists.
 
     Args:
@@ -69,11 +75,11 @@ def snapshot(pool=(0, 0), with_history=True):
         return _Reader(taken).read()
 
 
-def dump_snapshot(path, pool=(0, 0), with_history=True):
+def dump_snapshot(path: str | os.PathLike[str], pool: tuple[int, int] = (0, 0), with_history: bool = True) -> None:
     """Writes a snapshot for the viewer at pytorch.org/memory_viz, piece by piece."""
-    failures = []
+    failures: list[Exception] = []
 
-    def write(_, data, size):
+    def write(_: Any, data: int, size: int) -> int:
         try:
             file.write(ctypes.string_at(data, size))
         except OSError as error:
@@ -88,7 +94,7 @@ def dump_snapshot(path, pool=(0, 0), with_history=True):
 
 
 @contextlib.contextmanager
-def _taken(pool, with_history):
+def _taken(pool: tuple[int, int], with_history: bool) -> Iterator[ctypes.c_void_p]:
     taken = ctypes.c_void_p()
     options = _c.SnapshotOptions(pool=_c.PoolId(*pool), without_history=int(not with_history))
     _library.call("snapshot_take", _library.allocator(), ctypes.byref(options), ctypes.byref(taken))
@@ -98,7 +104,28 @@ def _taken(pool, with_history):
         _library.load().cachalot_snapshot_destroy(taken)
 
 
-def _frame(text):
+def traceback(address: int) -> list[dict[str, Any]] | None:
+    """The frames of the hand-out of the live block at an address; None where it has none. Release 2.15 only."""
+    context = ctypes.c_uint64()
+    _library.call("context_of", _library.allocator(), address, ctypes.byref(context))
+    return _frames(context.value) if context.value else None
+
+
+def annotate(address: int, text: str) -> None:
+    """Adds an entry with a text for the live block at an address to the history. Release 2.15 only."""
+    _library.call("annotate", _library.allocator(), address, text.encode())
+
+
+def has_annotations() -> bool:
+    """Whether the release that is followed has annotate and traceback."""
+    return _library.load().cachalot_allocator_release(_library.allocator()) > _c.RELEASES["2.11"]
+
+
+def _frames(context: int) -> list[dict[str, Any]]:
+    return [_frame(line) for line in _library.text("context_text", _library.allocator(), context).splitlines()]
+
+
+def _frame(text: str) -> dict[str, Any]:
     found = _FRAME.fullmatch(text)
     file, line, name = found.groups() if found else ("", 0, text)
     return {"name": name, "filename": file, "line": int(line)}
@@ -107,14 +134,13 @@ def _frame(text):
 class _Reader:
     """Turns the rows of one snapshot into PyTorch's dictionaries."""
 
-    def __init__(self, taken):
+    def __init__(self, taken: ctypes.c_void_p) -> None:
         self.taken = taken
         self.library = _library.load()
-        self.allocator = _library.allocator()
-        self.has_pool_in_entries = self.library.cachalot_allocator_release(self.allocator) > _c.RELEASES["2.11"]
-        self.frames_of = {0: []}
+        self.has_pool_in_entries = has_annotations()  # both came with one release
+        self.frames_of: dict[int, list[dict[str, Any]]] = {0: []}
 
-    def read(self):
+    def read(self) -> dict[str, Any]:
         segments = self.library.cachalot_snapshot_segment_count(self.taken)
         return {
             "segments": [self.segment(i) for i in range(segments)],
@@ -123,19 +149,18 @@ class _Reader:
             "external_annotations": [],
         }
 
-    def row(self, kind, function, *index):
+    def row(self, kind: Any, function: str, *index: int) -> Any:
         row = kind()
         getattr(self.library, "cachalot_snapshot_" + function)(self.taken, *index, ctypes.byref(row))
         return row
 
-    def frames(self, context):
+    def frames(self, context: int) -> list[dict[str, Any]]:
         """Frames of a context; equal ones are one object, which a pickle writes once."""
         if context not in self.frames_of:
-            lines = _library.text("context_text", self.allocator, context).splitlines()
-            self.frames_of[context] = [_frame(line) for line in lines]
+            self.frames_of[context] = _frames(context)
         return self.frames_of[context]
 
-    def segment(self, index):
+    def segment(self, index: int) -> dict[str, Any]:
         row = self.row(_c.SegmentRow, "segment", index)
         blocks = range(row.first_block, row.first_block + row.block_count)
         return {
@@ -153,7 +178,7 @@ class _Reader:
             "blocks": [self.block(i) for i in blocks],
         }
 
-    def block(self, index):
+    def block(self, index: int) -> dict[str, Any]:
         row = self.row(_c.BlockRow, "block", index)
         return {
             "address": row.address,
@@ -163,11 +188,11 @@ class _Reader:
             "frames": self.frames(row.context),
         }
 
-    def trace(self, device):
+    def trace(self, device: int) -> list[dict[str, Any]]:
         entries = self.library.cachalot_snapshot_entry_count(self.taken, device)
         return [self.entry(device, i) for i in range(entries)]
 
-    def entry(self, device, index):
+    def entry(self, device: int, index: int) -> dict[str, Any]:
         row = self.row(_c.TraceEntry, "entry", device, index)
         entry = {
             "action": self.library.cachalot_action_name(row.action).decode(),
@@ -186,7 +211,7 @@ class _Reader:
             entry["frames"] = self.frames(row.context)
         return entry
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         row = self.row(_c.Settings, "settings")
         unlimited = row.max_split_size == _c.UNLIMITED
         return {

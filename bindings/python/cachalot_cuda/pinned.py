@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Pinned host memory: buffers that copies to and from devices go through without a stop."""
 
+from __future__ import annotations
+
 import ctypes
 import weakref
+from typing import Any
 
 from . import _c, _library
+from ._arguments import Device, Stream, device_index, handle_of
 from .errors import InvalidArgumentError, InvalidStateError
-from .statistics import device_index
 
 
 class PinnedMemory:
@@ -21,7 +24,7 @@ class PinnedMemory:
         address: the first byte, at a multiple of 512; 0 for a block of 0 bytes.
     """
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         if not 0 <= size < 2**63:
             raise InvalidArgumentError(f"size must be from 0 to 2**63 - 1, not {size}", _c.ERROR_INVALID_ARGUMENT)
         self.size, self.address = size, 0
@@ -31,22 +34,23 @@ class PinnedMemory:
             return
         memory = ctypes.c_void_p()
         _library.call("pinned_allocate", _library.allocator(), size, ctypes.byref(memory))
+        address = memory.value or 0
         try:
             # Every export of the view has a reference to the array, so the block outlives them all.
-            array = (ctypes.c_ubyte * size).from_address(memory.value)
-            weakref.finalize(array, _free, memory.value).atexit = False
+            array = (ctypes.c_ubyte * size).from_address(address)
+            weakref.finalize(array, _free, address).atexit = False
         except BaseException:
-            _free(memory.value)
+            _free(address)
             raise
-        self.address = memory.value
+        self.address = address
         self._view = memoryview(array).cast("B")
 
     @property
-    def view(self):
+    def view(self) -> memoryview:
         """The bytes as a memoryview that can be written. They have whatever lay there."""
         return self._live()
 
-    def record_stream(self, stream, device=None):
+    def record_stream(self, stream: Stream, device: Device = None) -> None:
         """Says that a stream uses the memory: call it behind each copy that the host does not wait for, before
         the memory is given up. After that it is handed out again when the work is done that the stream had been
         given until then. Nothing waits here: the host must not read what the device writes, nor write what
@@ -61,40 +65,38 @@ class PinnedMemory:
             InvalidStateError: this is closed.
         """
         self._live()
-        if device is None:
-            device = getattr(stream, "device", None)
-        handle = getattr(stream, "cuda_stream", stream)
-        _library.call("pinned_record_stream", _library.allocator(), self.address, device_index(device), handle)
+        _library.call("pinned_record_stream", _library.allocator(), self.address, device_index(device, stream),
+                      handle_of(stream))
 
-    def close(self):
+    def close(self) -> None:
         """Gives this one's share of the memory up: without other shares the block goes back to the cache.
         Again: nothing."""
         # Not released: torch.frombuffer keeps the view, but no export of it, and would not stop that.
         self._view = None
 
-    def _live(self):
+    def _live(self) -> Any:
         if self._view is None:
             raise InvalidStateError("the pinned memory is closed", _c.ERROR_INVALID_STATE)
         return self._view
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size
 
-    def __enter__(self):
+    def __enter__(self) -> PinnedMemory:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PinnedMemory({self.address:#x}, {self.size} bytes{', closed' if self._view is None else ''})"
 
 
-def _free(address):
+def _free(address: int) -> None:
     _library.call("pinned_free", _library.allocator(), address)
 
 
-def pinned_memory(size):
+def pinned_memory(size: int) -> PinnedMemory:
     """Hands out pinned host memory, from a cache of cachalot's own: torch.Tensor.pin_memory and data loaders go on
     to use PyTorch's. A size in bytes gives a PinnedMemory::
 
@@ -113,12 +115,12 @@ def pinned_memory(size):
     return PinnedMemory(size)
 
 
-def empty_pinned_cache():
+def empty_pinned_cache() -> None:
     """Gives all cached pinned memory back to the driver."""
     _library.call("pinned_empty_cache", _library.allocator())
 
 
-def pinned_stats():
+def pinned_stats() -> dict[str, dict[str, int]]:
     """The statistics of pinned memory, as dictionaries in a dictionary. `allocations` and `allocated_bytes` are
     the blocks that were obtained, cached ones too; `active_requests` and `active_bytes` those that are handed
     out or wait for streams: each `current`, `peak`, `allocated` and `freed`. `allocate_times` and `free_times`
@@ -126,14 +128,14 @@ def pinned_stats():
     row = _c.PinnedStats()
     _library.call("pinned_get_stats", _library.allocator(), ctypes.byref(row))
     return {name: {field: getattr(getattr(row, name), field) for field, _ in kind._fields_}
-            for name, kind in row._fields_ if name != "struct_size"}
+            for name, kind in _c.fields(row)}
 
 
-def reset_pinned_peak_stats():
+def reset_pinned_peak_stats() -> None:
     """Sets every peak of pinned memory to its current value."""
     _library.call("pinned_reset_peak_stats", _library.allocator())
 
 
-def reset_pinned_accumulated_stats():
+def reset_pinned_accumulated_stats() -> None:
     """Sets all sums of pinned memory (allocated, freed) and the times to 0."""
     _library.call("pinned_reset_accumulated_stats", _library.allocator())

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whose decisions are made, memory that stays where it is, and streams that end."""
 
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import os
 import typing
+from typing import Any
 
 from . import _c, _library
+from ._arguments import Device, Stream, device_index, handle_of
 from .errors import InvalidArgumentError
-from .statistics import device_index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,20 +43,20 @@ class Policy:
     page_bytes: typing.Optional[int] = None
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Policy:
         """The policy of a text like "serving,thrift,page=8MiB,borrow=at_limit,streams=announced". An
         InvalidArgumentError for any other text says what was expected."""
         return cls._of(_read(text), _names_streams(text))
 
     @classmethod
-    def _of(cls, row, names_streams):
+    def _of(cls, row: _c.Policy, names_streams: bool) -> Policy:
         words = {number: word for word, number in _c.POLICIES.items()}
         borrows = {number: word for word, number in _c.BORROWS.items()}
         streams = {number: word for word, number in _c.STREAMS.items()}
         return cls(words[row.policy], bool(row.thrift), borrows[row.borrow],
                    streams[row.streams] if names_streams else None, row.page_bytes or None)
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = self.name + ",thrift" * self.thrift
         if self.page_bytes is not None:
             text += ",page=" + _size_text(self.page_bytes)
@@ -62,18 +65,18 @@ class Policy:
         return text if self.streams is None else f"{text},streams={self.streams}"
 
 
-def _read(text):
+def _read(text: str) -> _c.Policy:
     """A policy's text as a row of the C interface."""
     row = _c.Policy()
     _library.call("policy_read", text.encode(), ctypes.byref(row))
     return row
 
 
-def _names_streams(text):
+def _names_streams(text: str) -> bool:
     return ",streams=" in text
 
 
-def _size_text(size):
+def _size_text(size: int) -> str:
     """A whole number of the largest unit that there is."""
     units = ["GiB", "MiB", "KiB", "B"]
     while len(units) > 1 and size % 1024 == 0:
@@ -82,11 +85,12 @@ def _size_text(size):
     return f"{size}{units[-1]}"
 
 
-def options_for_pytorch(policy):
+def options_of(policy: Policy | str | None, streams_last: bool = False) -> dict[str, Any]:
     """The fields of the C interface's options for a Policy, its text, or None for the environment's.
 
-    PyTorch's streams come from pools and last as long as the process, so the serving policy gets the promise
-    of announced streams, unless its text says what it gets.
+    Args:
+        streams_last: no stream ends before the process: then the serving policy gets the promise of announced
+            streams, unless its text says what it gets.
     """
     text = str(policy) if policy is not None else os.environ.get("CACHALOT_POLICY", "")
     try:
@@ -95,12 +99,12 @@ def options_for_pytorch(policy):
         if policy is not None:
             raise
         return {}  # nothing is set, or the library refuses it when it makes the allocator
-    if row.policy == _c.POLICIES["serving"] and not _names_streams(text):
+    if streams_last and row.policy == _c.POLICIES["serving"] and not _names_streams(text):
         row.streams = _c.STREAMS["announced"]
     return {name: getattr(row, name) for name in ("policy", "thrift", "borrow", "streams", "page_bytes")}
 
 
-def policy():
+def policy() -> Policy:
     """The Policy in force, with the size of its pages. It lasts as long as the process."""
     row = _c.Policy()
     _library.call("get_policy", _library.allocator(), ctypes.byref(row))
@@ -131,7 +135,7 @@ class PolicyStats:
     pinned_bytes: int
 
 
-def policy_stats(device=None):
+def policy_stats(device: Device = None) -> PolicyStats:
     """The PolicyStats of a device."""
     row = _c.PolicyStats()
     _library.call("get_policy_stats", _library.allocator(), device_index(device), ctypes.byref(row))
@@ -146,29 +150,29 @@ class Pin:
         size: how many bytes from there on.
     """
 
-    def __init__(self, address, size):
+    def __init__(self, address: int, size: int) -> None:
         self.address, self.size = address, size
         self._is_open = False
         _library.call("pin", _library.allocator(), address, size)
         self._is_open = True
 
-    def close(self):
+    def close(self) -> None:
         """Ends the pin. Again: nothing."""
         if self._is_open:
             self._is_open = False
             _library.call("unpin", _library.allocator(), self.address, self.size)
 
-    def __enter__(self):
+    def __enter__(self) -> Pin:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Pin({self.address:#x}, {self.size} bytes{'' if self._is_open else ', closed'})"
 
 
-def pin(memory, size=None):
+def pin(memory: Any, size: int | None = None) -> Pin:
     """Keeps memory where it is until the Pin is closed: the segment or the pages under it are neither given
     back to the driver nor moved, also after the tensor or block was freed. Blocks come and go there as
     before. For memory that others have registered: RDMA (nixl, UCX, MPI), dma-buf, NCCL's user buffers,
@@ -202,7 +206,7 @@ def pin(memory, size=None):
     return Pin(address, size)
 
 
-def stream_ended(stream, device=None):
+def stream_ended(stream: Stream, device: Device = None) -> None:
     """Tells that a stream is about to be destroyed and that no more work comes of it. Waits for its work; then
     nothing waits for the stream any more, also not for blocks of its that are freed later.
 
@@ -218,7 +222,4 @@ def stream_ended(stream, device=None):
         InvalidStateError: a capture may be under way on the device.
         Error: the stream's work has failed; nothing has changed.
     """
-    if device is None:
-        device = getattr(stream, "device", None)
-    handle = getattr(stream, "cuda_stream", stream)
-    _library.call("stream_ended", _library.allocator(), device_index(device), handle)
+    _library.call("stream_ended", _library.allocator(), device_index(device, stream), handle_of(stream))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Recordings of the allocator while it runs, and what is left of an out-of-memory error."""
 
+from __future__ import annotations
+
 import collections
 import ctypes
 import os
+from typing import Any
 
 from . import _c, _library
 from .errors import InvalidArgumentError
@@ -15,44 +18,45 @@ RecorderStats.__doc__ = """What a recorder has written: events that it has seen,
 class Recorder:
     """Writes the history of the allocator as a trace until it is stopped, which the end of a `with` does."""
 
-    def __init__(self, number):
+    def __init__(self, number: int | None) -> None:
         self._number = number
 
-    def __enter__(self):
+    def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def _call(self, name, *arguments):
+    def _call(self, name: str, *arguments: Any) -> None:
         if self._number is None:
             raise InvalidArgumentError("the recorder is stopped", _c.ERROR_INVALID_ARGUMENT)
         _library.call(name, _library.allocator(), self._number, *arguments)
 
-    def flush(self):
+    def flush(self) -> None:
         """Writes the texts of contexts that are new. Raises Error if events are lost."""
         self._call("recorder_flush")
 
-    def stats(self):
+    def stats(self) -> RecorderStats:
         """What it has written."""
         stats = _c.RecorderStats()
         self._call("recorder_get_stats", ctypes.byref(stats))
         return RecorderStats(stats.events, stats.lost, stats.bytes)
 
-    def path(self):
+    def path(self) -> str:
         """The file that it writes."""
         if self._number is None:
             raise InvalidArgumentError("the recorder is stopped", _c.ERROR_INVALID_ARGUMENT)
         return _library.text("recorder_path", _library.allocator(), self._number)
 
-    def stop(self):
+    def stop(self) -> None:
         """Writes the last line and ends it. Again: nothing."""
         if self._number is not None:
             self._call("recorder_stop")
             self._number = None
 
 
-def record(path, max_bytes=0, contexts="labels", workload=""):
+def record(path: str | os.PathLike[str], max_bytes: int = 0, contexts: str | None = "labels",
+           workload: str = "") -> Recorder:
     """Starts a recorder, which `cachalot replay` and `cachalot inspect` read.
 
     Args:
@@ -73,7 +77,7 @@ def record(path, max_bytes=0, contexts="labels", workload=""):
     return Recorder(number.value)
 
 
-def dump_out_of_memory(folder, events=10_000):
+def dump_out_of_memory(folder: str | os.PathLike[str] | None, events: int = 10_000) -> None:
     """From now on each request that fails as out of memory leaves its report, the last events and the live blocks in
     the folder, of the first 16 failures.
 

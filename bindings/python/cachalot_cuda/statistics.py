@@ -1,48 +1,49 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Statistics of a device: PyTorch's own numbers, under PyTorch's own names."""
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
-import sys
+from collections.abc import Iterator
+from typing import Any
 
 from . import _c, _library
+from ._arguments import Device, device_index
 from .errors import InvalidArgumentError
 
 
-def device_index(device=None):
-    """The number of a device given as a number, as a torch.device or as "cuda:1"; None: PyTorch's
-    current device where PyTorch is in use, else 0."""
-    if isinstance(device, str) and ":" in device:
-        return int(device.rpartition(":")[2])
-    if device is not None and not isinstance(device, str):
-        device = getattr(device, "index", device)
-    if isinstance(device, int):
-        return device
-    torch = sys.modules.get("torch")
-    return torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else 0
+def _stats(device: Device) -> _c.Stats:
+    return row_of(_library.allocator(), device_index(device))
 
 
-def _stats(device):
+def row_of(allocator: ctypes.c_void_p, device: int) -> _c.Stats:
+    """The statistics of a device of an allocator as a row of the C interface."""
     stats = _c.Stats()
-    _library.call("get_stats", _library.allocator(), device_index(device), ctypes.byref(stats))
+    _library.call("get_stats", allocator, device, ctypes.byref(stats))
     return stats
 
 
-def stats(device=None):
+def stats(device: Device = None) -> dict[str, int]:
     """The statistics as torch.cuda.memory_stats has them: names like "active.all.current", sorted."""
-    library, values = _library.load(), _stats(device)
-    release = library.cachalot_allocator_release(_library.allocator())
+    return named_stats(_library.allocator(), device_index(device))
+
+
+def named_stats(allocator: ctypes.c_void_p, device: int) -> dict[str, int]:
+    """The same for a device of any allocator."""
+    library, values = _library.load(), row_of(allocator, device)
+    release = library.cachalot_allocator_release(allocator)
     name, value = ctypes.c_char_p(), ctypes.c_int64()
-    rows = collections.OrderedDict()
+    rows: dict[str, int] = collections.OrderedDict()
     while library.cachalot_stats_at(values, release, len(rows), ctypes.byref(name), ctypes.byref(value)) == _c.OK:
-        rows[name.value.decode()] = value.value
+        rows[(name.value or b"").decode()] = value.value
     return rows
 
 
-def nested_stats(device=None):
+def nested_stats(device: Device = None) -> dict[str, Any]:
     """The same as dictionaries in dictionaries: {"active": {"all": {"current": ...}}}."""
-    nested = {}
+    nested: dict[str, Any] = {}
     for name, value in stats(device).items():
         *outer, last = name.split(".")
         level = nested
@@ -52,54 +53,54 @@ def nested_stats(device=None):
     return nested
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """The table of torch.cuda.memory_summary; abbreviated: without the rows by kind of pool."""
     return _library.text("memory_summary", _library.allocator(), device_index(device), int(abbreviated))
 
 
-def metrics():
+def metrics() -> str:
     """The statistics of all devices as a page for Prometheus: what a server answers to GET /metrics, with
     the content type `text/plain; version=0.0.4; charset=utf-8`."""
     return _library.text("metrics_text", _library.allocator())
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> int:
     """Bytes handed out."""
     return _stats(device).allocated_bytes.all.current
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> int:
     """The most bytes handed out since the peaks were reset."""
     return _stats(device).allocated_bytes.all.peak
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> int:
     """Bytes obtained from the driver."""
     return _stats(device).reserved_bytes.all.current
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> int:
     """The most bytes obtained from the driver since the peaks were reset."""
     return _stats(device).reserved_bytes.all.peak
 
 
-def reset_peak_stats(device=None):
+def reset_peak_stats(device: Device = None) -> None:
     """Sets every peak to its current value."""
     _library.call("reset_peak_stats", _library.allocator(), device_index(device))
 
 
-def reset_accumulated_stats(device=None):
+def reset_accumulated_stats(device: Device = None) -> None:
     """Sets all sums (allocated, freed) and the num_ counters to 0."""
     _library.call("reset_accumulated_stats", _library.allocator(), device_index(device))
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives all cached memory of all devices back to the driver."""
     _library.call("empty_cache", _library.allocator())
 
 
 @contextlib.contextmanager
-def empty_cache_on_exit():
+def empty_cache_on_exit() -> Iterator[None]:
     """Empties the cache (empty_cache) when the with block is left, also by an exception.
 
     For a phase whose sizes nobody needs again::
@@ -115,7 +116,7 @@ def empty_cache_on_exit():
         empty_cache()
 
 
-def trim(device=None, keep_bytes=0, min_idle=0.0):
+def trim(device: Device = None, keep_bytes: int = 0, min_idle: float = 0.0) -> int:
     """Gives cached memory of a device back to the driver, longest idle first, and waits for no stream.
 
     Args:
@@ -126,13 +127,25 @@ def trim(device=None, keep_bytes=0, min_idle=0.0):
     Returns:
         How many bytes were given back.
     """
+    return trim_of(_library.allocator(), device_index(device), keep_bytes, min_idle)
+
+
+def trim_of(allocator: ctypes.c_void_p, device: int, keep_bytes: int, min_idle: float) -> int:
+    """The same for a device of any allocator."""
     released = ctypes.c_uint64()
-    _library.call("trim", _library.allocator(), device_index(device), _unsigned("keep_bytes", keep_bytes),
-                  _unsigned("min_idle", min_idle * 1e9), ctypes.byref(released))
+    _library.call("trim", allocator, device, unsigned("keep_bytes", keep_bytes), unsigned("min_idle", min_idle * 1e9),
+                  ctypes.byref(released))
     return released.value
 
 
-def _unsigned(name, value):
+def whole(name: str, value: int) -> int:
+    """unsigned() of what has to be a whole number."""
+    if not hasattr(value, "__index__"):
+        raise InvalidArgumentError(f"expected {name} to be a whole number, not {value!r}", _c.ERROR_INVALID_ARGUMENT)
+    return unsigned(name, value)
+
+
+def unsigned(name: str, value: float) -> int:
     """ctypes would wrap what is below 0 or too large."""
     if not value >= 0:
         raise InvalidArgumentError(f"expected {name} to be 0 or more", _c.ERROR_INVALID_ARGUMENT)

@@ -7,15 +7,13 @@ torch.cuda.memory calls, so that its own Python code works on, formats included.
 """
 
 import ctypes
-import os
 import threading
 
 import torch
 
-from . import _c, _library, history, statistics
+from . import _checkpoints, _library, _process, history, statistics
 from ._mem_pool import MemPool
-from .errors import InvalidArgumentError, InvalidStateError
-from .policy import options_for_pytorch
+from .errors import InvalidStateError
 
 # PyTorch's setter of each optional hook, and our function for it.
 HOOKS = {
@@ -32,7 +30,8 @@ HOOKS = {
 _installed = None
 
 
-def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=(), policy=None):
+def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=(), policy=None,
+            extension=False):
     """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
 
     Args:
@@ -50,24 +49,25 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
             PyTorch destroys no stream of its own, so "streams=announced" is promised for it, unless the
             policy says "streams=unannounced". A program that destroys streams of others
             (torch.cuda.ExternalStream) says that, or calls cachalot_cuda.stream_ended before each end.
+        extension: carries what PyTorch's contract for foreign allocators does not: tensors for other
+            processes (torch.multiprocessing), access of one GPU to another's memory in expandable segments,
+            and observers. It is compiled at the first use with each release of PyTorch, which takes a C++
+            compiler, ninja, CUDA's headers, and a minute.
 
     Raises:
-        RuntimeError: if CUDA is in use already or another allocator has been installed.
+        RuntimeError: if CUDA is in use already, another allocator has been installed, or the extension
+            cannot be compiled.
     """
     global _installed
     if _installed is not None:
         raise RuntimeError("cachalot is installed already")
     if torch.cuda.is_initialized():
         raise RuntimeError("cachalot_cuda.torch.install() must come before the first use of CUDA")
-    options = _c.AllocatorOptions(
-        config=None if config is None else config.encode(),
-        release=_choice("release", release, _c.RELEASES),
-        context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
-        mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
-        track_labels=int(track_labels),
-        **options_for_pytorch(policy))
-    _set_options(driver, options)
-    allocator = _pluggable_allocator("cachalot_pluggable_alloc")
+    # PyTorch's streams come from pools and last as long as the process.
+    options = _process.options(config, release, contexts=contexts, track_labels=track_labels, mend=mend, policy=policy,
+                               streams_last=True)
+    allocator = _pluggable_allocator("cachalot_pluggable_alloc", extension)
+    _process.set_options(driver, options)
     torch.cuda.memory.change_current_allocator(allocator)
     _installed = allocator
     _replace_functions()
@@ -90,7 +90,7 @@ def mem_pool(**options):
     if is_installed():
         return MemPool(**options)
     try:
-        _set_options(None, _c.AllocatorOptions(**options_for_pytorch(None)))
+        _process.set_options(None, _process.options(streams_last=True))
     except InvalidStateError:
         pass  # cachalot is in use already, by an earlier pool for example
     allocator = _pluggable_allocator("cachalot_pluggable_try_alloc")
@@ -99,25 +99,15 @@ def mem_pool(**options):
     return pool
 
 
-def _set_options(driver, options):
-    # Never the host's memory, which the library takes where it finds no GPU.
-    driver = driver or os.environ.get("CACHALOT_DRIVER") or "cuda"
-    _library.call("pluggable_set_options", driver.encode(), ctypes.byref(options))
-
-
-def _choice(name, value, choices):
-    if value not in choices:
-        known = ", ".join(map(repr, choices))
-        raise InvalidArgumentError(f"{name} must be one of {known}, not {value!r}", _c.ERROR_INVALID_ARGUMENT)
-    return choices[value]
-
-
-def _pluggable_allocator(function):
-    library = _library.load()
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(library._name, function, "cachalot_pluggable_free")
+def _pluggable_allocator(alloc, extension=False):
+    free = "cachalot_pluggable_free"
+    if extension:
+        from . import torch_extension  # imports what compiles it
+        allocator = torch.cuda.memory._CUDAAllocator(torch_extension.make_allocator(alloc, free))
+    else:
+        allocator = torch.cuda.memory.CUDAPluggableAllocator(_library.load()._name, alloc, free)
     for setter, hook in HOOKS.items():
-        address = ctypes.cast(getattr(library, "cachalot_pluggable_" + hook), ctypes.c_void_p).value
-        getattr(allocator.allocator(), setter)(address)
+        getattr(allocator.allocator(), setter)(_library.address_of("cachalot_pluggable_" + hook))
     return allocator
 
 
@@ -159,6 +149,15 @@ def _get_metadata():
     return getattr(_metadata, "text", "")
 
 
+def _annotate(address, text):
+    if history.has_annotations():  # else nothing happens, as on each allocator of PyTorch's without them
+        history.annotate(address, text)
+
+
+def _traceback(address):
+    return history.traceback(address) if history.has_annotations() else None
+
+
 def _memory_fraction(device):
     fraction = ctypes.c_double()
     _library.call("memory_fraction", _library.allocator(), device, ctypes.byref(fraction))
@@ -190,6 +189,9 @@ _REPLACEMENTS = {
     "_cuda_record_memory_history_legacy": _record_memory_history_legacy,
     "_cuda_setMemoryMetadata": _set_metadata,
     "_cuda_getMemoryMetadata": _get_metadata,
+    "_cuda_memoryMetadataSupported": history.has_annotations,
+    "_cuda_annotateMemory": _annotate,
+    "_cuda_allocationTraceback": _traceback,
     "_cuda_getMemoryFraction": _memory_fraction,
     "_cuda_cudaCachingAllocator_enable": _enable_caching,
     "_cuda_cudaCachingAllocator_is_enabled": _is_caching_enabled,
@@ -200,4 +202,5 @@ _REPLACEMENTS = {
     "_accelerator_getDeviceStats": statistics.nested_stats,
     "_accelerator_resetPeakStats": statistics.reset_peak_stats,
     "_accelerator_resetAccumulatedStats": statistics.reset_accumulated_stats,
+    **_checkpoints.REPLACEMENTS,
 }

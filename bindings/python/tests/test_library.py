@@ -71,10 +71,21 @@ class Declarations(unittest.TestCase):
         for word, contexts in _c.RECORDED_CONTEXTS.items():
             name = {"labels": "LABELS", "history": "HISTORY_CONTEXTS", None: "NO_CONTEXTS"}[word]
             self.assertEqual(contexts, numbers[f"RECORD_{name}"])
+        self.assertEqual(_c.STREAM_ALL, numbers["STREAM_ALL"])
         self.assertEqual(_c.BLOCK_STATES[numbers["BLOCK_PENDING_FREE"]], "active_pending_free")
         self.assertEqual(_c.POOL_NO_SPLIT, numbers["POOL_NO_SPLIT"])
         self.assertEqual(_c.POOL_USE_ON_OOM, numbers["POOL_USE_ON_OOM"])
         self.assertEqual(_c.POOL_PINNED, numbers["POOL_PINNED"])
+        self.assertEqual(_c.POOL_WHOLE_BLOCKS, numbers["POOL_WHOLE_BLOCKS"])
+        self.assertEqual(_c.ROUTE_THIS_THREAD, numbers["ROUTE_THIS_THREAD"])
+        self.assertIn(f"#define CACHALOT_ALL_DEVICES ({_c.ALL_DEVICES})", text)
+        self.assertEqual(_c.TenantStats.name.size, numbers["TENANT_NAME_CAPACITY"])
+        for number, word in _c.PRESSURES.items():
+            self.assertEqual(number, numbers[f"PRESSURE_{word.upper()}"])
+        for number, word in enumerate(_c.POOL_STATES):
+            self.assertEqual(number, numbers[f"POOL_{word.upper()}"])
+        self.assertEqual(_c.SLEEP_CONTENTS, {False: numbers["SLEEP_DISCARD"], True: numbers["SLEEP_KEEP"],
+                                             "all": numbers["SLEEP_KEEP_ALL"]})
         for prefix, words in (("POLICY_", _c.POLICIES), ("BORROW_", _c.BORROWS), ("STREAMS_", _c.STREAMS)):
             for word, number in words.items():
                 self.assertEqual(number, numbers[prefix + word.upper()])

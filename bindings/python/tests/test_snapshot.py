@@ -139,6 +139,32 @@ class Snapshot(unittest.TestCase):
         self.assertIn("weights", done.stdout, done.stderr)
         self.assertTrue(done.stdout.rstrip().endswith("[], []]"), done.stdout)
 
+    @unittest.skipUnless("CACHALOT_CALLED_LIBRARY" in os.environ, "there is no library with debug information")
+    def test_native_frames_have_a_file_and_a_line_where_the_debug_information_tells_them(self):
+        program = (
+            "from support import allocate\nimport cachalot_cuda, ctypes, json, os, pickle, tempfile\n"
+            "from cachalot_cuda import _c, _library\n"
+            "options = _c.AllocatorOptions(context_source=_c.CONTEXT_SOURCES['stack'])\n"
+            "_library.call('pluggable_set_options', None, ctypes.byref(options))\n"
+            "cachalot_cuda.record_history()\n"
+            "def call(_): allocate(1000)\n"
+            "lines = (ctypes.c_int * 2)()\n"
+            "library = ctypes.CDLL(os.environ['CACHALOT_CALLED_LIBRARY'])\n"
+            "library.call_through(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call), None, lines)\n"
+            "taken = cachalot_cuda.snapshot(with_history=False)\n"
+            "with tempfile.TemporaryDirectory() as folder:\n"
+            "    cachalot_cuda.dump_snapshot(os.path.join(folder, 'a'), with_history=False)\n"
+            "    assert pickle.load(open(os.path.join(folder, 'a'), 'rb')) == taken\n"
+            "print(json.dumps([lines[0], lines[1], taken['segments'][0]['blocks'][0]['frames']]))\n")
+        done = run(program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        outer, inner, frames = json.loads(done.stdout)
+        called = [frame for frame in frames if frame["filename"].endswith("/called_code.cpp")]
+        self.assertEqual([(frame["name"].split("(")[0], frame["line"]) for frame in called],
+                         [("call_from_within", inner), ("call_through", outer)])
+        others = [frame for frame in frames if frame["line"] == 0]
+        self.assertTrue(all(frame["filename"] == "" and "+0x" in frame["name"] for frame in others), others)
+
     def test_the_options_in_force_are_told(self):
         program = "import cachalot_cuda, json\nprint(json.dumps(cachalot_cuda.snapshot()['allocator_settings']))"
         settings = json.loads(run(program, CACHALOT_ALLOC_CONF="max_split_size_mb:64").stdout)

@@ -39,20 +39,29 @@ class CUDAPluggableAllocator:
         self.names, self.inner = [path, alloc, free], Inner()
     def allocator(self): return self.inner
 
+class CUDAAllocator:
+    def __init__(self, allocator): self.allocator = lambda: allocator
+
 torch = types.ModuleType("torch")
 torch._C = types.SimpleNamespace(_cuda_memoryStats=None, _cuda_memorySnapshot=None, _accelerator_getDeviceStats=None)
 torch.cuda = types.SimpleNamespace(
     initialized=False, current=[], is_initialized=lambda: torch.cuda.initialized, current_device=lambda: 0,
     init=lambda: None, empty_cache=lambda: None, graph_pool_handle=lambda: (0, 77), MemPool=MemPool)
 torch.cuda.memory = types.SimpleNamespace(
-    CUDAPluggableAllocator=CUDAPluggableAllocator, MemPool=None,
+    CUDAPluggableAllocator=CUDAPluggableAllocator, MemPool=None, _CUDAAllocator=CUDAAllocator,
     change_current_allocator=lambda allocator: torch.cuda.current.append(allocator))
 torch.cuda.memory_snapshot = lambda pool, traces: torch._C._cuda_memorySnapshot((*pool, traces))["segments"]
 sys.modules["torch"] = torch
 
 import json
 import cachalot_cuda, cachalot_cuda.torch
-from support import allocate, free
+from support import MIB, allocate, free, route_all
+"""
+
+# In place of the module that compiles the extension.
+EXTENSION = """
+extension = types.ModuleType("cachalot_cuda.torch_extension")
+sys.modules["cachalot_cuda.torch_extension"] = cachalot_cuda.torch_extension = extension
 """
 
 
@@ -86,6 +95,27 @@ class Install(unittest.TestCase):
         self.assertTrue(names[0].endswith("libcachalot_pluggable.so"))
         self.assertEqual(names[1:], ["cachalot_pluggable_alloc", "cachalot_pluggable_free"])
         self.assertEqual(sorted(right), sorted(HOOKS))
+
+    def test_takes_the_allocator_of_the_extension_where_it_is_asked_for(self):
+        made, hooks, is_current = output(
+            EXTENSION + "def make_allocator(*names):\n    made.append(names)\n    return inner\n"
+            "extension.make_allocator, made, inner = make_allocator, [], Inner()\n"
+            "cachalot_cuda.torch.install(extension=True)\nallocator, = torch.cuda.current\n"
+            "print(json.dumps([made, list(inner.hooks), allocator.allocator() is inner]))")
+        self.assertEqual(made, [["cachalot_pluggable_alloc", "cachalot_pluggable_free"]])
+        self.assertEqual(sorted(hooks), sorted(HOOKS))
+        self.assertTrue(is_current)
+
+    def test_an_extension_that_does_not_compile_leaves_everything_as_it_was(self):
+        said, installed, allocators, limit = output(
+            EXTENSION + "def make_allocator(*_): raise RuntimeError('no compiler')\n"
+            "extension.make_allocator = make_allocator\n"
+            "try: cachalot_cuda.torch.install('max_split_size_mb:64', extension=True)\n"
+            "except RuntimeError as error: said = str(error)\n"
+            "state = [said, cachalot_cuda.torch.is_installed(), len(torch.cuda.current)]\n"
+            "cachalot_cuda.torch.install('max_split_size_mb:32')\n"
+            "print(json.dumps([*state, cachalot_cuda.snapshot()['allocator_settings']['max_split_size']]))")
+        self.assertEqual((said, installed, allocators, limit), ("no compiler", False, 0, 32 << 20))
 
     def test_takes_the_options_that_it_is_given(self):
         settings = output(
@@ -134,6 +164,27 @@ class Install(unittest.TestCase):
             "except ValueError as error: print(json.dumps([str(error), len(torch.cuda.current)]))")
         self.assertIn('policy "servin": expected pytorch[,page=SIZE], or serving', refused[0])
         self.assertEqual(refused[1], 0)
+
+    def test_replaces_what_pytorch_says_of_live_blocks(self):
+        for release, texts in (("2.15", ["a text"]), ("2.11", [])):
+            supported, frames, found, of_nothing = output(
+                "names = ('_cuda_memoryMetadataSupported', '_cuda_annotateMemory', '_cuda_allocationTraceback',"
+                " '_cuda_record_memory_history')\n"
+                "for name in names: setattr(torch._C, name, None)\n"
+                f"cachalot_cuda.torch.install(release={release!r}, contexts='labels')\n"
+                "torch._C._cuda_record_memory_history('all', 'all', 'all', 1000)\n"
+                "with cachalot_cuda.label('weights'): block = allocate(1000)\n"
+                "torch._C._cuda_annotateMemory(block, 'a text')\n"
+                "entries = cachalot_cuda.snapshot()['device_traces'][0]\n"
+                "print(json.dumps([torch._C._cuda_memoryMetadataSupported(),"
+                " torch._C._cuda_allocationTraceback(block),"
+                " [entry['user_metadata'] for entry in entries if entry['action'] == 'annotate'],"
+                " torch._C._cuda_allocationTraceback(7)]))")
+            self.assertEqual((supported, found, of_nothing), (release == "2.15", texts, None))
+            if supported:
+                self.assertEqual([frame["name"] for frame in frames], ["weights"])
+            else:
+                self.assertIsNone(frames)
 
     def test_replaces_the_statistics_that_pytorch_has_and_adds_none(self):
         stats, segments, names = output(
@@ -214,20 +265,42 @@ class Pools(unittest.TestCase):
     def test_that_are_pinned_keep_their_memory_when_they_are_gone(self):
         reserved = output(
             "cachalot_cuda.torch.install(policy='serving')\n"
-            "library = ctypes.CDLL(cachalot_cuda.library_path())\n"
             "from cachalot_cuda import _c, _library\n"
             "pool = torch.cuda.MemPool(pinned=True)\n"
-            "key = (_library.allocator(), ctypes.c_int(0), _c.PoolId(*pool.id))\n"
-            "route = (ctypes.c_uint64 * 7)(56, 1)\n"  # of everything
-            "assert library.cachalot_pool_begin(*key, route, None) == 0\n"
-            "free(allocate(4 << 20))\n"
-            "assert library.cachalot_pool_end(*key, None) == 0\n"
-            "assert library.cachalot_pool_release(*key, None) == 0\n"
+            "key = (_library.allocator(), 0, _c.PoolId(*pool.id))\n"
+            "end = route_all(pool.id)\nfree(allocate(4 << 20))\nend()\n"
             "pool.set_pinned(False)\npool.set_pinned(True)\n"
             "del pool\ncachalot_cuda.empty_cache()\nreserved = [cachalot_cuda.memory_reserved()]\n"
-            "assert library.cachalot_pool_set_pinned(*key, 0, None) == 0\n"
+            "_library.call('pool_set_pinned', *key, 0)\n"
             "cachalot_cuda.empty_cache()\nprint(json.dumps([*reserved, cachalot_cuda.memory_reserved()]))")
         self.assertEqual(reserved, [4 << 20, 0])
+
+    def test_sleep_and_wake_on_the_current_stream(self):
+        freed, states, reserved, calls = output(
+            "cachalot_cuda.torch.install('expandable_segments:True')\npool = torch.cuda.MemPool()\n"
+            "end = route_all(pool.id)\nblock = allocate(30 * MIB)\nend()\nasked = []\n"
+            "def current_stream(device):\n"
+            "    asked.append(device)\n"
+            "    return types.SimpleNamespace(cuda_stream=5)\n"
+            "torch.cuda.current_stream = current_stream\n"
+            "states, reserved = [pool.state], []\nfreed = pool.sleep()\n"
+            "states.append(pool.state)\nreserved.append(cachalot_cuda.memory_reserved())\n"
+            "pool.wake()\nstates.append(pool.state)\nreserved.append(cachalot_cuda.memory_reserved())\n"
+            "pool.sleep(False, stream=7)\npool.wake(stream=7)\nfree(block)\n"
+            "print(json.dumps([freed, states, reserved, asked]))")
+        self.assertEqual(freed, 40 << 20)
+        self.assertEqual(states, ["awake", "asleep", "awake"])
+        self.assertEqual(reserved, [0, 40 << 20])
+        self.assertEqual(calls, [0, 0])
+
+    def test_that_are_gone_and_have_no_blocks_do_not_sleep_on(self):
+        pools = output(
+            "cachalot_cuda.torch.install('expandable_segments:True')\npool = torch.cuda.MemPool()\n"
+            "end = route_all(pool.id)\nblock = allocate(30 * MIB)\nend()\n"
+            "pool.sleep('all', stream=0)\npools = [pool.sleep_stats().pools]\ndel pool\n"
+            "pools.append(cachalot_cuda.sleep_stats().pools)\nfree(block)\n"
+            "print(json.dumps([*pools, cachalot_cuda.sleep_stats().pools, cachalot_cuda.memory_reserved()]))")
+        self.assertEqual(pools, [1, 1, 0, 0])
 
     def test_with_an_allocator_of_their_own_are_refused_after_install(self):
         self.assertIn("native allocator", output(

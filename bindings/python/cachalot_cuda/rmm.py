@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""RMM on cachalot, and what takes its memory from RMM: cuDF, cuML, XGBoost.
+
+    import cachalot_cuda.rmm
+    rmm.mr.set_current_device_resource(cachalot_cuda.rmm.resource())
+
+Requests carry RMM's stream. A block that is given back on another stream than its own is handed out again when
+the work is done that this stream had been given by then. RMM calls a Python function for each request: it has no
+form of a resource for functions of C.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import rmm.mr
+from rmm._cuda.gpu import getDevice
+
+from . import _blocks, _c, _process
+from ._arguments import Device, device_index, plain_handle
+from .errors import OutOfMemoryError as _OutOfMemoryError
+
+
+class OutOfMemoryError(_OutOfMemoryError, MemoryError):
+    """What RMM turns into rmm::out_of_memory for callers in C++, and into a MemoryError for those in Python, with this
+    text."""
+
+    def __init__(self, message: str, status: int = _c.ERROR_OUT_OF_MEMORY, driver_code: int = 0) -> None:
+        super().__init__(message, status, driver_code)
+
+
+def resource(device: Device = None, **options: Any) -> Any:
+    """A rmm.mr.CallbackMemoryResource over the allocator of the process.
+
+    Args:
+        device: None: the current one, which RMM takes a resource for.
+        options: those of cachalot_cuda.cupy.install, and so are the errors.
+    """
+    _process.allocator_for("RMM", **options)
+    return rmm.mr.CallbackMemoryResource(*_functions(getDevice() if device is None else device_index(device)))
+
+
+@functools.lru_cache(maxsize=None)  # kept for good: copies of a resource in C++ have no reference to them
+def _functions(device: int) -> tuple[Callable[..., int], Callable[..., None]]:
+    def allocate(size: int, stream: Any) -> int:
+        try:
+            return _blocks.allocate(size, device, plain_handle(stream.__cuda_stream__()[1]))
+        except _OutOfMemoryError as error:
+            raise OutOfMemoryError(str(error), error.status, error.driver_code) from None
+
+    def deallocate(address: int, _: Any, stream: Any) -> None:
+        _blocks.record_stream(address, plain_handle(stream.__cuda_stream__()[1]))  # its own stream is none
+        _blocks.free(address)
+
+    return allocate, deallocate
