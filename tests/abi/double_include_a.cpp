@@ -6,7 +6,6 @@
 #include "cachalot/trace.h"
 #include "cachalot/report.h"
 #include "cachalot/metrics.h"
-#include "cachalot/unsupported.h"
 #include "cachalot/cuda.h"
 #include "cachalot/pool.h"
 #include "cachalot/snapshot.h"
@@ -37,7 +36,6 @@
 #include "cachalot/tenant.h"
 #include "cachalot/trace.h"
 #include "cachalot/trim.h"
-#include "cachalot/unsupported.h"
 #include "cachalot/version.h"
 
 const char* version_elsewhere();

@@ -26,12 +26,16 @@ CACHALOT_CUDA_MEMORY_POOLS(SAME_FUNCTION)
 CACHALOT_CUDA_GRAPH_EDGES(SAME_FUNCTION)
 CACHALOT_CUDA_CONTEXT_EVENTS(SAME_FUNCTION)
 CACHALOT_CUDA_HOST_MEMORY(SAME_FUNCTION)
+CACHALOT_CUDA_IPC(SAME_FUNCTION)
 }  // namespace declared
 #undef SAME_FUNCTION
 
 }  // namespace cachalot_test
 
 // ---- Structs
+
+SAME_SIZE(cuda::IpcHandle, CUipcMemHandle);
+SAME_FIELD(cuda::IpcHandle, reserved, CUipcMemHandle, reserved);
 
 SAME_SIZE(cuda::MemoryLocation, CUmemLocation);
 SAME_FIELD(cuda::MemoryLocation, type, CUmemLocation, type);
