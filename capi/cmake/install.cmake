@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Install rules. Components: runtime (what a program needs to run), development (what is needed to build
-# against it), pluggable (the library that PyTorch loads), tools (the program cachalot).
+# against it), pluggable (the library that PyTorch loads), tools (the program cachalot); bindings/libtorch adds libtorch
+# (that of programs with libtorch and without Python).
 
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cachalot)
@@ -22,7 +23,7 @@ endif()
 
 install(DIRECTORY include/cachalot ${CMAKE_CURRENT_BINARY_DIR}/include/cachalot
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-  FILES_MATCHING PATTERN *.h)
+  FILES_MATCHING PATTERN *.h PATTERN *.hpp)
 
 configure_package_config_file(cmake/cachalot-config.cmake.in cachalot-config.cmake
   INSTALL_DESTINATION ${package_folder})

@@ -20,7 +20,7 @@ HARDENING = pathlib.Path(__file__).resolve().parent.parent.parent / "capi/cmake/
 EXECUTABLE, SHARED = 2, 3  # the values of e_type that a loader takes
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 # What others load or start; the rest are tests and examples.
-SHIPPED = re.compile(r"libcachalot(_pluggable|_onnxruntime)?\.so[\d.]*|libcachalot_jni\.so|cachalot"
+SHIPPED = re.compile(r"libcachalot(_pluggable|_libtorch|_onnxruntime)?\.so[\d.]*|libcachalot_jni\.so|cachalot"
                      r"|libcachalot_audit\.so")
 PROXY = re.compile(r"/(proxy|cachalot)/libcuda\.so\.1$")  # tests have drivers of that name
 # What a hit goes through: a check of the stack there is paid at each of them.

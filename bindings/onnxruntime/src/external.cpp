@@ -122,6 +122,7 @@ struct Options {
 }  // namespace
 }  // namespace cachalot::ort
 
+using namespace cachalot;
 using namespace cachalot::ort;
 
 cachalot_status cachalot_ort_external_register(cachalot_allocator* allocator, int32_t device,

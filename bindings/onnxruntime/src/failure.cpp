@@ -65,7 +65,7 @@ cachalot_status cachalot_ort_last_failure(cachalot_error* out_failure, char* buf
                                           size_t capacity, size_t* out_length) {
   if (last == nullptr) return CACHALOT_ERROR_INVALID_STATE;
   if (buffer == nullptr && capacity > 0) return CACHALOT_ERROR_INVALID_ARGUMENT;
-  cachalot::ort::copy_error(last->error, out_failure);
+  cachalot::copy_error(last->error, out_failure);
   if (out_length != nullptr) *out_length = last->report.size();
   if (capacity > 0) {
     const size_t size = std::min(capacity - 1, last->report.size());

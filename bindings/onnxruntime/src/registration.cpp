@@ -209,7 +209,7 @@ cachalot_status try_to_start(const cachalot_ort_options* options, MemoryKind kin
 }  // namespace
 }  // namespace cachalot::ort
 
-using cachalot::ort::fail;
+using cachalot::fail;
 using cachalot::ort::MemoryKind;
 
 cachalot_status cachalot_ort_register(const cachalot_ort_options* options,

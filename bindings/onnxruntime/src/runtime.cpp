@@ -2,19 +2,17 @@
 #include "runtime.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cachalot/onnxruntime.h"
 #include "error.h"
+#include "loaded_libraries.h"
 
 namespace cachalot::ort {
 namespace {
@@ -23,17 +21,14 @@ constexpr const char* kEntry = "OrtGetApiBase";
 // What the names of the libraries begin with that ORT loads for its providers.
 constexpr const char* kProviders = "libonnxruntime_providers_";
 
-using Handle = std::unique_ptr<void, int (*)(void*)>;
-
 // An ORT, and what keeps it loaded.
 struct Found {
-  Handle handle{nullptr, ::dlclose};
+  LibraryHandle handle{nullptr, ::dlclose};
   const OrtApiBase* base = nullptr;
 };
 
-Found open(const char* path, int flags) {
-  Found found;
-  found.handle.reset(::dlopen(path, flags));
+Found look_into(LibraryHandle handle) {
+  Found found{std::move(handle)};
   if (found.handle == nullptr) return found;
   const auto entry = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(found.handle.get(), kEntry));
   if (entry != nullptr) found.base = entry();
@@ -47,26 +42,13 @@ Dl_info place_of(const OrtApiBase* base) {
   return info;
 }
 
-int note_name(dl_phdr_info* info, size_t, void* user_data) {
-  try {
-    static_cast<std::vector<std::string>*>(user_data)->emplace_back(info->dlpi_name);
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return -1;
-  }
-}
-
 cachalot_status find_loaded(Found* out, cachalot_error* error) {
-  // Nothing is opened while they are listed: that takes locks in another order than a thread that
-  // loads one.
   std::vector<std::string> names;
-  if (::dl_iterate_phdr(note_name, &names) != 0)
+  if (!list_loaded_libraries(&names))
     return fail(error, CACHALOT_ERROR_OUT_OF_HOST_MEMORY,
                 "There is no memory for a list of the loaded libraries.");
   for (const std::string& name : names) {
-    // The program itself has no name; with it come those that are loaded for all.
-    Found found = open(name.empty() ? nullptr : name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    // A library also has what those have that it depends on.
+    Found found = look_into(reopen_library(name));
     if (found.base == nullptr || found.base == out->base) continue;
     if (out->base == nullptr) {
       *out = std::move(found);
@@ -85,7 +67,7 @@ cachalot_status find_loaded(Found* out, cachalot_error* error) {
 }
 
 cachalot_status load(const char* path, Found* out, cachalot_error* error) {
-  *out = open(path, RTLD_NOW | RTLD_LOCAL);
+  *out = look_into(open_library(path, RTLD_NOW | RTLD_LOCAL));
   if (out->base != nullptr) return CACHALOT_OK;
   if (out->handle == nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "ONNX Runtime cannot be loaded: %s",
@@ -128,7 +110,7 @@ cachalot_status find_runtime(const char* path, Runtime* out, cachalot_error* err
                 "ONNX Runtime %s does not have version %u of its interface (%s).", runtime.version,
                 static_cast<unsigned>(runtime.api_version), runtime.library);
   // It must stay, whatever who has loaded it does. A program that contains it has no path to open.
-  const Handle kept(::dlopen(runtime.library, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), ::dlclose);
+  const LibraryHandle kept = open_library(runtime.library, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   *out = runtime;
   return CACHALOT_OK;
 }

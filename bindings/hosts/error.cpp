@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace cachalot::ort {
+namespace cachalot {
 
 cachalot_status fail(cachalot_error* error, cachalot_status status, const char* format, ...) {
   cachalot_error record = CACHALOT_ERROR_INIT;
@@ -33,4 +33,4 @@ void print_error(const char* what, const cachalot_error& error) {
   std::fprintf(stderr, "cachalot: %s: %s\n", what, error.message);
 }
 
-}  // namespace cachalot::ort
+}  // namespace cachalot

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Errors of this library, in the record of cachalot's.
+// Errors of the adapters for hosts, in the record of cachalot's.
 #pragma once
 
 #include "cachalot/cachalot.h"
 
-namespace cachalot::ort {
+namespace cachalot {
 
 // Fills the caller's record, if there is one, and returns the status.
 [[gnu::format(printf, 3, 4)]] cachalot_status fail(cachalot_error* error, cachalot_status status,
@@ -23,4 +23,4 @@ void copy_error(const cachalot_error& from, cachalot_error* to);
 // For functions whose contract has no way to report an error.
 void print_error(const char* what, const cachalot_error& error);
 
-}  // namespace cachalot::ort
+}  // namespace cachalot
