@@ -32,12 +32,13 @@ class Allocator {
   // Takes the caller's reference to the driver. policy: as CACHALOT_POLICY has it; "": the
   // environment decides.
   Allocator(cachalot_driver* driver, const std::string& config, int32_t release,
-            const std::string& policy) {
+            const std::string& policy, bool tracks_labels = false) {
     cachalot_allocator_options options = {};
     options.struct_size = sizeof options;
     options.driver = driver;
     options.config = config.c_str();
     options.release = release;
+    options.track_labels = tracks_labels ? 1 : 0;
     cachalot_error error = CACHALOT_ERROR_INIT;
     cachalot_status status = policy.empty() ? CACHALOT_OK : read_policy(policy, options, error);
     if (status == CACHALOT_OK) status = cachalot_allocator_create(&options, &allocator_, &error);

@@ -10,6 +10,8 @@ import sys
 import time
 import warnings
 
+from cupy_temporaries import temporaries
+
 
 def report(seconds, result):
     print(f"time {seconds:.6f} result {result}")
@@ -115,21 +117,10 @@ def cupy_temporaries(own):
     if not own:
         cupy.cuda.set_allocator(None)
 
-    def loop(rounds):
-        base = cupy.arange(1 << 20, dtype=cupy.float32)
-        total = 0.0
-        for i in range(rounds):
-            first = base * 2 + i
-            second = (first - cupy.sqrt(first)).reshape(1024, 1024)
-            third = second @ second.T
-            if i % 50 == 0:
-                total += float(third.sum()) + float(second.max())
-        return total
-
-    loop(60)
+    temporaries(cupy, 60)
     cupy.cuda.Device().synchronize()
     begin = time.perf_counter()
-    total = loop(1500)
+    total = temporaries(cupy, 1500)
     cupy.cuda.Device().synchronize()
     report(time.perf_counter() - begin, f"{total:.6e}")
 

@@ -26,6 +26,7 @@
 #include "bench_loads.h"
 #include "bench_report.h"
 #include "flags.h"
+#include "measure.h"
 #include "streams.h"
 
 namespace {
@@ -125,11 +126,6 @@ class Crew {
   std::string failure_;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 class Bench {
  public:
   explicit Bench(const Options& options)
@@ -182,7 +178,7 @@ class Bench {
       }
       for (size_t i = 0; i < contenders_.size(); i++) {
         if (rates[i].empty()) continue;
-        report_.add_rate(Load::kName, count, contenders_[i]->name(), median(rates[i]));
+        report_.add_rate(Load::kName, count, contenders_[i]->name(), gpu::median(rates[i]));
       }
     }
     for (const auto& contender : contenders_) attempt(*contender, [&] { contender->empty(); });

@@ -71,8 +71,8 @@ build_torch_plugin() {
     -Wl,-rpath,"$(dirname "$runtime")" -o "$build/libtorch_pinned_plugin.so"
 }
 
-compile_all pattern_kernels.cu overrun.cu cub_contender.cu \
-  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp static_runtime.cpp pinned.cpp \
+compile_all pattern_kernels.cu overrun.cu cub_contender.cu resources.cu \
+  patterns.cpp function_driver.cpp ended_streams.cpp fill.cpp devices.cpp totals.cpp driver_costs.cpp static_runtime.cpp pinned.cpp sleep.cpp sharing.cpp \
   bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp \
   ../../examples/cuda/two_streams.cu
 program patterns patterns.cpp function_driver.cpp pattern_kernels.cu
@@ -85,6 +85,9 @@ program two_streams two_streams.cu
 program driver_costs driver_costs.cpp
 program static_runtime static_runtime.cpp
 program pinned pinned.cpp
+program sleep sleep.cpp pattern_kernels.cu
+program sharing sharing.cpp
+program resources resources.cu
 program bench bench.cpp bench_report.cpp contenders.cpp driver_contenders.cpp cub_contender.cu
 rm -f "$build/libtorch_plugin.so" "$build/libtorch_pinned_plugin.so"
 if [ -n "${TORCH:-}" ]; then

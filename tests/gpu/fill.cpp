@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cinttypes>
 #include <cstring>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "../test_seed.h"
 #include "contender.h"
 #include "flags.h"
+#include "measure.h"
 #include "mismatches.h"
 #include "streams.h"
 #include "text_file.h"
@@ -28,7 +28,6 @@
 namespace {
 
 using gpu::Contender;
-using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kKiB = uint64_t{1} << 10;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -75,12 +74,6 @@ uint64_t available() { return number_behind("/proc/meminfo", "MemAvailable:"); }
 
 double in_mib(uint64_t kib) { return static_cast<double>(kib) / 1024; }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 class Fill {
  public:
   Fill(Contender& contender, uint64_t bytes, uint64_t seed)
@@ -125,7 +118,7 @@ class Fill {
     CHECK_CUDA(cudaMemset(memory, 0, sizeof(uint64_t)));
     double best = 0;
     for (int i = 0; i < 3; i++) {
-      const double seconds = seconds_of([&] { read_all(static_cast<uint64_t*>(memory)); });
+      const double seconds = gpu::seconds_of([&] { read_all(static_cast<uint64_t*>(memory)); });
       best = std::max(best, static_cast<double>(filled_) / seconds);
     }
     CHECK_CUDA(cudaFree(memory));
@@ -184,14 +177,14 @@ bool measure(const Options& options, const std::string& name, const Make& make) 
   Fill fill(*contender, bytes, options.seed);
   const uint64_t before = resident();
   const uint64_t machine = available();
-  const double filling = seconds_of([&] { fill.fill(); });
+  const double filling = gpu::seconds_of([&] { fill.fill(); });
   const uint64_t full = resident();
   const uint64_t less = available();
   const size_t blocks = fill.blocks();
   fill.write_patterns();
   const double rate = fill.bytes_per_second();
   const uint64_t differing = fill.verify();
-  const double giving = seconds_of([&] { fill.give_back(); });
+  const double giving = gpu::seconds_of([&] { fill.give_back(); });
   const std::string row = gpu::format(
       "| %s | %.1f | %zu | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.0f |\n", name.c_str(),
       static_cast<double>(fill.filled()) / kGiB, blocks, filling, giving, in_mib(before),

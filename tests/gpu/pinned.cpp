@@ -20,6 +20,7 @@
 
 #include "allocator.h"
 #include "flags.h"
+#include "measure.h"
 #include "text_file.h"
 
 namespace {
@@ -201,11 +202,6 @@ double time_pairs(Contender& contender, int threads, uint64_t pairs,
   return seconds * 1e9 / static_cast<double>(each * static_cast<uint64_t>(threads));
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 std::string pairs_table(Contenders& contenders, uint64_t pairs) {
@@ -236,7 +232,7 @@ std::string pairs_table(Contenders& contenders, uint64_t pairs) {
     }
     text += std::string("| ") + row.name + " |";
     for (const auto& of_contender : times) {
-      text += gpu::format(" %.0f |", median(of_contender));
+      text += gpu::format(" %.0f |", gpu::median(of_contender));
     }
     text += "\n";
   }

@@ -3,8 +3,9 @@
 # All tests that need a GPU: builds what they need, prints one line for each part.
 #
 #   tests/gpu/run.sh            all parts
-#   tests/gpu/run.sh PART...    only these: scripts models patterns policy ended sanitizer bench costs
-#                               totals devices example fill pinned any live judgement
+#   tests/gpu/run.sh PART...    only these: scripts models trees extension libtorch patterns policy ended sanitizer
+#                               bench costs totals devices example resources fill pinned sleep sharing hosts any live
+#                               judgement
 #
 # Environment:
 #   CUDA_HOME             the toolkit (/usr/local/cuda)
@@ -13,6 +14,8 @@
 #   CACHALOT_GPU_OUT      where logs, tables and the plot go (build/gpu/results)
 #   CACHALOT_GPU_SECONDS  how long the pattern test runs with each option string (30)
 #   CACHALOT_PROGRAM      the program cachalot, for the parts any and live (build/release/cachalot)
+#   CACHALOT_LIBTORCH     the folder that `tests/torch/libtorch.sh build` has filled, for the part libtorch
+#                         (build/libtorch)
 #   CACHALOT_GPU_BUDGET   how many seconds the judgement may take (540)
 # Exit code: 0 nothing failed, 1 a part failed, 2 the call is wrong.
 set -uo pipefail
@@ -28,13 +31,32 @@ seconds=${CACHALOT_GPU_SECONDS:-30}
 budget=${CACHALOT_GPU_BUDGET:-540}
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$CUDA_HOME/bin:$PATH
-readonly all_parts=(scripts models patterns policy ended sanitizer bench costs totals devices example
-  fill pinned any live judgement)
+readonly all_parts=(scripts models trees extension libtorch patterns policy ended sanitizer bench costs totals devices
+  example resources fill pinned sleep sharing hosts any live judgement)
 readonly skipped=77
 
 # Each part is a function: 0 passed, 77 skipped, anything else failed. Its output is its log.
 part_scripts() { hook 600 "$here/scripts.sh" "$build"; }
 part_models() { hook 600 "$here/torch_models.py"; }
+part_trees() { hook 500 "$here/torch_graph_trees.py" --json "$out/trees.json"; }
+
+# Processes on PyTorch's own allocator read the same variable.
+part_extension() {
+  local segments
+  for segments in False True; do
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$segments TORCH_EXTENSIONS_DIR=$build/extensions \
+      hook 280 "$root/tests/torch/extension_test.py" || return
+  done
+}
+
+# Its programs need GoogleTest and Cargo: they are built elsewhere.
+part_libtorch() {
+  local programs=${CACHALOT_LIBTORCH:-$root/build/libtorch}
+  [ -n "${TORCH:-}" ] || { echo "skipped: no torch"; return "$skipped"; }
+  [ -x "$programs/libtorch_test" ] ||
+    { echo "skipped: $programs/libtorch_test is not there (tests/torch/libtorch.sh build)"; return "$skipped"; }
+  hook 300 "$root/tests/torch/libtorch.sh" run "$build" "$TORCH" "$programs"
+}
 
 part_patterns() {
   timeout $((5 * seconds + 60)) "$programs/patterns" --seconds "$seconds" || return
@@ -103,6 +125,17 @@ part_pinned() {
   timeout 300 "$programs/pinned" "${torch[@]}" --out "$out"
 }
 
+part_sleep() { timeout 300 "$programs/sleep" --require 80 --out "$out"; }
+part_resources() { timeout 120 "$programs/resources"; }
+part_sharing() { timeout 200 "$programs/sharing"; }
+
+# Without the tests of numba-cuda, which take eight minutes (--numba-tests).
+part_hosts() {
+  hook 590 "$here/hosts.py" --rounds 2 --out "$out" || return
+  # Without any host there is nothing to be measured.
+  grep -q '^| `' "$out/hosts.md" || { echo "skipped: none of CuPy, Numba and RMM is installed"; return "$skipped"; }
+}
+
 # The program needs more libraries than these parts: it is built elsewhere.
 part_any() {
   local cachalot=${CACHALOT_PROGRAM:-$root/build/release/cachalot}
@@ -149,7 +182,7 @@ build_all() {
   TORCH=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null) || unset TORCH
   cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCACHALOT_BUILD_TESTS=OFF \
     -DCACHALOT_BUILD_EXAMPLES=OFF -DCACHALOT_BUILD_TOOLS=OFF &&
-    cmake --build "$build" --target cachalot cachalot_pluggable --parallel "$(nproc)" &&
+    cmake --build "$build" --target cachalot cachalot_pluggable cachalot_libtorch --parallel "$(nproc)" &&
     "$here/build.sh" "$programs" "$build"
 }
 
@@ -157,7 +190,8 @@ build_all() {
 # a tool or PyTorch by nobody.
 broken_promise() {
   case $1:$2 in
-    sanitizer:* | "models:no torch" | "judgement:no torch") return 1 ;;
+    sanitizer:* | models:"no torch" | trees:"no torch" | extension:"no torch" | libtorch:"no torch" | \
+      judgement:"no torch") return 1 ;;
     devices:*) [ "$promised" -ge 2 ] ;;
     *) [ "$promised" -ge 1 ] ;;
   esac

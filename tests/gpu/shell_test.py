@@ -13,8 +13,9 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL_PARTS = ["scripts", "models", "patterns", "policy", "ended", "sanitizer", "bench", "costs", "totals",
-             "devices", "example", "fill", "pinned", "any", "live", "judgement"]
+ALL_PARTS = ["scripts", "models", "trees", "extension", "libtorch", "patterns", "policy", "ended", "sanitizer", "bench",
+             "costs", "totals", "devices", "example", "resources", "fill", "pinned", "sleep", "sharing", "hosts", "any",
+             "live", "judgement"]
 
 FAKE_SANITIZER = r"""#!/bin/bash
 if [ -n "$FAKE_BROKEN" ]; then echo '========= Error: Device not supported.'; exit 1; fi

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings" / "python"))
 
@@ -31,6 +32,25 @@ def setUpModule():
 def small_model():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)).cuda()
+
+
+def compared_usage():
+    """What PyTorch gives to flamegraph.pl, which is what the functions of cachalot_cuda write."""
+    for function in ("save_segment_usage", "save_memory_usage"):
+        texts = []
+        with tempfile.TemporaryDirectory() as home:
+            script = pathlib.Path(home, ".cache", "flamegraph.pl")  # where PyTorch looks for it
+            script.parent.mkdir()
+            script.write_text("#!/bin/sh\nexec cat\n")
+            script.chmod(0o755)
+            with unittest.mock.patch.dict(os.environ, HOME=home):
+                for save in (getattr(torch.cuda.memory, "_" + function), getattr(cachalot_cuda, function)):
+                    path = pathlib.Path(home, "usage")
+                    save(str(path))
+                    texts.append(path.read_text())
+        if texts[0] != texts[1]:
+            raise AssertionError("\n\n".join(texts))
+        yield texts[0]
 
 
 class Features(unittest.TestCase):
@@ -188,6 +208,30 @@ class Features(unittest.TestCase):
         self.assertEqual(alloc["size"], 3 * MIB)
         self.assertIn("weights", alloc["frames"][0]["name"])
 
+    def test_usage_files_are_those_of_pytorch(self):
+        torch.cuda.memory._record_memory_history(max_entries=1000)
+        try:
+            with cachalot_cuda.label("weights"):
+                block = torch.empty(3 * MIB + 1, dtype=torch.uint8, device="cuda")
+            self.assertTrue(block.is_cuda)
+            for text in compared_usage():
+                self.assertIn("weights", text)
+                self.assertIn("<gaps> 511\n", text)
+        finally:
+            torch.cuda.memory._record_memory_history(None)
+
+    def test_usage_files_are_those_of_pytorch_with_stacks_too(self):
+        program = (
+            "import torch, cachalot_cuda.torch, torch_features\n"
+            "cachalot_cuda.torch.install(contexts='stack')\n"
+            "torch.cuda.memory._record_memory_history()\n"
+            "block = torch.empty(1000, device='cuda')\n"
+            "for text in torch_features.compared_usage(): assert 'CUDAPluggableAllocator' in text, text\n")
+        path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, PYTHONPATH=path))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_pool_of_the_native_allocator_has_its_segments_from_cachalot(self):
         program = (
             "import torch, cachalot_cuda.torch\n"
@@ -206,6 +250,36 @@ class Features(unittest.TestCase):
             "del x, pool\n"
             "torch.cuda.empty_cache()\n"
             "assert cachalot_cuda.memory_allocated() == 0, cachalot_cuda.memory_allocated()\n")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_pool_that_has_slept_has_its_tensors_and_graphs(self):
+        program = (
+            "import torch, cachalot_cuda.torch\n"
+            "cachalot_cuda.torch.install('expandable_segments:True')\n"
+            "torch.manual_seed(0)\n"
+            "pool = torch.cuda.MemPool()\n"
+            "with torch.cuda.use_mem_pool(pool):\n"
+            "    weights, x = torch.randn(4096, 4096, device='cuda'), torch.randn(64, 4096, device='cuda')\n"
+            "    x @ weights\n"
+            "torch.cuda.synchronize()\n"
+            "graph = torch.cuda.CUDAGraph()\n"
+            "with torch.cuda.graph(graph, pool=pool.id):\n"
+            "    y = x @ weights\n"
+            "graph.replay()\n"
+            "expected, kept = y.clone(), weights.clone()\n"
+            "free = torch.cuda.mem_get_info()[0]\n"
+            "gone = pool.sleep()\n"
+            "assert gone >= 64 << 20 and torch.cuda.mem_get_info()[0] - free == gone, gone\n"
+            "assert pool.state == 'asleep', pool.state\n"
+            "other = torch.ones(gone // 4, device='cuda')\n"
+            "del other\n"
+            "pool.wake()\n"
+            "assert torch.equal(weights, kept)\n"
+            "y.zero_()\n"
+            "graph.replay()\n"
+            "assert torch.equal(y, expected)\n")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
                               env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -122,7 +122,7 @@ std::string refusal_in(const Step& step) {
 
 const OperationKind& kind_of(const Operation& operation, int32_t release) {
   const OperationKind* kind = find_operation_kind(operation.word);
-  if (kind == nullptr || kind->since > release || kind->stage == Stage::kNotBuilt)
+  if (kind == nullptr || kind->since > release)
     throw InputError("operation '" + std::string(operation.word) + "' is not known",
                      operation.line_number);
   return *kind;
