@@ -28,7 +28,7 @@ WATERMARK = 64 * MiB
 # What the parts of /stats have; of the rows of the allocator, how many.
 ROWS = 122
 TENANT = {"id", "name", "device", "priority", "guaranteed_bytes", "limit_bytes", "allocation", "allocated_bytes",
-          "requested_bytes", "num_ooms", "num_pressure_calls", "pressure_freed_bytes"}
+          "requested_bytes", "num_ooms", "num_pressure_calls", "pressure_freed_bytes", "asleep_bytes"}
 ONNXRUNTIME = {"version", "live_blocks", "requests", "reserves", "failures"}
 SERVER = {"mode", "served", "exhausted", "failed", "rss_bytes", "sessions", "evicted"}
 

@@ -81,7 +81,8 @@ final class Memory {
     row.set("requested_bytes", row(tenant.requestedBytes()));
     return row.put("num_ooms", tenant.numOoms())
         .put("num_pressure_calls", tenant.numPressureCalls())
-        .put("pressure_freed_bytes", tenant.pressureFreedBytes());
+        .put("pressure_freed_bytes", tenant.pressureFreedBytes())
+        .put("asleep_bytes", tenant.asleepBytes());
   }
 
   private static ObjectNode row(Stat stat) {
