@@ -14,8 +14,11 @@
 #   portable    the proxy of releases, by Zig's compiler, under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
+#   bindings    Go's and Rust's fuzz targets, cgo's strictest checks  LONG_BINDINGS_SECONDS=60, LONG_BINDINGS_INPUTS=1000000
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
 #   pinned      scripts of pinned memory beside PyTorch's code        LONG_PINNED_MINUTES=6 a release
+#   torch       PyTorch itself on cachalot, over the host's memory    -
+#   hosts       CuPy, Numba and RMM themselves on cachalot, over the host's memory    -
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
 #   browser     the pages of cachalot report and tune in Chromium    -
@@ -30,6 +33,7 @@ cd "$(dirname "$0")/.."
 seed=${LONG_SEED:-$(($(od -An -N4 -tu4 /dev/urandom) % 1000000 + 1))}
 jobs=$(nproc)
 out=build/long
+proof=${LONG_ORACLE_FOLDER:-build/proof}
 
 # figure TEXT...: what a part has done, for the summary.
 figure() { echo "$*" >>"$out/$part.figures"; }
@@ -62,6 +66,16 @@ passed() {
 
 # golden RELEASE: its expected files.
 golden() { find "tests/golden/$1" -name '*.?z' | sort; }
+
+# bring_oracle RELEASE PROGRAM [pinned]: PyTorch's binary in $proof/RELEASE, fetched if it is not there, and built again
+# if a source of the program is newer.
+bring_oracle() {
+  if [ ! -d "$proof/$1/wheels" ] || [ ! -e "$proof/$1/build/$2" ]; then
+    tests/oracle/fetch.sh "$proof/$1" "$1.0" ${3:+"$3"}
+  elif [ -n "$(find tests/oracle/src tests/oracle/fakecuda -newer "$proof/$1/build/$2")" ]; then
+    TORCH="$proof/$1/torch" CUDA_INC="$proof/$1/nvidia/cu13/include" tests/oracle/build.sh "$proof/$1/build"
+  fi
+}
 
 part_simulation() {
   build build/release release cachalot_simulation
@@ -132,7 +146,7 @@ part_clang() {
   ctest --test-dir build/clang -R '^amalgamation$' --no-tests=error --output-on-failure
   for release in 2.11 2.15; do
     # shellcheck disable=SC2046
-    build/clang/cachalot_verify --torch "$release" --skip-unsupported $(golden "$release") >"$out/$part.golden"
+    build/clang/cachalot_verify --torch "$release" $(golden "$release") >"$out/$part.golden"
     figure "$release: $(tail -n 1 "$out/$part.golden")"
   done
 }
@@ -178,6 +192,23 @@ part_fuzz() {
   figure "inputs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.fuzzers" | tr '\n' ' ')"
 }
 
+# Each takes a build of its own: of Go's standard library, of Rust's crates.
+part_bindings() {
+  build build/release release cachalot
+  bindings/go/test.sh build/release strict
+  CACHALOT_FUZZ_INPUTS=${LONG_BINDINGS_INPUTS:-1000000} bindings/go/test.sh build/release fuzz >"$out/$part.go" 2>&1 || {
+    cat "$out/$part.go"
+    return 1
+  }
+  figure "Go: $(grep -c '^PASS' "$out/$part.go") fuzz targets, ${LONG_BINDINGS_INPUTS:-1000000} inputs each"
+  CACHALOT_LIB_DIR=$PWD/build/release CACHALOT_FUZZ_SECONDS=${LONG_BINDINGS_SECONDS:-60} \
+    bindings/rust/test.sh fuzz >"$out/$part.rust" 2>&1 || {
+    cat "$out/$part.rust"
+    return 1
+  }
+  figure "Rust: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.rust") sequences of calls"
+}
+
 # The screenshots are for people.
 part_browser() {
   need chromium chromium-driver python3-selenium fonts-dejavu-core
@@ -194,13 +225,12 @@ part_browser() {
 # Half of the time without observers, where hits take the fast path.
 part_oracle() {
   build build/release release cachalot_verify cachalot_cli
-  folder=${LONG_ORACLE_FOLDER:-build/proof}
   half=$(python3 -c "print(${LONG_ORACLE_MINUTES:-12} / 2)")
   for release in 2.11 2.15; do
-    [ -x "$folder/$release/build/oracle" ] || tests/oracle/fetch.sh "$folder/$release" $release.0
+    bring_oracle "$release" oracle
     for unobserved in "" --unobserved; do
       # shellcheck disable=SC2086
-      tests/oracle/fuzz.py --oracle "$folder/$release" --torch $release --verify build/release/cachalot_verify \
+      tests/oracle/fuzz.py --oracle "$proof/$release" --torch $release --verify build/release/cachalot_verify \
         --minutes "$half" --seed "$seed" --jobs "$jobs" --keep "$out/differences" $unobserved >"$out/$part.scripts" || {
         cat "$out/$part.scripts"
         return 1
@@ -208,7 +238,7 @@ part_oracle() {
       figure "$(tail -n 1 "$out/$part.scripts")${unobserved:+, unobserved}"
       seed=$((seed + 1))
     done
-    tests/convert/viz_check.py build/release/cachalot "$folder/$release/torch/cuda/_memory_viz.py" >"$out/$part.viz"
+    tests/convert/viz_check.py build/release/cachalot "$proof/$release/torch/cuda/_memory_viz.py" >"$out/$part.viz"
     figure "$release: $(cat "$out/$part.viz")"
   done
 }
@@ -216,10 +246,9 @@ part_oracle() {
 # Its oracle also needs libtorch_cuda.so: 1 GB more of the disk a release.
 part_pinned() {
   build build/release release cachalot_verify
-  folder=${LONG_ORACLE_FOLDER:-build/proof}
   for release in 2.11 2.15; do
-    [ -x "$folder/$release/build/oracle_pinned" ] || tests/oracle/fetch.sh "$folder/$release" $release.0 pinned
-    tests/oracle/fuzz.py --oracle "$folder/$release" --torch $release --verify build/release/cachalot_verify \
+    bring_oracle "$release" oracle_pinned pinned
+    tests/oracle/fuzz.py --oracle "$proof/$release" --torch $release --verify build/release/cachalot_verify \
       --generator pinned --operations 500 --minutes "${LONG_PINNED_MINUTES:-6}" --seed "$seed" --jobs "$jobs" \
       --keep "$out/differences" >"$out/$part.scripts" || {
       cat "$out/$part.scripts"
@@ -229,12 +258,37 @@ part_pinned() {
   done
 }
 
+# Its PyTorch is the whole package: 1 GB of the disk a release.
+part_torch() {
+  build build/release release cachalot_pluggable cachalot_libtorch
+  for release in 2.11 2.15; do
+    bring_oracle "$release" oracle
+    tests/torch/build.sh "$proof/$release"
+    tests/torch/run.sh "$proof/$release" >"$out/$part.tests" 2>&1 || {
+      cat "$out/$part.tests"
+      return 1
+    }
+    figure "$release: $(sed -n -e 's/^\(Ran\|\[  PASSED  \]\) \([0-9]* tests\).*/\2/p' \
+      -e 's/^test result: ok. \([0-9]*\) .*/\1 in Rust/p' "$out/$part.tests" | paste -sd ' ')"
+  done
+}
+
+part_hosts() {
+  build build/release release cachalot_pluggable cachalot_hosts_driver
+  bring_oracle 2.11 oracle
+  tests/torch/build.sh "$proof/2.11"
+  tests/hosts/run.sh build/hosts "$proof/2.11" >"$out/$part.tests" 2>&1 || {
+    cat "$out/$part.tests"
+    return 1
+  }
+  figure "$(sed -n 's/^Ran \([0-9]* tests\) .*/\1/p' "$out/$part.tests" | paste -sd ' ')"
+}
+
 part_tune() {
   build build/release release cachalot_cli
-  folder=${LONG_ORACLE_FOLDER:-build/proof}/2.11
-  [ -x "$folder/build/oracle" ] || tests/oracle/fetch.sh "$folder" 2.11.0
+  bring_oracle 2.11 oracle
   # shellcheck disable=SC2046
-  tests/tune/confirm.py --strings "${LONG_TUNE_STRINGS:-160}" build/release/cachalot "$folder/build/oracle" \
+  tests/tune/confirm.py --strings "${LONG_TUNE_STRINGS:-160}" build/release/cachalot "$proof/2.11/build/oracle" \
     $(find tests/traces -name '*.csv.xz' | sort) >"$out/$part.table" || {
     cat "$out/$part.table"
     return 1
@@ -272,7 +326,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz oracle pinned tune fleet browser"
+all="simulation policy faults seeds clang portable threads fuzz bindings oracle pinned torch hosts tune fleet browser"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do
@@ -285,7 +339,7 @@ for part; do
   esac
 done
 need cmake ninja-build g++ clang-14 libclang-rt-14-dev libgtest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev \
-  liblzma-dev libsqlite3-dev libcpp-httplib-dev pkgconf python3 python3-pip unzip
+  liblzma-dev libsqlite3-dev libcpp-httplib-dev pkgconf python3 python3-pip python3-venv unzip
 mkdir -p "$out"
 times=
 failed=

@@ -58,11 +58,13 @@ stage_fuzz() {
 }
 
 stage_format() {
-  find core capi tests examples bindings/onnxruntime \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
+  find core capi tests examples bindings/hosts bindings/libtorch bindings/onnxruntime bindings/python \
+    \( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
     xargs -0 clang-format --dry-run -Werror
 }
 
 stage_lint() {
+  bindings/python/types/check.sh build/types
   fetch_onnxruntime
   cmake --preset lint >/dev/null
   find build/lint -name 'unity_*.cxx' -print0 |
@@ -97,7 +99,7 @@ done
 export PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:/usr/local/go/bin"
 need cmake ninja-build g++ libgtest-dev libcli11-dev libcpp-httplib-dev nlohmann-json3-dev zlib1g-dev liblzma-dev libsqlite3-dev \
   abigail-tools python3 python3-pip python3-prometheus-client unzip xz-utils pkgconf locales clang-format clang-tidy \
-  clang-14 libclang-rt-14-dev valgrind git default-jdk-headless maven
+  clang-14 libclang-rt-14-dev valgrind git default-jdk-headless maven python3-venv
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8

@@ -453,8 +453,9 @@ DRIVER Result cuDeviceGetPCIBusId(char* out, int capacity, DeviceOrdinal device)
 DRIVER Result cuDeviceGet(DeviceOrdinal* out, int index) {
   return CALL_WITHOUT_CONTEXT(*out = index; return 0;);
 }
-DRIVER Result cuDeviceGetAttribute(int* out, int, DeviceOrdinal) {
-  return CALL_WITHOUT_CONTEXT(*out = 1; return 0;);
+DRIVER Result cuDeviceGetAttribute(int* out, int attribute, DeviceOrdinal) {
+  constexpr int kComputeCapabilityMajor = 75;
+  return CALL_WITHOUT_CONTEXT(*out = attribute == kComputeCapabilityMajor ? 9 : 1; return 0;);
 }
 DRIVER Result cuGetErrorString(Result, const char** out) {
   return CALL_WITHOUT_CONTEXT(*out = "an error of the fake"; return 0;);
@@ -631,6 +632,14 @@ DRIVER Result cuMemsetD8Async(DeviceAddress address, unsigned char byte, size_t 
 }
 DRIVER Result cuMemcpyDtoHAsync(void* out, DeviceAddress address, size_t size, StreamHandle) {
   return CALL(std::memcpy(out, reinterpret_cast<void*>(address), size); return 0;);
+}
+DRIVER Result cuMemcpyAsync(DeviceAddress to, DeviceAddress from, size_t size, StreamHandle) {
+  return CALL(std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
+              return 0;);
+}
+DRIVER Result cuMemcpyPeerAsync(DeviceAddress to, Context, DeviceAddress from, Context, size_t size,
+                                StreamHandle stream) {
+  return cuMemcpyAsync(to, from, size, stream);
 }
 DRIVER Result cuMemAlloc_v2(DeviceAddress* out, size_t size) {
   return CALL(if (const Result code = break_forbidding_captures()) return code;

@@ -21,7 +21,7 @@ from citations import check_citations
 from include_graph import check_picture
 
 LINES_LIMIT = 1000
-CODE = (".h", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
+CODE = (".h", ".hpp", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
 BUILD = (".cmake", ".cmake.in", ".py", ".sh", ".map", ".h.in", ".js", ".css")
 # Folders of other people's files, each of which has its hash in SHA256SUMS.
 VENDOR = "/vendor/"
@@ -37,7 +37,7 @@ LAYERS = {
 
 # The folders of core/alloc from bottom to top: each may include those before it. What lies in core/alloc itself is above
 # all of them.
-ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "shards", "streams", "tenants", "debug", "pinned", "backend", "native",
+ALLOC_FOLDERS = ["config", "sync", "trace", "stats", "heap", "pools", "shards", "streams", "tenants", "debug", "pinned", "sharing", "backend", "native",
                  "serving", "async", "tools"]
 
 # Folders that are clients of the C interface, like any program outside.
