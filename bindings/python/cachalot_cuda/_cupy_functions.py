@@ -7,27 +7,21 @@ import ctypes
 import gc
 
 from . import _library
-from .errors import Error
-
-# What they call of the interpreter.
-_PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_CallNoArgs", "Py_BuildValue",
-                     "PyErr_SetObject", "Py_DecRef", "PyErr_Clear")
+from ._interpreter import Interpreter, interpreter, keep
 
 
 class Parameter(ctypes.Structure):
     """struct Cupy of cupy.cpp."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in (
-        "allocator", "get_current_stream", *_PYTHON_FUNCTIONS, "out_of_memory", "other_error", "collect_garbage")]
+    _fields_ = [("interpreter", Interpreter), ("allocator", ctypes.c_void_p), ("get_current_stream", ctypes.c_void_p),
+                ("collect_garbage", ctypes.c_void_p)]
 
 
 def parameter(allocator: int, get_current_stream: int, out_of_memory: type[BaseException]) -> Parameter:
     """The parameter for an allocator and a C function, by their addresses, and the type of out-of-memory errors. It is
-    there for good: arrays of CuPy's keep its address alone, and some end after all modules of Python."""
-    python = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in _PYTHON_FUNCTIONS)
-    made = Parameter(allocator, get_current_stream, *python, id(out_of_memory), id(Error), id(gc.collect))
-    for kept in (made, out_of_memory, Error, gc.collect):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    there for good."""
+    made = Parameter(interpreter(out_of_memory), allocator, get_current_stream, id(gc.collect))
+    keep(made, gc.collect)
     return made
 
 

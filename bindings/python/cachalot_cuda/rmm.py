@@ -5,8 +5,8 @@
     rmm.mr.set_current_device_resource(cachalot_cuda.rmm.resource())
 
 Requests carry RMM's stream. A block that is given back on another stream than its own is handed out again when
-the work is done that this stream had been given by then. RMM calls a Python function for each request: it has no
-form of a resource for functions of C.
+the work is done that this stream had been given by then. RMM's resource for functions calls two of the library's,
+so that none of Python's own run for a request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import rmm.mr
 from rmm._cuda.gpu import getDevice
 
-from . import _blocks, _c, _process
-from ._arguments import Device, device_index, plain_handle
+from . import _c, _process, _rmm_functions
+from ._arguments import Device, device_index
 from .errors import OutOfMemoryError as _OutOfMemoryError
 
 
@@ -38,20 +38,15 @@ def resource(device: Device = None, **options: Any) -> Any:
         device: None: the current one, which RMM takes a resource for.
         options: those of cachalot_cuda.cupy.install, and so are the errors.
     """
-    _process.allocator_for("RMM", **options)
+    _prepare(_process.allocator_for("RMM", **options).value)
     return rmm.mr.CallbackMemoryResource(*_functions(getDevice() if device is None else device_index(device)))
 
 
-@functools.lru_cache(maxsize=None)  # kept for good: copies of a resource in C++ have no reference to them
+@functools.lru_cache(maxsize=None)  # once
+def _prepare(allocator_address: int) -> None:
+    _rmm_functions.prepare(allocator_address, OutOfMemoryError)
+
+
+@functools.lru_cache(maxsize=None)  # one pair for each device
 def _functions(device: int) -> tuple[Callable[..., int], Callable[..., None]]:
-    def allocate(size: int, stream: Any) -> int:
-        try:
-            return _blocks.allocate(size, device, plain_handle(stream.__cuda_stream__()[1]))
-        except _OutOfMemoryError as error:
-            raise OutOfMemoryError(str(error), error.status, error.driver_code) from None
-
-    def deallocate(address: int, _: Any, stream: Any) -> None:
-        _blocks.record_stream(address, plain_handle(stream.__cuda_stream__()[1]))  # its own stream is none
-        _blocks.free(address)
-
-    return allocate, deallocate
+    return _rmm_functions.functions(device)

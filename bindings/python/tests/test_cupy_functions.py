@@ -48,8 +48,8 @@ print(cachalot_cuda.memory_allocated(), allocate(1000) == second)
         self.check("""
 save = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: log.append("save") or 7)
 restore = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda thread: log.append(f"restore {thread}"))
-parameter.PyEval_SaveThread = ctypes.cast(save, ctypes.c_void_p)
-parameter.PyEval_RestoreThread = ctypes.cast(restore, ctypes.c_void_p)
+parameter.interpreter.PyEval_SaveThread = ctypes.cast(save, ctypes.c_void_p)
+parameter.interpreter.PyEval_RestoreThread = ctypes.cast(restore, ctypes.c_void_p)
 for _ in range(2):
     address = allocate(1000)
     print(log)
