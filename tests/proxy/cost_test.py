@@ -7,8 +7,11 @@ served or recorded, by callgrind, over a fake of the driver.
     cost_test.py PROGRAM LINKS --self-test  expects a bound below a row to be found
 
 LINKS: the folder in which the proxy stands before the fake. The bounds are for GCC 12 with -O3 on x86_64, and have room
-for what differs between runs (digits of times, rows of hash tables). They may only fall. Exit status: 0 within the bounds, 1 above one, 77 there is no valgrind.
+for what differs between runs (digits of times, rows of hash tables). They may only fall. Beside other tests a run was seen
+that took 1.3 million instructions more in all, so a row above its bound is counted up to three times, and the least of
+each length counts. Exit status: 0 within the bounds, 1 above one, 77 there is no valgrind.
 """
+import math
 import os
 import re
 import shutil
@@ -17,6 +20,7 @@ import sys
 import tempfile
 
 FEW, MANY = 2_000, 12_000
+ATTEMPTS = 3
 RECORDING = "%s/run"
 ROWS = [
     ("record", {"CACHALOT_RECORD": RECORDING}, 4300),
@@ -41,10 +45,15 @@ def instructions_of_the_proxy(program, links, environment, pairs):
 
 def findings(program, links, rows):
     for name, environment, bound in rows:
-        few, many = (instructions_of_the_proxy(program, links, environment, pairs) for pairs in (FEW, MANY))
-        count = (many - few) / (MANY - FEW)
-        print(f"{name:20} {count:6.0f}  at most {bound}", flush=True)
-        if count > bound:
+        few = many = math.inf
+        for _ in range(ATTEMPTS):
+            few = min(few, instructions_of_the_proxy(program, links, environment, FEW))
+            many = min(many, instructions_of_the_proxy(program, links, environment, MANY))
+            count = (many - few) / (MANY - FEW)
+            print(f"{name:20} {count:6.0f}  at most {bound}", flush=True)
+            if count <= bound:
+                break
+        else:
             yield f"{name}: {count:.0f} instructions a pair, {bound} is the bound"
 
 
