@@ -33,6 +33,7 @@ NUMBA_TESTS = ("numba.cuda.tests.cudadrv", "numba.cuda.tests.cudapy")
 CUPY_TESTS = ("core_tests", "creation_tests", "cuda_tests/test_memory.py", "cuda_tests/test_stream.py",
               "indexing_tests", "manipulation_tests", "math_tests", "sorting_tests")
 SECONDS = 560  # of one process
+JOBS = "8"  # of a host's own tests at a time
 
 
 class Wrong(Exception):
@@ -81,7 +82,7 @@ def text_of(seconds):
 
 def numba_outcome(**values):
     """What the tests of numba-cuda that do not pass are, and how many ran."""
-    done = subprocess.run([sys.executable, "-m", "numba.runtests", "-m", "8", *NUMBA_TESTS], env=environment(**values),
+    done = subprocess.run([sys.executable, "-m", "numba.runtests", "-m", JOBS, *NUMBA_TESTS], env=environment(**values),
                           text=True, capture_output=True, timeout=SECONDS, check=False)
     text = done.stdout + done.stderr
     ran = re.search(r"^Ran (\d+) tests? in", text, re.MULTILINE)
@@ -93,7 +94,8 @@ def numba_outcome(**values):
 def cupy_outcome(folder, *plugin):
     """Likewise of CuPy."""
     tests = [os.path.join(folder, name) for name in CUPY_TESTS]
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *plugin, *tests]
+    jobs = ["-n", JOBS] if importlib.util.find_spec("xdist") else []
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *jobs, *plugin, *tests]
     done = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=SECONDS, check=False)
     counts = re.findall(r"(\d+) (passed|failed|errors?)", done.stdout)
     if not counts:
