@@ -51,8 +51,9 @@ build_rust() {
 
 case $action in
   build)
-    rm -f "$out"/{libtorch_test,tensors,tensors_rust}
+    rm -f "$out"/{libtorch_test,libtorch_cost,tensors,tensors_rust}
     build_cpp "$root/tests/torch/libtorch_test.cpp"
+    build_cpp "$root/tests/torch/libtorch_cost.cpp"
     build_cpp "$examples/cpp/tensors.cpp"
     if is_for_tch; then build_rust; fi
     ;;
@@ -61,6 +62,7 @@ case $action in
     "$out/libtorch_test" --gtest_brief=1
     "$out/tensors"
     if is_for_tch; then "$out/tensors_rust"; fi
+    for way in native cachalot; do "$out/libtorch_cost" $way; done
     ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac
