@@ -809,6 +809,7 @@ IS(&cachalot_base_allocation, cachalot_status (*)(cachalot_allocator*, cachalot_
 IS(&cachalot_empty_cache, cachalot_status (*)(cachalot_allocator*, cachalot_error*));
 IS(&cachalot_empty_device_cache, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_error*));
 IS(&cachalot_empty_device_cache_on_stream, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_stream, cachalot_error*));
+IS(&cachalot_release_context, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_error*));
 IS(&cachalot_largest_block, cachalot_status (*)(cachalot_allocator*, int32_t, uint64_t, uint64_t*, cachalot_error*));
 IS(&cachalot_largest_block_on_stream, cachalot_status (*)(cachalot_allocator*, int32_t, uint64_t, cachalot_stream, uint64_t*, cachalot_error*));
 IS(&cachalot_set_caching_enabled, cachalot_status (*)(cachalot_allocator*, int32_t, cachalot_error*));

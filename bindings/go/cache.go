@@ -24,6 +24,13 @@ func (a *Allocator) EmptyDeviceCache(device int) error {
 	return a.do(func(r raw.Allocator) error { return raw.EmptyDeviceCache(r, narrow(device)) })
 }
 
+// ReleaseContext lets go of a device's context, which the caller is about to end: of the device's cached memory, of
+// cached pinned memory, and of all events. What is live on the device ends with the context. The next call for the
+// device takes the context that there is then.
+func (a *Allocator) ReleaseContext(device int) error {
+	return a.do(func(r raw.Allocator) error { return raw.ReleaseContext(r, narrow(device)) })
+}
+
 // EmptyDeviceCacheOnStream is EmptyDeviceCache, made while current is the thread's current stream.
 func (a *Allocator) EmptyDeviceCacheOnStream(device int, current Stream) error {
 	return a.do(func(r raw.Allocator) error {

@@ -141,6 +141,8 @@ func TestBlocksWithoutOwners(t *testing.T) {
 	same(t, "an empty block", empty.Address(), 0)
 	works(t, empty.Close(), a.EmptyCache(), a.EmptyDeviceCache(0))
 	same(t, "reserved", a.MemoryReserved(0), 0)
+	works(t, block(t, a, 1000, 0).Close(), a.ReleaseContext(0))
+	same(t, "reserved without a context", a.MemoryReserved(0), 0)
 }
 
 func TestBatchesAreAllOrNothing(t *testing.T) {

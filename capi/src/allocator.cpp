@@ -14,6 +14,7 @@
 #include "alloc/trace/contexts.h"
 #include "core_of.h"
 #include "environment.h"
+#include "pinned_cache.h"
 #include "values.h"
 
 namespace cachalot::capi {
@@ -427,6 +428,16 @@ cachalot_status cachalot_empty_cache(cachalot_allocator* allocator, cachalot_err
   return guard(error, [&] {
     Allocator& core = core_of(allocator);
     for (int device = 0; device < core.device_count(); device++) core.empty_cache(device);
+  });
+}
+
+cachalot_status cachalot_release_context(cachalot_allocator* allocator, int32_t device,
+                                         cachalot_error* error) {
+  return guard(error, [&] {
+    cachalot_allocator& live = require(allocator, "allocator");
+    require_device(device, live.core.device_count());
+    if (live.pinned) PinnedCacheOfDevice(live).release_context();
+    live.core.release_context(device);
   });
 }
 

@@ -70,6 +70,9 @@ uint64_t PinnedCacheOfDevice::size_of(Address address) {
 
 void PinnedCacheOfDevice::empty_cache() { core_.empty_cache(kDevice); }
 
+// Whichever device's: the blocks that wait name streams of all.
+void PinnedCacheOfDevice::release_context() { core_.release_context(kDevice); }
+
 PinnedStats PinnedCacheOfDevice::stats() {
   const Stats of_device = core_.stats(kDevice);
   const PinnedDriver::Times times = driver_.times();

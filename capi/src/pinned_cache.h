@@ -26,6 +26,7 @@ class PinnedCacheOfDevice {
   void record_stream(Address address, int device, Stream stream);
   uint64_t size_of(Address address);
   void empty_cache();
+  void release_context();
   PinnedStats stats();
   void reset_peak_stats();
   void reset_accumulated_stats();

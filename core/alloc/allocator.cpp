@@ -269,6 +269,13 @@ void Allocator::stream_ended(int index, Stream stream) {
   device(index).stream_ended(resolved(stream));
 }
 
+void Allocator::release_context(int index) {
+  const Audit audit(*this);
+  DeviceBackend& of = device(index);  // before anything changes
+  if (PinnedAllocator* const pinned = pinned_if_used()) pinned->release_context(index);
+  of.release_context();
+}
+
 void Allocator::set_caching_enabled(bool enabled) { backend_->set_caching_enabled(enabled); }
 
 bool Allocator::is_caching_enabled() const { return backend_->is_caching_enabled(); }

@@ -97,6 +97,8 @@ class Allocator {
   void unpin(Address address, uint64_t size);
   // The caller is about to destroy a stream: no more work comes of it.
   void stream_ended(int device, Stream stream);
+  // The caller is about to end a device's context: its cached memory goes, and pinned memory, and the events.
+  void release_context(int device);
   // The largest cached block in bytes, but no less than `at_least`; 0 there stands for the free
   // memory of the device [core 23.3].
   uint64_t largest_block(int device, uint64_t at_least, Stream current_stream = 0);

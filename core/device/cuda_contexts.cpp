@@ -43,6 +43,16 @@ Result Contexts::get(int device, Context* context) {
   return 0;
 }
 
+// A context that is given is its owner's, and no other takes its place.
+void Contexts::release(int device) {
+  if (is_in_forked_child() || !holds_) return;
+  CACHALOT_ASSERT(1, device >= 0 && device < device_count());
+  const std::lock_guard guard(lock_);
+  OfDevice& of = contexts_[static_cast<size_t>(device)];
+  if (of.context != nullptr) library_.cuDevicePrimaryCtxRelease(of.ordinal);
+  of.context = nullptr;
+}
+
 CurrentContext::CurrentContext(const Library& library, Contexts& contexts, int device)
     : library_(library) {
   Context context = nullptr;

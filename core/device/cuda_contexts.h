@@ -35,6 +35,8 @@ class Contexts {
   int device_in_use();
   // The context of a device.
   Result get(int device, Context* context);
+  // Gives up the reference to a device's context, which get() takes again. pre: no call is made with it meanwhile.
+  void release(int device);
 
  private:
   struct OfDevice {

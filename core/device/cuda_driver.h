@@ -109,6 +109,7 @@ class CudaDriver final : public Driver {
   SegmentHandles* segment_handles() override { return library_.ipc ? &segment_handles_ : nullptr; }
 
   DriverCode enable_peer(int device, int peer) override;
+  void release_context(int device) override { contexts_.release(device); }
   std::vector<DeviceProcess> processes(int device) override;
   std::string error_text(DriverCode code) override;
 

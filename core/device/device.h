@@ -186,6 +186,9 @@ class Driver {
   virtual SegmentHandles* segment_handles() { return nullptr; }
 
   virtual DriverCode enable_peer(int device, int peer) = 0;
+  // The caller is about to end the device's context, of which nothing is held any more. The next call takes the one that
+  // there is then.
+  virtual void release_context(int) {}  // a driver may have no contexts
   // Empty where the driver does not tell. Also without the device lock.
   virtual std::vector<DeviceProcess> processes(int device) = 0;
   virtual DriverCode take_pending_error(int) { return kSuccess; }  // which is: there is none

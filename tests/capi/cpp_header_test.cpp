@@ -534,6 +534,9 @@ TEST(CppHeader, IdleMemoryGoesBack) {
   (void)allocator.allocate(20 * MiB);
   allocator.empty_cache(0);
   EXPECT_EQ(allocator.memory_reserved(), 0U);
+  (void)allocator.allocate(20 * MiB);
+  allocator.release_context(0);
+  EXPECT_EQ(allocator.memory_reserved(), 0U);
   EXPECT_EQ(allocator.stats().allocation.all.peak, 1);
   allocator.reset_peak_stats();
   allocator.reset_accumulated_stats();

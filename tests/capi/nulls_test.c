@@ -51,6 +51,7 @@ static void no_allocator_is_refused_everywhere(void) {
   REFUSES(cachalot_empty_cache(NULL, error));
   REFUSES(cachalot_empty_device_cache(NULL, 0, error));
   REFUSES(cachalot_empty_device_cache_on_stream(NULL, 0, 0, error));
+  REFUSES(cachalot_release_context(NULL, 0, error));
   REFUSES(cachalot_largest_block(NULL, 0, 0, &number, error));
   REFUSES(cachalot_largest_block_on_stream(NULL, 0, 0, 0, &number, error));
   REFUSES(cachalot_set_caching_enabled(NULL, 1, error));

@@ -125,6 +125,22 @@ cachalot_error error_of_creation(cachalot_driver* driver, const char* pinned_con
   return error;
 }
 
+// Of a simulated driver that logs them, since the last look.
+std::string calls_of(Pinned& with) {
+  size_t length = 0;
+  with.ok(cachalot_sim_read_calls(with.driver(), nullptr, 0, &length, &with.error));
+  std::string calls(length + 1, '\0');
+  with.ok(cachalot_sim_read_calls(with.driver(), calls.data(), calls.size(), nullptr, &with.error));
+  return calls;
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+    count++;
+  return count;
+}
+
 // ---- Both caches, on both drivers
 
 class PinnedOfBothKinds : public testing::TestWithParam<HowToMake> {
@@ -309,6 +325,22 @@ TEST_P(PinnedOfBothKinds, WaitsForItsStream) {
   if (!is_sim) return;
   with.finish();
   EXPECT_EQ(with.allocate(30 * kMiB), memory);
+}
+
+TEST_P(PinnedOfBothKinds, KeepsNothingWhereAContextIsReleased) {
+  if (GetParam().driver[0] != 's') return;
+  with.ok(cachalot_sim_log_calls(with.driver(), CACHALOT_SIM_LOG_CALLS, &with.error));
+  for (int round = 0; round < 2; round++) {
+    void* const memory = with.allocate(30 * kMiB);
+    with.queue_work();
+    with.ok(with.record(memory));
+    with.free(memory);
+    with.ok(cachalot_release_context(with.get(), 0, &with.error));
+    EXPECT_EQ(with.stats().allocated_bytes.current, 0);
+    const std::string calls = calls_of(with);
+    EXPECT_EQ(count_of(calls, "event_create"), 1u) << calls;
+    EXPECT_EQ(count_of(calls, "event_destroy"), 1u) << calls;
+  }
 }
 
 // ---- PyTorch's

@@ -56,6 +56,7 @@ class BareBackend final : public Backend {
 class BareDevice final : public DeviceBackend {
  public:
   void empty_cache(PoolId, std::optional<Stream>) override {}
+  void release_context() override {}
   uint64_t largest_block(uint64_t, Stream) override { return 0; }
   void trim(const TrimGoal&, uint64_t*) override {}
   void set_memory_fraction(double) override {}

@@ -104,6 +104,20 @@ TEST_F(Cuda, RetainsAContextAtItsFirstUseAndGivesItBackAtTheEnd) {
   EXPECT_EQ(fake_cuda::leftovers(), "");
 }
 
+TEST_F(Cuda, GivesAContextBackThatIsReleasedAndRetainsItAtTheNextUse) {
+  CudaDriver driver;
+  Address address = 0;
+  driver.release_context(0);
+  EXPECT_EQ(fake_cuda::context_references(0), 0);
+  for (int round = 0; round < 2; round++) {
+    ASSERT_EQ(driver.allocate(0, MiB, &address), kSuccess);
+    EXPECT_EQ(driver.free(0, address), kSuccess);
+    EXPECT_EQ(fake_cuda::context_references(0), 1);
+    driver.release_context(0);
+    EXPECT_EQ(fake_cuda::context_references(0), 0);
+  }
+}
+
 TEST_F(Cuda, LeavesTheCallersContextAsItWas) {
   CudaDriver driver;
   Address address = 0;

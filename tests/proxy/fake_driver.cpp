@@ -29,6 +29,7 @@ namespace {
 
 constexpr Result kOutOfMemory = 2;
 constexpr Result kInvalidContext = 201;
+constexpr Result kInvalidHandle = 400;
 constexpr Result kCaptureUnsupported = 900;
 constexpr Result kCaptureInvalidated = 901;
 constexpr uint64_t kMemory = uint64_t{16} << 30;
@@ -100,7 +101,9 @@ struct State {
   // Work is done in the order in which it was queued, on whichever stream.
   uint64_t queued = 0;
   uint64_t finished = 0;
-  std::map<EventHandle, uint64_t> events;  // how much was queued when they were recorded
+  std::map<EventHandle, uint64_t> events;          // how much was queued when they were recorded
+  std::map<EventHandle, uint64_t> event_contexts;  // of those that exist, by the context's id
+  std::set<EventHandle> ended_events;  // whose context has ended: CUDA may end the process at one
   bool events_are_early = false;
 };
 
@@ -268,6 +271,10 @@ void drop_all_of(uint64_t context) {
   for (const auto& [address, allocation] : state().memory)
     if (allocation.context == context) addresses.push_back(address);
   for (const uint64_t address : addresses) drop(address);
+  std::erase_if(state().event_contexts, [&](const auto& row) {
+    if (row.second == context) state().ended_events.insert(row.first);
+    return row.second == context;
+  });
 }
 
 // A wait for a context, or an event of one, breaks all captures.
@@ -312,6 +319,8 @@ Result end(StreamHandle stream, Graph* out, bool is_per_thread_form) {
   *out = is_broken ? nullptr : reinterpret_cast<Graph>(0x9000);
   return is_broken ? kCaptureInvalidated : 0;
 }
+
+bool has_ended(EventHandle event) { return state().ended_events.count(event) != 0; }
 
 void record(EventHandle event) {
   state().events[event] = state().events_are_early ? 0 : state().queued;
@@ -586,8 +595,8 @@ DRIVER Result cuCtxGetId(Context context, unsigned long long* id) {
 #if FAKE_VERSION >= 12050
 DRIVER Result cuCtxRecordEvent(Context context, EventHandle event) {
   return CALL_WITHOUT_CONTEXT(
-      if (state().contexts.count(number(context)) == 0) return kInvalidContext; record(event);
-      return break_captures(););
+      if (state().contexts.count(number(context)) == 0) return kInvalidContext;
+      if (has_ended(event)) return kInvalidHandle; record(event); return break_captures(););
 }
 DRIVER Result cuGreenCtxStreamCreate(StreamHandle* out, GreenContext, unsigned, int) {
   return CALL(*out = new_stream(); return 0;);
@@ -840,22 +849,28 @@ DRIVER Result cuStreamGetCtx(StreamHandle stream, Context* out) {
               *out = found != state().streams.end() ? found->second : stack.back(); return 0;);
 }
 DRIVER Result cuEventCreate(EventHandle* out, unsigned) {
-  return CALL(*out = reinterpret_cast<EventHandle>(fresh(1)); return 0;);
+  return CALL(*out = reinterpret_cast<EventHandle>(fresh(1));
+              const auto found = state().contexts.find(number(stack.back()));
+              if (found != state().contexts.end()) state().event_contexts[*out] = found->second.id;
+              return 0;);
 }
 DRIVER Result cuEventSynchronize(EventHandle event) {
-  return CALL_WITHOUT_CONTEXT(if (const Result code = break_forbidding_captures()) return code;
+  return CALL_WITHOUT_CONTEXT(if (has_ended(event)) return kInvalidHandle;
+                              if (const Result code = break_forbidding_captures()) return code;
                               note("cuEventSynchronize"); wait_until(lock, state().events[event]);
                               return 0;);
 }
 DRIVER Result cuEventRecord(EventHandle event, StreamHandle) {
-  return CALL(record(event); return 0;);
+  return CALL(if (has_ended(event)) return kInvalidHandle; record(event); return 0;);
 }
 DRIVER Result cuEventQuery(EventHandle event) {
-  return CALL_WITHOUT_CONTEXT(if (const Result code = break_forbidding_captures()) return code;
+  return CALL_WITHOUT_CONTEXT(if (has_ended(event)) return kInvalidHandle;
+                              if (const Result code = break_forbidding_captures()) return code;
                               return state().finished >= state().events[event] ? 0 : kNotReady;);
 }
 DRIVER Result cuEventDestroy(EventHandle event) {
-  return CALL(state().events.erase(event); return 0;);
+  return CALL(if (has_ended(event)) return kInvalidHandle; state().events.erase(event);
+              state().event_contexts.erase(event); return 0;);
 }
 DRIVER Result cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) { return CALL(return 0;); }
 #if FAKE_VERSION >= 12030

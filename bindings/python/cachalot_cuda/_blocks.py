@@ -56,6 +56,6 @@ def has_plain_segment(address: int) -> bool:
     return True
 
 
-def empty_device_cache(device: int) -> None:
-    """Gives the cached memory of a device back to the driver."""
-    _library.call("empty_device_cache", _library.allocator(), device)
+def release_context(device: int) -> None:
+    """Lets go of a device's context before it ends: of cached memory, pinned memory too, and of all events."""
+    _library.call("release_context", _library.allocator(), device)

@@ -456,7 +456,7 @@ CALLS: dict[str, list[Any]] = {
     "free": [c_void_p, c_uint64],
     "record_stream": [c_void_p, c_uint64, c_uint64],
     "base_allocation": [c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64)],
-    "empty_device_cache": [c_void_p, c_int32],
+    "release_context": [c_void_p, c_int32],
     "shared_block_create": [c_void_p, c_uint64, POINTER(c_void_p)],
     "shared_block_ticket": [c_void_p, c_char_p, c_size_t, _SIZE],
     "opened_block_create": [c_void_p, c_int32, c_char_p, POINTER(c_void_p)],

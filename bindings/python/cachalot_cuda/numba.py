@@ -63,6 +63,10 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
     def initialize(self) -> None:
         """Makes the allocator of the process, if there is none yet. Each thread that takes the context calls it."""
         _join_once()
+        device = self.context.device.id
+        if device in _reset:
+            _reset.discard(device)
+            _retain_unless_active(device)
 
     def memalloc(self, size: int) -> Any:
         """A numba.cuda.MemoryPointer of so many bytes. Where memory is short, what Numba has put off to free is
@@ -84,9 +88,12 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         return cuda.MemoryInfo(free=free, total=total)
 
     def reset(self) -> None:
-        """Frees all memory of this context. The cache of the device goes back to the driver, which ends the context."""
+        """Frees all memory of this context, which is about to end: the cache of the device goes back to the driver,
+        and no event of it is kept. Blocks that other hosts of the process have on the device end with the context."""
         super().reset()
-        _blocks.empty_device_cache(self.context.device.id)
+        device = self.context.device.id
+        _reset.add(device)
+        _blocks.release_context(device)
 
     def get_ipc_handle(self, memory: Any) -> Any:
         """CUDA's handle of the segment for memory of plain segments; a TicketHandle for expandable ones, which CUDA
@@ -104,6 +111,17 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
 
 
 _numba_memory_manager = MemoryManager  # looked for by NUMBA_CUDA_MEMORY_MANAGER
+
+_reset: set[int] = set()  # devices whose context a reset may have ended
+
+
+def _retain_unless_active(device: int) -> None:
+    """Numba releases the primary context at each reset. cuda.core, by which it takes the context, retains it once a
+    process, and gives the same handle out for a context that nobody holds any more."""
+    _, _, is_active = _bindings.cuDevicePrimaryCtxGetState(device)
+    if not is_active:
+        _bindings.cuDevicePrimaryCtxRetain(device)
+
 
 _POINTERS = (cuda.MemoryPointer, cuda.cudadrv.driver.OwnedPointer)
 

@@ -87,6 +87,39 @@ print(int(cuda.to_device(numpy.arange(1000)).copy_to_host()[-1]), allocated())
 del array
 """, "0 0\n999 0\n")
 
+    def test_a_new_context_has_no_event_of_the_one_before_a_reset(self):
+        for policy in "pytorch", "serving":
+            with self.subTest(policy):
+                self.check("""
+for round in range(3):
+    array = cuda.device_array(1000)
+    del array  # which records an event
+    other = cuda.device_array(1000)  # looks at it
+    with cuda.gpus[1]:
+        del other
+        second = cuda.device_array(1000)
+        del second
+    driver.fake_start_work()
+    waiting = cuda.device_array(MIB)
+    del waiting
+    driver.fake_finish_work()
+    cuda.close()
+    print(allocated(), cachalot_cuda.memory_reserved(), cachalot_cuda.memory_reserved(1))
+""", "0 0 0\n" * 3, CACHALOT_POLICY="" if policy == "pytorch" else "serving,streams=unannounced")
+
+    def test_memory_outside_of_numba_comes_from_the_context_of_then_after_a_reset(self):
+        self.check("""
+array = cuda.to_device(numpy.arange(1000))
+with cachalot_cuda.pinned_memory(1000) as pinned:
+    pinned.record_stream(0)
+cuda.close()
+print(cachalot_cuda.pinned_stats()["allocated_bytes"]["current"])
+with cachalot_cuda.pinned_memory(1000) as pinned, cachalot_cuda.Allocator.of_process().allocate(MIB) as block:
+    pinned.record_stream(0)
+    block.record_stream(2**64 - 1)
+print(allocated(), cachalot_cuda.memory_reserved() // MIB)
+""", "0\n0 2\n")
+
     def test_an_array_from_before_a_reset_frees_no_other(self):
         self.check("""
 array = cuda.device_array(MIB, "u1")

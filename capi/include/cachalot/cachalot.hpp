@@ -578,6 +578,8 @@ class Allocator {
   void empty_cache() { detail::call<cachalot_empty_cache>(get()); }
   /** cachalot_empty_device_cache: the same for one device. */
   void empty_cache(int32_t device) { detail::call<cachalot_empty_device_cache>(get(), device); }
+  /** cachalot_release_context: lets go of a device's context, which the caller is about to end. */
+  void release_context(int32_t device) { detail::call<cachalot_release_context>(get(), device); }
   /** Empties the cache at the end of a scope, however it is left. Blocks that are declared behind the
    * guard are freed before. */
   EmptyCacheGuard empty_cache_on_exit() noexcept { return EmptyCacheGuard(get()); }

@@ -170,6 +170,10 @@ void AsyncDevice::empty_cache(PoolId, std::optional<Stream>) {
   require_success(driver_, driver_.pool_trim(device_, 0));
 }
 
+void AsyncDevice::release_context() {
+  throw_not_supported("backend:cudaMallocAsync keeps the contexts of its devices");
+}
+
 // Those that the driver still refuses stay. Whether one has gone back.
 bool AsyncDevice::free_refused_trials() {
   const size_t freed = std::erase_if(refused_trials_, [&](const Trial& trial) {

@@ -24,6 +24,7 @@ class AsyncDevice final : public DeviceBackend {
   AsyncDevice(SharedState& shared, int device, Mutex& lock, AsyncCapture& capture);
 
   void empty_cache(PoolId pool, std::optional<Stream> current_stream) override;
+  void release_context() override;  // throws: a stream of its own joins all others
   uint64_t largest_block(uint64_t at_least, Stream current_stream) override;
   void trim(const TrimGoal& goal, uint64_t* released) override;
 

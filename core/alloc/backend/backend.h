@@ -57,6 +57,8 @@ class DeviceBackend {
   virtual void trim(const TrimGoal& goal, uint64_t* released) = 0;
   // The caller is about to destroy the stream.
   virtual void stream_ended(Stream) {}
+  // The caller is about to end the device's context.
+  virtual void release_context() = 0;
 
   // ---- Limits and settings
   virtual void set_memory_fraction(double fraction) = 0;

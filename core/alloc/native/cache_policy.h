@@ -59,6 +59,8 @@ class CachePolicy {
   // The caller queues no more work on the stream until it makes a request for it again. Throws what the
   // driver says. pre: the whole device.
   virtual void stream_ended(Stream stream) = 0;
+  // Destroys the policy's events, which later calls make again. pre: the whole device.
+  virtual void destroy_events() = 0;
 
   // pre: the device's lock.
   virtual PolicyStats stats() const = 0;

@@ -193,6 +193,19 @@ void DeviceAllocator::stream_ended(Stream stream) {
   state_.policy->stream_ended(stream);
 }
 
+// A driver may end the process at an event whose context has ended, so none is kept.
+void DeviceAllocator::release_context() {
+  const ContextId context = capture_context(ContextLevel::kAll);
+  const DeviceLock lock(state_.shards);
+  if (state_.captures.may_be_under_way())
+    throw_invalid_state("a context cannot be released while a capture may be under way");
+  CacheRelease(state_).release_cached_blocks({}, {}, context);
+  state_.shared.addresses.shrink();
+  state_.pending.destroy_idle_events();
+  if (state_.policy) state_.policy->destroy_events();
+  state_.shared.driver.release_context(state_.index);
+}
+
 PolicyStats DeviceAllocator::policy_stats() {
   const std::lock_guard guard(state_.shards.lock());
   PolicyStats stats = state_.policy ? state_.policy->stats() : PolicyStats{};

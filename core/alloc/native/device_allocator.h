@@ -55,6 +55,7 @@ class DeviceAllocator final : public DeviceBackend, private SlowPath {
   bool pin(Address part, uint64_t size);
   bool unpin(Address part, uint64_t size);  // false: the part is not pinned here
   void stream_ended(Stream stream) override;
+  void release_context() override;
 
   // ---- What is in the way
   Report report(const Request& request);

@@ -220,9 +220,19 @@ uint64_t PinnedAllocator::live_blocks() { return handed_out().size(); }
 
 void PinnedAllocator::free_all() {
   for (const Address address : handed_out()) free(address);
+  wait_for_frees();
+}
+
+void PinnedAllocator::wait_for_frees() {
   for (PinnedPool* const pool : pools_.all()) {
     while (PinnedBlock* const block = pool->waiting.take_waited()) complete(block);
   }
+}
+
+void PinnedAllocator::release_context(int device) {
+  wait_for_frees();
+  empty_cache();
+  pools_.destroy_idle_events(device);
 }
 
 // ---- Settings, statistics, the auditor

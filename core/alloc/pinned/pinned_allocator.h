@@ -76,6 +76,9 @@ class PinnedAllocator {
   void reset_peak_stats();
   void reset_accumulated_stats();
 
+  // Waits for the frees that wait, gives all cached blocks back and destroys the events of a device.
+  void release_context(int device);
+
   void pool_begin(PoolId id, PoolFilter filter) { pools_.begin(id, std::move(filter)); }
   void pool_end(PoolId id) { pools_.end(id); }
   void pool_release(PoolId id) { pools_.release(id); }
@@ -85,6 +88,7 @@ class PinnedAllocator {
   std::string check();
 
  private:
+  void wait_for_frees();
   // Above it a size has no class [pinned 1.7].
   static constexpr uint64_t kLargestSize = uint64_t{1} << 63;
 

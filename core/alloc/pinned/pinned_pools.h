@@ -82,6 +82,7 @@ class PinnedPools {
   // Ends those without users that have no block left.
   void end_empty();
   std::vector<PinnedPool*> all();
+  void destroy_idle_events(int device) { events_.destroy_idle(device); }
 
  private:
   // A routing keeps the caller's data until it ends.

@@ -17,10 +17,15 @@ PinnedEvents::PinnedEvents(Driver& driver)
     : driver_(driver), events_(static_cast<size_t>(driver.device_count())) {}
 
 PinnedEvents::~PinnedEvents() {
-  for (size_t device = 0; device < events_.size(); device++) {
-    for (const uint64_t event : events_[device].idle)
-      driver_.event_destroy(static_cast<int>(device), event);
-  }
+  for (int device = 0; device < driver_.device_count(); device++) destroy_idle(device);
+}
+
+void PinnedEvents::destroy_idle(int device) {
+  Events& events = events_[static_cast<size_t>(device)];
+  const std::lock_guard lock(lock_);
+  for (const uint64_t event : events.idle) driver_.event_destroy(device, event);
+  events.made -= events.idle.size();
+  events.idle.clear();
 }
 
 DriverCode PinnedEvents::take(int device, uint64_t* event) {

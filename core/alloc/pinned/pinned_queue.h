@@ -36,6 +36,8 @@ class PinnedEvents {
   DriverCode record(PinnedUse* use);
   // The event has come.
   void give_back(const PinnedUse& use);
+  // Of a device.
+  void destroy_idle(int device);
 
  private:
   // Of a device. There is room for all that were made, so that giving one back cannot fail.

@@ -13,10 +13,7 @@ namespace cachalot {
 class DeviceEvent : private DeviceOperation {
  public:
   explicit DeviceEvent(DeviceState& device) : DeviceOperation(device) {}
-  ~DeviceEvent() {
-    // The answer is ignored: the driver may be shutting down itself.
-    if (handle_) driver().event_destroy(device_.index, *handle_);
-  }
+  ~DeviceEvent() { destroy(); }
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
 
@@ -27,6 +24,11 @@ class DeviceEvent : private DeviceOperation {
     const DriverCode code = driver().event_create(device_.index, &handle);
     if (code == kSuccess) handle_ = handle;
     return code;
+  }
+  void destroy() {
+    // The answer is ignored: the driver may be shutting down itself.
+    if (handle_) driver().event_destroy(device_.index, *handle_);
+    handle_.reset();
   }
   // pre: it was created.
   uint64_t handle() const { return *handle_; }

@@ -9,6 +9,12 @@ bool DeviceProgress::look() {
   return record() && query();  // the device may have nothing to do
 }
 
+// What it was recorded for stays unanswered: a later event covers that work too.
+void DeviceProgress::destroy_event() {
+  recorded_.reset();
+  event_.destroy();
+}
+
 // False: the driver refuses (here and below). The runtime keeps "not ready" and failures as its last error,
 // which the program must not meet [core 12.5]. An error of the device comes again in the next call that
 // needs it.

@@ -18,6 +18,8 @@ class DeviceProgress : private DeviceOperation {
   // Asks about the event of an earlier look. If its work is done, or there is none, records another and asks at
   // once. False: the driver refuses.
   bool look();
+  // Destroys the event. The next look makes another.
+  void destroy_event();
   // The clock of the latest event whose work is done; 0: of none.
   uint64_t done() const { return done_; }
 

@@ -47,6 +47,7 @@ class ServingPolicy final : public CachePolicy, private DeviceOperation {
   void unmapped(uint64_t bytes) override { stats_.pages_released += bytes / page_size(); }
   void cache_emptied() override { soft_limit_.reset(); }
   void stream_ended(Stream stream) override;
+  void destroy_events() override { order_.destroy_events(); }
   PolicyStats stats() const override;
   std::string check() const override;
   const StreamOrder& order() const { return order_; }

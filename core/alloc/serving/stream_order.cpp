@@ -264,6 +264,11 @@ void StreamOrder::stream_ended(Stream stream) {
   finished_.erase(stream);
 }
 
+void StreamOrder::destroy_events() {
+  event_.destroy();
+  progress_.destroy_event();
+}
+
 // A cached block without stamps of other streams is like one that was never lent.
 void StreamOrder::forget_stream(Block* block, Stream ended) {
   Entry& entry = table_.at(block);

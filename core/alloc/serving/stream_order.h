@@ -95,6 +95,8 @@ class StreamOrder : private DeviceOperation {
   uint64_t all_finished() const { return all_finished_; }
   // Waits for the stream, and forgets it: no later free of its blocks has to be waited for.
   void stream_ended(Stream stream);
+  // Destroys the events, which later calls make again.
+  void destroy_events();
 
   // The auditor.
   std::string check() const;

@@ -399,8 +399,13 @@ void PendingFrees::destroy_events() {
       driver_.event_destroy(device_, pending.event);
     }
   }
-  // Answers are ignored: at the end no call is left that could act on them.
+  destroy_idle_events();
+}
+
+// Answers are ignored: no call is left that could act on them.
+void PendingFrees::destroy_idle_events() {
   for (const uint64_t event : event_cache_) driver_.event_destroy(device_, event);
+  event_cache_.clear();
 }
 
 std::map<const Block*, uint32_t> PendingFrees::queued_events() const {

@@ -87,6 +87,8 @@ class PendingFrees : private SlowPath {
   bool has_deferred() const { return !deferred_.empty(); }
   // Waits for all events, whatever the driver says, and destroys them.
   void destroy_events();
+  // Destroys those that no free waits for.
+  void destroy_idle_events();
   std::map<const Block*, uint32_t> queued_events() const;  // by block
   std::set<const Block*> deferred_blocks() const;
 

@@ -226,6 +226,21 @@ cachalot_go_empty_device_cache_on_stream_result cachalot_go_empty_device_cache_o
   return result;
 }
 
+cachalot_go_release_context_result cachalot_go_release_context(uintptr_t allocator, int32_t device) {
+  cachalot_go_release_context_result result = {0};
+  cachalot_error error;
+  error.struct_size = sizeof error;
+  cachalot_go_call call = {allocator, 0, cachalot_go_thread.calls};
+  cachalot_go_thread.calls = &call;
+  result.status = (int32_t)(cachalot_go_is_locked() ? cachalot_go_refuse(&error)
+      : cachalot_release_context((cachalot_allocator*)allocator, device, &error));
+  cachalot_go_thread.calls = call.outer;
+  if (result.status != CACHALOT_OK) {
+    result.error = cachalot_go_keep(&error);
+  }
+  return result;
+}
+
 cachalot_go_largest_block_result cachalot_go_largest_block(uintptr_t allocator, int32_t device, uint64_t at_least) {
   cachalot_go_largest_block_result result = {0};
   cachalot_error error;

@@ -319,6 +319,27 @@ func EmptyDeviceCacheOnStream(allocator Allocator, device int32, currentStream S
 	return
 }
 
+// ReleaseContext is cachalot_release_context.
+//
+// Lets go of a device's context, which the caller is about to end (cuDevicePrimaryCtxReset, cudaDeviceReset; Numba's
+// cuda.close()). Waits for blocks freed with recorded streams, gives the device's cached memory and all cached pinned
+// memory back, destroys the events that are kept for later frees, since a driver may end the process at one whose
+// context has ended, and gives the reference to the primary context back. The next call for the device takes the
+// context that there is then.
+//
+// What is live on the device ends with the context, and so do pinned blocks that were obtained in it: they must have
+// been freed, but this does not look for them. No other call for the device may be under way until the context has
+// ended. Peer access has to be enabled again (cachalot_enable_peer_access).
+//
+// @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a device that the driver does not have;
+// CACHALOT_ERROR_INVALID_STATE while a capture may be under way on the device; CACHALOT_ERROR_NOT_SUPPORTED under
+// backend:cudaMallocAsync; CACHALOT_ERROR_DRIVER where the driver refused to wait or to take memory back.
+func ReleaseContext(allocator Allocator, device int32) (err error) {
+	r := C.cachalot_go_release_context(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.int32_t(device))
+	err = check(r.status, r.error)
+	return
+}
+
 // LargestBlock is cachalot_largest_block.
 //
 // The largest cached block in bytes. Under backend:cudaMallocAsync the largest that can be

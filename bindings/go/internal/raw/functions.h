@@ -127,6 +127,13 @@ cachalot_go_empty_device_cache_on_stream_result cachalot_go_empty_device_cache_o
 
 typedef struct {
   int32_t status;
+  cachalot_error* error;
+} cachalot_go_release_context_result;
+
+cachalot_go_release_context_result cachalot_go_release_context(uintptr_t allocator, int32_t device);
+
+typedef struct {
+  int32_t status;
   uint64_t size;
   cachalot_error* error;
 } cachalot_go_largest_block_result;

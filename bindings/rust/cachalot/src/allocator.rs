@@ -485,6 +485,18 @@ impl Allocator {
         self.call(|raw, error| unsafe { sys::cachalot_empty_device_cache(raw, device, error) })
     }
 
+    /// Lets go of a device's context, which the caller is about to end: of the device's cached memory, of cached
+    /// pinned memory, and of all events. What is live on the device ends with the context. The next call for the
+    /// device takes the context that there is then. Stands for `cachalot_release_context`.
+    ///
+    /// # Errors
+    /// `Driver`; `InvalidArgument` for a device that the driver does not have; `InvalidState` while a capture may be
+    /// under way; `NotSupported` under `backend:cudaMallocAsync`.
+    pub fn release_context(&self, device: i32) -> Result<()> {
+        // SAFETY: the allocator is live.
+        self.call(|raw, error| unsafe { sys::cachalot_release_context(raw, device, error) })
+    }
+
     /// The same, made while `current` is the thread's current stream, which matters during captures.
     /// Stands for `cachalot_empty_device_cache_on_stream`.
     ///

@@ -157,6 +157,9 @@ fn limits_totals_and_the_cache() {
     assert_eq!(allocator.max_memory_allocated(0), 0);
     allocator.empty_device_cache(0).unwrap();
     assert_eq!((allocator.memory_reserved(0), allocator.memory_active(0)), (0, 0));
+    drop(allocator.allocate(1000, 0, 0).unwrap());
+    allocator.release_context(0).unwrap();
+    assert_eq!(allocator.memory_reserved(0), 0);
     assert!(matches!(allocator.stats(7), Err(Error::InvalidArgument(_))));
     assert!(allocator.is_caching_enabled());
     allocator.set_caching_enabled(false).unwrap();

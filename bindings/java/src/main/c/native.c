@@ -192,6 +192,13 @@ JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_emptyDeviceCacheOnStream(
   return (jint)cachalot_empty_device_cache_on_stream((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_stream)currentStream, (cachalot_error*)(intptr_t)error);
 }
 
+JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_releaseContext(
+    JNIEnv* env, jclass type, jlong allocator, jint device, jlong error) {
+  (void)env;
+  (void)type;
+  return (jint)cachalot_release_context((cachalot_allocator*)(intptr_t)allocator, (int32_t)device, (cachalot_error*)(intptr_t)error);
+}
+
 JNIEXPORT jint JNICALL Java_io_cachalot_raw_Native_largestBlock(
     JNIEnv* env, jclass type, jlong allocator, jint device, jlong atLeast, jlong outSize, jlong error) {
   (void)env;

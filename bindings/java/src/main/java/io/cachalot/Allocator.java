@@ -336,6 +336,19 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   }
 
   /**
+   * Lets go of a device's context, which the caller is about to end: of the device's cached memory, of cached pinned
+   * memory, and of all events. What is live on the device ends with the context. The next call for the device takes
+   * the context that there is then.
+   *
+   * @param device the device
+   * @throws IllegalArgumentException for a device that the driver does not have
+   * @throws IllegalStateException while a capture may be under way
+   */
+  public void releaseContext(int device) {
+    core.call((allocator, error) -> Native.releaseContext(allocator, device, error));
+  }
+
+  /**
    * Empties the cache at the end of a try block.
    *
    * @return close it

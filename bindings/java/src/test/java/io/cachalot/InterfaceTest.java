@@ -105,6 +105,9 @@ final class InterfaceTest {
         assertEquals(2 * MIB, allocator.memoryReserved(0));
       }
       assertEquals(0, allocator.memoryReserved(0));
+      allocator.allocate(20 * MIB).close();
+      allocator.releaseContext(0);
+      assertEquals(0, allocator.memoryReserved(0));
     }
   }
 
