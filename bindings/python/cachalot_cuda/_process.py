@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _c, _library
@@ -50,13 +51,16 @@ def set_options(driver: str | None, row: _c.AllocatorOptions) -> None:
     _are_chosen = True
 
 
-def allocator_for(host: str, driver: str | None = None, **wanted: Any) -> ctypes.c_void_p:
+def allocator_for(host: str, driver: str | None = None, *, check_backend: Callable[[str], None] = lambda _: None,
+                  **wanted: Any) -> ctypes.c_void_p:
     """The allocator for a host that creates and destroys streams: made with these options, or without any as a host
     before has said.
 
     Args:
         host: its name, for messages.
         driver: where memory comes from; None: CACHALOT_DRIVER, else "cuda".
+        check_backend: is called with the name of the allocator's backend, and raises where the host cannot be on it:
+            before the allocator is made, if this host chooses its options, so that another one still can.
         wanted: those of options().
 
     Raises:
@@ -66,23 +70,50 @@ def allocator_for(host: str, driver: str | None = None, **wanted: Any) -> ctypes
     """
     row = options(**wanted)
     _require_unannounced(host, row.policy == _c.POLICIES["serving"] and row.streams == _c.STREAMS["announced"])
-    _choose(host, driver, row, driver is not None or any(wanted.values()))
+    _choose(host, driver, row, driver is not None or any(wanted.values()), check_backend)
     allocator = _made_allocator()
+    check_backend(_library.load().cachalot_allocator_backend(allocator).decode())
     _require_unannounced(host, policy_in_force().streams == "announced")
     return allocator
 
 
-def _choose(host: str, driver: str | None, row: _c.AllocatorOptions, is_wanted: bool) -> None:
+def _choose(host: str, driver: str | None, row: _c.AllocatorOptions, is_wanted: bool,
+            check_backend: Callable[[str], None]) -> None:
     if _are_chosen and not is_wanted:
         return
     try:
         if not _are_chosen:
-            return set_options(driver, row)
+            return _set_checked_options(driver, row, check_backend)
     except InvalidStateError:
         if not is_wanted:
             return
     raise InvalidStateError(f"the allocator of this process has its options: {host} joins it without any",
                             _c.ERROR_INVALID_STATE)
+
+
+def _set_checked_options(driver: str | None, row: _c.AllocatorOptions, check_backend: Callable[[str], None]) -> None:
+    global _are_chosen
+    set_options(driver, row)  # first, since it tells whether there is an allocator
+    try:
+        check_backend(_backend_in(row.config))
+    except Error:
+        _library.call("pluggable_set_options", None, None)
+        _are_chosen = False
+        raise
+
+
+# Where the library looks for the option string, in this order.
+_CONFIG_VARIABLES = ("CACHALOT_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
+def _backend_in(config: bytes | None) -> str:
+    """The backend that an option string asks for; None: the environment's. It need not be acceptable."""
+    if config is not None:
+        text = config.decode()
+    else:
+        text = next((os.environ[name] for name in _CONFIG_VARIABLES if name in os.environ), "")
+    named = re.findall(r"(?:^|,)backend:([^],:[]*)", re.sub(r"\s", "", text))
+    return named[-1] if named else "native"
 
 
 def _made_allocator() -> ctypes.c_void_p:

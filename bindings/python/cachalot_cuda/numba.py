@@ -182,8 +182,11 @@ def _end(allocations: dict[int, Any], address: int, block: Callable[[], _Block |
 
 
 def _join(**options: Any) -> None:
-    allocator = _process.allocator_for("Numba", **options)
-    if _library.load().cachalot_allocator_backend(allocator) != b"native":
+    _process.allocator_for("Numba", check_backend=_require_native, **options)
+
+
+def _require_native(backend: str) -> None:
+    if backend == "cudaMallocAsync":
         raise Error("Numba cannot be on backend:cudaMallocAsync, which cannot wait for the work of all streams",
                     _c.ERROR_NOT_SUPPORTED)
 

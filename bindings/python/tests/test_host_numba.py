@@ -180,6 +180,28 @@ except cachalot_cuda.Error as error:
 """, "Numba cannot be on backend:cudaMallocAsync, which cannot wait for the work of all streams\n",
                    NUMBA_CUDA_MEMORY_MANAGER="default")
 
+    def test_another_host_chooses_after_a_refusal_of_numbas(self):
+        for name in "install", "environment":
+            with self.subTest(name):
+                self.check(f"""
+import cachalot_cuda.numba
+try:
+    if {name == "install"}:
+        cachalot_cuda.numba.install("backend: cudaMallocAsync", driver="sim:1GiB")
+    else:
+        cachalot_cuda.numba._join_once()
+except cachalot_cuda.Error as error:
+    print(error.status)
+from cachalot_cuda import _library, _process
+library = _library.load()
+allocator = _process.allocator_for("another", config="max_split_size_mb:64,backend:native")
+print(library.cachalot_allocator_backend(allocator).decode(), cachalot_cuda.settings()["max_split_size"] // MIB)
+print(library.cachalot_driver_name(library.cachalot_allocator_driver(allocator)).decode())
+cachalot_cuda.numba.install()
+print(cuda.device_array(1000).size)
+""", "3\nnative 64\ncuda\n1000\n", NUMBA_CUDA_MEMORY_MANAGER="default",
+                           **({} if name == "install" else {"CACHALOT_ALLOC_CONF": "backend:cudaMallocAsync"}))
+
     def test_an_ipc_handle_of_a_plain_segment_is_cudas(self):
         self.check("""
 arrays = [cuda.device_array(1000, "u1") for _ in range(2)]
