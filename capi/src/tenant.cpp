@@ -10,6 +10,7 @@
 #include "alloc/tenants/tenant_scope.h"
 #include "alloc/tenants/tenants.h"
 #include "base/assert.h"
+#include "callback.h"
 #include "core_of.h"
 #include "tenant_handle.h"
 #include "values.h"
@@ -53,7 +54,7 @@ TenantOptions read_tenant_options(const cachalot_tenant_options& in, std::shared
   if (in.pressure != nullptr) {
     options.pressure = [ask = in.pressure, data = std::move(data)](const Pressure& pressure) {
       const cachalot_pressure out = write_pressure(pressure);
-      return ask(data.get(), &out);
+      return call_caller([&] { return ask(data.get(), &out); });
     };
   }
   return options;

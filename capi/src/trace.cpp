@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "callback.h"
 #include "guard.h"
 #include "trace_handles.h"
 #include "values.h"
@@ -30,7 +31,9 @@ ReadBytes read_through(cachalot_read_fn read, void* user_data) {
 WriteBytes write_through(cachalot_write_fn write, void* user_data) {
   require(write, "write");
   return [write, user_data](std::string_view bytes) {
-    if (const int32_t result = write(user_data, bytes.data(), bytes.size()))
+    const int32_t result =
+        call_caller([&] { return write(user_data, bytes.data(), bytes.size()); });
+    if (result != 0)
       throw Error(Status::kCallback, format("the write function returned %d", result));
   };
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "callback.h"
 #include "environment.h"
 
 namespace cachalot::capi {
@@ -167,7 +168,7 @@ cachalot_trace_entry write_trace_entry(const TraceEntry& entry) {
 
 std::shared_ptr<void> own(void* user_data, void (*destroy)(void* user_data)) {
   return std::shared_ptr<void>(user_data, [destroy](void* data) {
-    if (destroy != nullptr) destroy(data);
+    if (destroy != nullptr) call_caller([&] { destroy(data); });
   });
 }
 

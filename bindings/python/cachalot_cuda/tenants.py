@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _c, _library
 from ._arguments import Device, Stream
-from ._ending import EndsByItself
+from ._ending import EndsByItself, kept
 from .errors import InvalidStateError
 from .statistics import unsigned
 
@@ -184,4 +184,4 @@ def _forget(number: int) -> None:
     del _asked[number]
 
 
-_ask_callback, _forget_callback = _c.PRESSURE_FUNCTION(_ask), _c.DESTROY_FUNCTION(_forget)
+_ask_callback, _forget_callback = kept(_c.PRESSURE_FUNCTION(_ask)), kept(_c.DESTROY_FUNCTION(_forget))

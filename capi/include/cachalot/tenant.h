@@ -40,7 +40,8 @@
  * Callbacks run on the thread of the request with no lock held, maybe on several threads at the same
  * time. They may free, allocate (such a request asks no callbacks: it is served or refused), read
  * statistics, change, make and destroy other tenants. They must not wait for a thread that waits for
- * memory. An exception out of one counts as 0.
+ * memory. An exception out of one counts as 0. A thread that is ended within one (pthread_exit, as Python does with
+ * daemon threads at its end) waits for the end of the process.
  *
  * From the first tenant on all requests of the allocator are counted, which costs (docs/benchmarks.md);
  * without one nothing changes. Not with backend:cudaMallocAsync (CACHALOT_ERROR_NOT_SUPPORTED).
