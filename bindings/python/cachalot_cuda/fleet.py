@@ -9,6 +9,8 @@ one table. Stores are those of pyarrow.fs: a folder, s3://, gs://, hdfs://. The 
 `pyarrow`, and the program `cachalot` on each worker.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
@@ -16,6 +18,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 import pyarrow
 import pyarrow.fs
@@ -26,25 +30,25 @@ USUAL = ("", "expandable_segments:True", "max_split_size_mb:128", "max_split_siz
 SUFFIXES = (".csv", ".csv.gz", ".csv.xz")
 
 
-def store_of(uri):
+def store_of(uri: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it."""
     return pyarrow.fs.FileSystem.from_uri(uri) if "://" in uri else (pyarrow.fs.LocalFileSystem(),
                                                                      str(pathlib.Path(uri).absolute()))
 
 
-def recordings_in(uri):
+def recordings_in(uri: str) -> list[str]:
     """The paths of all recordings below an address, in order."""
     store, path = store_of(uri)
     found = store.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
     return sorted(info.path for info in found if info.is_file and info.path.endswith(SUFFIXES))
 
 
-def result_name(recording, config):
+def result_name(recording: str, config: str) -> str:
     """Of the file that has the result of one task."""
     return hashlib.sha256(f"{recording}\n{config}".encode()).hexdigest()[:32] + ".parquet"
 
 
-def tune(program, file, config, capacity):
+def tune(program: str, file: str, config: str, capacity: str | None) -> dict[str, Any]:
     """One recording under one string: the row of `cachalot tune --json`. CalledProcessError: it is no recording."""
     command = [program, "tune", "--json", "--only", "--strings", "0", "--threads", "1", "--config", config, file]
     if capacity:
@@ -54,7 +58,7 @@ def tune(program, file, config, capacity):
     return {**figures, **run["results"][0], "error": ""}
 
 
-def row_of(program, file, config, capacity):
+def row_of(program: str, file: str, config: str, capacity: str | None) -> dict[str, Any]:
     """The same; a recording that cannot be read is a row that says why, and no reason to stop the fleet."""
     try:
         return tune(program, file, config, capacity)
@@ -63,7 +67,8 @@ def row_of(program, file, config, capacity):
 
 
 @ray.remote(num_cpus=1, max_retries=-1)
-def work(recordings, recording, config, results, program, capacity):
+def work(recordings: str, recording: str, config: str, results: str, program: str,
+         capacity: str | None) -> dict[str, Any]:
     """One task. The file of its result appears as a whole, by a move."""
     source, _ = store_of(recordings)
     target, folder = store_of(results)
@@ -79,7 +84,7 @@ def work(recordings, recording, config, results, program, capacity):
     return row
 
 
-def missing(recordings, results, configs):
+def missing(recordings: str, results: str, configs: Sequence[str]) -> list[tuple[str, str]]:
     """The tasks that have no result yet."""
     target, folder = store_of(results)
     target.create_dir(folder, recursive=True)
@@ -88,7 +93,8 @@ def missing(recordings, results, configs):
     return [task for task in tasks if result_name(*task) not in done]
 
 
-def run(recordings, results, configs=USUAL, program="cachalot", capacity=None, progress=sys.stderr):
+def run(recordings: str, results: str, configs: Sequence[str] = USUAL, program: str = "cachalot",
+        capacity: str | None = None, progress: TextIO = sys.stderr) -> int:
     """Does all tasks that have no result, on the Ray cluster at hand, and returns how many those were."""
     tasks = missing(recordings, results, configs)
     pending = [work.remote(recordings, *task, results, program, capacity) for task in tasks]
@@ -99,7 +105,7 @@ def run(recordings, results, configs=USUAL, program="cachalot", capacity=None, p
     return len(tasks)
 
 
-def read(results):
+def read(results: str) -> Any:
     """All results as a pyarrow.Table: a row for each recording and string."""
     target, folder = store_of(results)
     files = sorted(info.path for info in target.get_file_info(pyarrow.fs.FileSelector(folder))
@@ -108,7 +114,7 @@ def read(results):
     return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recordings")
     parser.add_argument("results")

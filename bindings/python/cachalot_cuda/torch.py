@@ -6,14 +6,19 @@ it leaves out (statistics, snapshots, history) is put in place of the functions 
 torch.cuda.memory calls, so that its own Python code works on, formats included.
 """
 
+from __future__ import annotations
+
 import ctypes
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
 from . import _checkpoints, _library, _process, history, statistics
 from ._mem_pool import MemPool
 from .errors import InvalidStateError
+from .policy import Policy
 
 # PyTorch's setter of each optional hook, and our function for it.
 HOOKS = {
@@ -27,11 +32,12 @@ HOOKS = {
     "set_release_pool": "release_pool",
 }
 
-_installed = None
+_installed: Any = None  # PyTorch's object for our functions
 
 
-def install(config=None, release=None, *, driver=None, contexts=None, track_labels=False, mend=(), policy=None,
-            extension=False):
+def install(config: str | None = None, release: str | None = None, *, driver: str | None = None,
+            contexts: str | None = None, track_labels: bool = False, mend: Iterable[str] = (),
+            policy: Policy | str | None = None, extension: bool = False) -> None:
     """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
 
     Args:
@@ -73,12 +79,12 @@ def install(config=None, release=None, *, driver=None, contexts=None, track_labe
     _replace_functions()
 
 
-def is_installed():
+def is_installed() -> bool:
     """Whether install() has been called."""
     return _installed is not None
 
 
-def mem_pool(**options):
+def mem_pool(**options: Any) -> Any:
     """A torch.cuda.MemPool whose segments come from cachalot; for torch.cuda.use_mem_pool.
 
     Without install() PyTorch's native allocator stays in charge of everything, also of what it does with
@@ -99,7 +105,7 @@ def mem_pool(**options):
     return pool
 
 
-def _pluggable_allocator(alloc, extension=False):
+def _pluggable_allocator(alloc: str, extension: bool = False) -> Any:
     free = "cachalot_pluggable_free"
     if extension:
         from . import torch_extension  # imports what compiles it
@@ -111,7 +117,7 @@ def _pluggable_allocator(alloc, extension=False):
     return allocator
 
 
-def _replace_functions():
+def _replace_functions() -> None:
     """Replaces the functions of torch._C that a foreign allocator does not support."""
     for name, function in _REPLACEMENTS.items():
         if hasattr(torch._C, name):
@@ -122,65 +128,67 @@ def _replace_functions():
 _metadata = threading.local()
 
 
-def _memory_snapshot(pool):
+def _memory_snapshot(pool: tuple[Any, ...] | None) -> dict[str, Any]:
     first, second, with_history = (*(pool or (0, 0)), True)[:3]
     return history.snapshot((first, second), bool(with_history))
 
 
-def _record_memory_history(enabled, context, stacks, max_entries, clear_history=False, *more):
+def _record_memory_history(enabled: str | None, context: str | None, stacks: str, max_entries: int,
+                           clear_history: bool = False, *more: Any) -> None:
     skip_actions = more[2] if len(more) > 2 else ()
     torch.cuda.init()
     history.record_history(enabled, context, max_entries, clear_history, skip_actions)
 
 
-def _record_memory_history_legacy(enabled, record_context, max_entries, record_alloc_context, *more):
+def _record_memory_history_legacy(enabled: bool, record_context: bool, max_entries: int, record_alloc_context: bool,
+                                  *more: Any) -> None:
     clear_history = more[1] if len(more) > 1 else False
     context = ("all" if record_alloc_context else "state") if record_context else None
     torch.cuda.init()
     history.record_history("all" if enabled else None, context, max_entries, clear_history)
 
 
-def _set_metadata(text):
+def _set_metadata(text: str) -> None:
     _library.call("set_metadata", text.encode())
     _metadata.text = text
 
 
-def _get_metadata():
+def _get_metadata() -> str:
     return getattr(_metadata, "text", "")
 
 
-def _annotate(address, text):
+def _annotate(address: int, text: str) -> None:
     if history.has_annotations():  # else nothing happens, as on each allocator of PyTorch's without them
         history.annotate(address, text)
 
 
-def _traceback(address):
+def _traceback(address: int) -> list[dict[str, Any]] | None:
     return history.traceback(address) if history.has_annotations() else None
 
 
-def _memory_fraction(device):
+def _memory_fraction(device: int) -> float:
     fraction = ctypes.c_double()
     _library.call("memory_fraction", _library.allocator(), device, ctypes.byref(fraction))
     return fraction.value
 
 
-def _enable_caching(enabled):
+def _enable_caching(enabled: bool) -> None:
     _library.call("set_caching_enabled", _library.allocator(), int(enabled))
 
 
-def _is_caching_enabled():
+def _is_caching_enabled() -> bool:
     return bool(_library.load().cachalot_is_caching_enabled(_library.allocator()))
 
 
-_torch_set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+_torch_set_settings: Any = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
 
 
-def _set_settings(config):
+def _set_settings(config: str) -> None:
     _torch_set_settings(config)  # the options of pinned memory stay PyTorch's own
     _library.call("configure", _library.allocator(), config.encode())
 
 
-_REPLACEMENTS = {
+_REPLACEMENTS: dict[str, Any] = {
     "_cuda_memoryStats": statistics.nested_stats,
     "_cuda_resetPeakMemoryStats": statistics.reset_peak_stats,
     "_cuda_resetAccumulatedMemoryStats": statistics.reset_accumulated_stats,

@@ -4,11 +4,14 @@
     python -m cachalot_cuda.torch_extension     compiles it ahead of the first use, and prints the file
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import os
 import pathlib
 import sys
+from typing import Any
 
 import torch
 from torch.utils import cpp_extension
@@ -20,13 +23,13 @@ _SOURCE = _PACKAGE / "torch_extension.cpp"
 _HEADERS = _PACKAGE / "include"
 
 
-def make_allocator(alloc, free):
+def make_allocator(alloc: str, free: str) -> Any:
     """An allocator of PyTorch's for two functions of the library, by their names."""
     addresses = map(_library.address_of, (alloc, free))
     return _imported(built_file()).make(_library.load()._handle, *addresses)
 
 
-def built_file():
+def built_file() -> pathlib.Path:
     """The compiled extension. It is compiled where the folder of PyTorch's extensions has none that fits."""
     name = "cachalot_torch_" + _digest()
     folder = _folder() / name
@@ -37,18 +40,18 @@ def built_file():
     return file
 
 
-def _digest():
+def _digest() -> str:
     """Of what a build depends on."""
     parts = [torch.__version__, sys.implementation.cache_tag, _version_header()]
     parts += [path.read_text() for path in [_SOURCE, *sorted(_HEADERS.glob("cachalot/*.h"))]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _folder():
+def _folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root())
 
 
-def _version_header():
+def _version_header() -> str:
     number = _library.load().cachalot_version_number()
     parts = {"MAJOR": number // 10000, "MINOR": number // 100 % 100, "PATCH": number % 100}
     text = (_HEADERS / "cachalot" / "version.h.in").read_text()
@@ -57,7 +60,7 @@ def _version_header():
     return text.replace("@PROJECT_VERSION@", ".".join(map(str, parts.values())))
 
 
-def _compile(name, folder):
+def _compile(name: str, folder: pathlib.Path) -> None:
     header = folder / "include" / "cachalot" / "version.h"
     header.parent.mkdir(parents=True, exist_ok=True)
     header.write_text(_version_header())
@@ -68,10 +71,11 @@ def _compile(name, folder):
         extra_ldflags=[*libraries, "-lc10_cuda", "-ltorch_cuda"])
 
 
-def cuda_headers():
+def cuda_headers() -> pathlib.Path:
     """The folder with cuda_runtime_api.h: of a toolkit, or of the packages that PyTorch's own depends on."""
     spec = importlib.util.find_spec("nvidia")
-    packages = [pathlib.Path(path) for path in spec.submodule_search_locations] if spec else []
+    locations = spec.submodule_search_locations if spec else None
+    packages = [pathlib.Path(path) for path in locations or ()]
     folders = [pathlib.Path(cpp_extension.CUDA_HOME)] if cpp_extension.CUDA_HOME else []
     folders += [folder for package in packages for folder in sorted(package.glob("cu*"))]
     for folder in folders:
@@ -81,8 +85,9 @@ def cuda_headers():
         "cuda_runtime_api.h, with which extension=True is compiled, is neither in CUDA_HOME nor in a package nvidia-cuda-runtime")
 
 
-def _imported(file):
+def _imported(file: pathlib.Path) -> Any:
     spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None  # by the name's ending
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

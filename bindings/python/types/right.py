@@ -4,6 +4,7 @@
 from typing import Optional
 
 import cachalot_cuda
+import cachalot_cuda.torch
 
 
 class Stream:
@@ -33,3 +34,8 @@ def share() -> str:
     with cachalot_cuda.shared_block(1 << 20) as block, cachalot_cuda.record("trace.csv"):
         cachalot_cuda.trim(min_idle=30)
         return block.ticket
+
+
+def train() -> bool:
+    cachalot_cuda.torch.install("expandable_segments:True", policy="serving", extension=True)
+    return cachalot_cuda.torch.is_installed()
