@@ -111,6 +111,52 @@ TEST(U2, ACaptureOfAnEarlierLifeHidesNoUseIn215) {
   with.end_pool(kGraph);
 }
 
+// No remark, since following such marks would make the calls of programs with graphs slower.
+TEST(U2, ACapturedStreamOfAnEarlierLifeHidesNoUseWithoutARemark) {
+  for (const int32_t release : kReleases) {
+    SimAllocator with(SimSetup{.release = release});
+    const cachalot_address block = with.allocate(30 * MiB);
+    with.begin_capture(kGraph, 0, 1);
+    with.ok(cachalot_sim_fork_capture(with.driver(), 0, 0, kOther, with.error()));
+    with.record_stream(block, kOther);
+    with.end_capture(kGraph, 1);
+    with.free(block);
+    with.allocate(512);
+    ASSERT_EQ(with.allocate(30 * MiB), block);
+    with.queue_work(kOther);
+    with.record_stream(block, kOther);
+    with.begin_capture(kGraph, 0, 2);
+    with.free(block);
+    with.end_capture(kGraph, 2);
+    EXPECT_NE(with.allocate(30 * MiB), block) << "its stream still works";
+    EXPECT_EQ(with.take_log(), "");
+    with.finish_work(kOther);
+    EXPECT_EQ(with.allocate(30 * MiB), block);
+  }
+}
+
+// Whether the reference's mark falls on the second block depends on the heap of the process.
+TEST(U2, AMarkOfABlockThatIsGoneHidesNoUseOfANewBlockWithoutARemark) {
+  SimAllocator with(SimSetup{.release = CACHALOT_RELEASE_2_11});
+  const cachalot_address gone = with.allocate(30 * MiB);
+  with.begin_pool(kPool, CACHALOT_ROUTE_NONE);
+  with.record_stream(gone, kOther);
+  with.end_pool(kPool);
+  with.free(gone);
+  with.allocate(512);
+  with.empty_cache();
+  const cachalot_address block = with.allocate(60 * MiB);
+  with.queue_work(kOther);
+  with.record_stream(block, kOther);
+  with.begin_pool(SimAllocator::user_pool(2), CACHALOT_ROUTE_NONE);
+  with.free(block);
+  with.end_pool(SimAllocator::user_pool(2));
+  EXPECT_NE(with.allocate(60 * MiB), block) << "its stream still works";
+  EXPECT_EQ(with.take_log(), "");
+  with.finish_work(kOther);
+  EXPECT_EQ(with.allocate(60 * MiB), block);
+}
+
 TEST(U3, AFreePieceOfASegmentIsNotReleasedAsIfItWereOne) {
   for (const int32_t release : kReleases) {
     SimAllocator with(SimSetup{.release = release, .capacity = 600 * MiB});

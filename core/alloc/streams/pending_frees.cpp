@@ -164,7 +164,8 @@ void PendingFrees::record_event(Block* block, const StreamUse& use) {
   }
   require_success(driver_, driver_.event_record(device_, event_cache_.back(), use.stream));
   // The reference keeps this stream for the object, and takes it for known when the object stands
-  // for a later block (U2).
+  // for a later block (U2). It keeps streams that were captured too. They are left out here: while
+  // kStaleUses is set no call is a hit, and programs with graphs would often set it.
   if (use.reference_forgets && !use.is_captured) stale_uses_[block].insert(use.stream);
   if (!looks_in_stream_order_) event_order_.insert(use.stream, stream_hash(device_, use.stream));
   events_[use.stream].push_back({event_cache_.back(), block});
