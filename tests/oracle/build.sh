@@ -28,7 +28,7 @@ link=(-L"$torch_lib" -lc10 -lc10_cuda -Wl,--no-as-needed "$build/libcudart.so.13
   -Wl,-soname,libnvidia-ml.so.1 -o "$build/libnvidia-ml.so.1"
 oracle=("$here"/src/{main,run,operations}.cpp
         "$here"/src/{allocation,device,pool,settings,report}_operations.cpp
-        "$here"/src/{arguments,context,errors,output,own_allocator,rejections,report,streams,verbosity}.cpp)
+        "$here"/src/{arguments,context,errors,kept_objects,output,own_allocator,rejections,report,streams,verbosity}.cpp)
 "${compile[@]}" "${oracle[@]}" "${link[@]}" -o "$build/oracle"
 # The allocator of pinned memory is in the large library, which not everybody unpacks.
 if [ -e "$torch_lib/libtorch_cuda.so" ]; then
