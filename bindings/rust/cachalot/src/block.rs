@@ -241,7 +241,7 @@ impl Block {
     }
 
     /// Allocator and address of a block that is given up or away.
-    fn into_parts(self) -> (Allocator, Address) {
+    pub(crate) fn into_parts(self) -> (Allocator, Address) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the block is not dropped, so what is read has one owner.
         (unsafe { std::ptr::read(&raw const this.allocator) }, this.address)

@@ -37,13 +37,12 @@ impl Block {
     /// `NotSupported` for memory that this driver, or `backend:cudaMallocAsync`, cannot share;
     /// `InvalidState`, `Driver`, `Io`. The block is dropped then.
     pub fn into_shared(self) -> Result<SharedBlock> {
-        let (allocator, address) = (self.allocator().clone(), self.address());
-        let mut raw = ptr::null_mut();
+        let (address, mut raw) = (self.address(), ptr::null_mut());
         // SAFETY: the allocator and the block are live, and the pointer is that of a local.
-        allocator.call(|allocator, error| unsafe {
+        self.allocator().call(|allocator, error| unsafe {
             sys::cachalot_shared_block_create(allocator, address, &mut raw, error)
         })?;
-        self.leak(); // It is the shared block's now.
+        let (allocator, address) = self.into_parts(); // It is the shared block's now.
         let raw = NonNull::new(raw).expect("a call that works gives a handle");
         Ok(SharedBlock { allocator, raw, address })
     }

@@ -60,6 +60,15 @@ fn a_shared_block_outlives_its_drop_until_it_is_closed() {
 }
 
 #[test]
+fn a_shared_block_has_no_other_owner() {
+    let here = allocator("");
+    let shared = here.allocate(MIB, 0, 0).unwrap().into_shared().unwrap();
+    assert!(matches!(here.adopt(shared.address()), Err(Error::InvalidState(_))));
+    assert!(matches!(here.free(shared.address()), Err(Error::InvalidState(_))));
+    assert_eq!(here.stats(0).unwrap().allocation.all.current, 1);
+}
+
+#[test]
 fn what_is_no_ticket_is_refused() {
     let here = allocator("");
     for ticket in ["", "nonsense", "a\0b"] {
