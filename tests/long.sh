@@ -54,6 +54,16 @@ build() {
   cmake --build "$folder" --target $targets
 }
 
+# logged NAME COMMAND [ARGUMENT...]: with its output in PART.NAME, which is shown if the command fails.
+logged() {
+  log=$out/$part.$1
+  shift
+  "$@" >"$log" 2>&1 || {
+    cat "$log"
+    return 1
+  }
+}
+
 # passed PROGRAM [ARGUMENT...]: runs tests of GoogleTest, and sets `tests` to how many have passed. None is a failure.
 passed() {
   "$@" --gtest_brief=1 >"$out/$part.tests" 2>&1 || {
@@ -72,7 +82,7 @@ golden() { find "tests/golden/$1" -name '*.?z' | sort; }
 bring_oracle() {
   if [ ! -d "$proof/$1/wheels" ] || [ ! -e "$proof/$1/build/$2" ]; then
     tests/oracle/fetch.sh "$proof/$1" "$1.0" ${3:+"$3"}
-  elif [ -n "$(find tests/oracle/src tests/oracle/fakecuda -newer "$proof/$1/build/$2")" ]; then
+  elif [ -n "$(find tests/oracle/src tests/oracle/fakecuda tests/hex_digits.h -newer "$proof/$1/build/$2")" ]; then
     TORCH="$proof/$1/torch" CUDA_INC="$proof/$1/nvidia/cu13/include" tests/oracle/build.sh "$proof/$1/build"
   fi
 }
@@ -185,10 +195,7 @@ part_threads() {
 }
 
 part_fuzz() {
-  CACHALOT_FUZZ_SEED=$seed tests/fuzz/run.sh "${LONG_FUZZ_SECONDS:-240}" >"$out/$part.fuzzers" 2>&1 || {
-    cat "$out/$part.fuzzers"
-    return 1
-  }
+  logged fuzzers env CACHALOT_FUZZ_SEED="$seed" tests/fuzz/run.sh "${LONG_FUZZ_SECONDS:-240}"
   figure "inputs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.fuzzers" | tr '\n' ' ')"
 }
 
@@ -196,16 +203,10 @@ part_fuzz() {
 part_bindings() {
   build build/release release cachalot
   bindings/go/test.sh build/release strict
-  CACHALOT_FUZZ_INPUTS=${LONG_BINDINGS_INPUTS:-1000000} bindings/go/test.sh build/release fuzz >"$out/$part.go" 2>&1 || {
-    cat "$out/$part.go"
-    return 1
-  }
+  logged go env CACHALOT_FUZZ_INPUTS="${LONG_BINDINGS_INPUTS:-1000000}" bindings/go/test.sh build/release fuzz
   figure "Go: $(grep -c '^PASS' "$out/$part.go") fuzz targets, ${LONG_BINDINGS_INPUTS:-1000000} inputs each"
-  CACHALOT_LIB_DIR=$PWD/build/release CACHALOT_FUZZ_SECONDS=${LONG_BINDINGS_SECONDS:-60} \
-    bindings/rust/test.sh fuzz >"$out/$part.rust" 2>&1 || {
-    cat "$out/$part.rust"
-    return 1
-  }
+  logged rust env CACHALOT_LIB_DIR="$PWD/build/release" CACHALOT_FUZZ_SECONDS="${LONG_BINDINGS_SECONDS:-60}" \
+    bindings/rust/test.sh fuzz
   figure "Rust: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.rust") sequences of calls"
 }
 
@@ -264,10 +265,7 @@ part_torch() {
   for release in 2.11 2.15; do
     bring_oracle "$release" oracle
     tests/torch/build.sh "$proof/$release"
-    tests/torch/run.sh "$proof/$release" >"$out/$part.tests" 2>&1 || {
-      cat "$out/$part.tests"
-      return 1
-    }
+    logged tests tests/torch/run.sh "$proof/$release"
     figure "$release: $(sed -n -e 's/^\(Ran\|\[  PASSED  \]\) \([0-9]* tests\).*/\2/p' \
       -e 's/^test result: ok. \([0-9]*\) .*/\1 in Rust/p' "$out/$part.tests" | paste -sd ' ')"
   done
@@ -277,10 +275,7 @@ part_hosts() {
   build build/release release cachalot_pluggable cachalot_hosts_driver
   bring_oracle 2.11 oracle
   tests/torch/build.sh "$proof/2.11"
-  tests/hosts/run.sh build/hosts "$proof/2.11" >"$out/$part.tests" 2>&1 || {
-    cat "$out/$part.tests"
-    return 1
-  }
+  logged tests tests/hosts/run.sh build/hosts "$proof/2.11"
   figure "$(sed -n 's/^Ran \([0-9]* tests\) .*/\1/p' "$out/$part.tests" | paste -sd ' ')"
 }
 

@@ -90,8 +90,8 @@ func (b *Block) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	defer c.leave()
-	if !b.allocator.isHost {
-		return nil, notBytes("only blocks of the driver host are bytes")
+	if err := b.allocator.requireHost(); err != nil {
+		return nil, err
 	}
 	if b.address == 0 {
 		return []byte{}, nil
@@ -104,6 +104,13 @@ func (b *Block) Bytes() ([]byte, error) {
 		return nil, notBytes(fmt.Sprintf("the block at %#x is no bytes: the source of its pool gave its memory", b.address))
 	}
 	return raw.Bytes(raw.Address(b.address), b.size), nil
+}
+
+func (a *Allocator) requireHost() error {
+	if !a.isHost {
+		return notBytes("only blocks of the driver host are bytes")
+	}
+	return nil
 }
 
 func notBytes(why string) error {

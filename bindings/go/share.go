@@ -138,8 +138,8 @@ func (o *OpenedBlock) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	defer c.leave()
-	if !o.allocator.isHost {
-		return nil, notBytes("only blocks of the driver host are bytes")
+	if err := o.allocator.requireHost(); err != nil {
+		return nil, err
 	}
 	return raw.Bytes(raw.Address(o.address), o.size), nil
 }

@@ -3,10 +3,10 @@
 // need of CuPy and of the interpreter is in their parameter, which cachalot_cuda/cupy.py fills in.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 
 #include "cachalot/cachalot.h"
 #include "cached.h"
+#include "hooks.h"
 #include "interpreter.h"
 
 namespace {
@@ -40,7 +40,7 @@ void* allocate_uncached(const Cupy& cupy, size_t size, int device, cachalot_stre
   };
   cachalot_status status = cupy.interpreter.call_unlocked(allocate);
   if (status == CACHALOT_ERROR_OUT_OF_MEMORY) {
-    call_interpreter([&] { collect_garbage(cupy); });
+    cachalot::capi::call_caller([&] { collect_garbage(cupy); });
     status = cupy.interpreter.call_unlocked(allocate);
   }
   if (status == CACHALOT_OK) return reinterpret_cast<void*>(address);
@@ -53,7 +53,7 @@ void free_slowly(const Cupy& cupy, cachalot_address address) {
   error.struct_size = sizeof error;
   const cachalot_status status = cupy.interpreter.call_unlocked(
       [&] { return cachalot_free(cupy.allocator, address, &error); });
-  if (status != CACHALOT_OK) std::fprintf(stderr, "cachalot: %s\n", error.message);
+  if (status != CACHALOT_OK) cachalot::pluggable::print(error.message);
 }
 
 }  // namespace

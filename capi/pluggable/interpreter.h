@@ -6,23 +6,10 @@
 // gives the lock up, since the device may wait for a Python function (cupy.cuda.Stream.launch_host_func).
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 
 #include "cachalot/cachalot.h"
-
-// While the interpreter ends it ends each thread of a daemon that asks for its lock, by unwinding the thread's stack.
-// The hosts' frames end the process where a stack is unwound. So the thread waits for the end here, as the interpreter
-// itself lets it wait from Python 3.14 on.
-template <class Call>
-auto call_interpreter(Call call) {
-  try {
-    return call();
-  } catch (...) {
-    for (;;) pause();
-  }
-}
+#include "callback.h"
 
 // CUDA has two handles for the legacy default stream, which cachalot knows by the first.
 inline cachalot_stream plain_stream(uint64_t handle) { return handle == 1 ? 0 : handle; }
@@ -39,12 +26,13 @@ struct Interpreter {
   void* out_of_memory;  // types of errors, made of a text, a status and the driver's code
   void* other_error;
 
-  // Gives the interpreter's lock up for a call.
+  // Gives the interpreter's lock up for a call. While the interpreter ends, taking the lock again ends the thread of a
+  // daemon (callback.h); from Python 3.14 on the interpreter itself lets it wait.
   template <class Call>
   cachalot_status call_unlocked(Call waits) const {
     void* const thread = save_thread();
     const cachalot_status status = waits();
-    call_interpreter([&] { restore_thread(thread); });
+    cachalot::capi::call_caller([&] { restore_thread(thread); });
     return status;
   }
 

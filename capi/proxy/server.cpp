@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "server.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <iterator>
 #include <thread>
 
+#include "base/blocked_signals.h"
 #include "base/text.h"
 #include "captures.h"
 #include "of_process.h"
@@ -490,22 +489,6 @@ void Server::look_after_primaries() noexcept {
 }
 
 // ---- Upkeep
-
-// A thread that is started meanwhile takes no signals.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 void Server::start_upkeep() {
   if (has_upkeep_ || (options_.trim_idle_seconds == 0 && options_.metrics.empty())) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls of a caller's functions from threads that may be ended within them.
+// Calls of a caller's functions, and of Python's, from threads that may be ended within them.
 #pragma once
 
 #include <cxxabi.h>

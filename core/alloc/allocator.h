@@ -237,10 +237,10 @@ class Allocator {
   PinnedAllocator& make_pinned();
   DeviceBackend& device(int index) const;  // throws for one that does not exist
   void require_reserves() const;
-  // The handle that all threads share for their own default stream becomes the calling thread's
-  // stream.
   void require_own(const Tenant& tenant) const;
   bool needs_peer_copy(int to_device, int from_device);
+  // The handle that all threads share for their own default stream becomes the calling thread's
+  // stream.
   Stream resolved(Stream stream) const;
   std::optional<Stream> resolved(std::optional<Stream> stream) const;
 

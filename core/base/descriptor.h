@@ -21,7 +21,6 @@ class Descriptor {
 
   bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }  // it is the caller's from now on
 
  private:
   int number_ = -1;

@@ -41,8 +41,7 @@ void touch(Address address, uint64_t size, int threads) {
 
 template <class Call>
 DriverCode CudaHostMemory::call(Call call) {
-  const cuda::CurrentContext current(library_, contexts_, contexts_.device_in_use());
-  return current.code() != 0 ? current.code() : call();
+  return cuda::on(library_, contexts_, contexts_.device_in_use(), call);
 }
 
 DriverCode CudaHostMemory::allocate(uint64_t size, HostMemoryOrigin origin, int register_threads,

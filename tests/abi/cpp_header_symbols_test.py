@@ -3,7 +3,7 @@
 """No function or type of the C++ headers has a name that the static library has too: a program that is linked with it
 would get the one for the other, without a word of the linker's.
 
-  cpp_header_symbols_test.py ARCHIVE COMPILER FLAG... -I FOLDER...   FLAG: what lets it compile every inline function
+  cpp_header_symbols_test.py ARCHIVE COMPILER FLAG... -I FOLDER...   FLAG: of the compiler, to compile every inline function
 
 The headers are compiled once more without their own namespace, where such names have to be found.
 Exit code 0: as it should be; 1: not so; 2: the call is wrong.

@@ -12,9 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "../count_of.h"
 #include "cachalot/cachalot.h"
 
 namespace {
+
+using cachalot_test::count_of;
 
 constexpr uint64_t kKiB = uint64_t{1} << 10;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -132,13 +135,6 @@ std::string calls_of(Pinned& with) {
   std::string calls(length + 1, '\0');
   with.ok(cachalot_sim_read_calls(with.driver(), calls.data(), calls.size(), nullptr, &with.error));
   return calls;
-}
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    count++;
-  return count;
 }
 
 // ---- Both caches, on both drivers

@@ -2,6 +2,7 @@
 // cachalot_release_context: before a device's context ends.
 #include <string>
 
+#include "../count_of.h"
 #include "sim_fixture.h"
 
 namespace cachalot_test {
@@ -9,13 +10,6 @@ namespace {
 
 constexpr cachalot_stream kOther = 0x10;
 constexpr cachalot_stream kThird = 0x20;
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    count++;
-  return count;
-}
 
 void release(SimAllocator& with, int32_t device = 0) {
   with.ok(cachalot_release_context(with.get(), device, with.error()));

@@ -54,7 +54,7 @@ class Helper {
     std::string word;
     words >> word;
     if (word == "allocate") return allocate(words);
-    if (word == "share") return share(words);
+    if (word == "share") return share();
     if (word == "users") return text(cachalot_shared_block_users(shared_));
     if (word == "end") return end();
     if (word == "bytes") return bytes();
@@ -85,7 +85,7 @@ class Helper {
     return "ok";
   }
 
-  std::string share(std::istringstream&) {
+  std::string share() {
     must(cachalot_shared_block_create(allocator_, address_, &shared_, &last_error));
     char ticket[CACHALOT_TICKET_CAPACITY];
     must(cachalot_shared_block_ticket(shared_, ticket, sizeof ticket, nullptr, &last_error));

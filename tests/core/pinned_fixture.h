@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../count_of.h"
 #include "alloc/pinned/pinned_allocator.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -20,12 +21,7 @@
 
 namespace cachalot {
 
-inline size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    count++;
-  return count;
-}
+using cachalot_test::count_of;
 
 // Any thread.
 class KeptLog {

@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>

@@ -16,16 +16,18 @@
 #include "../other_process.h"
 #include "allocator.h"
 #include "flags.h"
+#include "measure.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr const char* kPlain = "";
 constexpr const char* kPages = "expandable_segments:True";
 
-double microseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+// Of a call, with its status.
+template <class Call>
+double microseconds_of(cachalot_status& status, Call call) {
+  return 1e6 * gpu::seconds_of([&] { status = call(); });
 }
 
 // ---- One end: it does what it is told on its standard input
@@ -96,11 +98,11 @@ class End {
   }
 
   std::string share() {
-    const auto begin = Clock::now();
-    const cachalot_status status =
-        cachalot_shared_block_create(allocator_.get(), address_, &shared_, &error_);
+    cachalot_status status = CACHALOT_OK;
+    const double took = microseconds_of(status, [&] {
+      return cachalot_shared_block_create(allocator_.get(), address_, &shared_, &error_);
+    });
     if (status != CACHALOT_OK) return told(status);
-    const double took = microseconds_since(begin);
     char ticket[CACHALOT_TICKET_CAPACITY];
     cachalot_shared_block_ticket(shared_, ticket, sizeof ticket, nullptr, &error_);
     return std::string("ok ") + ticket + " " + std::to_string(took);
@@ -115,10 +117,10 @@ class End {
   std::string open(std::istringstream& words) {
     std::string ticket;
     words >> ticket;
-    const auto begin = Clock::now();
-    cachalot_status status =
-        cachalot_opened_block_create(allocator_.get(), 0, ticket.c_str(), &opened_, &error_);
-    const double took = microseconds_since(begin);
+    cachalot_status status = CACHALOT_OK;
+    const double took = microseconds_of(status, [&] {
+      return cachalot_opened_block_create(allocator_.get(), 0, ticket.c_str(), &opened_, &error_);
+    });
     if (status == CACHALOT_OK)
       status = cachalot_opened_block_address(opened_, &address_, &size_, &error_);
     return told(status, std::to_string(took));

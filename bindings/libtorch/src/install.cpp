@@ -117,10 +117,8 @@ cachalot_status find(cachalot_libtorch_info* out_info, cachalot_error* error) {
   Torch torch;
   const cachalot_status status = find_torch(&torch, error);
   if (status != CACHALOT_OK || out_info == nullptr) return status;
-  cachalot_libtorch_info info{sizeof info, torch.major,     torch.minor,
-                              torch.patch, torch.release(), torch.library};
-  info.struct_size = out_info->struct_size;
-  std::memcpy(out_info, &info, sizeof info);
+  *out_info = {out_info->struct_size, torch.major,     torch.minor,
+               torch.patch,           torch.release(), torch.library};
   return status;
 }
 

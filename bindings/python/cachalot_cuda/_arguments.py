@@ -158,3 +158,17 @@ def _integer(value: Any) -> int | None:
         return operator.index(value) if hasattr(value, "__index__") else int(value)
     except (TypeError, ValueError):
         return None
+
+
+def whole(name: str, value: int) -> int:
+    """unsigned() of what has to be a whole number."""
+    if not hasattr(value, "__index__"):
+        raise InvalidArgumentError(f"expected {name} to be a whole number, not {value!r}", _c.ERROR_INVALID_ARGUMENT)
+    return unsigned(name, value)
+
+
+def unsigned(name: str, value: float) -> int:
+    """ctypes would wrap what is below 0 or too large."""
+    if not value >= 0:
+        raise InvalidArgumentError(f"expected {name} to be 0 or more", _c.ERROR_INVALID_ARGUMENT)
+    return int(min(value, _c.UNLIMITED))

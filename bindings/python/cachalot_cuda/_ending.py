@@ -3,17 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
 from .errors import Error
-
-
-def kept(function: Any) -> Any:
-    """A function of ctypes that the library may call until the process ends: threads of daemons do so while the
-    interpreter exits, which frees all others."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
-    return function
 
 
 class EndsByItself:

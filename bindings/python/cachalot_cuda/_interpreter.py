@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from . import _library
 from .errors import Error
 
 _FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_CallNoArgs", "Py_BuildValue", "PyErr_SetObject",
@@ -26,9 +27,7 @@ def interpreter(out_of_memory: type[BaseException]) -> Interpreter:
 
 def address_of(name: str) -> int:
     """The address of a function of the interpreter."""
-    address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-    assert address is not None
-    return address
+    return _library.address_of(name, ctypes.pythonapi)
 
 
 def keep(*objects: Any) -> None:

@@ -77,9 +77,9 @@ def exception(error: _c.Error) -> errors.Error:
     return kind(error.message.decode("utf-8", "replace"), error.status, error.driver_code)
 
 
-def address_of(name: str) -> int:
-    """The address of a function of the library, for others that call it."""
-    address = ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
+def address_of(name: str, library: ctypes.CDLL | None = None) -> int:
+    """The address of a function of a library, for others that call it. None: of cachalot's."""
+    address = ctypes.cast(getattr(library or load(), name), ctypes.c_void_p).value
     assert address is not None
     return address
 

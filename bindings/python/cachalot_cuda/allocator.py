@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _c, _library, _process, share, statistics
-from ._arguments import LEGACY_DEFAULT_STREAM, Device, Stream, device_index, handle_of, owner_handle
+from ._arguments import LEGACY_DEFAULT_STREAM, Device, Stream, device_index, handle_of, owner_handle, unsigned, whole
 from ._ending import EndsByItself
 from .errors import InvalidStateError
 from .policy import Policy
@@ -119,7 +119,7 @@ class Allocator(EndsByItself):
     def _allocated(self, name: str, tenant: Tenant | None, size: int, device: Device, stream: Stream) -> Block:
         device, stream, address = device_index(device, stream), owner_handle(stream), ctypes.c_uint64()
         of = () if tenant is None else (tenant._live(),)
-        self._call(name, *of, statistics.whole("size", size), device, stream, ctypes.byref(address))
+        self._call(name, *of, whole("size", size), device, stream, ctypes.byref(address))
         return Block(self, tenant, address.value, size, device, stream)
 
     def tenant(self, name: str = "", **options: Any) -> Tenant:
@@ -181,7 +181,7 @@ class Allocator(EndsByItself):
 
     def set_memory_limit(self, bytes: int | None, device: int = 0) -> None:
         """What may be obtained from a device. Bytes; None: no limit. Releases nothing."""
-        self._call("set_memory_limit", device, _c.UNLIMITED if bytes is None else statistics.unsigned("bytes", bytes))
+        self._call("set_memory_limit", device, _c.UNLIMITED if bytes is None else unsigned("bytes", bytes))
 
     def memory_limit(self, device: int = 0) -> int | None:
         """The limit in force, in bytes; None: there is none."""

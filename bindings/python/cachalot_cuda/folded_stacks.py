@@ -22,7 +22,7 @@ _OMITTED_FILES = ("core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Mod
 
 def save_segment_usage(path: str | os.PathLike[str], snapshot: dict[str, Any] | None = None) -> None:
     """Writes one line for each block: its stream, its segment, its state, the frames that allocated it, and
-    the bytes that were asked for. What its block has more is a line of its own, `<gaps>`.
+    the bytes that were asked for. Bytes of the block beyond the request are a line of their own, `<gaps>`.
 
     Args:
         snapshot: of cachalot_cuda.snapshot or torch.cuda.memory._snapshot; None: one is taken now.

@@ -80,8 +80,9 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         """Bytes of the device that are free, cached ones too and within the allocator's limit, and that there are."""
         free, total = _driver.cuMemGetInfo()
         device = self.context.device.id
-        allocated = statistics.memory_allocated(device)
-        free += statistics.memory_reserved(device) - allocated
+        row = statistics.row_of(_library.allocator(), device)
+        allocated = row.allocated_bytes.all.current
+        free += row.reserved_bytes.all.current - allocated
         limit = Allocator.of_process().memory_limit(device)
         if limit is not None:
             free = min(free, max(0, limit - allocated))
@@ -116,8 +117,8 @@ _reset: set[int] = set()  # devices whose context a reset may have ended
 
 
 def _retain_unless_active(device: int) -> None:
-    """Numba releases the primary context at each reset. cuda.core, by which it takes the context, retains it once a
-    process, and gives the same handle out for a context that nobody holds any more."""
+    """Numba releases the primary context at each reset. It takes the context through cuda.core, which retains it only
+    once in a process, and returns the same handle later although nobody holds the context."""
     _, _, is_active = _bindings.cuDevicePrimaryCtxGetState(device)
     if not is_active:
         _bindings.cuDevicePrimaryCtxRetain(device)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _c, _library
-from ._arguments import Device, Stream, device_index, handle_of
-from .statistics import unsigned
+from ._arguments import Device, Stream, device_index, handle_of, unsigned
 
 
 def report(size: int = 0, device: Device = None, stream: Stream = 0) -> dict[str, Any]:

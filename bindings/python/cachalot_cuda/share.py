@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import _blocks, _c, _library
-from ._arguments import Device, Stream, device_index, owner_handle
+from ._arguments import Device, Stream, device_index, owner_handle, whole
 from .errors import Error, InvalidStateError
-from .statistics import whole
 
 
 _B = TypeVar("_B", bound="Block")

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _c, _library
-from ._arguments import Device, device_index
-from .errors import InvalidArgumentError
+from ._arguments import Device, device_index, unsigned
 
 
 def _stats(device: Device) -> _c.Stats:
@@ -136,17 +135,3 @@ def trim_of(allocator: ctypes.c_void_p, device: int, keep_bytes: int, min_idle: 
     _library.call("trim", allocator, device, unsigned("keep_bytes", keep_bytes), unsigned("min_idle", min_idle * 1e9),
                   ctypes.byref(released))
     return released.value
-
-
-def whole(name: str, value: int) -> int:
-    """unsigned() of what has to be a whole number."""
-    if not hasattr(value, "__index__"):
-        raise InvalidArgumentError(f"expected {name} to be a whole number, not {value!r}", _c.ERROR_INVALID_ARGUMENT)
-    return unsigned(name, value)
-
-
-def unsigned(name: str, value: float) -> int:
-    """ctypes would wrap what is below 0 or too large."""
-    if not value >= 0:
-        raise InvalidArgumentError(f"expected {name} to be 0 or more", _c.ERROR_INVALID_ARGUMENT)
-    return int(min(value, _c.UNLIMITED))

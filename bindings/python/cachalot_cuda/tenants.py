@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _c, _library
-from ._arguments import Device, Stream
-from ._ending import EndsByItself, kept
+from ._arguments import Device, Stream, unsigned
+from ._ending import EndsByItself
+from ._interpreter import keep
 from .errors import InvalidStateError
-from .statistics import unsigned
 
 if TYPE_CHECKING:
     from .allocator import Allocator, Block
@@ -184,4 +184,5 @@ def _forget(number: int) -> None:
     del _asked[number]
 
 
-_ask_callback, _forget_callback = kept(_c.PRESSURE_FUNCTION(_ask)), kept(_c.DESTROY_FUNCTION(_forget))
+_ask_callback, _forget_callback = _c.PRESSURE_FUNCTION(_ask), _c.DESTROY_FUNCTION(_forget)
+keep(_ask_callback, _forget_callback)  # threads of daemons call them while the interpreter exits

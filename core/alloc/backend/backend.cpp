@@ -81,16 +81,22 @@ CheckpointChanges Backend::checkpoint_apply(int, const Checkpoint&) {
   refuse("setCheckpointPoolState");
 }
 
-uint64_t Backend::pool_sleep(int, const SleepRequest&) {
+namespace {
+
+[[noreturn]] void refuse_sleep() {
   throw_not_supported(
       "backend:cudaMallocAsync has no pools that sleep: the driver's pool keeps its memory to "
       "itself");
 }
 
-void Backend::pool_wake(int device, PoolId, Stream) { pool_sleep(device, {}); }
+}  // namespace
 
-void Backend::pool_set_sleep_contents(int device, PoolId, const std::string&, SleepContents) {
-  pool_sleep(device, {});
+uint64_t Backend::pool_sleep(int, const SleepRequest&) { refuse_sleep(); }
+
+void Backend::pool_wake(int, PoolId, Stream) { refuse_sleep(); }
+
+void Backend::pool_set_sleep_contents(int, PoolId, const std::string&, SleepContents) {
+  refuse_sleep();
 }
 
 std::vector<ExpandableSegmentRow> Backend::expandable_segments(int) {

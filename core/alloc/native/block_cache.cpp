@@ -147,21 +147,18 @@ bool BlockCache::is_oversize_mismatch(const AllocParams& params, const Block* bl
   return block->size >= params.size + settings().max_non_split_rounding_size;
 }
 
-// Walks through the segment instead of the free set, which is sorted by size and not by address.
+// Looks in the segment instead of the free set, which is sorted by size and not by address.
 Block* BlockCache::free_block_around(const AllocParams& params, Address address) {
   const Segment* const segment = device_.heap.segment_in(address, 1);
   if (segment == nullptr || segment->pool != params.pool || segment->stream != params.stream)
     return nullptr;
-  for (Block* b = segment->first(); b != &segment->ends; b = b->next) {
-    if (address < b->address || address >= b->address + b->size) continue;
-    const bool fits =
-        b->is_free() && !b->is(Block::kUnmapped) &&
-        !(b->is(Block::kForeign) && device_.captures.may_be_under_way()) &&
-        b->address + b->size - address >= params.size &&
-        !(b->is(Block::kWhole) && (address != b->address || is_oversize_mismatch(params, b)));
-    return fits ? b : nullptr;
-  }
-  return nullptr;
+  Block* const b = device_.heap.block_around(address);
+  const bool fits =
+      b->is_free() && !b->is(Block::kUnmapped) &&
+      !(b->is(Block::kForeign) && device_.captures.may_be_under_way()) &&
+      b->address + b->size - address >= params.size &&
+      !(b->is(Block::kWhole) && (address != b->address || is_oversize_mismatch(params, b)));
+  return fits ? b : nullptr;
 }
 
 // ---- The hand-out

@@ -93,8 +93,10 @@ void OpenedPages::import_pages(const SharedPages& pages) {
 // Access is given to the whole range at once, for the own device first [exp 4.2].
 void OpenedPages::map_pages(const std::vector<int>& peers) {
   DriverCode code = kSuccess;
-  for (; mapped_ < handles_.size() && code == kSuccess; mapped_ += code == kSuccess)
+  while (mapped_ < handles_.size() && code == kSuccess) {
     code = driver_.map(device_, address_ + mapped_ * page_size_, page_size_, handles_[mapped_]);
+    if (code == kSuccess) mapped_++;
+  }
   const uint64_t size = handles_.size() * page_size_;
   if (code == kSuccess) code = driver_.set_access(device_, address_, size, device_);
   for (size_t i = 0; i < peers.size() && code == kSuccess; i++)

@@ -2,8 +2,6 @@
 #include "alloc/sharing/share_server.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 
 namespace cachalot {
@@ -27,19 +26,12 @@ Descriptor new_event() {
   return event;
 }
 
-// Signals are for the program's own threads.
 template <class Body>
 std::thread start_without_signals(Body body) {
-  sigset_t all;
-  sigset_t former;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &former);
+  const BlockedSignals blocked;
   try {
-    std::thread thread(body);
-    ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
-    return thread;
+    return std::thread(body);
   } catch (const std::system_error&) {
-    ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
     throw Error(Status::kIo, "the system gives no thread for shared blocks");
   }
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "../../hex_digits.h"
 #include "operations.h"
 #include "output.h"
 #include "release.h"
@@ -98,17 +99,10 @@ void import_block(Arguments& arguments) {
   line("# imported " + hex(run.imported[id].get()));
 }
 
-// "0363ab..." as `share` prints it; "-" for none at all.
-std::string bytes_of(const std::string& digits) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < digits.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
+// The bytes are "0363ab..." as `share` prints them; "-" for none at all.
 void open_bytes(Arguments& arguments) {
   const long id = arguments.id();
-  run.imported[id] = cca::getIpcDevPtr(bytes_of(arguments.rest()));
+  run.imported[id] = cca::getIpcDevPtr(cachalot_test::of_hex_digits(arguments.rest()));
   line("# imported " + hex(run.imported[id].get()));
 }
 

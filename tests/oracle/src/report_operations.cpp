@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "../../hex_digits.h"
 #include "context.h"
 #include "operations.h"
 #include "output.h"
@@ -45,13 +46,7 @@ void share(Arguments& arguments) {
   const c10::DataPtr* block = run.find(arguments.id());
   if (!block) return;
   const auto shared = cca::shareIpcHandle(block->get());
-  std::string bytes;
-  for (unsigned char byte : shared.handle) {
-    char text[4];
-    snprintf(text, sizeof text, "%02x", byte);
-    bytes += text;
-  }
-  line("# share " + to_string(shared.offset) + " " + bytes);
+  line("# share " + to_string(shared.offset) + " " + cachalot_test::to_hex_digits(shared.handle));
 }
 
 void largest(Arguments& arguments) {
