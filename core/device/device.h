@@ -191,7 +191,7 @@ class Driver {
   virtual void release_context(int) {}  // a driver may have no contexts
   // Empty where the driver does not tell. Also without the device lock.
   virtual std::vector<DeviceProcess> processes(int device) = 0;
-  virtual DriverCode take_pending_error(int) { return kSuccess; }  // which is: there is none
+  virtual DriverCode take_pending_error(int) { return kSuccess; }  // kSuccess: there is none
   virtual std::string error_text(DriverCode code) = 0;
 };
 

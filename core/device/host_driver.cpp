@@ -87,8 +87,8 @@ DriverCode HostDriver::granularity(int, uint64_t* bytes) {
   return kSuccess;
 }
 
-// A file descriptor may be asked for, as allocators do by default. Where memory is not shared it is missed at the export
-// only.
+// A file descriptor may be asked for, as allocators do by default. Where memory is not shared, only the export
+// fails.
 DriverCode HostDriver::create(int device, uint64_t size, HandleType type, bool, uint64_t* handle) {
   if (type == HandleType::kFabric) return kDriverNotSupported;
   return at(device).create(size, handle);

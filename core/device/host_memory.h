@@ -34,8 +34,8 @@ class HostMemory {
   DriverCode allocate(uint64_t size, Address* address);
   DriverCode free(Address address);
 
-  // Of a whole allocation, for other processes, and such an allocation of one. What was opened counts where it was
-  // allocated.
+  // Memory between processes, in whole allocations. open() maps one of another process; its bytes count in that process
+  // only.
   DriverCode get_handle(Address address, ShareableHandle* handle) const;
   DriverCode open(const ShareableHandle& handle, Address* address);
   DriverCode close(Address address);

@@ -11,8 +11,8 @@
  * @endcode
  *
  * Conventions, everywhere:
- * - A function does what the function of C does that its text names; sizes are bytes, and errors
- *   those of that function, thrown as Error (OutOfMemory for CACHALOT_ERROR_OUT_OF_MEMORY). A call
+ * - Each function does what the C function named in its text does. Sizes are bytes. Errors are
+ *   those of the C function, thrown as Error (OutOfMemory for CACHALOT_ERROR_OUT_OF_MEMORY). A call
  *   that throws has changed nothing, except where the text of that function says so.
  * - Options are the structs of C, given by value: `{.driver = driver.get(), .config = ""}`. Zero
  *   means default, and struct_size is set here. (With -Wextra GCC warns of the fields that such a
@@ -48,8 +48,8 @@
 
 namespace cachalot {
 
-// The library has classes of the same names in namespace cachalot: the names of a program that is
-// linked with the static library must differ from those.
+// The static library has classes of the same names in namespace cachalot, so these are in a namespace of
+// their own: a program that links it must not get one for the other.
 inline namespace hpp {
 
 /** Why a call failed. */
@@ -200,8 +200,8 @@ struct HeldCache {
   void end() const noexcept { cachalot_empty_cache(allocator, nullptr); }
 };
 
-// What {} means where options are expected; options of C would be one of two equal choices, beside an
-// object to move from.
+// The parameter that {} stands for where options are expected. With options of C as the only parameter,
+// Allocator({}) would be ambiguous: options, or an Allocator to move from.
 enum class Defaults {};
 
 }  // namespace detail
@@ -249,8 +249,8 @@ class Driver {
  *
  * A free can fail only for a block that somebody else has freed by its address, for one whose
  * allocator has ended all blocks (Allocator::close_all), after a fork, and by an error of the driver
- * under backend:cudaMallocAsync. The destructor passes that over: the block is given up either way,
- * and nothing is freed twice unless its address has been handed out anew. free() tells.
+ * under backend:cudaMallocAsync. The destructor ignores such an error: the block is given up either way,
+ * and nothing is freed twice unless its address has been handed out anew. free() throws it.
  */
 class [[nodiscard]] Block {
  public:
@@ -426,9 +426,8 @@ class [[nodiscard]] Tenant {
 
   /** cachalot_allocate_for. @param size  Bytes. @param stream  The stream that will use the block. */
   Block allocate(uint64_t size, int32_t device = 0, cachalot_stream stream = 0) {
-    cachalot_address address = 0;
-    detail::call<cachalot_allocate_for>(allocator_, get(), size, device, stream, &address);
-    return {allocator_, address};
+    return {allocator_, detail::get<cachalot_address, cachalot_allocate_for>(allocator_, get(),
+                                                                             size, device, stream)};
   }
 
   /** cachalot_tenant_begin: this is the tenant of the thread until the scope ends. */
@@ -510,9 +509,9 @@ class [[nodiscard]] Report {
  *
  * Live blocks keep it from ending, as their addresses are in use somewhere. The destructor then leaves
  * it behind, with a line on the standard error output: it stays for the life of the process, and its
- * blocks can still be used and freed. In a child process of a fork, which cannot use it, the line says
- * that. close() throws that as an error instead, and close_all() frees
- * such blocks too. Every other call has to have returned.
+ * blocks can still be used and freed. A child process of a fork cannot use it, and the line gives that
+ * reason there. close() throws an error instead of leaving it behind, and close_all() frees the live
+ * blocks too. Every other call has to have returned.
  */
 class Allocator {
  public:
@@ -557,9 +556,7 @@ class Allocator {
    * @param stream  The stream that will use the block: it is not waited for between blocks of one stream.
    */
   Block allocate(uint64_t size, int32_t device = 0, cachalot_stream stream = 0) {
-    cachalot_address address = 0;
-    detail::call<cachalot_allocate>(get(), size, device, stream, &address);
-    return {get(), address};
+    return {get(), detail::get<cachalot_address, cachalot_allocate>(get(), size, device, stream)};
   }
   /** cachalot_allocate_with: with all that a request may say. */
   Block allocate(cachalot_request request) {

@@ -298,8 +298,8 @@ class Resource : public WithProperty<Properties>... {
     cachalot_cuda_free_async(allocator_, memory, stream.get(), nullptr);
   }
 
-  /** Memory that any stream may use at once: a block of CACHALOT_STREAM_ALL, with what that needs of
-   * captures, and CACHALOT_ERROR_INVALID_ARGUMENT under backend:cudaMallocAsync. */
+  /** Memory that any stream may use at once: a block of CACHALOT_STREAM_ALL, whose text has the rules
+   * for captures. CACHALOT_ERROR_INVALID_ARGUMENT under backend:cudaMallocAsync. */
   void* allocate_sync(size_t bytes, size_t alignment = kDefaultAlignment) {
     check_alignment(alignment);
     return detail::allocate(allocator_, bytes, device_, CACHALOT_STREAM_ALL);

@@ -267,7 +267,7 @@ template <DecidedBy decided_by>
 bool free_attributed(DeviceState& device, Shard& shard, Block* block, Address address);
 
 // 0: not a hit, or more than a hit; nothing has changed. pre: requested is not 0. An attributed hit takes the
-// device's lock, so it is none where waiting is forbidden.
+// device's lock, so where waiting is forbidden such a call gives 0.
 template <DecidedBy decided_by, Waiting waiting = Waiting::kAllowed>
 [[gnu::always_inline]] inline Address try_allocate(DeviceState& device, uint64_t requested,
                                                    Stream stream) {

@@ -205,7 +205,7 @@ bool Miss::try_mempool_fallback(Block** block) {
   device_.heap.reserve(params_.shard().supply, 1);
   for (const PoolId id : device_.pools.used_on_oom()) {
     const PrivatePool* known = device_.pools.find(id);
-    // Its free memory is not its own to give.
+    // A pool that sleeps or wakes has no free memory to give.
     if (known && known->sleep) continue;
     const bool is_routed = device_.pools.is_routed(id);
     if (rules().mend_fallback_errors && (is_routed || (known && known->use_count == 0))) continue;

@@ -5,8 +5,9 @@
 // Rationale: a server has more models than fit on a device, and graphs and pointers of an idle one have to be
 // right when it is used again. So its memory has to come back at the same addresses.
 // Approach: the blocks that are handed out are noted here and freed, and then all pages of the pool are
-// unmapped. Waking maps new pages at the same addresses and hands the same blocks out again. All accounts follow,
-// since they see frees and hand-outs. What is to be kept is copied to pinned memory before, and back afterwards.
+// unmapped. Waking maps new pages at the same addresses and hands the same blocks out again. All accounts stay right,
+// since each sleep frees the blocks and each wake hands them out. Contents that the caller keeps are copied to pinned
+// memory before the pages go, and back after new pages have come.
 // The steps of a sleep: the pool is marked, so that no request comes to it; contents are copied, without a lock; the
 // blocks are freed and noted, in one moment; pages go, some at a time. Up to the third step a failure leaves the pool as
 // it was, and the frees of its blocks go on.

@@ -99,7 +99,7 @@ class Tenants {
   void set_priority(const Tenant& tenant, int32_t priority);
 
   // Puts a pool to sleep, and gives the bytes that came free; throws where it cannot. Called with no lock held, maybe
-  // on several threads, and once more after it has been replaced.
+  // on several threads at once. A call that began before it was replaced may still come.
   using FallAsleep = std::function<uint64_t()>;
   // A pool that falls asleep when the tenant is asked for memory. Empty: not any more.
   void set_sleep(const Tenant& tenant, int device, PoolId pool, FallAsleep fall_asleep);

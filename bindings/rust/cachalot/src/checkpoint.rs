@@ -43,8 +43,8 @@ pub struct Checkpoint {
 pub struct CheckpointChanges {
     /// The blocks that were handed out before, in the order of their frees.
     pub freed: Vec<Address>,
-    /// The blocks that are handed out now. What was leaked before still is, and what was free before is
-    /// as leaked: [`Allocator::adopt`] and [`Allocator::free`] take each once.
+    /// The blocks that are handed out now, each like a leaked one, also where its memory was free before
+    /// the restore: [`Allocator::adopt`] and [`Allocator::free`] take each block once.
     pub created: Vec<Address>,
 }
 

@@ -6,7 +6,7 @@ import java.util.HexFormat;
 import java.util.Objects;
 
 /**
- * What another process needs to open a block. Two are equal that have equal bytes.
+ * What another process needs to open a block. Two handles are equal if their bytes and their offsets are.
  *
  * @param handle the bytes to be sent
  * @param offset of the block in the memory that is opened
