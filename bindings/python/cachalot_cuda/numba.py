@@ -63,15 +63,22 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
     def initialize(self) -> None:
         """Makes the allocator of the process, if there is none yet. Each thread that takes the context calls it."""
         _join_once()
-        device = self.context.device.id
+        device = self._device
         if device in _reset:
             _reset.discard(device)
             _retain_unless_active(device)
 
+    @property
+    def _device(self) -> int:
+        """The number of the context's device. A context that a program attaches may have the driver's own type of
+        device, which is a number."""
+        device = self.context.device
+        return int(getattr(device, "id", device))
+
     def memalloc(self, size: int) -> Any:
         """A numba.cuda.MemoryPointer of so many bytes. Where memory is short, what Numba has put off to free is
         freed, and then it is an OutOfMemoryError."""
-        address = self._attempt_allocation(functools.partial(_allocate, size, self.context.device.id))
+        address = self._attempt_allocation(functools.partial(_allocate, size, self._device))
         block = self.allocations[address] = _Block(address, size)
         return cuda.MemoryPointer(self.context, _bindings.CUdeviceptr(address), size,
                                   finalizer=functools.partial(_end, self.allocations, address, weakref.ref(block)))
@@ -79,7 +86,7 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
     def get_memory_info(self) -> Any:
         """Bytes of the device that are free, cached ones too and within the allocator's limit, and that there are."""
         free, total = _driver.cuMemGetInfo()
-        device = self.context.device.id
+        device = self._device
         row = statistics.row_of(_library.allocator(), device)
         allocated = row.allocated_bytes.all.current
         free += row.reserved_bytes.all.current - allocated
@@ -92,7 +99,7 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         """Frees all memory of this context, which is about to end: the cache of the device goes back to the driver,
         and no event of it is kept. Blocks that other hosts of the process have on the device end with the context."""
         super().reset()
-        device = self.context.device.id
+        device = self._device
         _reset.add(device)
         _blocks.release_context(device)
 

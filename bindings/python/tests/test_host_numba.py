@@ -38,6 +38,22 @@ del view
 print(allocated())
 """, "4 1048575\n4 1\n0\n")
 
+    def test_a_context_that_the_program_attaches_has_memory_of_cachalot(self):
+        self.check("""
+from cuda.bindings import driver as bindings
+from numba.cuda.cudadrv import driver as numba_driver
+device = bindings.CUdevice(0)
+context = numba_driver.Context(device, numba_driver.driver.cuDevicePrimaryCtxRetain(device))
+context.push()
+memory = context.memalloc(MIB)
+print(allocated() // MIB, context.get_memory_info().free < context.get_memory_info().total)
+del memory
+context.deallocations.clear()
+print(allocated())
+context.pop()
+numba_driver.driver.cuDevicePrimaryCtxRelease(device)
+""", "1 True\n0\n")
+
     def test_an_array_lies_on_the_current_device(self):
         self.check("""
 with cuda.gpus[1]:
