@@ -45,7 +45,7 @@ void Shards::visit_shards(bool for_a_move) {
     // A shard that goes away during the wait may keep its lock until it comes back.
     for (int tries = 0; !guard && !shard->account.away.load(); tries++) {
       tries < kSpins ? pause_briefly(4) : std::this_thread::yield();
-      guard.try_lock();
+      static_cast<void>(guard.try_lock());  // the loop looks at the guard
     }
     if (!guard) continue;
     begin_at(*shard);
