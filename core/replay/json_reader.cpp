@@ -34,8 +34,31 @@ constexpr uint32_t kLowSurrogates = 0xdc00;
 
 bool is_surrogate(uint32_t unit) { return unit >= 0xd800 && unit < 0xe000; }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 bool is_number_part(char c) {
-  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+  return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+// Moves *at behind the digits there; false if there is none.
+bool pass_digits(std::string_view text, size_t* at) {
+  const size_t begin = *at;
+  while (*at < text.size() && is_digit(text[*at])) ++*at;
+  return *at > begin;
+}
+
+// By JSON's grammar: C++ libraries of some years read no such number (libc++ before version 20).
+bool is_number(std::string_view text) {
+  size_t at = text.starts_with('-') ? 1 : 0;
+  const size_t whole = at;
+  if (!pass_digits(text, &at) || (text[whole] == '0' && at > whole + 1)) return false;
+  if (at < text.size() && text[at] == '.' && !pass_digits(text, &++at)) return false;
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    at++;
+    if (at < text.size() && (text[at] == '-' || text[at] == '+')) at++;
+    if (!pass_digits(text, &at)) return false;
+  }
+  return at == text.size();
 }
 
 }  // namespace
@@ -63,14 +86,13 @@ std::string JsonReader::string() {
 int64_t JsonReader::integer() {
   const char first = next();
   int64_t value = 0;
-  if ((first != '-' && (first < '0' || first > '9')) || !take_integer(&value))
-    fail("not a whole number");
+  if ((first != '-' && !is_digit(first)) || !take_integer(&value)) fail("not a whole number");
   return value;
 }
 
 bool JsonReader::take_integer(int64_t* value) {
   const char first = next();
-  if (first != '-' && (first < '0' || first > '9')) {
+  if (first != '-' && !is_digit(first)) {
     skip();
     return false;
   }
@@ -88,7 +110,7 @@ void JsonReader::skip() {
     array();
   else if (first == '"')
     string();
-  else if (first == '-' || (first >= '0' && first <= '9'))
+  else if (first == '-' || is_digit(first))
     number();
   else
     literal();
@@ -123,10 +145,7 @@ std::string_view JsonReader::number() {
   const size_t begin = at_;
   while (at_ < text_.size() && is_number_part(text_[at_])) at_++;
   const std::string_view found = text_.substr(begin, at_ - begin);
-  double value = 0;
-  const auto [stopped, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-  if (error == std::errc::invalid_argument || stopped != found.data() + found.size())
-    fail("a bad number");
+  if (!is_number(found)) fail("a bad number");
   return found;
 }
 

@@ -89,6 +89,14 @@ TEST(TraceHeader, RefusesWhatIsNotJson) {
   EXPECT_EQ(header_error("# {\"device_total\": -1}"), "line 1: device_total is -1 bytes");
 }
 
+TEST(TraceHeader, HasNumbersOfJsonsGrammar) {
+  for (const char* number : {"0", "-0", "10", "0.5", "-1.25e+3", "1E9", "7e-2", "1e999"})
+    EXPECT_EQ(header_of(format(R"({"other": %s, "workload": "w"})", number)).workload, "w")
+        << number;
+  for (const char* number : {"-", "01", "-01", "1.", "1.e2", "1e", "1e+", "+1", "1.2.3", "1e2e3"})
+    EXPECT_NE(header_error(format("# {\"other\": %s}", number)), "") << number;
+}
+
 TEST(TraceHeader, IsNeeded) {
   const std::string missing = "line 1: not a trace: the header, \"# {...}\", is missing";
   EXPECT_EQ(error_of(""), missing);
