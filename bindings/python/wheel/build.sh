@@ -1,28 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the wheel of cachalot-cuda with the library inside, for every Python from 3.9 on, and prints its path.
-# auditwheel says which systems it is for: it reads what the library needs of the C and C++ libraries. That is what this system's
-# compiler links against; Zig's compiler, which links against older ones, has another C++ library than PyTorch, whose
-# exceptions the library throws.
+# auditwheel says which systems it is for: it reads what the library needs of the C and C++ libraries.
 #
-#   bindings/python/wheel/build.sh FOLDER
+#   bindings/python/wheel/build.sh FOLDER [ARCH]
 #     FOLDER            where the wheel goes; tools are kept in FOLDER/tools (2 MB to fetch)
-#     CACHALOT_LIB_DIR  with a libcachalot_pluggable.so, which is built in FOLDER/library without it
+#     ARCH              x86_64 (the default) or aarch64
+#     CACHALOT_LIB_DIR  with a libcachalot_pluggable.so; without it that of capi/packaging/portable, which is built if
+#                       it is not there
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 folder=${1:?usage: build.sh FOLDER}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 tools=$folder/tools
+arch=${2:-x86_64}
 
-if [ -n "${CACHALOT_LIB_DIR:-}" ]; then
-  library=$CACHALOT_LIB_DIR
-else
-  library=$folder/library
-  cmake -S "$root" -B "$library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCACHALOT_BUILD_TOOLS=OFF \
-    -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF >/dev/null
-  cmake --build "$library" --target cachalot_pluggable >/dev/null
-fi
+library=${CACHALOT_LIB_DIR:-$root/build/portable/$arch/lib}
+[ -e "$library/libcachalot_pluggable.so" ] || [ -n "${CACHALOT_LIB_DIR:-}" ] ||
+  "$root/capi/packaging/portable/build.sh" "$arch" >&2
 
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 "$tools/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary=:all: \
@@ -34,13 +30,13 @@ trap 'rm -rf "$source"' EXIT
 cp -rL "$root/bindings/python/." "$source"
 rm -rf "$source/cachalot_cuda/lib"
 mkdir "$source/cachalot_cuda/lib"
-strip --strip-debug -o "$source/cachalot_cuda/lib/libcachalot_pluggable.so" "$library/libcachalot_pluggable.so"
-"$tools/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation \
-  --config-settings=--build-option=--plat-name=linux_x86_64 -w "$source/wheels" "$source"
-rm -f "$folder"/cachalot_cuda-*.whl
-PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto -w "$folder" "$source"/wheels/*.whl \
+"$arch-linux-gnu-strip" --strip-debug -o "$source/cachalot_cuda/lib/libcachalot_pluggable.so" "$library/libcachalot_pluggable.so"
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-315532800} "$tools/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation \
+  --config-settings=--build-option=--plat-name=linux_$arch -w "$source/wheels" "$source"
+rm -f "$folder"/cachalot_cuda-*"$arch".whl
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-315532800} PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto -w "$folder" "$source"/wheels/*.whl \
   >"$folder/auditwheel.txt" 2>&1 || {
   cat "$folder/auditwheel.txt" >&2
   exit 1
 }
-ls "$folder"/cachalot_cuda-*.whl
+ls "$folder"/cachalot_cuda-*"$arch".whl

@@ -1,0 +1,125 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds what is published as binaries, an installation prefix for each machine: build/portable/ARCH.
+#
+#   capi/packaging/portable/build.sh [ARCH...]   ARCH: x86_64 aarch64; both without one
+#
+#   lib/libcachalot.so             needs a C library of 2.28 or newer, and no C++ library of the system's
+#   lib/libcachalot.a              the same as one object, which any C linker takes
+#   lib/libcachalot_pluggable.so   these speak the C++ of PyTorch and ONNX Runtime: they also need what their hosts
+#   lib/libcachalot_libtorch.so    need, a C++ library of GCC 8 or newer
+#   lib/libcachalot_onnxruntime.so
+#   lib/cachalot                   what `cachalot record` and `cachalot run` put into programs
+#   include, lib/cmake, lib/pkgconfig
+#
+# The core and the proxy are compiled by Zig's compiler (PyPI, 100 MB), with its C++ library inside. The core becomes
+# one object in which all but the C interface is local, and Debian's GCC links the libraries for hosts from that object
+# and their own sources. Two builds of one commit have equal bytes.
+set -eu
+cd "$(dirname "$0")/../../.."
+. tests/need.sh
+. capi/packaging/portable/zig.sh
+
+work=build/portable/work
+readonly common="-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_SYSTEM_NAME=Linux
+  -DCACHALOT_BUILD_TOOLS=OFF -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF"
+# The folder of the sources is in no file.
+flags="-g0 -ffile-prefix-map=$PWD=."
+
+# configure TREE OPTION...
+configure() {
+  tree=$1
+  shift
+  mkdir -p "$tree"
+  # shellcheck disable=SC2086
+  cmake -S . -B "$tree" $common -DCMAKE_SYSTEM_PROCESSOR="$arch" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
+    -DCMAKE_STRIP="$(command -v "$arch-linux-gnu-strip")" "$@" >"$tree/configure.log" || { cat "$tree/configure.log" >&2; return 1; }
+}
+
+# The core's objects, as an archive, and the proxy.
+build_core() {
+  configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$zig/$arch/cc" -DCMAKE_CXX_COMPILER="$zig/$arch/c++" \
+    -DCACHALOT_BUILD_LIBTORCH=OFF
+  cmake --build "$work/$arch/core" --target cachalot_static cachalot_cuda_proxy cachalot_audit
+}
+
+# Sets what Zig links a program with: its archives of the C++ library, and the folder of its stand-ins for the C library.
+find_runtime() {
+  echo 'int main() { throw 1; }' >"$work/$arch/empty.cpp"
+  "$zig/$arch/c++" -O2 -v "$work/$arch/empty.cpp" -o "$work/$arch/empty" >"$work/$arch/runtime.txt" 2>&1
+  runtime=$(tr ' ' '\n' <"$work/$arch/runtime.txt")
+  archives=$(echo "$runtime" | grep -E '/lib(c\+\+|c\+\+abi|unwind)\.a$')
+  stand_ins=$(dirname "$(echo "$runtime" | grep '/libc\.so\.6$')")
+  nonshared=$(echo "$runtime" | grep '/libc_nonshared\.a$')
+}
+
+join_core() {
+  joined=$PWD/$work/$arch/cachalot.o
+  # shellcheck disable=SC2086
+  "$arch-linux-gnu-ld" -r --force-group-allocation -o "$joined.part" --whole-archive "$work/$arch/core/libcachalot.a" \
+    --no-whole-archive --start-group $archives --end-group
+  # The library for PyTorch also calls the functions of capi/src/cached.h.
+  "$arch-linux-gnu-objcopy" --wildcard --keep-global-symbol='cachalot_*' \
+    --keep-global-symbol='_ZN8cachalot4capi*_cached*' --strip-unneeded "$joined.part" "$joined"
+  rm "$joined.part"
+}
+
+# For GCC's linker: the C library as it was in that version.
+write_stand_ins() {
+  old=$PWD/$work/$arch/libc
+  rm -rf "$old"
+  mkdir -p "$old"
+  for library in "$stand_ins"/lib*.so.?; do
+    cp "$library" "$old"
+    name=$(basename "$library")
+    ln -s "$name" "$old/${name%.so.?}.so"
+  done
+  cp "$nonshared" "$old"
+  # GCC's headers read it: whether a process has one thread only, so that counts need no atomic instruction.
+  echo '__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;' >"$old/later.c"
+  "$arch-linux-gnu-gcc" -O2 -fPIC -c "$old/later.c" -o "$old/later.o"
+  "$arch-linux-gnu-ar" rcs "$old/libc_later.a" "$old/later.o"
+  rm "$old/libc.so"
+  echo "GROUP ( libc.so.6 libc_nonshared.a libc_later.a AS_NEEDED ( libld.so.2 ) )" >"$old/libc.so"
+}
+
+build_libraries() {
+  configure "$work/$arch/libraries" -DCMAKE_C_COMPILER="$arch-linux-gnu-gcc" -DCMAKE_CXX_COMPILER="$arch-linux-gnu-g++" \
+    -DCMAKE_SHARED_LINKER_FLAGS="-L$old -Wl,--gc-sections" \
+    -DCMAKE_CXX_STANDARD_LIBRARIES="-Wl,--as-needed -lpthread -ldl -lm" -DCACHALOT_CORE_OBJECT="$joined" -DCACHALOT_BUILD_PROXY=OFF \
+    -DCACHALOT_BUILD_ONNXRUNTIME=ON
+  cmake --build "$work/$arch/libraries" --target cachalot cachalot_static cachalot_pluggable cachalot_libtorch \
+    cachalot_onnxruntime
+}
+
+install_all() {
+  prefix=build/portable/$arch
+  rm -rf "$prefix"
+  cmake --install "$work/$arch/libraries" --prefix "$prefix" --strip >"$work/$arch/install.log"
+  cmake --install "$work/$arch/libraries" --prefix "$prefix" --strip --component onnxruntime >>"$work/$arch/install.log"
+  cmake --install "$work/$arch/core" --prefix "$prefix" --strip --component tools >>"$work/$arch/install.log"
+  cp LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"
+}
+
+packages='cmake ninja-build binutils g++ python3'
+[ $# -gt 0 ] || set -- x86_64 aarch64
+for arch; do
+  case $arch in
+    x86_64) ;;
+    aarch64) packages="$packages g++-aarch64-linux-gnu" ;;
+    *) echo "There is no machine $arch: x86_64 or aarch64" >&2; exit 2 ;;
+  esac
+done
+# shellcheck disable=SC2086
+need $packages
+fetch_zig
+bindings/onnxruntime/fetch.sh
+for arch; do
+  build_core
+  find_runtime
+  join_core
+  write_stand_ins
+  build_libraries
+  install_all
+  capi/packaging/portable/check.py "build/portable/$arch"
+done

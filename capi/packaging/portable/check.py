@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reads the libraries of a prefix that build.sh has made, prints what each needs of the system, and fails where that is
+more than is promised.
+
+    check.py PREFIX [--self-test]   --self-test expects to find a fault in each library under bounds that are too low
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# GCC 8 brings these: Debian 10, RHEL 8, manylinux_2_28.
+BOUNDS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (8, 0, 0)}
+SELF_TEST_BOUNDS = {kind: (0,) for kind in BOUNDS}
+CPP_OF_HOSTS = re.compile(r"libcachalot_(pluggable|libtorch|onnxruntime)\.so")
+EXPORTS = {
+    re.compile(r"libcachalot.*\.(so|a)"): re.compile(r"cachalot_|la_|CACHALOT_|_ZN8cachalot4capi\w*_cached"),
+    re.compile(r"libcuda\.so"): re.compile(r"cu[A-Z]|CACHALOT_"),
+}
+CPP_LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1")
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "--wide", *map(str, arguments)], check=True, text=True, capture_output=True).stdout
+
+
+def needed_versions(path):
+    """The newest version of each kind that the file needs."""
+    found = {}
+    section = readelf("--version-info", path).partition(".gnu.version_r")[2]
+    for kind, version in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)", section):
+        number = tuple(map(int, version.split(".")))
+        found[kind] = max(found.get(kind, (0,)), number)
+    return found
+
+
+def global_symbols(path):
+    """The names that the file defines for others."""
+    table = "--syms" if path.suffix == ".a" else "--dyn-syms"
+    row = r": \w+ +\d+ \w+ +(?:GLOBAL|WEAK|UNIQUE) +\w+ +(?:\[.*\] +)?(?!UND)\w+ ([^@\s]+)"
+    return re.findall(row, readelf(table, path))
+
+
+def faults(path, bounds):
+    for kind, number in needed_versions(path).items():
+        if number > bounds[kind]:
+            yield f"it needs {kind}_{'.'.join(map(str, number))}, newer than {'.'.join(map(str, bounds[kind]))}"
+    allowed = next(names for files, names in EXPORTS.items() if files.match(path.name))
+    others = [name for name in global_symbols(path) if not allowed.match(name)]
+    if others:
+        yield f"it defines {others[0]} and {len(others) - 1} others for all"
+    if not CPP_OF_HOSTS.match(path.name):
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
+        yield from (f"it needs {name}" for name in needed if name in CPP_LIBRARIES)
+
+
+def main():
+    prefix = pathlib.Path(sys.argv[1])
+    bounds = SELF_TEST_BOUNDS if "--self-test" in sys.argv else BOUNDS
+    files = [path for path in sorted((prefix / "lib").rglob("lib*"))
+             if path.is_file() and not path.is_symlink() and re.search(r"\.(a|so[\d.]*)$", path.name)]
+    found = {path: list(faults(path, bounds)) for path in files}
+    for path, lines in found.items():
+        versions = " ".join(f"{kind}_{'.'.join(map(str, number))}" for kind, number in needed_versions(path).items())
+        print(f"{path.relative_to(prefix)}: {path.stat().st_size} bytes, {versions or 'any system'}")
+        for line in lines:
+            print(f"{path}: {line}", file=sys.stderr)
+    if "--self-test" in sys.argv:
+        blind = [path.name for path in files if path.suffix != ".a" and not found[path]]
+        sys.exit(f"no fault is found in {blind}" if blind or not files else 0)
+    sys.exit(1 if any(found.values()) or len(files) < 4 else 0)
+
+
+if __name__ == "__main__":
+    main()
