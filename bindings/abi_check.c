@@ -70,6 +70,9 @@ VALUE(CACHALOT_BORROW_AT_LIMIT, 1);
 VALUE(CACHALOT_BORROW_NEVER, 2);
 VALUE(CACHALOT_STREAMS_UNANNOUNCED, 0);
 VALUE(CACHALOT_STREAMS_ANNOUNCED, 1);
+VALUE(CACHALOT_TEXTS_DEFAULT, 0);
+VALUE(CACHALOT_TEXTS_PYTORCH, 1);
+VALUE(CACHALOT_TEXTS_OWN, 2);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
 VALUE(CACHALOT_CONTEXT_STACK, 1);
 VALUE(CACHALOT_CONTEXT_LABELS, 2);
@@ -270,7 +273,7 @@ SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, uint64_t*);
 FIELD(cachalot_pool_id, second, 8, uint64_t*);
 
-SIZE(cachalot_allocator_options, 136);
+SIZE(cachalot_allocator_options, 144);
 FIELD(cachalot_allocator_options, struct_size, 0, size_t*);
 FIELD(cachalot_allocator_options, driver, 8, cachalot_driver**);
 FIELD(cachalot_allocator_options, config, 16, const char**);
@@ -295,6 +298,8 @@ FIELD(cachalot_allocator_options, borrow, 112, int32_t*);
 FIELD(cachalot_allocator_options, streams, 116, int32_t*);
 FIELD(cachalot_allocator_options, page_bytes, 120, uint64_t*);
 FIELD(cachalot_allocator_options, pinned_config, 128, const char**);
+FIELD(cachalot_allocator_options, texts, 136, int32_t*);
+FIELD(cachalot_allocator_options, reserved_2, 140, int32_t*);
 
 SIZE(cachalot_request, 48);
 FIELD(cachalot_request, struct_size, 0, size_t*);

@@ -96,6 +96,22 @@ func WithDebugging(debugging Debugging) Option {
 	return func(o *opening) { o.options.Debug = uint32(debugging) }
 }
 
+// Texts is whose words errors, warnings and tables have. The numbers are the same.
+type Texts int
+
+// The wordings.
+const (
+	// TextsDefault is what the environment variable CACHALOT_TEXTS says ("pytorch", "own"), else TextsPyTorch.
+	TextsDefault = Texts(raw.TEXTS_DEFAULT)
+	TextsPyTorch = Texts(raw.TEXTS_PYTORCH) // to the letter, for programs that search them
+	TextsOwn     = Texts(raw.TEXTS_OWN)     // without PyTorch: "allocated by this process", "set CACHALOT_ALLOC_CONF"
+)
+
+// WithTexts chooses the words of messages.
+func WithTexts(texts Texts) Option {
+	return func(o *opening) { o.options.Texts = narrow(texts) }
+}
+
 // WithCaching says whether memory is cached; without it PYTORCH_NO_CUDA_MEMORY_CACHING decides. With false each
 // allocation goes to the driver.
 func WithCaching(enabled bool) Option {

@@ -84,6 +84,14 @@ func TestADefectEndsTheProcessUnderCheckEveryCall(t *testing.T) {
 	}
 }
 
+func TestMessagesHaveNoWordOfPyTorchWhereTextsAreTheLibrarysOwn(t *testing.T) {
+	for texts, wanted := range map[cachalot.Texts]bool{cachalot.TextsPyTorch: true, cachalot.TextsOwn: false} {
+		a := over(t, sim(t, cachalot.SimOptions{Capacity: 64 * mib}).Driver, cachalot.WithTexts(texts))
+		_, err := a.Allocate(1<<30, 0, 0)
+		same(t, err.Error(), strings.Contains(err.Error(), "PyTorch"), wanted)
+	}
+}
+
 func TestPagesAreShareableOnDemand(t *testing.T) {
 	for shareable, wanted := range map[bool]string{false: "handle type 0 ", true: "handle type 1 "} {
 		device := sim(t, cachalot.SimOptions{})

@@ -37,8 +37,20 @@ static_assert(static_cast<int32_t>(LogLevel::kDifference) == CACHALOT_LOG_DIFFER
 static_assert(static_cast<int32_t>(LogLevel::kDamage) == CACHALOT_LOG_DAMAGE);
 static_assert(static_cast<int32_t>(LogLevel::kAdvice) == CACHALOT_LOG_ADVICE);
 
+Texts read_texts(const cachalot_allocator_options& in) {
+  switch (read_choice(in.texts, CACHALOT_TEXTS_DEFAULT, CACHALOT_TEXTS_OWN, "texts")) {
+    case CACHALOT_TEXTS_PYTORCH:
+      return Texts::kPyTorch;
+    case CACHALOT_TEXTS_OWN:
+      return Texts::kOwn;
+    default:
+      return environment_texts();
+  }
+}
+
 Rules read_rules(const cachalot_allocator_options& in) {
   Rules rules = rules_of(read_release(in.release));
+  rules.texts = read_texts(in);
   const uint32_t mend = read_bits(in.mend, kEveryMend, "mend");
   rules.mend_fallback_errors = (mend & CACHALOT_MEND_FALLBACK_ERRORS) != 0;
   rules.mend_fallback_expandable = (mend & CACHALOT_MEND_FALLBACK_EXPANDABLE) != 0;

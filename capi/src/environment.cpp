@@ -90,6 +90,14 @@ ServingOptions environment_policy() {
   return parse_policy(value, "the environment variable CACHALOT_POLICY is");
 }
 
+Texts environment_texts() {
+  const std::string value = text_of("CACHALOT_TEXTS");
+  if (value.empty() || value == "pytorch") return Texts::kPyTorch;
+  if (value == "own") return Texts::kOwn;
+  throw_invalid_argument(format(
+      "the environment variable CACHALOT_TEXTS is \"%s\": expected pytorch or own", value.c_str()));
+}
+
 std::string environment_trace() { return is_proxied() ? "" : text_of("CACHALOT_TRACE"); }
 
 uint64_t environment_trace_bytes() {

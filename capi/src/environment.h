@@ -31,6 +31,9 @@ DebugOptions environment_debug();
 // CACHALOT_POLICY; the reference's decisions if it is not set.
 ServingOptions environment_policy();
 
+// CACHALOT_TEXTS; the reference's if it is not set.
+Texts environment_texts();
+
 // CACHALOT_TRACE, the file of a recorder; "" if it is not set, or if the proxy of the driver records or serves the
 // process: its recordings tell of the same blocks.
 std::string environment_trace();

@@ -118,8 +118,9 @@ cachalot_status cachalot_memory_summary(cachalot_allocator* allocator, int32_t d
                                         size_t* out_length, cachalot_error* error) {
   return guard(error, [&] {
     const bool is_short = read_flag(abbreviated, "abbreviated");
-    const Stats stats = core_of(allocator).stats(device);
-    write_text(buffer, capacity, out_length, memory_summary(stats, device, is_short));
+    Allocator& core = core_of(allocator);
+    write_text(buffer, capacity, out_length,
+               memory_summary(core.stats(device), device, is_short, core.rules().texts));
   });
 }
 

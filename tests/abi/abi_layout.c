@@ -209,6 +209,9 @@ VALUE(CACHALOT_POLICY_SERVING, 2);
 VALUE(CACHALOT_BORROW_FIRST, 0);
 VALUE(CACHALOT_BORROW_AT_LIMIT, 1);
 VALUE(CACHALOT_BORROW_NEVER, 2);
+VALUE(CACHALOT_TEXTS_DEFAULT, 0);
+VALUE(CACHALOT_TEXTS_PYTORCH, 1);
+VALUE(CACHALOT_TEXTS_OWN, 2);
 VALUE(CACHALOT_STREAMS_UNANNOUNCED, 0);
 VALUE(CACHALOT_STREAMS_ANNOUNCED, 1);
 VALUE(CACHALOT_CONTEXT_CALLBACK, 0);
@@ -219,7 +222,7 @@ SIZE(cachalot_pool_id, 16);
 FIELD(cachalot_pool_id, first, 0, 8);
 FIELD(cachalot_pool_id, second, 8, 8);
 
-SIZE(cachalot_allocator_options, 136);
+SIZE(cachalot_allocator_options, 144);
 FIELD(cachalot_allocator_options, struct_size, 0, 8);
 FIELD(cachalot_allocator_options, driver, 8, 8);
 FIELD(cachalot_allocator_options, config, 16, 8);
@@ -244,6 +247,8 @@ FIELD(cachalot_allocator_options, borrow, 112, 4);
 FIELD(cachalot_allocator_options, streams, 116, 4);
 FIELD(cachalot_allocator_options, page_bytes, 120, 8);
 FIELD(cachalot_allocator_options, pinned_config, 128, 8);
+FIELD(cachalot_allocator_options, texts, 136, 4);
+FIELD(cachalot_allocator_options, reserved_2, 140, 4);
 
 SIZE(cachalot_request, 48);
 FIELD(cachalot_request, struct_size, 0, 8);

@@ -12,6 +12,7 @@ static const char* const kVariables[] = {"CACHALOT_ALLOC_CONF",
                                          "PYTORCH_HIP_ALLOC_CONF",
                                          "CACHALOT_RELEASE",
                                          "CACHALOT_DEBUG",
+                                         "CACHALOT_TEXTS",
                                          "PYTORCH_NO_CUDA_MEMORY_CACHING",
                                          "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"};
 
@@ -137,6 +138,41 @@ static void caching_can_be_switched_off_from_the_environment(void) {
   clear_environment();
 }
 
+/* The first line of the summary's title. */
+static int is_of_pytorch(int32_t texts) {
+  char summary[8192] = "";
+  const cachalot_allocator_options options = {.texts = texts};
+  fixture with = open_from_environment(options);
+  CHECK_OK(
+      cachalot_memory_summary(with.allocator, 0, 1, summary, sizeof summary, NULL, &last_error));
+  close_fixture(with);
+  CHECK(strstr(summary, "CUDA memory summary, device ID 0") != NULL);
+  return strstr(summary, "PyTorch") != NULL;
+}
+
+static void the_words_of_messages_can_come_from_the_environment(void) {
+  cachalot_allocator_options options = {.struct_size = sizeof(cachalot_allocator_options)};
+  cachalot_allocator* allocator = NULL;
+  clear_environment();
+  CHECK(is_of_pytorch(CACHALOT_TEXTS_DEFAULT));
+  CHECK(!is_of_pytorch(CACHALOT_TEXTS_OWN));
+  set("CACHALOT_TEXTS", "own");
+  CHECK(!is_of_pytorch(CACHALOT_TEXTS_DEFAULT));
+  CHECK(is_of_pytorch(CACHALOT_TEXTS_PYTORCH));
+  set("CACHALOT_TEXTS", "pytorch");
+  CHECK(is_of_pytorch(CACHALOT_TEXTS_DEFAULT));
+  set("CACHALOT_TEXTS", "mine");
+  options.driver = open_sim();
+  CHECK_FAILS_WITH(cachalot_allocator_create(&options, &allocator, &last_error),
+                   CACHALOT_ERROR_INVALID_ARGUMENT,
+                   "the environment variable CACHALOT_TEXTS is \"mine\": expected pytorch or own");
+  options.texts = CACHALOT_TEXTS_OWN + 1;
+  CHECK_FAILS_WITH(cachalot_allocator_create(&options, &allocator, &last_error),
+                   CACHALOT_ERROR_INVALID_ARGUMENT, "texts is 3: expected 0 to 2");
+  cachalot_driver_destroy(options.driver);
+  clear_environment();
+}
+
 static void a_value_that_is_no_switch_is_ignored_with_the_words_of_the_reference(void) {
   clear_environment();
   set("PYTORCH_NO_CUDA_MEMORY_CACHING", "true");
@@ -182,6 +218,7 @@ int main(void) {
   RUN(the_release_can_come_from_the_environment);
   RUN(another_release_is_refused_by_name);
   RUN(caching_can_be_switched_off_from_the_environment);
+  RUN(the_words_of_messages_can_come_from_the_environment);
   RUN(a_value_that_is_no_switch_is_ignored_with_the_words_of_the_reference);
   RUN(sharing_of_pages_can_be_switched_off_from_the_environment);
   return report();

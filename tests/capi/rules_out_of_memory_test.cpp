@@ -65,6 +65,25 @@ TEST(OutOfMemoryText, NamesTheProcessesThatTheDeviceKnows) {
                        "4243 has 500 bytes memory in use. Of the allocated memory 0 bytes is"));
 }
 
+// The same numbers in the same places.
+TEST(OutOfMemoryText, HasNoWordOfPyTorchWhereTextsAreTheLibrarysOwn) {
+  SimAllocator with(SimSetup{.capacity = 600 * MiB, .texts = CACHALOT_TEXTS_OWN});
+  add_process(with, static_cast<uint64_t>(getpid()), 610 * MiB);
+  with.allocate(30 * MiB);
+  with.cache({20});
+  EXPECT_EQ(text_of(with, 700000000),
+            "CUDA out of memory. Tried to allocate 668.00 MiB. GPU 0 has a total capacity of "
+            "600.00 MiB of which 570.00 MiB is free. Including memory of other libraries, this "
+            "process has 610.00 MiB memory in use. Of the allocated memory 30.00 MiB is allocated "
+            "by this process, and 0 bytes is reserved by this process but unallocated. If reserved "
+            "but unallocated memory is large, set CACHALOT_ALLOC_CONF=expandable_segments:True to "
+            "avoid fragmentation.");
+  with.configure("expandable_segments:True");
+  EXPECT_TRUE(contains(text_of(with, 700 * MiB), "reduce it via CACHALOT_ALLOC_CONF expandable"));
+  with.configure("expandable_segments:True,expandable_segments_reserve:0.0001");
+  EXPECT_TRUE(contains(text_of(with, 300 * MiB), "Raise CACHALOT_ALLOC_CONF expandable"));
+}
+
 TEST(OutOfMemoryText, NamesTheLimit) {
   SimAllocator with(SimSetup{.capacity = 600 * MiB});
   with.set_limit(300 * MiB);

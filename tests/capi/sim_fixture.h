@@ -52,6 +52,7 @@ struct SimSetup {
   int32_t device_count = 1;
   bool check_every_call = true;
   cachalot_policy policy = {};  // all 0: the default
+  int32_t texts = CACHALOT_TEXTS_DEFAULT;
 };
 
 // What a call came to.
@@ -113,6 +114,7 @@ class SimAllocator {
     options.borrow = setup.policy.borrow;
     options.streams = setup.policy.streams;
     options.page_bytes = setup.policy.page_bytes;
+    options.texts = setup.texts;
     options.log = add_to_log;
     options.log_user_data = &log_;
     ok(cachalot_allocator_create(&options, &allocator_, &error_));

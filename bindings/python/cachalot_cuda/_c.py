@@ -44,6 +44,7 @@ POOL_WHOLE_BLOCKS = 8
 POOL_STATES = ("awake", "falling_asleep", "asleep", "waking")
 SLEEP_CONTENTS = {False: 0, True: 1, "all": 2}
 POLICIES = {"pytorch": 1, "serving": 2}
+TEXTS = {None: 0, "pytorch": 1, "own": 2}
 BORROWS = {"first": 0, "at_limit": 1, "never": 2}
 STREAMS = {"unannounced": 0, "announced": 1}
 UNLIMITED = 2**64 - 1
@@ -131,6 +132,8 @@ class AllocatorOptions(Struct):
         ("streams", c_int32),
         ("page_bytes", c_uint64),
         ("pinned_config", c_char_p),
+        ("texts", c_int32),
+        ("reserved_2", c_int32),
     ]
 
 

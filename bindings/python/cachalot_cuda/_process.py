@@ -18,7 +18,7 @@ _are_chosen = False  # whether a host of this process has said what the allocato
 
 def options(config: str | None = None, release: str | None = None, *, contexts: str | None = None,
             track_labels: bool = False, mend: Iterable[str] = (), policy: Policy | str | None = None,
-            streams_last: bool = False) -> _c.AllocatorOptions:
+            streams_last: bool = False, texts: str | None = None) -> _c.AllocatorOptions:
     """What the allocator is made with, as a row of the C interface.
 
     Args:
@@ -32,6 +32,7 @@ def options(config: str | None = None, release: str | None = None, *, contexts: 
         mend: names of defects of PyTorch to mend, such as "split_limit"; docs/differences.md has them.
         policy: whose decisions are made (cachalot_cuda.Policy or its text); None: CACHALOT_POLICY, else PyTorch's.
         streams_last: whether the host destroys no stream, so that streams=announced is promised for it.
+        texts: whose words errors, warnings and tables have: "pytorch" or "own"; None: CACHALOT_TEXTS, else PyTorch's.
     """
     return _c.AllocatorOptions(
         config=None if config is None else config.encode(),
@@ -39,6 +40,7 @@ def options(config: str | None = None, release: str | None = None, *, contexts: 
         context_source=_choice("contexts", contexts, _c.CONTEXT_SOURCES),
         mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
         track_labels=int(track_labels),
+        texts=_choice("texts", texts, _c.TEXTS),
         **options_of(policy, streams_last))
 
 

@@ -78,7 +78,7 @@ class Allocator(EndsByItself):
         config, release, contexts, track_labels, mend: as for cachalot_cuda.torch.install.
         driver: where memory comes from: "cuda", "host:8GiB" or "sim:80GiB", say; None: CACHALOT_DRIVER, else the GPUs
             if there are any, else the host's memory.
-        policy: as for cachalot_cuda.cupy.install.
+        policy, texts: as for cachalot_cuda.cupy.install.
 
     Raises:
         InvalidArgumentError: an option is not acceptable.
@@ -89,9 +89,10 @@ class Allocator(EndsByItself):
 
     def __init__(self, config: str | None = None, release: str | None = None, *, driver: str | None = None,
                  contexts: str | None = None, track_labels: bool = False, mend: Iterable[str] = (),
-                 policy: Policy | str | None = None) -> None:
+                 policy: Policy | str | None = None, texts: str | None = None) -> None:
         self._end: Callable[[ctypes.c_void_p], None] = functools.partial(_library.call, "allocator_destroy")
-        row = _process.options(config, release, contexts=contexts, track_labels=track_labels, mend=mend, policy=policy)
+        row = _process.options(config, release, contexts=contexts, track_labels=track_labels, mend=mend, policy=policy,
+                               texts=texts)
         self._handle = _created(driver, row)
 
     @classmethod

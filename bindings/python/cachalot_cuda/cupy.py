@@ -37,7 +37,7 @@ class OutOfMemoryError(_OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError):
 
 def install(config: str | None = None, release: str | None = None, *, driver: str | None = None,
             contexts: str | None = None, track_labels: bool = False, mend: Iterable[str] = (),
-            policy: Policy | str | None = None) -> None:
+            policy: Policy | str | None = None, texts: str | None = None) -> None:
     """Puts CuPy on cachalot, for all threads and devices. Arrays that exist stay where they are.
 
     Call it without options where another host of the process is on cachalot already (PyTorch, which has to be
@@ -47,6 +47,7 @@ def install(config: str | None = None, release: str | None = None, *, driver: st
         config, release, driver, contexts, track_labels, mend: as for cachalot_cuda.torch.install.
         policy: "pytorch", or "serving" and its options; None: CACHALOT_POLICY, else PyTorch's decisions. CuPy
             destroys streams, so "streams=announced" is refused.
+        texts: whose words errors, warnings and tables have: "pytorch" or "own"; None: CACHALOT_TEXTS, else PyTorch's.
 
     Raises:
         InvalidArgumentError: an option is not acceptable.
@@ -61,7 +62,7 @@ def install(config: str | None = None, release: str | None = None, *, driver: st
     former = cupy.cuda.get_allocator()
     cupy.cuda.set_allocator(former)  # raises where install() cannot, before there is an allocator
     ours = allocator(config=config, release=release, driver=driver, contexts=contexts, track_labels=track_labels,
-                     mend=mend, policy=policy)
+                     mend=mend, policy=policy, texts=texts)
     cupy.cuda.set_allocator(ours.malloc)
     _former, _ours = former, ours
 

@@ -41,6 +41,18 @@ class Case(unittest.TestCase):
         return allocator
 
 
+class Texts(Case):
+    def test_have_no_word_of_pytorch_where_they_are_the_librarys_own(self):
+        for texts, is_pytorchs in (("pytorch", True), ("own", False)):
+            allocator = self.allocator(texts=texts)
+            with self.assertRaises(OutOfMemoryError) as caught:
+                allocator.allocate(2 << 30)
+            for text in (str(caught.exception), allocator.memory_summary()):
+                self.assertEqual("PyTorch" in text, is_pytorchs, text)
+        with self.assertRaisesRegex(InvalidArgumentError, "texts must be one of None, 'pytorch', 'own', not 'mine'"):
+            self.allocator(texts="mine")
+
+
 class Blocks(Case):
     def test_a_block_goes_back_when_it_is_closed_and_when_nothing_refers_to_it(self):
         allocator = self.allocator()

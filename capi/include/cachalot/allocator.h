@@ -115,6 +115,15 @@ typedef struct cachalot_pool_id {
   1 /* cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone */
 /** @} */
 
+/** @name Whose words messages and tables have (cachalot_allocator_options::texts). Numbers are the same. */
+/** @{ */
+#define CACHALOT_TEXTS_DEFAULT \
+  0 /* the environment variable CACHALOT_TEXTS ("pytorch", "own"), else PyTorch's */
+#define CACHALOT_TEXTS_PYTORCH 1 /* to the letter, for programs that search them */
+#define CACHALOT_TEXTS_OWN \
+  2 /* without PyTorch: "allocated by this process", "set CACHALOT_ALLOC_CONF" */
+/** @} */
+
 /** Gets the library's remarks, one line each. Called on the thread of the call, maybe with locks
  * held: do not call back. */
 typedef void (*cachalot_log_fn)(void* user_data, int32_t level, const char* message);
@@ -204,6 +213,9 @@ typedef struct cachalot_allocator_options {
    * `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
    */
   const char* pinned_config;
+  /** CACHALOT_TEXTS_*: the words of out-of-memory and other errors, of warnings and of the memory summary. */
+  int32_t texts;
+  int32_t reserved_2;
 } cachalot_allocator_options;
 
 /** What a request may say beyond size and stream. Zero means default in every field but size. */

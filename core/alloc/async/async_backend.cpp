@@ -122,12 +122,7 @@ void AsyncBackend::defer_free(Address address, Block& block) {
   shared_.log.warn_once(
       "cudaMallocAsync uncaptured",
       "freeAsync() was called on an uncaptured allocation during graph capture (address = " +
-          hex_address(address) +
-          "). This may be benign, for example, a Python tensor in the capture might happen to "
-          "shadow (use the same name as) an unrelated temporary tensor from somewhere before "
-          "capture, pushing the earlier tensor out of scope. However, if the tensor we're freeing "
-          "here IS used by the capture, freeing it is an error, and may cause illegal memory "
-          "accesses or memory corruption during graph replay.");
+          hex_address(address) + "). " + shared_.rules.wording().free_during_capture);
   deferred_.push_back(address);
   block.is_deferred = true;
 }
@@ -190,9 +185,7 @@ void AsyncBackend::record_stream(Address address, Stream stream, std::optional<S
   Block& block = found->second;
   if (stream != block.stream)
     return block.uses.insert(stream, stream + static_cast<uint64_t>(block.device));
-  shared_.log.warn_once("cudaMallocAsync record_stream",
-                        "Called record_stream on tensor whose original creation stream matches the "
-                        "recorded stream. This is unnecessary and has no effect.");
+  shared_.log.warn_once("cudaMallocAsync record_stream", shared_.rules.wording().use_on_own_stream);
 }
 
 // Nothing is rounded, so a block has the size that was requested.
@@ -208,11 +201,7 @@ std::pair<Address, uint64_t> AsyncBackend::base_allocation(Address address) {
 
 // Warns whatever the address is: so does the reference.
 void AsyncBackend::annotate(Address, const std::string&) {
-  shared_.log.warn_once(
-      "cudaMallocAsync annotation",
-      "cudaMallocAsync does not support memory annotations; the value passed to "
-      "torch.cuda.memory._annotate_memory is ignored and will not appear in memory "
-      "snapshots. Query torch._C._cuda_memoryMetadataSupported() to check support.");
+  shared_.log.warn_once("cudaMallocAsync annotation", shared_.rules.wording().no_annotations);
 }
 
 // A deferred free is a free as far as the caller knows.

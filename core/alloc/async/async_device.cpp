@@ -142,11 +142,11 @@ void AsyncDevice::throw_out_of_memory(const Request& request) {
                      "Requested               : %s\n"
                      "Device limit            : %s\n"
                      "Free (according to CUDA): %s\n"
-                     "PyTorch limit (set by user-supplied memory fraction)\n"
+                     "%s\n"
                      "                        : %s",
                      device_, format_size(used_).c_str(), format_size(request.size).c_str(),
                      format_size(memory.total).c_str(), format_size(memory.available).c_str(),
-                     format_size(limit_).c_str()));
+                     shared_.rules.wording().async_limit, format_size(limit_).c_str()));
 }
 
 // [async 3.3] The unifying stream waits for all of them.

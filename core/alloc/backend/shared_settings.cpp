@@ -29,11 +29,11 @@ void SharedSettings::advise_of(const Settings& changed) {
       !log_.is_open())
     return;
   has_advised_ = true;
-  const std::string text = format(
-      "max_split_size_mb:%" PRIu64
-      " with expandable_segments:True can reserve memory without bound (PyTorch issue 123548): "
-      "leave max_split_size_mb out, or set CACHALOT_MEND_SPLIT_LIMIT",
-      changed.max_split_size / MiB);
+  const std::string text =
+      format("max_split_size_mb:%" PRIu64
+             " with expandable_segments:True can reserve memory without bound%s: "
+             "leave max_split_size_mb out, or set CACHALOT_MEND_SPLIT_LIMIT",
+             changed.max_split_size / MiB, rules_.wording().split_limit_issue);
   log_.advise(text);
 }
 

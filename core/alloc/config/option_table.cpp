@@ -140,9 +140,9 @@ std::optional<Reserve> take_reserve(OptionReader& reader, const OptionTarget& ta
   if (!reserve)
     target.give_warning(
         format("Ignoring invalid expandable-segment reserve value '%s' in "
-               "PYTORCH_CUDA_ALLOC_CONF (expected a positive, finite fraction like 0.5 or an "
+               "%s (expected a positive, finite fraction like 0.5 or an "
                "absolute size like 40G); using default.",
-               text.c_str()));
+               text.c_str(), target.wording.config_variable));
   return reserve;
 }
 

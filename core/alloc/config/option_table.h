@@ -16,6 +16,7 @@ namespace cachalot {
 struct OptionTarget {
   Settings& settings;
   const WarningSink& warn;
+  const Wording& wording;
 
   void give_warning(const std::string& text) const {
     if (warn) warn(text);

@@ -48,7 +48,7 @@ class OptionPass {
         tokens_(split_options(text)),
         keeps_unnamed_(unnamed == Unnamed::kKept),
         rules_(rules),
-        target_{*settings, warn} {}
+        target_{*settings, warn, rules.wording()} {}
 
   void apply_generic();
   void apply_cuda();

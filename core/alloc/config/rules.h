@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "alloc/config/wording.h"
+
 namespace cachalot {
 
 enum class Release : int32_t { k2_11 = 211, k2_15 = 215 };
@@ -56,6 +58,10 @@ struct Rules {
   bool mend_rejection = false;             // U16
   bool mend_reserve = false;               // U17
   bool mend_split_limit = false;           // U22
+
+  // A caller's choice too: whose words messages have. No decision depends on it.
+  Texts texts = Texts::kPyTorch;
+  const Wording& wording() const { return wording_of(texts); }
 };
 
 // The defaults are the latest release's; older ones switch off what they lack.

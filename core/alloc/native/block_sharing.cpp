@@ -47,10 +47,7 @@ SharedMemory BlockSharing::memory_of_segment(const Segment& segment) {
 SharedBlock BlockSharing::share_pages(const Block* block) {
   PageTable& pages = *block->segment()->pages;
   if (!device_.shared.handle_types.are_shareable() && rules().refuses_to_share_without_handles) {
-    throw_invalid_state(
-        "Cannot share an expandable_segments allocation: IPC handles are disabled. Set "
-        "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1 or disable expandable_segments for cross-process "
-        "tensors.");
+    throw_invalid_state(rules().wording().handles_are_disabled);
   }
   const Address start = block->segment()->address;
   const Address begin = start + round_down(block->address - start, pages.page_size());

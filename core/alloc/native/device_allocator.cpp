@@ -84,13 +84,8 @@ std::pair<Address, uint64_t> DeviceAllocator::base_allocation(Shard& shard, cons
   return state_.shards.look_at(shard, [&]() -> std::pair<Address, uint64_t> {
     if (!block->is_live_at(address)) [[unlikely]]
       throw invalid_pointer(address);
-    if (block->is(Block::kExpandable)) {
-      throw_invalid_state(
-          "Tensors allocated with expandable_segments:True cannot be shared between processes. "
-          "Consider using "
-          "expandable_segments:False in data loading workers via "
-          "torch.cuda.memory._set_allocator_settings('expandable_segments:False')");
-    }
+    if (block->is(Block::kExpandable))
+      throw_invalid_state(state_.shared.rules.wording().no_driver_allocation);
     return {block->segment()->address, block->segment()->size};
   });
 }

@@ -13,6 +13,7 @@ namespace cachalot {
 
 // R80, R81. Compares A, so it can blame the reserve for a request that failed for another reason.
 std::string FailedRequest::reserve_advice(uint64_t total) {
+  const std::string variable = rules().wording().config_variable;
   const std::string name = device_.shared.reserve_classes.of(params_.stream);
   const ReserveDecision decision = decide_reserve(settings(), name, total);
   const bool blames_reserve = params_.segment_size <= total &&
@@ -23,58 +24,52 @@ std::string FailedRequest::reserve_advice(uint64_t total) {
            "address space "
            "(VSZ), expandable segments may be over-reserving VA (each segment reserves ~9/8 of "
            "device memory, "
-           "times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF "
-           "expandable_segments_reserve / "
+           "times the number of streams); reduce it via " +
+           variable +
+           " expandable_segments_reserve / "
            "expandable_segments_reserve_by_class.";
   }
   const std::string whose =
       name.empty() ? "for this stream" : "for stream reserve class '" + name + "'";
   return " This allocation exceeds the expandable-segment reserve of " +
          format_size(decision.segment_bytes) + " " + whose +
-         ", and a single allocation cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF "
-         "expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so "
+         ", and a single allocation cannot span expandable segments. Raise " + variable +
+         " expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so "
          "that a segment is "
          "at least " +
          format_size(params_.segment_size) + ".";
 }
 
-// [core 16.2] Programs search this text, so it is the reference's, double spaces included. It counts what
-// private pools cache as allocated (P34).
+// [core 16.2] It counts what private pools cache as allocated (P34).
 std::string FailedRequest::text_of(const OutOfMemory& numbers) {
+  const Wording& wording = rules().wording();
   std::string text = "CUDA out of memory. Tried to allocate " + format_size(params_.segment_size) +
                      ". GPU " + std::to_string(device_.index) + " has a total capacity of " +
                      format_size(numbers.device_total) + " of which " +
                      format_size(numbers.device_free) + " is free. ";
   const auto pid = static_cast<uint64_t>(getpid());
   for (const DeviceProcess& process : driver().processes(device_.index)) {
-    text += process.pid == pid ? "Including non-PyTorch memory, this process"
-                               : "Process " + std::to_string(process.pid);
+    text +=
+        process.pid == pid ? wording.process_with_others : "Process " + std::to_string(process.pid);
     text += " has " + format_size(process.used) + " memory in use. ";
   }
   if (limit() != kUnlimited) text += format_size(limit()) + " allowed; ";
   const uint64_t allocated = numbers.allocated + numbers.private_pools_free;
-  text += "Of the allocated memory " + format_size(allocated) + " is allocated by PyTorch, ";
+  text += "Of the allocated memory " + format_size(allocated) + " is allocated by " +
+          wording.owner + ", ";
   if (numbers.private_pools_free > 0) {
     text += "with " + format_size(numbers.private_pools_free) +
             " allocated in private pools (e.g., CUDA Graphs), ";
   }
-  text += "and " + format_size(numbers.reserved - allocated) +
-          " is reserved by PyTorch but unallocated.";
+  text += "and " + format_size(numbers.reserved - allocated) + " is reserved by " + wording.owner +
+          " but unallocated.";
   if (rules().oom_text_knows_expandable && settings().expandable_segments) {
     text += reserve_advice(numbers.device_total);
   } else {
-    text +=
-        " If reserved but unallocated memory is large try setting "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-        "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
-        "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+    text += wording.expandable_advice;
   }
-  if (rules().oom_text_knows_expandable && params_.source_gave_null) {
-    text +=
-        " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "
-        "warnings or logs for the underlying cause. This can indicate an allocator-specific error "
-        "or memory constraint, even when device-wide free memory is available.";
-  }
+  if (rules().oom_text_knows_expandable && params_.source_gave_null)
+    text += wording.source_gave_null;
   return text;
 }
 

@@ -16,19 +16,21 @@ namespace cachalot {
 namespace {
 
 // The reference's.
-std::string uncaptured_text(PoolId pool) {
-  return format(
-      "CachingHostAllocator is allocating to private pool (%" PRIu64 ",%" PRIu64
-      ") but the current stream is not capturing. Private pools have been tested only during graph "
-      "capture. See https://github.com/pytorch/pytorch/pull/167507#discussion_r2561698011",
-      pool.first, pool.second);
+std::string uncaptured_text(PoolId pool, const Wording& wording) {
+  return format("CachingHostAllocator is allocating to private pool (%" PRIu64 ",%" PRIu64
+                ") but the current stream is not capturing. %s",
+                pool.first, pool.second, wording.pinned_pool_without_capture);
 }
 
 }  // namespace
 
 PinnedAllocator::PinnedAllocator(Driver& driver, const Rules& rules, Log& log,
                                  const PinnedSettings& settings)
-    : driver_(driver), log_(log), memory_(driver), pools_(driver, rules, log) {
+    : driver_(driver),
+      wording_(rules.wording()),
+      log_(log),
+      memory_(driver),
+      pools_(driver, rules, log) {
   set_settings(settings);
 }
 
@@ -61,7 +63,8 @@ Address PinnedAllocator::allocate_routed(uint64_t size, int device, Stream curre
   if (is_taken || looks_at_events_.load(std::memory_order_relaxed)) process_events(pool);
   CaptureInfo info;
   require_success(driver_, driver_.capture_info(device, current_stream, &info));
-  if (is_taken && !info.capturing) log_.warn_once("pinned pool", uncaptured_text(route.id()));
+  if (is_taken && !info.capturing)
+    log_.warn_once("pinned pool", uncaptured_text(route.id(), wording_));
   return allocate_from(pool, size, info.capturing);
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "alloc/config/rules.h"
+#include "alloc/config/wording.h"
 #include "alloc/pinned/background_completion.h"
 #include "alloc/pinned/pinned_blocks.h"
 #include "alloc/pinned/pinned_memory.h"
@@ -142,6 +143,7 @@ class PinnedAllocator {
   PinnedSettings settings();
 
   Driver& driver_;
+  const Wording& wording_;
   Log& log_;
   // Of the settings, for each request: a hit takes no lock for them.
   std::atomic<uint64_t> largest_rounded_;  // at most kLargestSize

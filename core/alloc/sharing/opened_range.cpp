@@ -59,9 +59,9 @@ void OpenedPages::require_usable(HandleTypes& types, const SharedPages& pages) c
   throw_invalid_state(
       format("expandable_segments IPC: received FABRIC handle from producer but consumer device %d "
              "does not support fabric access. Configure "
-             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments_handle_type:posix_fd on the producer, or "
+             "%s=expandable_segments_handle_type:posix_fd on the producer, or "
              "disable expandable_segments.",
-             device_));
+             device_, rules_.wording().config_variable));
 }
 
 // R63: before, as much as for any segment [exp 1.4].
@@ -78,7 +78,7 @@ uint64_t OpenedPages::bytes_to_reserve(const SharedPages& pages) const {
 void OpenedPages::import_pages(const SharedPages& pages) {
   const bool of_another = pages.type == HandleType::kPosixFd && pages.process;
   std::optional<OtherProcess> process;
-  if (of_another) process.emplace(*pages.process);
+  if (of_another) process.emplace(*pages.process, rules_.wording());
   for (const ShareableHandle& shared : pages.handles) {
     const Descriptor taken = of_another ? process->take(shared.descriptor()) : Descriptor();
     uint64_t handle = 0;

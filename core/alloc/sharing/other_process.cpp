@@ -21,14 +21,10 @@ constexpr long kTakeDescriptor = SYS_pidfd_getfd;
 constexpr long kTakeDescriptor = 438;
 #endif
 
-[[noreturn]] void throw_refusal(const char* call, int error) {
+[[noreturn]] void throw_refusal(const char* call, int error, const Wording& wording) {
   if (error == ENOSYS) {
-    throw_not_supported(
-        std::string("The kernel on this machine does not support the ") + call +
-        " syscall needed to use IPC for CUDA tensors when expandable_segments:True is set. "
-        "Consider using expandable_segments:False via "
-        "torch.cuda.memory._set_allocator_settings('expandable_segments:False') for this "
-        "allocation.");
+    throw_not_supported(std::string("The kernel on this machine does not support the ") + call +
+                        wording.no_system_call);
   }
   // The reference has no blank behind the first of the two.
   const bool is_open = std::string_view(call) == "pidfd_open";
@@ -38,13 +34,14 @@ constexpr long kTakeDescriptor = 438;
 
 }  // namespace
 
-OtherProcess::OtherProcess(int process) : process_(Descriptor::of_process(process)) {
-  if (!process_.is_open()) throw_refusal("pidfd_open", errno);
+OtherProcess::OtherProcess(int process, const Wording& wording)
+    : process_(Descriptor::of_process(process)), wording_(wording) {
+  if (!process_.is_open()) throw_refusal("pidfd_open", errno, wording);
 }
 
 Descriptor OtherProcess::take(int descriptor) const {
   Descriptor taken(static_cast<int>(::syscall(kTakeDescriptor, process_.number(), descriptor, 0)));
-  if (!taken.is_open()) throw_refusal("pidfd_getfd", errno);
+  if (!taken.is_open()) throw_refusal("pidfd_getfd", errno, wording_);
   return taken;
 }
 

@@ -143,11 +143,7 @@ SharedMemory read_shared_memory(std::string_view bytes, const Rules& rules) {
   // From before there were versions.
   if (bytes.size() == kHandleBytes) return read_segment(bytes);
   const auto version = take_value<uint8_t>(&bytes);
-  if (version > rules.share_version) {
-    throw_invalid_argument(
-        "received sharable handle from a future version of torch that this version does not know "
-        "how to handle");
-  }
+  if (version > rules.share_version) throw_invalid_argument(rules.wording().future_version);
   const char kind = take_value<char>(&bytes);
   if (kind == kKindSegment) return read_segment(bytes);
   if (kind == kKindPages) return read_pages(bytes, version >= kVersionWithKinds);

@@ -66,6 +66,7 @@ constexpr auto kRowsWithoutRejections = [] {
 
 // Between the two bars of a line.
 constexpr int kWidth = 75;
+constexpr int kTitleRoom = 61;  // for the title and the blanks around its line
 
 struct Metric {
   StatArray Stats::*values;
@@ -134,9 +135,10 @@ class SummaryTable {
   std::string text_;
 };
 
-void add_head(const Stats& stats, int device, SummaryTable* table) {
+void add_head(const Stats& stats, int device, const char* title, SummaryTable* table) {
   table->add_rule('=');
-  table->add_line(format("%17s PyTorch CUDA memory summary, device ID %-17d ", "", device));
+  const int room = kTitleRoom - static_cast<int>(std::strlen(title));
+  table->add_line(format("%*s %s, device ID %-*d ", room / 2, "", title, room / 2, device));
   table->add_rule('-');
   table->add_line(format("%11s CUDA OOMs: %-12" PRId64 " | %6s cudaMalloc retries: %-8" PRId64 "  ",
                          "", stats.num_ooms, "", stats.num_alloc_retries));
@@ -160,9 +162,9 @@ int64_t stat_value(const Stats& stats, const StatName& row) {
   return value;
 }
 
-std::string memory_summary(const Stats& stats, int device, bool abbreviated) {
+std::string memory_summary(const Stats& stats, int device, bool abbreviated, Texts texts) {
   SummaryTable table;
-  add_head(stats, device, &table);
+  add_head(stats, device, wording_of(texts).summary_title, &table);
   for (const Metric& metric : kMetrics) {
     const StatArray& values = stats.*metric.values;
     table.add_rule('-');

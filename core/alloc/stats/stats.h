@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "alloc/config/wording.h"
 #include "base/assert.h"
 #include "base/sums.h"
 
@@ -96,7 +97,8 @@ struct StatName {
 std::span<const StatName> stat_names(bool with_rejections);
 int64_t stat_value(const Stats& stats, const StatName& row);
 
-// The table of torch.cuda.memory_summary, byte for byte [stats 6].
-std::string memory_summary(const Stats& stats, int device, bool abbreviated);
+// The table of torch.cuda.memory_summary, byte for byte [stats 6]; by other texts its title is another.
+std::string memory_summary(const Stats& stats, int device, bool abbreviated,
+                           Texts texts = Texts::kPyTorch);
 
 }  // namespace cachalot

@@ -334,6 +334,21 @@ const STREAMS_UNANNOUNCED int32 = 0
 // cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone
 const STREAMS_ANNOUNCED int32 = 1
 
+// TEXTS_DEFAULT is CACHALOT_TEXTS_DEFAULT.
+//
+// the environment variable CACHALOT_TEXTS ("pytorch", "own"), else PyTorch's
+const TEXTS_DEFAULT int32 = 0
+
+// TEXTS_PYTORCH is CACHALOT_TEXTS_PYTORCH.
+//
+// to the letter, for programs that search them
+const TEXTS_PYTORCH int32 = 1
+
+// TEXTS_OWN is CACHALOT_TEXTS_OWN.
+//
+// without PyTorch: "allocated by this process", "set CACHALOT_ALLOC_CONF"
+const TEXTS_OWN int32 = 2
+
 // CONTEXT_CALLBACK is CACHALOT_CONTEXT_CALLBACK.
 //
 // context_capture, if set

@@ -252,6 +252,9 @@ type AllocatorOptions struct {
 	// PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
 	// `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
 	PinnedConfig *string
+
+	// CACHALOT_TEXTS_*: the words of out-of-memory and other errors, of warnings and of the memory summary.
+	Texts int32
 }
 
 func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
@@ -281,6 +284,7 @@ func (s *AllocatorOptions) fill(c *C.cachalot_allocator_options, m *memory) {
 	c.streams = C.int32_t(s.Streams)
 	c.page_bytes = C.uint64_t(s.PageBytes)
 	c.pinned_config = m.optionalText(s.PinnedConfig)
+	c.texts = C.int32_t(s.Texts)
 	if s.Log != nil {
 		c.log_user_data = C.cachalot_go_data(C.uintptr_t(m.hold(s)))
 	}

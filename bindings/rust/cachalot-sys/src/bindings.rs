@@ -709,6 +709,9 @@ pub struct cachalot_allocator_options {
     /// PyTorch. An option string, "" with all defaults: by a cache like that of a device, whose options these are.
     /// `backend:cudaMallocAsync` and `expandable_segments:True` are refused.
     pub pinned_config: *const core::ffi::c_char,
+    /// CACHALOT_TEXTS_*: the words of out-of-memory and other errors, of warnings and of the memory summary.
+    pub texts: i32,
+    pub reserved_2: i32,
 }
 /// What a request may say beyond size and stream. Zero means default in every field but size.
 #[repr(C)]
@@ -1758,6 +1761,12 @@ pub const CACHALOT_BORROW_NEVER: i32 = 2;
 pub const CACHALOT_STREAMS_UNANNOUNCED: i32 = 0;
 /// cachalot_stream_ended comes before a stream is destroyed, or none is: it waits for the lender alone
 pub const CACHALOT_STREAMS_ANNOUNCED: i32 = 1;
+/// the environment variable CACHALOT_TEXTS ("pytorch", "own"), else PyTorch's
+pub const CACHALOT_TEXTS_DEFAULT: i32 = 0;
+/// to the letter, for programs that search them
+pub const CACHALOT_TEXTS_PYTORCH: i32 = 1;
+/// without PyTorch: "allocated by this process", "set CACHALOT_ALLOC_CONF"
+pub const CACHALOT_TEXTS_OWN: i32 = 2;
 /// context_capture, if set
 pub const CACHALOT_CONTEXT_CALLBACK: i32 = 0;
 /// native call stacks
@@ -2222,7 +2231,7 @@ const _: () = {
 const _: () = {
     [
         "Size of cachalot_allocator_options",
-    ][::core::mem::size_of::<cachalot_allocator_options>() - 136usize];
+    ][::core::mem::size_of::<cachalot_allocator_options>() - 144usize];
     [
         "Alignment of cachalot_allocator_options",
     ][::core::mem::align_of::<cachalot_allocator_options>() - 8usize];
@@ -2298,6 +2307,12 @@ const _: () = {
     [
         "Offset of field: cachalot_allocator_options::pinned_config",
     ][::core::mem::offset_of!(cachalot_allocator_options, pinned_config) - 128usize];
+    [
+        "Offset of field: cachalot_allocator_options::texts",
+    ][::core::mem::offset_of!(cachalot_allocator_options, texts) - 136usize];
+    [
+        "Offset of field: cachalot_allocator_options::reserved_2",
+    ][::core::mem::offset_of!(cachalot_allocator_options, reserved_2) - 140usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {

@@ -138,6 +138,25 @@ impl ContextSource {
     }
 }
 
+/// Whose words errors, warnings and tables have. The numbers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Texts {
+    /// PyTorch's, to the letter, for programs that search them.
+    PyTorch,
+    /// Without PyTorch: "allocated by this process", "set `CACHALOT_ALLOC_CONF`".
+    Own,
+}
+
+impl Texts {
+    fn to_c(self) -> i32 {
+        match self {
+            Self::PyTorch => sys::CACHALOT_TEXTS_PYTORCH,
+            Self::Own => sys::CACHALOT_TEXTS_OWN,
+        }
+    }
+}
+
 type LogFn = dyn Fn(LogLevel, &str) + Send + Sync;
 type CaptureFn = dyn Fn() -> u64 + Send + Sync;
 type DescribeFn = dyn Fn(u64) -> String + Send + Sync;
@@ -188,6 +207,7 @@ pub struct AllocatorBuilder {
     shareable_pages: Option<bool>,
     check_every_call: bool,
     track_labels: bool,
+    texts: Option<Texts>,
     remarks: Option<Box<Remarks>>,
 }
 
@@ -225,6 +245,12 @@ impl AllocatorBuilder {
     /// the environment variable `CACHALOT_POLICY`, else PyTorch's.
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
         self.policy = Some(policy.into());
+        self
+    }
+
+    /// Whose words messages have; without it the environment variable `CACHALOT_TEXTS`, else PyTorch's.
+    pub fn texts(mut self, texts: Texts) -> Self {
+        self.texts = Some(texts);
         self
     }
 
@@ -332,6 +358,7 @@ impl AllocatorBuilder {
         options.shareable_pages = self.shareable_pages.map_or(0, |on| if on { 1 } else { -1 });
         options.check_every_call = self.check_every_call.into();
         options.track_labels = self.track_labels.into();
+        options.texts = self.texts.map_or(sys::CACHALOT_TEXTS_DEFAULT, Texts::to_c);
         if let Some(remarks) = &self.remarks {
             let user_data = ptr::from_ref::<Remarks>(remarks).cast_mut().cast::<c_void>();
             if remarks.log.is_some() {

@@ -100,7 +100,7 @@ mod types;
 
 pub use allocator::{Allocator, EmptyCacheGuard, WeakAllocator};
 pub use block::{Block, BlockInfo, BorrowedBlock, Request};
-pub use builder::{AllocatorBuilder, ContextSource, DebugOptions, LogLevel, Mend};
+pub use builder::{AllocatorBuilder, ContextSource, DebugOptions, LogLevel, Mend, Texts};
 pub use checkpoint::{Checkpoint, CheckpointBlock, CheckpointChanges};
 pub use config::{Backend, Config, ConfigError, Reserve};
 pub use driver::Driver;

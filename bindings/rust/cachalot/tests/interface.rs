@@ -127,6 +127,16 @@ fn one_setting_at_a_time(allocator: &Allocator) {
 }
 
 #[test]
+fn messages_have_no_word_of_pytorch_where_texts_are_the_librarys_own() {
+    let sim = Driver::open(Some("sim:64MiB")).unwrap();
+    for (texts, is_pytorchs) in [(Texts::PyTorch, true), (Texts::Own, false)] {
+        let allocator = Allocator::builder().driver(&sim).config("").texts(texts).build().unwrap();
+        let message = allocator.allocate(1 << 30, 0, 0).unwrap_err().to_string();
+        assert_eq!(message.contains("PyTorch"), is_pytorchs, "{message}");
+    }
+}
+
+#[test]
 fn debugging_needs_memory_that_can_be_written() {
     let build = |driver: Driver| {
         Allocator::builder().driver(driver).config("").debug(DebugOptions::POISON).build()

@@ -113,6 +113,17 @@ public final class AllocatorBuilder {
   }
 
   /**
+   * Whose words messages have; else the environment variable {@code CACHALOT_TEXTS}, else PyTorch's.
+   *
+   * @param wording whose
+   * @return this
+   */
+  public AllocatorBuilder texts(Wording wording) {
+    options.texts = Objects.requireNonNull(wording, "wording").number();
+    return this;
+  }
+
+  /**
    * Defects of PyTorch to be mended.
    *
    * @param mends which
@@ -266,6 +277,7 @@ public final class AllocatorBuilder {
     copy.checkEveryCall = options.checkEveryCall;
     copy.trackLabels = options.trackLabels;
     copy.contextSource = options.contextSource;
+    copy.texts = options.texts;
     return copy;
   }
 }

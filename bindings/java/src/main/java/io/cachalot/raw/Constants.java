@@ -377,6 +377,24 @@ public final class Constants {
   public static final int STREAMS_ANNOUNCED = 1;
 
   /**
+   * CACHALOT_TEXTS_DEFAULT.
+   * the environment variable CACHALOT_TEXTS ("pytorch", "own"), else PyTorch's
+   */
+  public static final int TEXTS_DEFAULT = 0;
+
+  /**
+   * CACHALOT_TEXTS_PYTORCH.
+   * to the letter, for programs that search them
+   */
+  public static final int TEXTS_PYTORCH = 1;
+
+  /**
+   * CACHALOT_TEXTS_OWN.
+   * without PyTorch: "allocated by this process", "set CACHALOT_ALLOC_CONF"
+   */
+  public static final int TEXTS_OWN = 2;
+
+  /**
    * CACHALOT_CONTEXT_CALLBACK.
    * context_capture, if set
    */

@@ -175,7 +175,7 @@ public final class Structs {
    * How an allocator is made. Zero means default in every field.
    */
   public static final class AllocatorOptions {
-    public static final int SIZE = 136;
+    public static final int SIZE = 144;
 
     /**
      * Where memory comes from. NULL: as cachalot_driver_open(NULL, ...). The allocator keeps it
@@ -285,6 +285,11 @@ public final class Structs {
     public String pinnedConfig;
 
     /**
+     * CACHALOT_TEXTS_*: the words of out-of-memory and other errors, of warnings and of the memory summary.
+     */
+    public int texts;
+
+    /**
      * Writes it to memory that is 0.
      */
     public void put(ByteBuffer to, int at, Memory memory) {
@@ -314,6 +319,7 @@ public final class Structs {
       to.putInt(at + 116, this.streams);
       to.putLong(at + 120, this.pageBytes);
       to.putLong(at + 128, memory.text(this.pinnedConfig));
+      to.putInt(at + 136, this.texts);
       if (this.log != null) {
         to.putLong(at + 64, memory.hold(this));
       }
