@@ -48,7 +48,10 @@ std::shared_ptr<Driver> make_driver(const DriverName& name) {
     case DriverKind::kCuda:
       break;
   }
-  return std::make_shared<CudaDriver>(CudaOptions{name.capacity});
+  CudaOptions options;
+  options.capacity = name.capacity;
+  if (name.has_group_limits) options.cgroups.emplace();
+  return std::make_shared<CudaDriver>(options);
 }
 
 // Where nobody named one: the GPUs if there are any.

@@ -17,6 +17,9 @@ namespace {
 
 EventHandle to_event(uint64_t event) { return reinterpret_cast<EventHandle>(event); }
 
+// A control group is nearly full when less than this part of its limit is left.
+constexpr uint64_t kLeastPart = 16;
+
 uint64_t to_number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
 AllocationProperties properties(int device, HandleType type, bool rdma) {
@@ -93,7 +96,7 @@ CudaDriver::CudaDriver(const CudaOptions& options)
     : library_(open_library(options.library)),
       contexts_(library_, count_devices(library_), options.context) {
   for (int i = 0; i < contexts_.device_count(); i++)
-    devices_.push_back(std::make_unique<Device>(library_, i, options.capacity));
+    devices_.push_back(std::make_unique<Device>(library_, i, options));
   const auto all_have = [this](int attribute) {
     return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
       return has_attribute(library_, device->ordinal, attribute);
@@ -103,8 +106,8 @@ CudaDriver::CudaDriver(const CudaOptions& options)
   supports_memory_pools_ = library_.memory_pools && all_have(kMemoryPoolsSupported);
 }
 
-CudaDriver::Device::Device(const Library& library, int index, uint64_t capacity)
-    : budget(capacity) {
+CudaDriver::Device::Device(const Library& library, int index, const CudaOptions& options)
+    : budget(options.capacity) {
   Result code = library.cuDeviceGet(&ordinal, index);
   if (code == 0) code = library.cuDeviceTotalMem(&total_memory, ordinal);
   if (code != 0) {
@@ -114,6 +117,11 @@ CudaDriver::Device::Device(const Library& library, int index, uint64_t capacity)
   char id[32] = "";
   if (library.cuDeviceGetPCIBusId(id, sizeof id, ordinal) == 0) pci_bus_id = id;
   supports_rdma = has_attribute(library, ordinal, kRdmaWithVirtualMemorySupported);
+  if (options.cgroups) group.emplace(pci_bus_id, *options.cgroups);
+}
+
+std::optional<DeviceCgroup::Memory> CudaDriver::Device::group_memory() const {
+  return group ? group->memory() : std::nullopt;
 }
 
 // ---- Memory
@@ -126,6 +134,10 @@ DriverCode CudaDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* t
   MemoryBudget& budget = at(device).budget;
   *free_bytes = budget.has_limit() ? std::min<uint64_t>(available, budget.left()) : available;
   *total_bytes = budget.has_limit() ? std::min<uint64_t>(total, budget.limit()) : total;
+  if (const auto group = at(device).group_memory()) {
+    *free_bytes = std::min(*free_bytes, group->left);
+    *total_bytes = std::min(*total_bytes, group->limit);
+  }
   return kSuccess;
 }
 
@@ -135,7 +147,13 @@ DriverCode CudaDriver::total_memory(int device, uint64_t* total_bytes) {
   const bool is_limited = asked.budget.has_limit();
   *total_bytes = is_limited ? std::min<uint64_t>(asked.total_memory, asked.budget.limit())
                             : asked.total_memory;
+  if (const auto group = asked.group_memory()) *total_bytes = std::min(*total_bytes, group->limit);
   return kSuccess;
+}
+
+bool CudaDriver::is_nearly_full(int device) {
+  const auto group = at(device).group_memory();
+  return group && group->left < group->limit / kLeastPart;
 }
 
 // The driver refuses 0 bytes; the runtime, which the reference asks, gives a null pointer.

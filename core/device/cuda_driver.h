@@ -20,6 +20,7 @@
 #include "device/cuda_library.h"
 #include "device/cuda_segment_handles.h"
 #include "device/device.h"
+#include "device/device_cgroup.h"
 #include "device/memory_budget.h"
 #include "device/nvml.h"
 
@@ -27,6 +28,8 @@ namespace cachalot {
 
 struct CudaOptions {
   uint64_t capacity = 0;  // bytes that a device is told to have; 0: what it has
+  // Where the limits of control groups count; nothing: they are not looked at.
+  std::optional<CgroupPlace> cgroups{};
   // The driver's library, where it is loaded under this name; null: where it is usually.
   const char* library = nullptr;
   // Where the caller has one that is to be used.
@@ -45,6 +48,7 @@ class CudaDriver final : public Driver {
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
   DriverCode total_memory(int device, uint64_t* total_bytes) override;
+  bool is_nearly_full(int device) override;
   DriverCode allocate(int device, uint64_t size, Address* address) override;
   DriverCode free(int device, Address address) override;
 
@@ -116,13 +120,15 @@ class CudaDriver final : public Driver {
  private:
   struct Device {
     // Throws Error(kDriverUnavailable) where the driver says nothing of it.
-    Device(const cuda::Library& library, int index, uint64_t capacity);
+    Device(const cuda::Library& library, int index, const CudaOptions& options);
+    std::optional<DeviceCgroup::Memory> group_memory() const;
 
     cuda::DeviceOrdinal ordinal = 0;
     size_t total_memory = 0;     // bytes
     bool supports_rdma = false;  // of pages: network cards reach them
     std::string pci_bus_id;
     MemoryBudget budget;
+    std::optional<DeviceCgroup> group;
   };
 
   Device& at(int device) {

@@ -107,6 +107,9 @@ class Driver {
   virtual bool supports_memory_pools() const = 0;
 
   virtual DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) = 0;
+  // Whether a limit outside of this process, which others live under too, is nearly used up: then a trim does not wait
+  // until memory has been idle. Without the device lock too.
+  virtual bool is_nearly_full(int) { return false; }
   // The total alone, which a real device tells 5 microseconds faster than what is free.
   virtual DriverCode total_memory(int device, uint64_t* total_bytes);
   virtual DriverCode allocate(int device, uint64_t size, Address* address) = 0;

@@ -15,7 +15,8 @@ DriverKind parse_kind(std::string_view kind, std::string_view text) {
   if (kind == "host-shared") return DriverKind::kHostShared;
   if (kind == "sim") return DriverKind::kSim;
   throw_invalid_argument(
-      format("\"%s\" is no driver: cuda[:CAPACITY], host[:CAPACITY], host-shared[:CAPACITY] or "
+      format("\"%s\" is no driver: cuda[:CAPACITY], cuda:cgroup, host[:CAPACITY], "
+             "host-shared[:CAPACITY] or "
              "sim[:CAPACITY]",
              std::string(text).c_str()));
 }
@@ -27,6 +28,10 @@ DriverName parse_driver_name(std::string_view text) {
   const std::string_view kind = text.substr(0, colon);
   DriverName name{parse_kind(kind, text)};
   if (colon == std::string_view::npos) return name;
+  if (text == "cuda:cgroup") {
+    name.has_group_limits = true;
+    return name;
+  }
   const auto capacity = parse_bytes(text.substr(colon + 1));
   if (!capacity) {
     throw_invalid_argument(

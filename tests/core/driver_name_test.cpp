@@ -26,6 +26,14 @@ TEST(DriverName, HasADefaultCapacityWhereNoneIsSaid) {
   EXPECT_EQ(parse_driver_name("cuda").kind, DriverKind::kCuda);
 }
 
+TEST(DriverName, TakesTheLimitsOfControlGroupsForGPUsOnly) {
+  EXPECT_TRUE(parse_driver_name("cuda:cgroup").has_group_limits);
+  EXPECT_EQ(parse_driver_name("cuda:cgroup").kind, DriverKind::kCuda);
+  EXPECT_FALSE(parse_driver_name("cuda:3GiB").has_group_limits);
+  EXPECT_NE(refusal("host:cgroup"), "");
+  EXPECT_NE(refusal("cuda:cgroups"), "");
+}
+
 TEST(DriverName, ReadsEveryUnit) {
   EXPECT_EQ(parse_driver_name("host:512").capacity, 512u);
   EXPECT_EQ(parse_driver_name("host:512B").capacity, 512u);
@@ -38,7 +46,7 @@ TEST(DriverName, ReadsEveryUnit) {
 
 TEST(DriverName, RefusesWhatIsNoDriver) {
   EXPECT_EQ(refusal("gpu"),
-            "\"gpu\" is no driver: cuda[:CAPACITY], host[:CAPACITY], "
+            "\"gpu\" is no driver: cuda[:CAPACITY], cuda:cgroup, host[:CAPACITY], "
             "host-shared[:CAPACITY] or sim[:CAPACITY]");
   for (const char* text : {"", "Host", "host ", ":4GiB", "custom", "hosts:1"}) {
     EXPECT_NE(refusal(text), "") << text;

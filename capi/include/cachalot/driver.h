@@ -247,9 +247,10 @@ typedef struct cachalot_device_ops {
  *              B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
  *              with memory that other processes can be given (share.h). Without a capacity `host` has
  *              4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
- *              has (with one no device gives more than that). NULL or "": the environment variable
- *              CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
- *              "host".
+ *              has (with one no device gives more than that). "cuda:cgroup": what the control group of the
+ *              process allows it of each device (the kernel's dmem controller; docs/serving.md). NULL or "":
+ *              the environment variable CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be
+ *              opened, else "host".
  * @param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
  *         CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.

@@ -25,6 +25,8 @@ extern "C" {
  * Memory counts as idle from the first trim on that sees it free, until any part of it is handed
  * out. So the first trim with a min_idle_ns above 0 gives nothing back, and marks what it sees.
  *
+ * Over the driver "cuda:cgroup" min_idle_ns counts as 0 while less than a sixteenth of the device's limit is left.
+ *
  * Private pools are trimmed as cachalot_empty_cache empties them: once they were released, since
  * graphs rely on their addresses before. Memory of a pool with a source of its own goes back to
  * that source.

@@ -18,6 +18,7 @@ void Trim::run(uint64_t* released) {
   for (const Candidate& candidate : collect(trimmed)) {
     const uint64_t before = device_.stats.reserved();
     if (before <= goal_.keep_bytes) break;
+    if (!has_idled_enough(candidate.idle_since) && !driver().is_nearly_full(device_.index)) break;
     release(candidate);
     *released += before - device_.stats.reserved();
   }
@@ -36,9 +37,10 @@ std::vector<BlockPool*> Trim::pools() {
   return found;
 }
 
-// Longest idle first. Skips blocks below the smallest segment or page: the driver could have nothing of
-// them.
+// Longest idle first, and behind those that have idled enough all others where the device is nearly full. Skips blocks
+// below the smallest segment or page: the driver could have nothing of them.
 std::vector<Trim::Candidate> Trim::collect(const std::vector<BlockPool*>& pools) {
+  const bool takes_all = driver().is_nearly_full(device_.index);
   std::vector<Candidate> found;
   for (BlockPool* pool : pools) {
     for (auto& [stream, list] : pool->lists) {
@@ -48,7 +50,7 @@ std::vector<Trim::Candidate> Trim::collect(const std::vector<BlockPool*>& pools)
       for (; block; block = list.free.next(block)) {
         if (device_.heap.releasable_bytes(block) == 0) continue;
         mark(block);
-        if (has_idled_enough(block))
+        if (takes_all || has_idled_enough(block->detail().idle_since))
           found.push_back({list.shard, block, block->address, block->segment()->number,
                            block->detail().idle_since});
       }
@@ -67,8 +69,7 @@ void Trim::mark(Block* block) const {
 }
 
 // A clock that went back counts as no idle time.
-bool Trim::has_idled_enough(const Block* block) const {
-  const uint64_t since = block->detail().idle_since;
+bool Trim::has_idled_enough(uint64_t since) const {
   return goal_.now_ns - std::min(since, goal_.now_ns) >= goal_.min_idle_ns;
 }
 

@@ -34,7 +34,7 @@ class Trim : private DeviceOperation {
   std::vector<BlockPool*> pools();
   std::vector<Candidate> collect(const std::vector<BlockPool*>& pools);
   void mark(Block* block) const;
-  bool has_idled_enough(const Block* block) const;
+  bool has_idled_enough(uint64_t since) const;
   bool is_before(const Candidate& a, const Candidate& b) const;
   bool is_still_idle(const Candidate& candidate) const;
   void release(const Candidate& candidate);

@@ -52,9 +52,10 @@ public final class Native {
    * B, KiB, MiB, GiB or TiB ("sim:80GiB"; without a unit: bytes). "host-shared" is `host`
    * with memory that other processes can be given (share.h). Without a capacity `host` has
    * 4 GiB and `sim` 80 GiB (at most 4 TiB), on one device, and each device of `cuda` has what it
-   * has (with one no device gives more than that). NULL or "": the environment variable
-   * CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be opened, else
-   * "host".
+   * has (with one no device gives more than that). "cuda:cgroup": what the control group of the
+   * process allows it of each device (the kernel's dmem controller; docs/serving.md). NULL or "":
+   * the environment variable CACHALOT_DRIVER, and if that is unset too "cuda" where a driver can be
+   * opened, else "host".
    * &#64;param out_driver  The caller owns one reference; give it back with cachalot_driver_destroy.
    * &#64;return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a name that is none of these;
    * CACHALOT_ERROR_DRIVER_UNAVAILABLE where the driver or the device is missing. Any thread.
@@ -1988,6 +1989,8 @@ public final class Native {
    *
    * Memory counts as idle from the first trim on that sees it free, until any part of it is handed
    * out. So the first trim with a min_idle_ns above 0 gives nothing back, and marks what it sees.
+   *
+   * Over the driver "cuda:cgroup" min_idle_ns counts as 0 while less than a sixteenth of the device's limit is left.
    *
    * Private pools are trimmed as cachalot_empty_cache empties them: once they were released, since
    * graphs rely on their addresses before. Memory of a pool with a source of its own goes back to
