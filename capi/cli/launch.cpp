@@ -112,6 +112,16 @@ Launched launch(const std::vector<std::string>& command,
   return launched;
 }
 
+bool is_disabled() {
+  const char* const value = std::getenv("CACHALOT_DISABLE");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+int launch_as_it_is(const std::vector<std::string>& command) {
+  tell_user("CACHALOT_DISABLE=1: the program runs on the plain driver");
+  return launch(command, {}, [] {}).exit_code;
+}
+
 std::vector<std::string> program_of(const std::vector<std::string>& behind_dashes,
                                     const CLI::App& command) {
   std::vector<std::string> program = behind_dashes.empty() ? command.remaining() : behind_dashes;

@@ -27,6 +27,11 @@ Launched launch(const std::vector<std::string>& command,
                 const std::map<std::string, std::string>& environment,
                 const std::function<void()>& started);
 
+// CACHALOT_DISABLE=1: programs are to run as if this tool were not there.
+bool is_disabled();
+// Runs such a program, and tells the user. Gives its exit code.
+int launch_as_it_is(const std::vector<std::string>& command);
+
 // The program of a command that starts one. behind_dashes: what stood behind "--"; else it is what the command has left.
 std::vector<std::string> program_of(const std::vector<std::string>& behind_dashes,
                                     const CLI::App& command);

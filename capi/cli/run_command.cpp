@@ -153,6 +153,8 @@ void add_run_command(CLI::App* app, RunCall* call) {
 }
 
 int run_run_command(const RunCall& call) {
+  if (is_disabled() && call.env_folder.empty())
+    return launch_as_it_is(program_of(call.program, *call.command));
   if (call.virtual_memory == "cachalot" && (call.limit != 0 || call.clear))
     throw Failure(
         "--virtual cachalot cannot be with --limit or --clear: memory that the program maps itself "

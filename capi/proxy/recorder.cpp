@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/disabled.h"
 #include "captures.h"
 #include "clock.h"
 #include "device_wait.h"
@@ -70,7 +71,8 @@ Recorder::Options Recorder::options_of_environment() {
 }
 
 Recorder* Recorder::get() noexcept {
-  static const bool is_asked_for = !environment_text("CACHALOT_RECORD").empty() && !is_disabled();
+  static const bool is_asked_for =
+      !environment_text("CACHALOT_RECORD").empty() && !is_disabled_by_environment();
   if (!is_asked_for) return nullptr;
   try {
     Recorder* const recorder = recorder_of_process.get(make_or_none);

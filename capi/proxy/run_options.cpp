@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "base/disabled.h"
 #include "base/text.h"
 
 namespace cachalot::proxy {
@@ -73,10 +74,8 @@ std::string environment_text(const char* name) {
   return value != nullptr ? value : "";
 }
 
-bool is_disabled() { return environment_text("CACHALOT_DISABLE") == "1"; }
-
 bool is_serving_asked_for() {
-  return !environment_text("CACHALOT_RUN_FREE").empty() && !is_disabled();
+  return !environment_text("CACHALOT_RUN_FREE").empty() && !is_disabled_by_environment();
 }
 
 std::optional<RunOptions> run_options_of_environment() {

@@ -32,8 +32,7 @@ bool is_serving_asked_for();
 // Nothing if the program is not to be served. A value that cannot be is remarked on, and nothing is served.
 std::optional<RunOptions> run_options_of_environment();
 
-// "" where the variable is not set. Both are for all variables of the proxy.
+// "" where the variable is not set. For all variables of the proxy.
 std::string environment_text(const char* name);
-bool is_disabled();
 
 }  // namespace cachalot::proxy

@@ -12,6 +12,7 @@
 
 #include "alloc/native/hot_path.h"
 #include "alloc/trace/contexts.h"
+#include "base/disabled.h"
 #include "core_of.h"
 #include "environment.h"
 #include "pinned_cache.h"
@@ -110,8 +111,10 @@ ContextSource read_context_source(const cachalot_allocator_options& in) {
   }
 }
 
+// The operator's word goes before the program's.
 bool read_caching(const cachalot_allocator_options& in, const LogSink& log) {
   const int32_t no_caching = read_choice(in.no_caching, -1, 1, "no_caching");
+  if (is_disabled_by_environment()) return false;
   return no_caching == 0 ? environment_caching(log) : no_caching < 0;
 }
 
@@ -137,6 +140,7 @@ AllocatorOptions read_allocator_options(const cachalot_allocator_options& in) {
   options.rules = read_rules(in);
   options.log = read_log(in);
   options.caching = read_caching(in, options.log);
+  options.serves_tenants_uncached = is_disabled_by_environment();
   options.shareable_pages = read_shareable_pages(in);
   options.check_every_call = read_flag(in.check_every_call, "check_every_call");
   options.track_labels = read_flag(in.track_labels, "track_labels");

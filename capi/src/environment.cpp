@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/disabled.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "recorders.h"
@@ -23,7 +24,7 @@ std::string text_of(const char* name) {
 bool is_proxied() {
   const bool is_asked_for =
       !text_of("CACHALOT_RECORD").empty() || !text_of("CACHALOT_RUN_FREE").empty();
-  return is_asked_for && text_of("CACHALOT_DISABLE") != "1";
+  return is_asked_for && !is_disabled_by_environment();
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ Allocator::Allocator(const AllocatorOptions& options) : Allocator(options, polic
 
 Allocator::Allocator(const AllocatorOptions& options, const MakePolicy& make_policy)
     : audits_(options.check_every_call),
+      serves_tenants_uncached_(options.serves_tenants_uncached),
       driver_(options.driver),
       rules_(options.rules),
       contexts_(options.context_source),
@@ -509,7 +510,7 @@ void Allocator::tenant_set_sleep(const Tenant& tenant, int index, PoolId id,
 Address Allocator::allocate_for(const Tenant& tenant, uint64_t size, int index, Stream stream) {
   require_own(tenant);
   // A block that the cache does not have would be missing from the tenant's ledger.
-  if (!backend_->is_caching())
+  if (!backend_->is_caching() && !serves_tenants_uncached_)
     throw_invalid_state("caching is off: only blocks of the cache count for tenants");
   return allocate({size, index, stream, stream, 0, tenant.slot});
 }

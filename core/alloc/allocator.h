@@ -246,6 +246,7 @@ class Allocator {
 
   HitPath hits_;
   const bool audits_;
+  const bool serves_tenants_uncached_;
   // Before the backend, and so destroyed after it: the backend gives its memory back to the driver.
   std::shared_ptr<Driver> driver_;
   Rules rules_;

@@ -12,6 +12,7 @@ static const char* const kVariables[] = {"CACHALOT_ALLOC_CONF",
                                          "PYTORCH_HIP_ALLOC_CONF",
                                          "CACHALOT_RELEASE",
                                          "CACHALOT_DEBUG",
+                                         "CACHALOT_DISABLE",
                                          "CACHALOT_TEXTS",
                                          "PYTORCH_NO_CUDA_MEMORY_CACHING",
                                          "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"};
@@ -138,6 +139,31 @@ static void caching_can_be_switched_off_from_the_environment(void) {
   clear_environment();
 }
 
+static void the_switch_for_the_plain_driver_goes_before_the_program(void) {
+  fixture with;
+  cachalot_address address = 0;
+  cachalot_tenant* tenant = NULL;
+  cachalot_tenant_options named = {.struct_size = sizeof named, .name = "chat"};
+  const cachalot_allocator_options insisting = {.no_caching = -1,
+                                                .policy = CACHALOT_POLICY_SERVING};
+  clear_environment();
+  set("CACHALOT_DISABLE", "0");
+  CHECK_EQUAL(caching_in_force(-1), 1);
+  set("CACHALOT_DISABLE", "1");
+  CHECK_EQUAL(caching_in_force(0), 0);
+  CHECK_EQUAL(caching_in_force(-1), 0);
+  with = open_from_environment(insisting);
+  CHECK_OK(cachalot_tenant_create(with.allocator, &named, &tenant, &last_error));
+  CHECK_OK(cachalot_allocate_for(with.allocator, tenant, 5000, 0, 0, &address, &last_error));
+  CHECK_OK(cachalot_free(with.allocator, address, &last_error));
+  CHECK_OK(cachalot_tenant_destroy(tenant, &last_error));
+  CHECK_OK(cachalot_allocate(with.allocator, 5000, 0, 0, &address, &last_error));
+  CHECK_OK(cachalot_free(with.allocator, address, &last_error));
+  CHECK_EQUAL(cachalot_memory_reserved(with.allocator, 0), 0);
+  close_fixture(with);
+  clear_environment();
+}
+
 /* The first line of the summary's title. */
 static int is_of_pytorch(int32_t texts) {
   char summary[8192] = "";
@@ -218,6 +244,7 @@ int main(void) {
   RUN(the_release_can_come_from_the_environment);
   RUN(another_release_is_refused_by_name);
   RUN(caching_can_be_switched_off_from_the_environment);
+  RUN(the_switch_for_the_plain_driver_goes_before_the_program);
   RUN(the_words_of_messages_can_come_from_the_environment);
   RUN(a_value_that_is_no_switch_is_ignored_with_the_words_of_the_reference);
   RUN(sharing_of_pages_can_be_switched_off_from_the_environment);

@@ -68,6 +68,14 @@ class Record(unittest.TestCase):
         self.assertEqual(self.events(self.path()), "aqck" * times + "z")
 
 
+class Switch(Record):
+    def test_a_program_runs_as_it_is_where_it_says_so(self):
+        self.environment["CACHALOT_DISABLE"] = "1"
+        _, err = self.record("--", program(), "open", "3")
+        self.assertEqual(err, "cachalot: CACHALOT_DISABLE=1: the program runs on the plain driver\n")
+        self.assertEqual(self.recordings(), [])
+
+
 class Loading(Record):
     """However a program comes by the driver. Each calls a function that the proxy does not know."""
 

@@ -47,6 +47,15 @@ class Run(Record):
             self.assertEqual(out, "")
             self.assertRegex(err, r"^cachalot: .*nonsense.*\n$")
 
+    def test_a_program_runs_as_it_is_where_the_switch_says_so(self):
+        self.environment["CACHALOT_DISABLE"] = "1"
+        for options in ([], ["--config", "nonsense:1"]):
+            out, err = self.record(*options, "--", "sh", "-c", "env; exit 3", code=3)
+            self.assertEqual(err, "cachalot: CACHALOT_DISABLE=1: the program runs on the plain driver\n")
+            told = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+            for name in ("LD_LIBRARY_PATH", "LD_PRELOAD", "CACHALOT_RUN_FREE", "CACHALOT_RECORD"):
+                self.assertEqual(told.get(name), self.environment.get(name), name)
+
     def test_blocks_are_filled_for_debugging(self):
         self.environment["CACHALOT_DEBUG"] = "redzones,poison"
         _, err = self.record("--", program(), "open", "9")

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cachalot/libtorch.h"
+#include "disabled.h"
 #include "error.h"
 #include "hooks.h"
 #include "torch.h"
@@ -95,6 +96,7 @@ cachalot_status install(cachalot_allocator* allocator, uint32_t flags, cachalot_
   constexpr uint32_t kFlags = CACHALOT_LIBTORCH_SAME_RELEASE | CACHALOT_LIBTORCH_ANY_DRIVER;
   if (const uint32_t unknown = flags & ~kFlags; unknown != 0)
     return fail(error, CACHALOT_ERROR_INVALID_ARGUMENT, "flags has unknown bits: 0x%x", unknown);
+  if (is_disabled_for("libtorch")) return CACHALOT_OK;
   const std::lock_guard lock(mutex);
   if (installed != nullptr)
     return fail(error, CACHALOT_ERROR_INVALID_STATE, "cachalot is libtorch's allocator already.");

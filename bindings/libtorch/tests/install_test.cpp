@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which libtorch is found, if any, and what it gets. One test, since what is installed once stays.
+// Which libtorch is found, if any, and what it gets. What is installed once stays, so one test installs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -138,6 +139,18 @@ void check_pools(cachalot_allocator* allocator, const fake_torch::Functions& fun
   functions.release_pool(0, id);
   functions.reset();
   EXPECT_EQ(cachalot_memory_reserved(allocator, 0), 0U);
+}
+
+TEST(Libtorch, KeepsItsOwnAllocatorWhereTheSwitchSaysSo) {
+  cachalot_allocator* const allocator = make_allocator(CACHALOT_RELEASE_2_11);
+  setenv("CACHALOT_DISABLE", "1", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(install(allocator).status, CACHALOT_OK);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "cachalot: CACHALOT_DISABLE=1: libtorch keeps its own allocator\n");
+  unsetenv("CACHALOT_DISABLE");
+  expect(install(allocator), CACHALOT_ERROR_INVALID_STATE, "No libtorch is loaded: of the ");
+  EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
 }
 
 TEST(Libtorch, IsFoundBySymbolsAndServedOrTheErrorSaysWhyNot) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cachalot/onnxruntime.h"
+#include "disabled.h"
 #include "error.h"
 #include "table.h"
 
@@ -199,6 +200,10 @@ cachalot_status end(cachalot_ort_allocator* ended, cachalot_error* error) {
 
 cachalot_status try_to_start(const cachalot_ort_options* options, MemoryKind kind,
                              cachalot_ort_allocator** out_registered, cachalot_error* error) {
+  if (out_registered != nullptr && is_disabled_for("ONNX Runtime")) {
+    *out_registered = nullptr;
+    return CACHALOT_OK;
+  }
   const cachalot_status status = check_options(options, kind, error);
   if (status != CACHALOT_OK) return status;
   if (out_registered == nullptr)

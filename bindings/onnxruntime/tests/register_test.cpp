@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Registering, in every order with what a wrapper does, and the way back.
 #include <atomic>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "ort.h"
@@ -48,6 +50,25 @@ TEST(Register, BeforeTheWrappersEnvironment) {
   const Session session(environment);
   EXPECT_EQ(session.run(64, 96), "");
   EXPECT_GT(registered.info().requests, 300U);
+}
+
+TEST(Register, LeavesORTItsOwnAllocatorWhereTheSwitchSaysSo) {
+  cachalot_allocator* const allocator = make_simulated();
+  const cachalot_ort_options options = options_of(allocator);
+  setenv("CACHALOT_DISABLE", "1", 1);
+  testing::internal::CaptureStderr();
+  for (const auto start :
+       {cachalot_ort_register, cachalot_ort_register_cuda, cachalot_ort_register_pinned}) {
+    cachalot_ort_allocator* registered = reinterpret_cast<cachalot_ort_allocator*>(1);
+    EXPECT_EQ(start(&options, &registered, nullptr), CACHALOT_OK);
+    EXPECT_EQ(registered, nullptr);
+    EXPECT_EQ(cachalot_ort_unregister(registered, nullptr), CACHALOT_OK);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string line = "cachalot: CACHALOT_DISABLE=1: ONNX Runtime keeps its own allocator\n";
+  EXPECT_EQ(said, line + line + line);
+  unsetenv("CACHALOT_DISABLE");
+  EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
 }
 
 TEST(Register, OutlivesTheWrappersEnvironment) {

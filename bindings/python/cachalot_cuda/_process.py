@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,14 @@ from .errors import Error, InvalidArgumentError, InvalidStateError
 from .policy import Policy, options_of, policy as policy_in_force
 
 _are_chosen = False  # whether a host of this process has said what the allocator is made with
+
+
+def is_disabled_for(host: str) -> bool:
+    """Whether CACHALOT_DISABLE=1 leaves a host its own allocator; then a line of the log says so."""
+    if os.environ.get("CACHALOT_DISABLE") != "1":
+        return False
+    logging.getLogger("cachalot_cuda").warning("CACHALOT_DISABLE=1: %s keeps its own allocator", host)
+    return True
 
 
 def options(config: str | None = None, release: str | None = None, *, contexts: str | None = None,

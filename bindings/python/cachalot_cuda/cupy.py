@@ -38,7 +38,8 @@ class OutOfMemoryError(_OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError):
 def install(config: str | None = None, release: str | None = None, *, driver: str | None = None,
             contexts: str | None = None, track_labels: bool = False, mend: Iterable[str] = (),
             policy: Policy | str | None = None, texts: str | None = None) -> None:
-    """Puts CuPy on cachalot, for all threads and devices. Arrays that exist stay where they are.
+    """Puts CuPy on cachalot, for all threads and devices. Arrays that exist stay where they are. With
+    CACHALOT_DISABLE=1 in the environment nothing happens but for a line of the log.
 
     Call it without options where another host of the process is on cachalot already (PyTorch, which has to be
     the first): then both have one cache and one limit.
@@ -57,6 +58,8 @@ def install(config: str | None = None, release: str | None = None, *, driver: st
         ValueError: this is called inside of cupy.cuda.using_allocator.
     """
     global _former, _ours
+    if _process.is_disabled_for("CuPy"):
+        return
     if is_installed():
         raise InvalidStateError("CuPy is on cachalot already", _c.ERROR_INVALID_STATE)
     former = cupy.cuda.get_allocator()
@@ -74,6 +77,8 @@ def uninstall() -> None:
         InvalidStateError: CuPy is not on cachalot, or this is called inside of cupy.cuda.using_allocator.
     """
     global _former, _ours
+    if _process.is_disabled_for("CuPy"):
+        return
     if not is_installed():
         raise InvalidStateError("CuPy is not on cachalot", _c.ERROR_INVALID_STATE)
     cupy.cuda.set_allocator(_former)
@@ -92,6 +97,9 @@ def using(**options: Any) -> Iterator[None]:
     Args:
         options: those of install().
     """
+    if _process.is_disabled_for("CuPy"):
+        yield
+        return
     with cupy.cuda.using_allocator(allocator(**options).malloc):
         yield
 

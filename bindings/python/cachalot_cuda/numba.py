@@ -18,6 +18,7 @@ that. Pinned, mapped and managed memory stay Numba's own.
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +42,8 @@ class OutOfMemoryError(_OutOfMemoryError, CudaAPIError):
 
 
 def install(config: str | None = None, release: str | None = None, **options: Any) -> None:
-    """Puts Numba on cachalot, before its first use of CUDA: with options, where the environment's are not wanted.
+    """Puts Numba on cachalot, before its first use of CUDA: with options, where the environment's are not wanted. With
+    CACHALOT_DISABLE=1 in the environment nothing happens but for a line of the log.
 
     Args:
         config, release, options: as for cachalot_cuda.cupy.install, and so are the errors.
@@ -50,6 +52,8 @@ def install(config: str | None = None, release: str | None = None, **options: An
         InvalidStateError: Numba has a CUDA context already, in any thread.
         Error: the allocator has the backend cudaMallocAsync, which cannot wait for all streams.
     """
+    if _process.is_disabled_for("Numba"):
+        return
     if any(device.primary_context is not None for device in _driver.devices.values()):
         raise InvalidStateError("cachalot_cuda.numba.install() must come before Numba's first use of CUDA",
                                 _c.ERROR_INVALID_STATE)
@@ -118,7 +122,10 @@ class MemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
         return 1
 
 
-_numba_memory_manager = MemoryManager  # looked for by NUMBA_CUDA_MEMORY_MANAGER
+# Looked for by NUMBA_CUDA_MEMORY_MANAGER.
+_numba_memory_manager = (cuda.cudadrv.driver.NumbaCUDAMemoryManager
+                         if os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") == __name__
+                         and _process.is_disabled_for("Numba") else MemoryManager)
 
 _reset: set[int] = set()  # devices whose context a reset may have ended
 

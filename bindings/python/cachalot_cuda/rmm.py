@@ -32,12 +32,15 @@ class OutOfMemoryError(_OutOfMemoryError, MemoryError):
 
 
 def resource(device: Device = None, **options: Any) -> Any:
-    """A rmm.mr.CallbackMemoryResource over the allocator of the process.
+    """A rmm.mr.CallbackMemoryResource over the allocator of the process. With CACHALOT_DISABLE=1 in the environment
+    RMM's own resource for cudaMalloc, and a line of the log.
 
     Args:
         device: None: the current one, which RMM takes a resource for.
         options: those of cachalot_cuda.cupy.install, and so are the errors.
     """
+    if _process.is_disabled_for("RMM"):
+        return rmm.mr.CudaMemoryResource()
     _prepare(_process.allocator_for("RMM", **options).value)
     return rmm.mr.CallbackMemoryResource(*_functions(getDevice() if device is None else device_index(device)))
 

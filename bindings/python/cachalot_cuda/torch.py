@@ -38,7 +38,8 @@ _installed: Any = None  # PyTorch's object for our functions
 def install(config: str | None = None, release: str | None = None, *, driver: str | None = None,
             contexts: str | None = None, track_labels: bool = False, mend: Iterable[str] = (),
             policy: Policy | str | None = None, extension: bool = False) -> None:
-    """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA.
+    """Puts PyTorch on cachalot, for the whole process. Must come before the first use of CUDA. With
+    CACHALOT_DISABLE=1 in the environment nothing happens but for a line of the log.
 
     Args:
         config: PyTorch's option string; None: CACHALOT_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF, else
@@ -65,6 +66,8 @@ def install(config: str | None = None, release: str | None = None, *, driver: st
             cannot be compiled.
     """
     global _installed
+    if _process.is_disabled_for("PyTorch"):
+        return
     if _installed is not None:
         raise RuntimeError("cachalot is installed already")
     if torch.cuda.is_initialized():
@@ -95,6 +98,8 @@ def mem_pool(**options: Any) -> Any:
     """
     if is_installed():
         return MemPool(**options)
+    if _process.is_disabled_for("torch.cuda.MemPool"):
+        return torch.cuda.MemPool(**options)
     try:
         _process.set_options(None, _process.options(streams_last=True))
     except InvalidStateError:

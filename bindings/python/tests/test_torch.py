@@ -228,6 +228,14 @@ class Install(unittest.TestCase):
     def test_never_falls_back_to_the_hosts_memory(self):
         assert_is_on_a_gpu_or_nothing("cachalot_cuda.torch.install()")
 
+    def test_leaves_pytorch_its_own_allocator_where_the_switch_says_so(self):
+        done = run(TORCH + "cachalot_cuda.torch.install()\npool = cachalot_cuda.torch.mem_pool(no_split=True)\n"
+                   "print(json.dumps([len(torch.cuda.current), cachalot_cuda.torch.is_installed(),"
+                   " list(pool.arguments), pool.options]))", CACHALOT_DISABLE="1")
+        self.assertEqual(json.loads(done.stdout), [0, False, [], {"no_split": True}])
+        self.assertEqual(done.stderr, "CACHALOT_DISABLE=1: PyTorch keeps its own allocator\n"
+                                      "CACHALOT_DISABLE=1: torch.cuda.MemPool keeps its own allocator\n")
+
     def test_replaces_the_switch_of_caching_and_its_question(self):
         self.assertEqual([True, False], output(
             "torch._C._cuda_cudaCachingAllocator_enable = torch._C._cuda_cudaCachingAllocator_is_enabled = None\n"

@@ -167,7 +167,7 @@ typedef struct cachalot_allocator_options {
   /**
    * 1: each allocation goes to the driver; -1: caching is on; 0: the environment variable
    * PYTORCH_NO_CUDA_MEMORY_CACHING decides ("1": off). cachalot_set_caching_enabled changes it
-   * later.
+   * later. With CACHALOT_DISABLE=1 in the environment it is 1, whatever it says.
    */
   int32_t no_caching;
   /** 1: expandable pages can be shared with other processes; -1: not; 0:

@@ -173,7 +173,8 @@ CACHALOT_API cachalot_status cachalot_tenant_destroy(cachalot_tenant* tenant,
                                                      cachalot_error* error);
 
 /** cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
- * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off. */
+ * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off, unless CACHALOT_DISABLE=1 has it so: then the
+ * block counts for no tenant. */
 CACHALOT_API cachalot_status cachalot_allocate_for(cachalot_allocator* allocator,
                                                    cachalot_tenant* tenant, uint64_t size,
                                                    int32_t device, cachalot_stream stream,

@@ -20,7 +20,9 @@ struct AllocatorOptions {
   std::shared_ptr<Driver> driver;
   std::string config;
   Rules rules;
-  bool caching = true;          // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
+  bool caching = true;  // false: as with PYTORCH_NO_CUDA_MEMORY_CACHING=1
+  // With caching off: requests for tenants are served all the same, and counted for none.
+  bool serves_tenants_uncached = false;
   bool shareable_pages = true;  // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
   // The auditor looks at everything after each call, which makes calls slower by orders of
   // magnitude.

@@ -2474,7 +2474,8 @@ func TenantDestroy(tenant Tenant) (err error) {
 // AllocateFor is cachalot_allocate_for.
 //
 // cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
-// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
+// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off, unless CACHALOT_DISABLE=1 has it so: then the
+// block counts for no tenant.
 func AllocateFor(allocator Allocator, tenant Tenant, size uint64, device int32, stream Stream) (address Address, err error) {
 	r := C.cachalot_go_allocate_for(C.uintptr_t(uintptr(unsafe.Pointer(allocator))), C.uintptr_t(uintptr(unsafe.Pointer(tenant))), C.uint64_t(size), C.int32_t(device), C.cachalot_stream(stream))
 	err = check(r.status, r.error)

@@ -74,6 +74,9 @@ CACHALOT_API cachalot_status cachalot_libtorch_find(cachalot_libtorch_info* out_
  * Several GPUs: where libtorch enables access between two of them, that is for memory of cudaMalloc. Expandable
  * segments need cachalot_enable_peer_access as well, for each GPU that reaches another's tensors.
  *
+ * With CACHALOT_DISABLE=1 in the environment nothing is installed, a line on the standard error output says so, and
+ * the call is CACHALOT_OK.
+ *
  * @param allocator  A live one of this copy of cachalot. Its driver has to have libtorch's devices under libtorch's
  *                   numbers: the driver `cuda`. Borrowed: it must never be destroyed, since static objects of libtorch
  *                   free memory until the very end.

@@ -102,6 +102,9 @@ typedef struct cachalot_ort_info {
  * cachalot_ort_get_table, NULL is returned. An ORT that was built without exceptions ends the process
  * instead, as it does with its own arena.)
  *
+ * With CACHALOT_DISABLE=1 in the environment nothing is registered, a line on the standard error output says so, and
+ * the call is CACHALOT_OK and gives NULL. So it is with the two functions below.
+ *
  * @param out_registered  Ended by cachalot_ort_unregister only.
  * @return CACHALOT_OK; CACHALOT_ERROR_INVALID_ARGUMENT for a driver other than `host`, a device that
  * it does not have, or a library that cannot be loaded; CACHALOT_ERROR_INVALID_STATE where no ORT is

@@ -669,7 +669,7 @@ pub struct cachalot_allocator_options {
     pub mend: u32,
     /// 1: each allocation goes to the driver; -1: caching is on; 0: the environment variable
     /// PYTORCH_NO_CUDA_MEMORY_CACHING decides ("1": off). cachalot_set_caching_enabled changes it
-    /// later.
+    /// later. With CACHALOT_DISABLE=1 in the environment it is 1, whatever it says.
     pub no_caching: i32,
     /// 1: expandable pages can be shared with other processes; -1: not; 0:
     /// TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC ("0": not).
@@ -5806,7 +5806,8 @@ unsafe extern "C" {
         error: *mut cachalot_error,
     ) -> cachalot_status;
     /// cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
-    /// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
+    /// another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off, unless CACHALOT_DISABLE=1 has it so: then the
+    /// block counts for no tenant.
     pub fn cachalot_allocate_for(
         allocator: *mut cachalot_allocator,
         tenant: *mut cachalot_tenant,

@@ -1648,7 +1648,8 @@ public final class Native {
   /**
    * cachalot_allocate_for.
    * cachalot_allocate for a tenant of this allocator. CACHALOT_ERROR_INVALID_ARGUMENT for one of
-   * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off.
+   * another allocator; CACHALOT_ERROR_INVALID_STATE while caching is off, unless CACHALOT_DISABLE=1 has it so: then the
+   * block counts for no tenant.
    */
   public static native int allocateFor(long allocator, long tenant, long size, int device, long stream, long outAddress, long error);
 

@@ -209,7 +209,7 @@ public final class Structs {
     /**
      * 1: each allocation goes to the driver; -1: caching is on; 0: the environment variable
      * PYTORCH_NO_CUDA_MEMORY_CACHING decides ("1": off). cachalot_set_caching_enabled changes it
-     * later.
+     * later. With CACHALOT_DISABLE=1 in the environment it is 1, whatever it says.
      */
     public int noCaching;
 
