@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cachalot/cachalot.h"
+#include "completion_command.h"
 #include "convert_command.h"
 #include "failure.h"
 #include "inspect_command.h"
@@ -71,6 +72,8 @@ int run(int argc, char** argv) {
   add_convert_command(&app, &convert);
   ReportCall report;
   add_report_command(&app, &report);
+  std::string shell;
+  add_completion_commands(&app, &shell);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -83,7 +86,8 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("measure")) return run_measure_command(measure);
   if (app.got_subcommand("convert")) return run_convert_command(convert);
   if (app.got_subcommand("report")) return run_report_command(report);
-  return run_replay_command(replay);
+  if (app.got_subcommand("replay")) return run_replay_command(replay);
+  return run_completion_command(app, shell);
 }
 
 }  // namespace

@@ -14,6 +14,11 @@ install(TARGETS cachalot_pluggable
   LIBRARY COMPONENT pluggable)
 if(CACHALOT_BUILD_TOOLS)
   install(TARGETS cachalot_cli RUNTIME COMPONENT tools)
+  install(FILES cli/shell/cachalot.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+  install(FILES cli/shell/cachalot.bash RENAME cachalot
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
+  install(FILES cli/shell/_cachalot DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tools)
+  install(FILES cli/shell/cachalot.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tools)
 endif()
 if(CACHALOT_BUILD_PROXY)
   # Where no linker and no loader looks for a driver.
