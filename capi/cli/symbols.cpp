@@ -3,8 +3,10 @@
 
 #include <elf.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "capture.h"
@@ -17,6 +19,9 @@ namespace {
 class LoadedParts {
  public:
   explicit LoadedParts(const std::string& path) {
+    // A recording may name anything: a read of a pipe does not end.
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return;
     std::ifstream file(path, std::ios::binary);
     Elf64_Ehdr header{};
     if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||

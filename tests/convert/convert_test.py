@@ -547,6 +547,15 @@ class Pickles(Convert):
         frames = self.pickled(text)["device_traces"][0][-1]["frames"]
         self.assertEqual([frame["name"] for frame in frames], ["main", "0x123"])
 
+    def test_a_module_that_is_a_pipe_is_not_waited_for(self):
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        trace = self.file("run.trace", f'# {{"format": 2}}\n# module 400000 500000 0 {pipe}\n# stack 7 401000\n'
+                                       "a,1000,4096,0,0,,50,7\n")
+        out = subprocess.run([PROGRAM, "convert", trace, "-o", os.path.join(self.folder, "out.pickle")],
+                             capture_output=True, timeout=60, check=False)
+        self.assertEqual(out.returncode, 0, out.stderr)
+
     def test_options_of_the_call_make_another_run_of_it(self):
         back = self.pickled(sample("torch_history.pickle"), "--config", "expandable_segments:True")
         self.assertTrue(all(segment["is_expandable"] for segment in back["segments"]))
