@@ -22,6 +22,7 @@
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
 #   browser     the pages of cachalot report and tune in Chromium    -
+#   site        the documentation with the references of all languages, and pictures of it    -
 #
 # LONG_SEED sets the seed that each part begins with, which is printed; without it there is a new one. The
 # oracle's packages (550 MB a release) are kept in LONG_ORACLE_FOLDER, build/proof. A part that fails does
@@ -302,6 +303,23 @@ part_fleet() {
   figure "$(grep 'core hours' "$out/$part.tests")"
 }
 
+# The pictures are for people.
+part_site() {
+  need chromium fonts-dejavu-core doxygen
+  docs/site/build.sh "$out/site" whole
+  mkdir -p "$out/screenshots"
+  picture() {
+    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
+      --window-size="$3" --screenshot="$out/screenshots/site_$1.png" "file://$PWD/$out/site/$2" ${4:+"$4"} 2>/dev/null
+  }
+  picture front index.html 1300,1500
+  picture dark index.html 1300,1500 --blink-settings=preferredColorScheme=0
+  picture phone index.html 500,1500
+  picture table hosts/index.html 1300,1500
+  picture c_api api/c/allocator_8h.html 1300,1500
+  figure "$(find "$out/site" -name '*.html' | wc -l) pages, pictures in $out/screenshots"
+}
+
 # Runs one part, shows its figures, and adds its line to the summary.
 run_part() {
   begin=$(date +%s)
@@ -321,7 +339,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz bindings oracle pinned torch hosts tune fleet browser"
+all="simulation policy faults seeds clang portable threads fuzz bindings oracle pinned torch hosts tune fleet browser site"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

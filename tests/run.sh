@@ -110,7 +110,7 @@ done
 export PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:/usr/local/go/bin"
 need cmake ninja-build g++ libgtest-dev libcli11-dev libcpp-httplib-dev nlohmann-json3-dev zlib1g-dev liblzma-dev libsqlite3-dev \
   abigail-tools python3 python3-pip python3-prometheus-client unzip xz-utils pkgconf locales clang-format clang-tidy \
-  clang-14 libclang-rt-14-dev valgrind git default-jdk-headless maven python3-venv mandoc groff-base zsh fish
+  clang-14 libclang-rt-14-dev valgrind git default-jdk-headless maven python3-venv mandoc groff-base zsh fish doxygen
 # One with a decimal comma, which must change nothing.
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8
