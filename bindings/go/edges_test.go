@@ -67,6 +67,7 @@ func TestNilIsRefusedWhereItWouldPanicLater(t *testing.T) {
 	caught := panics(t)
 	for what, option := range map[string]cachalot.Option{
 		"no option": nil, "no driver": cachalot.OverDriver(nil), "no log": cachalot.WithLog(nil),
+		"no logger":   cachalot.WithLogger(nil),
 		"no contexts": cachalot.WithContexts(nil, func(uint64) string { return "" }),
 		"no texts":    cachalot.WithContexts(func() uint64 { return 0 }, nil),
 	} {

@@ -4,6 +4,7 @@ package cachalot_test
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -43,6 +44,28 @@ func TestDebuggingFindsWhatIsWrittenBeyondABlock(t *testing.T) {
 	works(t, bad.Close())
 	if len(damage) != 1 || !strings.HasSuffix(damage[0], "byte 3 after it is 0x07") {
 		t.Errorf("%q", damage)
+	}
+}
+
+func TestALoggerGetsTheRemarks(t *testing.T) {
+	var text strings.Builder
+	plain := slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	a := host(t, cachalot.WithDebugging(cachalot.DebugRedZones), cachalot.WithLogger(slog.New(plain)))
+	b := block(t, a, 100, 0)
+	unsafe.Slice(&need[[]byte](t)(b.Bytes())[0], 512)[102] = 7
+	works(t, b.Close())
+	if said := text.String(); !strings.HasPrefix(said, `level=ERROR msg="`) ||
+		!strings.HasSuffix(said, "byte 3 after it is 0x07\" remark=damage\n") || strings.Count(said, "\n") != 1 {
+		t.Error(said)
+	}
+	for level, wanted := range map[cachalot.LogLevel]slog.Level{cachalot.LogWarning: slog.LevelWarn,
+		cachalot.LogDifference: slog.LevelInfo, cachalot.LogDamage: slog.LevelError, cachalot.LogAdvice: slog.LevelWarn} {
+		same(t, level.String(), level.Level(), wanted)
 	}
 }
 
