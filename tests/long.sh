@@ -203,7 +203,7 @@ part_fuzz() {
 # Each takes a build of its own: of Go's standard library, of Rust's crates.
 part_bindings() {
   build build/release release cachalot
-  bindings/go/test.sh build/release strict
+  bindings/go/test.sh build/release strict otlp
   logged go env CACHALOT_FUZZ_INPUTS="${LONG_BINDINGS_INPUTS:-1000000}" bindings/go/test.sh build/release fuzz
   figure "Go: $(grep -c '^PASS' "$out/$part.go") fuzz targets, ${LONG_BINDINGS_INPUTS:-1000000} inputs each"
   logged rust env CACHALOT_LIB_DIR="$PWD/build/release" CACHALOT_FUZZ_SECONDS="${LONG_BINDINGS_SECONDS:-60}" \

@@ -150,7 +150,8 @@ class ChangedHeader(unittest.TestCase):
             (self.root / "cachalot.pc").write_text(
                 f"Name: cachalot\nDescription: its header\nVersion: 1\nCflags: {folders}\nLibs:\n")
             run = subprocess.run([go, "vet", "./internal/raw"], cwd=self.root / "bindings/go", capture_output=True, text=True,
-                                 env={**os.environ, "PKG_CONFIG_PATH": str(self.root), "GOTOOLCHAIN": "local"})
+                                 env={**os.environ, "PKG_CONFIG_PATH": str(self.root), "GOTOOLCHAIN": "local",
+                                      "GOFLAGS": "-tags=cachalot_installed"})
         self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_a_java_program_uses_what_was_added(self) -> None:

@@ -47,11 +47,11 @@ CLIENTS = ["capi/cli", "capi/pluggable", "bindings", "examples", "tests/differen
 NO_CLIENTS = "tests/gpu/scripts/"
 
 # The amalgamation, where a target has put it. Its sources are checked.
-COPIES = ("bindings/go/internal/raw/cachalot.", "bindings/rust/cachalot-sys/amalgamation/")
+COPIES = ("bindings/go/internal/raw/cachalot.", "bindings/go/internal/raw/prebuilt.h", "bindings/rust/cachalot-sys/amalgamation/")
 
 # Files that say how a package compiles the amalgamation; how they write flags; which of hardening.txt they need. cgo
 # allows those for any machine; Rust's compiler links as it likes.
-GO_FLAGS = "bindings/go/internal/raw/bundled.go"
+GO_FLAGS = "bindings/go/internal/raw/hardening.go"
 RUST_FLAGS = "bindings/rust/cachalot-sys/build.rs"
 FLAGS = {
     GO_FLAGS: (r"^// #cgo \w+: (.*)$", r"^[a-z]+ +any +(-\S+)$"),

@@ -17,6 +17,7 @@ at_least "$needed" "$found" ||
   leave_out "Go $needed or newer is missing (go.dev/dl; found: ${found:-none}): the server in Go is left out"
 command -v pkg-config >/dev/null ||
   leave_out "pkg-config is missing (Debian: pkgconf): the server in Go is left out"
+export GOFLAGS=-tags=cachalot_installed
 export PKG_CONFIG_PATH="$build/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
 # Go's build cache does not look at what pkg-config says, but at this: another library is another build.
 export CGO_LDFLAGS="-L$build -Wl,-rpath,$build"

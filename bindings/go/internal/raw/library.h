@@ -3,12 +3,20 @@
 #ifndef CACHALOT_GO_LIBRARY_H_
 #define CACHALOT_GO_LIBRARY_H_
 
-#ifndef CACHALOT_BUNDLED
+#ifdef CACHALOT_INSTALLED
 #include "cachalot/cachalot.h"
-#elif __has_include("cachalot.h")
-#include "cachalot.h"
+#elif defined(CACHALOT_BUNDLED) && !__has_include("cachalot.h")
+#error "Published modules have cachalot.cpp: build the CMake target cachalot_amalgamation first"
+#elif defined(CACHALOT_PREBUILT) && !__has_include("prebuilt.h")
+#error "No library is here, as in any clone: prebuilt.sh, or the tag cachalot_installed"
 #else
-#error "Published modules have the amalgamation, a clone has not: build the CMake target cachalot_amalgamation first"
+#include "cachalot.h"
+#ifdef CACHALOT_PREBUILT
+#ifndef __GLIBC__
+#error "The library in the module needs glibc: use the tag cachalot_bundled or cachalot_installed"
+#endif
+#include "prebuilt.h" /* Go's build cache sees it, but not the library: its checksum stands for that. */
+#endif
 #endif
 
 #endif /* CACHALOT_GO_LIBRARY_H_ */
