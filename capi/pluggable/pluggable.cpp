@@ -5,7 +5,11 @@
 // that needs it, with the options of cachalot_pluggable_set_options or of the environment, and which
 // lives as long as the process. The functions of the public header are exported too, so that its
 // statistics can be asked through the same library.
+#include <sys/uio.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -154,6 +158,20 @@ CACHALOT_API cachalot_status cachalot_pluggable_get_allocator(cachalot_allocator
       guarded(error, [&] { return cachalot::pluggable::find_or_make_allocator(&found, error); });
   if (status == CACHALOT_OK && out_allocator != nullptr) *out_allocator = found;
   return status;
+}
+
+// A cachalot_log_fn that writes each remark as a line, "LEVEL MESSAGE", to the file descriptor that user_data
+// is: a pipe that does not block, for a host whose own functions cannot be called under a lock, as those of
+// Python cannot. A remark that the pipe has no room for is lost, and a long one is cut (PIPE_BUF).
+CACHALOT_API void cachalot_pluggable_log(void* user_data, int32_t level, const char* message) {
+  char number[16];
+  const int digits = std::snprintf(number, sizeof number, "%d ", static_cast<int>(level));
+  const size_t length = strnlen(message, PIPE_BUF - sizeof number);
+  char newline = '\n';
+  const iovec parts[] = {
+      {number, static_cast<size_t>(digits)}, {const_cast<char*>(message), length}, {&newline, 1}};
+  const int error = errno;
+  if (writev(static_cast<int>(reinterpret_cast<intptr_t>(user_data)), parts, 3) < 0) errno = error;
 }
 
 }  // extern "C"

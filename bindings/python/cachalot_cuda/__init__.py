@@ -13,6 +13,7 @@ from .allocator import Allocator, Block
 from .errors import Error, InvalidArgumentError, InvalidStateError, LibraryNotFoundError, OutOfMemoryError
 from .folded_stacks import save_memory_usage, save_segment_usage
 from .history import dump_snapshot, label, record_history, snapshot
+from .logs import use_logging
 from .options import (
     set_expandable_segments,
     set_garbage_collection_threshold,
@@ -146,6 +147,7 @@ __all__ = [
     "stream_ended",
     "trim",
     "update_config",
+    "use_logging",
     "wake_pool",
 ]
 

@@ -33,6 +33,7 @@ MENDS = {
 CONTEXT_LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 RECORDED_CONTEXTS = {"labels": 0, "history": 1, None: 2}
 BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
+LOG_KINDS = {1: "warning", 2: "difference", 3: "damage", 4: "advice"}
 PRESSURES = {1: "limit", 2: "guarantee", 3: "device"}
 ALL_DEVICES = -1
 ROUTE_THIS_THREAD = 0

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _c, _library
+from . import _c, _library, logs
 from .errors import Error, InvalidArgumentError, InvalidStateError
 from .policy import Policy, options_of, policy as policy_in_force
 
@@ -50,6 +50,7 @@ def options(config: str | None = None, release: str | None = None, *, contexts: 
         mend=sum({_choice("mend", name, _c.MENDS) for name in mend}),
         track_labels=int(track_labels),
         texts=_choice("texts", texts, _c.TEXTS),
+        **logs.options(),
         **options_of(policy, streams_last))
 
 
