@@ -4,6 +4,8 @@
 from typing import Optional
 
 import cachalot_cuda
+import cachalot_cuda.opentelemetry
+import cachalot_cuda.prometheus
 import cachalot_cuda.torch
 
 
@@ -28,6 +30,12 @@ def serve() -> dict[str, int]:
         limit: Optional[int] = allocator.memory_limit()
         allocator.set_memory_limit(limit)
         return allocator.stats()
+
+
+def watch(allocator: cachalot_cuda.Allocator) -> None:
+    cachalot_cuda.use_logging()
+    cachalot_cuda.prometheus.register(allocator, device_labels={0: {"UUID": "GPU-1"}}).collect()
+    cachalot_cuda.opentelemetry.instrument(labels={"model": "chat"})
 
 
 def share() -> str:
