@@ -24,8 +24,9 @@ at_least "$least" "$found" ||
 lint() {
   version=$(cat ../../VERSION)
   if ! grep -qx "version = \"$version\"" Cargo.toml ||
-    ! grep -q "^cachalot-sys = .*version = \"$version\"" cachalot/Cargo.toml; then
-    echo "Cargo.toml and cachalot/Cargo.toml have another version than VERSION: $version"
+    ! grep -q "^cachalot-sys = .*version = \"$version\"" cachalot/Cargo.toml ||
+    ! grep -q "^cachalot-prebuilt = .*version = \"=$version\"" cachalot-sys/Cargo.toml; then
+    echo "Cargo.toml, cachalot/Cargo.toml or cachalot-sys/Cargo.toml has another version than VERSION: $version"
     return 1
   fi
   "$cargo" fmt --all --check
@@ -33,8 +34,8 @@ lint() {
 }
 
 doc() {
-  RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --locked --no-deps -p cachalot-sys -p cachalot \
-    --features "cachalot/serde,cachalot/cudarc,cachalot/allocator-api2"
+  RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --locked --no-deps -p cachalot-prebuilt -p cachalot-sys \
+    -p cachalot --features "cachalot/$(echo $features | sed 's|,|,cachalot/|g')"
   # As docs.rs does it: there is no library.
   DOCS_RS=1 CACHALOT_LIB_DIR=/nowhere RUSTDOCFLAGS="-D warnings" "$cargo" doc --quiet --locked \
     --no-deps -p cachalot --target-dir target/docsrs
@@ -74,19 +75,34 @@ run_tests() {
   sharing
 }
 
-# What is published builds alone: both crates in an empty folder, with a program that uses them, from
-# the amalgamation in them and against an installed library.
+# In place of a portable library, for this machine: one object with the C++ library of the compiler inside.
+stand_in() {
+  mkdir -p "$1/$(uname -m)/lib"
+  ld -r -o "$1/whole.o" --whole-archive "$CACHALOT_LIB_DIR/libcachalot.a" --no-whole-archive \
+    "$(c++ -print-file-name=libstdc++.a)"
+  objcopy --strip-debug --wildcard --keep-global-symbol='cachalot_*' "$1/whole.o" "$1/cachalot.o"
+  ar cr "$1/$(uname -m)/lib/libcachalot.a" "$1/cachalot.o"
+  rm "$1/whole.o" "$1/cachalot.o"
+}
+
+# What is published builds alone: the crates in an empty folder, with a program that uses them, from
+# the amalgamation in them, against an installed library and with the library that comes with them.
 package() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
-  ./release.sh package --quiet --no-verify
-  for name in cachalot-sys cachalot; do
+  portable=$here/../../build/portable
+  if [ ! -f "$portable/$(uname -m)/lib/libcachalot.a" ] && [ -f "${CACHALOT_LIB_DIR:-}/libcachalot.a" ]; then
+    portable=$folder/portable
+    stand_in "$portable"
+  fi
+  CACHALOT_PORTABLE_DIR=$portable ./release.sh package --quiet --no-verify
+  for name in cachalot-prebuilt cachalot-sys cachalot; do
     tar -xzf "$(ls -t target/package/$name-[0-9]*.crate | head -n 1)" -C "$folder"
     mv "$folder"/$name-[0-9]* "$folder/$name"
   done
   ../../capi/amalgamation/amalgamate.py "$folder/made"
   diff -r "$folder/made" "$folder/cachalot-sys/amalgamation"
-  for name in cachalot-sys cachalot; do
+  for name in cachalot-prebuilt cachalot-sys cachalot; do
     for licence in LICENSE-MIT LICENSE-APACHE; do
       cmp "../../$licence" "$folder/$name/$licence"
     done
@@ -104,6 +120,7 @@ cachalot = "*"
 [patch.crates-io]
 cachalot = { path = "../cachalot" }
 cachalot-sys = { path = "../cachalot-sys" }
+cachalot-prebuilt = { path = "../cachalot-prebuilt" }
 END
   cp ../../examples/rust/first_block.rs "$folder/program/src/main.rs"
   cp Cargo.lock "$folder/program"
@@ -121,6 +138,11 @@ END
     echo "built against an installed library"
   fi
   cd "$here"
+  if [ -f "$portable/$(uname -m)/lib/libcachalot.a" ]; then
+    ./prebuilt.sh target/package
+  else
+    echo "no portable library and no CACHALOT_LIB_DIR to make one of: the feature prebuilt is not tested"
+  fi
 }
 
 # The C++ side under the address sanitizer: what the crate does to the library is what C could do.

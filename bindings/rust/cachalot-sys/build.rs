@@ -20,9 +20,54 @@ fn main() {
     }
     if let Some(folder) = env::var_os("CACHALOT_LIB_DIR").filter(|folder| !folder.is_empty()) {
         link_found(Path::new(&folder), "CACHALOT_LIB_DIR");
-    } else if env::var_os("CARGO_FEATURE_BUNDLED").is_some() || !find_with_pkg_config() {
+    } else if env::var_os("CARGO_FEATURE_BUNDLED").is_some() {
+        build();
+    } else {
+        link_chosen();
+    }
+}
+
+#[cfg(feature = "prebuilt")]
+fn link_chosen() {
+    link_prebuilt(Path::new(cachalot_prebuilt::FOLDER));
+}
+
+#[cfg(not(feature = "prebuilt"))]
+fn link_chosen() {
+    if !find_with_pkg_config() {
         build();
     }
+}
+
+#[cfg(feature = "prebuilt")]
+fn link_prebuilt(libraries: &Path) {
+    let target = env::var("TARGET").unwrap();
+    let folder = libraries.join(&target);
+    println!("cargo::rerun-if-changed={}", libraries.display());
+    if !folder.join(file_name(Linkage::Static)).is_file() {
+        println!(
+            "cargo::error=the feature `prebuilt` has no library for the target {target}, only for: {}; build \
+             without it, or name the folder of a library with CACHALOT_LIB_DIR",
+            names_in(libraries)
+        );
+        return;
+    }
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-lib=static=cachalot");
+    for library in ["pthread", "dl", "m"] {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+    println!("cargo::metadata=lib_dir={}", folder.display());
+}
+
+/// "none" in a clone of the repository where nobody has put a library.
+#[cfg(feature = "prebuilt")]
+fn names_in(folder: &Path) -> String {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 /// How a library that is found is linked.

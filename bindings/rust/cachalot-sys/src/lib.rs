@@ -8,11 +8,14 @@
 //! # Where the library comes from
 //!
 //! 1. The folder that the environment variable `CACHALOT_LIB_DIR` names, if it is set.
-//! 2. What `pkg-config` finds, if the version fits. Not with the feature `bundled`.
-//! 3. The library's source inside of this crate, which a C++20 compiler builds.
+//! 2. With the feature `bundled` the library's source inside of this crate, which a C++20 compiler builds.
+//! 3. With the feature `prebuilt` the library in the crate `cachalot-prebuilt`, for
+//!    `x86_64-unknown-linux-gnu` and `aarch64-unknown-linux-gnu` with glibc 2.28 or newer. For another
+//!    target the build ends with an error.
+//! 4. Without these two features what `pkg-config` finds, if the version fits, and else the source.
 //!
-//! A library that is found is linked as the shared one, or statically with the feature `static`; one
-//! that is built here is linked statically. `DEP_CACHALOT_LIB_DIR` tells the build scripts of
+//! A library that is found by 1 or 4 is linked as the shared one, or statically with the feature
+//! `static`; all others are linked statically. `DEP_CACHALOT_LIB_DIR` tells the build scripts of
 //! crates that depend on this one directly where the library lies.
 //!
 //! # Example

@@ -46,8 +46,9 @@
 //! - `serde`: statistics, snapshots, reports and the like can be written and read.
 //! - `cudarc`: device slices of the crate `cudarc` in memory of an allocator: the module `cuda`.
 //! - `allocator-api2`: collections in memory of the host driver: the module `host`.
-//! - `static`, `bundled`: how the library is linked, and whether it is built from the source
-//!   in the crate `cachalot-sys`, which tells where it looks for an installed one.
+//! - `prebuilt`, `bundled`, `static`: whether the library comes with the crates, is built from the
+//!   source in the crate `cachalot-sys`, and how one that is installed is linked; that crate tells
+//!   where it looks.
 //!
 //! # Safety
 //!
