@@ -59,8 +59,10 @@ std::optional<DeviceBytes> DeviceMemory::at(const std::string& bus) const {
     return {};
   const auto memory = functions_->memory(device);
   if (!memory) return {};
+  char uuid[96] = "";
+  if (functions_->nvmlDeviceGetUUID(device, uuid, sizeof uuid) != 0) uuid[0] = 0;
   const auto before = used_before_.find(device);
-  return DeviceBytes{memory->total, memory->used,
+  return DeviceBytes{uuid, memory->total, memory->used,
                      before == used_before_.end() ? 0 : before->second};
 }
 

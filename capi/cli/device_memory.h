@@ -11,6 +11,7 @@
 namespace cachalot::cli {
 
 struct DeviceBytes {
+  std::string gpu_uuid;
   uint64_t total = 0;
   uint64_t used = 0;
   uint64_t used_before = 0;  // when this object was made

@@ -60,6 +60,9 @@ class Exposition {
 };
 
 void add_devices(const Ledger& ledger, Exposition* out) {
+  out->family("cachalot_recorded_device_info", "gauge", "What other tools call a device.");
+  for (const DeviceLedger& row : ledger.devices)
+    if (row.device) out->sample({{"device", row.bus}, {"gpu_uuid", row.device->gpu_uuid}}, 1);
   out->family("cachalot_recorded_device_total_bytes", "gauge", "Memory of the device.");
   for (const DeviceLedger& row : ledger.devices)
     if (row.device) out->sample({{"device", row.bus}}, static_cast<double>(row.device->total));

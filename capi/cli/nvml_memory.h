@@ -24,6 +24,7 @@ inline constexpr unsigned kMemoryVersion = sizeof(Memory) | (2u << 24);
   X(nvmlDeviceGetCount_v2, Result(unsigned*))                       \
   X(nvmlDeviceGetHandleByIndex_v2, Result(unsigned, Device*))       \
   X(nvmlDeviceGetHandleByPciBusId_v2, Result(const char*, Device*)) \
+  X(nvmlDeviceGetUUID, Result(Device, char*, unsigned))             \
   X(nvmlDeviceGetMemoryInfo_v2, Result(Device, Memory*))
 
 #define CACHALOT_NVML_FORM(name, ...) using name##_form = __VA_ARGS__;

@@ -349,6 +349,7 @@ DeviceUse Allocator::device_use(int index) {
     // A driver that does not tell its memory may still tell its processes.
   }
   use.processes = bytes_by_process(*driver_, index);
+  use.identity = driver_->identity(index);
   return use;
 }
 

@@ -59,6 +59,10 @@ struct IpcHandle {
   char reserved[64];
 };
 
+struct Uuid {
+  char bytes[16];
+};
+
 struct AccessDescriptor {
   MemoryLocation location;
   int flags;
@@ -154,6 +158,10 @@ struct GraphEdge {
   X(cuMemHostRegister, 6050, Result(void*, size_t, unsigned)) \
   X(cuMemHostUnregister, 4000, Result(void*))
 
+// Which GPU a device is a part of; the later form names the instance where the GPU is divided (MIG).
+#define CACHALOT_CUDA_GPU_UUID(X) X(cuDeviceGetUuid, 9020, Result(Uuid*, DeviceOrdinal))
+#define CACHALOT_CUDA_INSTANCE_UUID(X) X(cuDeviceGetUuid, 11040, Result(Uuid*, DeviceOrdinal))
+
 #define CACHALOT_CUDA_POINTER(name, version, ...) \
   using name##_##version = __VA_ARGS__;           \
   name##_##version* name = nullptr;
@@ -178,6 +186,12 @@ struct HostMemoryFunctions {
 };
 struct GraphEdgeFunctions {
   CACHALOT_CUDA_GRAPH_EDGES(CACHALOT_CUDA_POINTER)
+};
+struct GpuUuidFunctions {
+  CACHALOT_CUDA_GPU_UUID(CACHALOT_CUDA_POINTER)
+};
+struct InstanceUuidFunctions {
+  CACHALOT_CUDA_INSTANCE_UUID(CACHALOT_CUDA_POINTER)
 };
 struct ContextEventFunctions {
   CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_CUDA_POINTER)

@@ -47,6 +47,32 @@ bool has_attribute(const Library& library, DeviceOrdinal ordinal, int attribute)
   return library.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
 }
 
+// As tools write it: "01234567-89ab-cdef-0123-456789abcdef". Empty: the driver does not tell.
+template <class Functions>
+std::string uuid_of(const std::optional<Functions>& functions, DeviceOrdinal ordinal) {
+  Uuid uuid{};
+  if (!functions || functions->cuDeviceGetUuid(&uuid, ordinal) != 0) return {};
+  std::string text;
+  for (size_t i = 0; i < sizeof uuid.bytes; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += format("%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
+  }
+  return text;
+}
+
+// The two forms of the question differ only for an instance of a divided GPU.
+DeviceIdentity identity_of(const Library& library, DeviceOrdinal ordinal) {
+  DeviceIdentity identity;
+  char bus[32] = "";
+  if (library.cuDeviceGetPCIBusId(bus, sizeof bus, ordinal) == 0) identity.pci_bus_id = bus;
+  const std::string gpu = uuid_of(library.gpu_uuid, ordinal);
+  if (gpu.empty()) return identity;
+  const std::string instance = uuid_of(library.instance_uuid, ordinal);
+  identity.gpu_uuid = identity.uuid = "GPU-" + gpu;
+  if (!instance.empty() && instance != gpu) identity.uuid = "MIG-" + instance;
+  return identity;
+}
+
 // No stream comes behind the work of all others, or before it: the host waits on both sides.
 Result fill_between_all(const Library& library, Address address, uint64_t size, uint8_t byte) {
   Result code = library.cuCtxSynchronize();
@@ -114,8 +140,7 @@ CudaDriver::Device::Device(const Library& library, int index, const CudaOptions&
     throw Error(Status::kDriverUnavailable,
                 format("CUDA device %d: %s (%d)", index, driver_text(library, code), code));
   }
-  char id[32] = "";
-  if (library.cuDeviceGetPCIBusId(id, sizeof id, ordinal) == 0) pci_bus_id = id;
+  identity = identity_of(library, ordinal);
   supports_rdma = has_attribute(library, ordinal, kRdmaWithVirtualMemorySupported);
   if (options.cgroups) group.emplace(pci_bus_id, *options.cgroups);
 }
@@ -312,7 +337,7 @@ DriverCode CudaDriver::set_access(int device, Address address, uint64_t size,
 
 DriverCode CudaDriver::fabric_state(int device, int32_t* state) {
   if (contexts_.is_in_forked_child()) return kNotInitialized;
-  const auto answer = nvml_.is_part_of_fabric(at(device).pci_bus_id);
+  const auto answer = nvml_.is_part_of_fabric(at(device).identity.pci_bus_id);
   if (!answer) return kDriverNotSupported;
   *state = *answer ? 1 : 0;
   return kSuccess;
@@ -411,7 +436,7 @@ DriverCode CudaDriver::enable_peer(int device, int peer) {
 
 std::vector<DeviceProcess> CudaDriver::processes(int device) {
   if (contexts_.is_in_forked_child()) return {};
-  return nvml_.processes(at(device).pci_bus_id);
+  return nvml_.processes(at(device).identity.pci_bus_id);
 }
 
 std::string CudaDriver::error_text(DriverCode code) {

@@ -115,6 +115,7 @@ class CudaDriver final : public Driver {
   DriverCode enable_peer(int device, int peer) override;
   void release_context(int device) override { contexts_.release(device); }
   std::vector<DeviceProcess> processes(int device) override;
+  DeviceIdentity identity(int device) override { return at(device).identity; }
   std::string error_text(DriverCode code) override;
 
  private:
@@ -126,7 +127,7 @@ class CudaDriver final : public Driver {
     cuda::DeviceOrdinal ordinal = 0;
     size_t total_memory = 0;     // bytes
     bool supports_rdma = false;  // of pages: network cards reach them
-    std::string pci_bus_id;
+    DeviceIdentity identity;
     MemoryBudget budget;
     std::optional<DeviceCgroup> group;
   };

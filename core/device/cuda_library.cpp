@@ -139,6 +139,20 @@ std::optional<IpcFunctions> find_ipc(const Symbols& symbols) {
   return missing.empty() ? std::optional(functions) : std::nullopt;
 }
 
+std::optional<GpuUuidFunctions> find_gpu_uuid(const Symbols& symbols) {
+  GpuUuidFunctions functions;
+  std::string missing;
+  CACHALOT_CUDA_GPU_UUID(CACHALOT_FILL)
+  return missing.empty() ? std::optional(functions) : std::nullopt;
+}
+
+std::optional<InstanceUuidFunctions> find_instance_uuid(const Symbols& symbols) {
+  InstanceUuidFunctions functions;
+  std::string missing;
+  CACHALOT_CUDA_INSTANCE_UUID(CACHALOT_FILL)
+  return missing.empty() ? std::optional(functions) : std::nullopt;
+}
+
 #undef CACHALOT_FILL
 
 // 0 where the driver does not say.
@@ -181,6 +195,8 @@ Library open_library(const char* name) {
   library.context_events = find_context_events(symbols);
   library.host_memory = find_host_memory(symbols);
   library.ipc = find_ipc(symbols);
+  library.gpu_uuid = find_gpu_uuid(symbols);
+  library.instance_uuid = find_instance_uuid(symbols);
   initialize(library);
   return library;
 }

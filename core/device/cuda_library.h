@@ -20,6 +20,8 @@ struct Library : Functions {
   std::optional<ContextEventFunctions> context_events;
   std::optional<HostMemoryFunctions> host_memory;
   std::optional<IpcFunctions> ipc;
+  std::optional<GpuUuidFunctions> gpu_uuid;
+  std::optional<InstanceUuidFunctions> instance_uuid;
 };
 
 // Opens libcuda.so.1 and initializes it. Once opened it stays in the process, so that its threads

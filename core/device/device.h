@@ -60,6 +60,13 @@ struct DeviceProcess {
   uint64_t used = 0;  // bytes; UINT64_MAX: not known
 };
 
+// What tools outside of the process call a device. A field that the driver does not tell is empty.
+struct DeviceIdentity {
+  std::string uuid;        // "GPU-…"; of an instance of a divided GPU (MIG) "MIG-…"
+  std::string gpu_uuid;    // of the GPU as a whole
+  std::string pci_bus_id;  // "0000:1a:00.0"
+};
+
 struct ShareableHandle {
   uint8_t bytes[64] = {};
 
@@ -194,6 +201,7 @@ class Driver {
   virtual void release_context(int) {}  // a driver may have no contexts
   // Empty where the driver does not tell. Also without the device lock.
   virtual std::vector<DeviceProcess> processes(int device) = 0;
+  virtual DeviceIdentity identity(int) { return {}; }
   virtual DriverCode take_pending_error(int) { return kSuccess; }  // kSuccess: there is none
   virtual std::string error_text(DriverCode code) = 0;
 };

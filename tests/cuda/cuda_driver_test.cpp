@@ -484,6 +484,52 @@ TEST_F(Cuda, ListsTheProcessesOnADeviceInTheOutOfMemoryText) {
   }
 }
 
+constexpr const char* kGpu = "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff";
+
+TEST_F(Cuda, TellsWhatOtherToolsCallADevice) {
+  const DeviceIdentity identity = CudaDriver().identity(0);
+  EXPECT_EQ(identity.uuid, kGpu);
+  EXPECT_EQ(identity.gpu_uuid, kGpu);
+  EXPECT_EQ(identity.pci_bus_id, "0000:1a:00.0");
+}
+
+TEST_F(Cuda, TellsTheInstanceOfADividedGpuAndTheGpu) {
+  fake_cuda::divide();
+  const DeviceIdentity identity = CudaDriver().identity(0);
+  EXPECT_EQ(identity.uuid, "MIG-20212223-2425-2627-2829-2a2b2c2d2e2f");
+  EXPECT_EQ(identity.gpu_uuid, kGpu);
+}
+
+TEST_F(Cuda, TellsTheGpuAloneWhereTheDriverKnowsNoInstances) {
+  fake_cuda::set_version(11030);
+  EXPECT_EQ(CudaDriver().identity(0).uuid, kGpu);
+}
+
+TEST_F(Cuda, WorksWhereTheDriverDoesNotTellWhichGpuADeviceIs) {
+  fake_cuda::fail("cuDeviceGetUuid", 999);
+  const DeviceIdentity identity = CudaDriver().identity(0);
+  EXPECT_EQ(identity.uuid, "");
+  EXPECT_EQ(identity.pci_bus_id, "0000:1a:00.0");
+}
+
+TEST_F(Cuda, ShowsWhatOtherToolsCallADeviceOnTheMetricsPage) {
+  cachalot_driver* driver = nullptr;
+  cachalot_allocator* allocator = nullptr;
+  ASSERT_EQ(cachalot_driver_open("cuda", &driver, nullptr), CACHALOT_OK);
+  cachalot_allocator_options options{};
+  options.struct_size = sizeof options;
+  options.driver = driver;
+  ASSERT_EQ(cachalot_allocator_create(&options, &allocator, nullptr), CACHALOT_OK);
+  std::string page(20000, ' ');
+  EXPECT_EQ(cachalot_metrics_text(allocator, page.data(), page.size(), nullptr, nullptr),
+            CACHALOT_OK);
+  const std::string line = "\ncachalot_device_info{device=\"0\",uuid=\"" + std::string(kGpu) +
+                           "\",gpu_uuid=\"" + kGpu + "\",pci_bus_id=\"0000:1a:00.0\"} 1\n";
+  EXPECT_NE(page.find(line), std::string::npos) << page;
+  EXPECT_EQ(cachalot_allocator_destroy(allocator, nullptr), CACHALOT_OK);
+  cachalot_driver_destroy(driver);
+}
+
 TEST_F(Cuda, KnowsWhetherADeviceIsPartOfAFabric) {
   CudaDriver driver;
   int32_t fabric = 0;

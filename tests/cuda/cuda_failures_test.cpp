@@ -26,8 +26,9 @@ constexpr Stream kOther = 0x60;
 const std::vector<std::string> kFunctions = {
     CACHALOT_CUDA_FUNCTIONS(CACHALOT_NAME) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_NAME)
         CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_NAME) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_NAME)
-            CACHALOT_CUDA_HOST_MEMORY(CACHALOT_NAME)
-                CACHALOT_CUDA_IPC(CACHALOT_NAME) "cuStreamGetCaptureInfo_v3"};
+            CACHALOT_CUDA_HOST_MEMORY(CACHALOT_NAME) CACHALOT_CUDA_IPC(CACHALOT_NAME)
+                CACHALOT_CUDA_GPU_UUID(CACHALOT_NAME) "cuDeviceGetUuid_v2",
+    "cuStreamGetCaptureInfo_v3"};
 #undef CACHALOT_NAME
 
 // Does a step; an error must be one of the driver's, or out of memory, or that of a step which needs

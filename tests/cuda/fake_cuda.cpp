@@ -29,6 +29,7 @@ constexpr int kMostDevices = 8;
 struct State {
   int version = 13000;
   int device_count = 1;
+  bool is_divided = false;
   std::map<int, int> attributes;
   std::map<std::string, int> hidden;  // from which version on
   std::string failing;
@@ -140,6 +141,18 @@ Result cuDeviceGetPCIBusId(char* id, int size, DeviceOrdinal) {
     std::strncpy(id, "0000:1a:00.0", static_cast<size_t>(size));
     return 0;
   });
+}
+void write_uuid(Uuid* uuid, int first) {
+  for (size_t i = 0; i < sizeof uuid->bytes; i++)
+    uuid->bytes[i] = static_cast<char>(first + static_cast<int>(i));
+}
+// The bytes 0xf0 and more show whether a sign gets into the text.
+Result cuDeviceGetUuid(Uuid* uuid, DeviceOrdinal) {
+  return call("cuDeviceGetUuid", false, [&] { return write_uuid(uuid, 0xf0), 0; });
+}
+Result cuDeviceGetUuid_v2(Uuid* uuid, DeviceOrdinal) {
+  return call("cuDeviceGetUuid_v2", false,
+              [&] { return write_uuid(uuid, state.is_divided ? 0x20 : 0xf0), 0; });
 }
 Result cuDeviceTotalMem(size_t* total, DeviceOrdinal) {
   return call("cuDeviceTotalMem", false, [&] { return *total = kMemory, 0; });
@@ -473,9 +486,11 @@ const std::vector<Symbol>& symbols() {
   static const std::vector<Symbol> all = {
       CACHALOT_CUDA_FUNCTIONS(CACHALOT_SYMBOL) CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_SYMBOL)
           CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_SYMBOL) CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_SYMBOL)
-              CACHALOT_CUDA_HOST_MEMORY(CACHALOT_SYMBOL) CACHALOT_CUDA_IPC(CACHALOT_SYMBOL){
-                  "cuStreamGetCaptureInfo", 12030,
-                  reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
+              CACHALOT_CUDA_HOST_MEMORY(CACHALOT_SYMBOL) CACHALOT_CUDA_IPC(CACHALOT_SYMBOL)
+                  CACHALOT_CUDA_GPU_UUID(CACHALOT_SYMBOL){
+                      "cuStreamGetCaptureInfo", 12030,
+                      reinterpret_cast<void*>(&cuStreamGetCaptureInfo_v3)},
+      {"cuDeviceGetUuid", 11040, reinterpret_cast<void*>(&cuDeviceGetUuid_v2)},
       {"cuGraphNodeGetDependencies", 12030,
        reinterpret_cast<void*>(&cuGraphNodeGetDependencies_v2)}};
 #undef CACHALOT_SYMBOL
@@ -506,6 +521,7 @@ void reset() {
 }
 
 void set_version(int version) { state.version = version; }
+void divide() { state.is_divided = true; }
 void set_device_count(int count) { state.device_count = count; }
 void set_attribute(int attribute, int value) { state.attributes[attribute] = value; }
 void hide(const std::string& function, int from_version) { state.hidden[function] = from_version; }

@@ -13,6 +13,8 @@ void reset();
 
 void set_version(int version);
 void set_device_count(int count);
+// The devices are instances of divided GPUs (MIG).
+void divide();
 // Of all devices: an attribute by its number in cuda.h.
 void set_attribute(int attribute, int value);
 // cuGetProcAddress does not know it, or not in the form of that version or later.

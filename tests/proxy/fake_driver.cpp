@@ -459,6 +459,11 @@ DRIVER Result cuDeviceGetPCIBusId(char* out, int capacity, DeviceOrdinal device)
   return CALL_WITHOUT_CONTEXT(
       std::snprintf(out, static_cast<size_t>(capacity), "0000:1%c:00.0", 'a' + device); return 0;);
 }
+// As the fake management library names device 0.
+DRIVER Result cuDeviceGetUuid(unsigned char* out, DeviceOrdinal device) {
+  return CALL_WITHOUT_CONTEXT(
+      for (int i = 0; i < 16; i++) out[i] = static_cast<unsigned char>(16 * device + i); return 0;);
+}
 DRIVER Result cuDeviceGet(DeviceOrdinal* out, int index) {
   return CALL_WITHOUT_CONTEXT(*out = index; return 0;);
 }

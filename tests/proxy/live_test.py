@@ -94,7 +94,9 @@ class Live(Record):
         self.assertEqual(holders["cuMemAlloc"], 3 * MIB)
         self.assertEqual(holders["rest of their pages"], MIB)  # the driver's pages are of 2 MiB
         self.assertEqual(holders["other programs, before"], 100 * MIB)
-        self.assertEqual(self.metrics(url)["cachalot_recorded_device_used_bytes", BUS], 700 * MIB)
+        metrics = self.metrics(url)
+        self.assertEqual(metrics["cachalot_recorded_device_used_bytes", BUS], 700 * MIB)
+        self.assertEqual(metrics["cachalot_recorded_device_info", BUS, "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"], 1)
 
     def test_without_the_management_library_it_shows_what_it_has_recorded(self):
         self.environment["FAKE_NVML_USED"] = self.path("nothing")

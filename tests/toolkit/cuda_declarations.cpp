@@ -27,6 +27,8 @@ CACHALOT_CUDA_GRAPH_EDGES(SAME_FUNCTION)
 CACHALOT_CUDA_CONTEXT_EVENTS(SAME_FUNCTION)
 CACHALOT_CUDA_HOST_MEMORY(SAME_FUNCTION)
 CACHALOT_CUDA_IPC(SAME_FUNCTION)
+CACHALOT_CUDA_GPU_UUID(SAME_FUNCTION)
+CACHALOT_CUDA_INSTANCE_UUID(SAME_FUNCTION)
 }  // namespace declared
 #undef SAME_FUNCTION
 
@@ -36,6 +38,9 @@ CACHALOT_CUDA_IPC(SAME_FUNCTION)
 
 SAME_SIZE(cuda::IpcHandle, CUipcMemHandle);
 SAME_FIELD(cuda::IpcHandle, reserved, CUipcMemHandle, reserved);
+
+SAME_SIZE(cuda::Uuid, CUuuid);
+SAME_FIELD(cuda::Uuid, bytes, CUuuid, bytes);
 
 SAME_SIZE(cuda::MemoryLocation, CUmemLocation);
 SAME_FIELD(cuda::MemoryLocation, type, CUmemLocation, type);

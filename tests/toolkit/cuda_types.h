@@ -20,6 +20,7 @@ ARE_ONE(std::remove_pointer_t<cuda::MemoryPool>, CUmemPoolHandle_st);
 ARE_ONE(cuda::AllocationProperties, CUmemAllocationProp);
 ARE_ONE(cuda::AccessDescriptor, CUmemAccessDesc);
 ARE_ONE(cuda::IpcHandle, CUipcMemHandle);
+ARE_ONE(cuda::Uuid, CUuuid);
 ARE_ONE(cuda::GraphEdge, CUgraphEdgeData);
 
 }  // namespace cachalot_test

@@ -22,6 +22,7 @@ struct DeviceTotals {
 
 // The driver's figures, which a report shows beside the allocator's own.
 struct DeviceUse {
+  DeviceIdentity identity;
   std::optional<DeviceTotals> totals;      // none: the driver does not tell
   std::map<uint64_t, uint64_t> processes;  // bytes by process id
 };

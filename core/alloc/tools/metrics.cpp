@@ -235,12 +235,6 @@ std::string label_value(const std::string& text) {
   return escaped;
 }
 
-// Each series of a device begins with it.
-std::string device_label(const DeviceMetrics& device) {
-  if (device.context == 0) return format("device=\"%d\"", device.device);
-  return format("device=\"%d\",context=\"%" PRIx64 "\"", device.device, device.context);
-}
-
 // The id too, since two tenants may have the same name, and a series must not come twice.
 std::string tenant_labels(const TenantRow& tenant) {
   return ",tenant=\"" + label_value(tenant.name) + format("\",id=\"%" PRIu64 "\"", tenant.id);
@@ -260,6 +254,7 @@ class MetricsWriter {
 
   std::string write() {
     write_build_info();
+    if (has_identities()) write_identities();
     write_device();
     write_limits();
     for (const ArrayFamily& family : kByPool) write_by_pool(family);
@@ -296,6 +291,13 @@ class MetricsWriter {
     text_ += "{" + labels + "} " + std::to_string(value) + "\n";
   }
 
+  // Each series of a device begins with it.
+  static std::string device_label(const DeviceMetrics& device) {
+    std::string labels = format("device=\"%d\"", device.device);
+    if (device.context != 0) labels += format(",context=\"%" PRIx64 "\"", device.context);
+    return labels;
+  }
+
   // The usual shape for facts that are no number: labels, and the value 1.
   void write_build_info() {
     begin("cachalot_build_info",
@@ -305,6 +307,28 @@ class MetricsWriter {
             label_value(metrics_.release) + "\",backend=\"" + label_value(metrics_.backend) +
             "\",policy=\"" + (metrics_.is_serving ? "serving" : "pytorch") + "\"",
         1);
+  }
+
+  bool has_identities() const {
+    return std::any_of(metrics_.devices.begin(), metrics_.devices.end(),
+                       [](const DeviceMetrics& device) { return is_known(device.use.identity); });
+  }
+
+  static bool is_known(const DeviceIdentity& identity) {
+    return !identity.uuid.empty() || !identity.pci_bus_id.empty();
+  }
+
+  // Other exporters know a device by these names, so that queries can join their series with these.
+  void write_identities() {
+    begin("cachalot_device_info", "What other tools call a device.", Kind::kGauge);
+    for (const DeviceMetrics& device : metrics_.devices) {
+      const DeviceIdentity& identity = device.use.identity;
+      if (!is_known(identity)) continue;
+      add(device_label(device) + ",uuid=\"" + label_value(identity.uuid) + "\",gpu_uuid=\"" +
+              label_value(identity.gpu_uuid) + "\",pci_bus_id=\"" +
+              label_value(identity.pci_bus_id) + "\"",
+          1);
+    }
   }
 
   // A figure that the driver does not tell has no series: 0 would be an answer.
