@@ -526,6 +526,7 @@ std::string Server::metrics(const std::vector<ServedContext*>& ended) {
   };
   for (ServedContext* const served : ended) add(*served);
   for_each(add);
+  all.process = static_cast<uint64_t>(process_);
   return all.devices.empty() ? "" : metrics_text(all);
 }
 

@@ -87,8 +87,21 @@ class Run(Record):
         (name,) = [name for name in os.listdir(self.folder) if name.endswith(".prom")]
         with open(self.path(name), encoding="utf-8") as file:
             text = file.read()
-        self.assertRegex(text, r'\ncachalot_reserved_bytes\{device="0",pool="small"\} 2097152\n')
+        self.assertRegex(text, r'\ncachalot_reserved_bytes\{device="0",process="\d+",pool="small"\} 2097152\n')
         self.assertIn('"chat"', text)
+        self.assertRegex(text, r'\ncachalot_device_info\{device="0",process="\d+",uuid="(GPU-00010203-0405-0607-0809-0a0b0c0d'
+                               r'0e0f)",gpu_uuid="\1",pci_bus_id="0000:1a:00\.0"\} 1\n')
+
+    def test_a_reader_of_all_pages_can_tell_processes_apart(self):
+        for _ in range(2):
+            self.record("--metrics", self.path("%p.prom"), "--", program(), "open", "9")
+        series = []
+        for name in os.listdir(self.folder):
+            if name.endswith(".prom"):
+                with open(self.path(name), encoding="utf-8") as file:
+                    series += [line.rsplit(" ", 1)[0] for line in file if not line.startswith("#")]
+        self.assertGreater(len(series), 50)
+        self.assertEqual(len(series), len(set(series)))
 
     def test_idle_memory_goes_back(self):
         process = self.start("--trim-idle", "1", "--metrics", self.path("run.prom"), "--", program(), "open", "9", "wait")
@@ -98,7 +111,7 @@ class Run(Record):
         for _ in range(400):
             if os.path.exists(self.path("run.prom")):
                 with open(self.path("run.prom"), encoding="utf-8") as file:
-                    if re.search(r'\ncachalot_reserved_bytes\{device="0",pool="small"\} 0\n', file.read()):
+                    if re.search(r'\ncachalot_reserved_bytes\{device="0",process="\d+",pool="small"\} 0\n', file.read()):
                         return
             process.poll()
             subprocess.run(["sleep", "0.02"], check=True)

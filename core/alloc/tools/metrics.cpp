@@ -292,10 +292,14 @@ class MetricsWriter {
   }
 
   // Each series of a device begins with it.
-  static std::string device_label(const DeviceMetrics& device) {
+  std::string device_label(const DeviceMetrics& device) const {
     std::string labels = format("device=\"%d\"", device.device);
     if (device.context != 0) labels += format(",context=\"%" PRIx64 "\"", device.context);
-    return labels;
+    return labels + process_label();
+  }
+
+  std::string process_label() const {
+    return metrics_.process == 0 ? "" : format(",process=\"%" PRIu64 "\"", metrics_.process);
   }
 
   // The usual shape for facts that are no number: labels, and the value 1.
@@ -305,7 +309,7 @@ class MetricsWriter {
           Kind::kGauge);
     add("version=\"" + label_value(metrics_.version) + "\",release=\"" +
             label_value(metrics_.release) + "\",backend=\"" + label_value(metrics_.backend) +
-            "\",policy=\"" + (metrics_.is_serving ? "serving" : "pytorch") + "\"",
+            "\",policy=\"" + (metrics_.is_serving ? "serving" : "pytorch") + "\"" + process_label(),
         1);
   }
 
