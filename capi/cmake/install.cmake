@@ -8,7 +8,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cachalot)
 
 install(TARGETS cachalot EXPORT cachalot-targets
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
-install(TARGETS cachalot_static EXPORT cachalot-targets
+install(TARGETS cachalot_static EXPORT cachalot-static-targets
   ARCHIVE COMPONENT development)
 install(TARGETS cachalot_pluggable
   LIBRARY COMPONENT pluggable)
@@ -37,8 +37,10 @@ install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/cachalot-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/cachalot-config-version.cmake
   DESTINATION ${package_folder} COMPONENT development)
-install(EXPORT cachalot-targets NAMESPACE cachalot::
-  DESTINATION ${package_folder} COMPONENT development)
+# Two files, since package managers of one kind of library remove the other.
+foreach(targets cachalot-targets cachalot-static-targets)
+  install(EXPORT ${targets} NAMESPACE cachalot:: DESTINATION ${package_folder} COMPONENT development)
+endforeach()
 
 # By its own place, so that `cmake --install --prefix` may choose another one.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")

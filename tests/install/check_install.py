@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Installs a build tree, compares the files with expected_files.txt, looks into the libraries and programs
 (check_binaries.py), and builds a program on top of it in every way that is offered: find_package, pkg-config,
-add_subdirectory.
+add_subdirectory, FetchContent; in projects of C++ and in those that know C alone.
 
     check_install.py BUILD_FOLDER WORK_FOLDER
 """
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -67,10 +68,26 @@ def compare(what, found, expected):
         sys.exit(f"{what}: unexpected {sorted(found - expected)}, missing {sorted(expected - found)}")
 
 
-def build_consumer(folder, *options):
+def configure_consumer(folder, *options):
     run("cmake", "-S", CONSUMER, "-B", folder, "-G", "Ninja", *options)
+
+
+def build_consumer(folder, *options):
+    """Builds it, and runs it there, installed, and installed and moved where it brings the library."""
+    configure_consumer(folder, *options)
     run("cmake", "--build", folder)
     run("ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error")
+    prefix = folder.with_name(folder.name + "_prefix")
+    run("cmake", "--install", folder, "--prefix", prefix)
+    if list(prefix.glob("lib/libcachalot.so.*")):
+        prefix = prefix.rename(prefix.with_name(prefix.name + "_moved"))
+        shutil.rmtree(folder)
+    for program in (prefix / "bin").iterdir():
+        run(program, env=without_library_path())
+
+
+def without_library_path():
+    return {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
 
 
 def check_find_package(prefix, work):
@@ -78,7 +95,10 @@ def check_find_package(prefix, work):
     moved = work / "moved"
     shutil.move(prefix, moved)
     version = (SOURCE / "VERSION").read_text().strip()
-    build_consumer(work / "find_package", f"-DCMAKE_PREFIX_PATH={moved}", f"-DCONSUMER_VERSION={version}")
+    installed = [f"-DCMAKE_PREFIX_PATH={moved}", f"-DCONSUMER_VERSION={version}"]
+    build_consumer(work / "find_package", *installed)
+    build_consumer(work / "find_package_c", *installed, "-DCONSUMER_LANGUAGES=C")
+    check_runtime_once(work / "find_package")
     for wrong in ("0.99", "99.0"):
         refused = subprocess.run(
             ["cmake", "-S", CONSUMER, "-B", work / "wrong", f"-DCMAKE_PREFIX_PATH={moved}",
@@ -86,6 +106,13 @@ def check_find_package(prefix, work):
         if refused.returncode == 0:
             sys.exit(f"version {wrong} should have been refused")
     return moved
+
+
+def check_runtime_once(consumer):
+    """A program in C++ has its runtime from the compiler, and no second time from the package."""
+    commands = run("ninja", "-C", consumer, "-t", "commands", "consumer_cachalot_static_cpp")
+    if "-lstdc++" in commands:
+        sys.exit(f"the package adds the runtime of C++ to programs in C++:\n{commands}")
 
 
 def check_pkg_config(prefix, libdir, work):
@@ -99,6 +126,32 @@ def check_pkg_config(prefix, libdir, work):
         program = work / f"pkg_config_{kind}"
         run("cc", "-std=c99", "-Wall", "-Werror", CONSUMER / "main.c", "-o", program, *flags)
         run(program, env=environment)
+
+
+def check_search_path(prefix, libdir, work):
+    """The ways of docs/c-api.md by which a linked program finds the library, without one of the environment."""
+    folder, program = prefix / libdir, work / "app/bin/first"
+    (work / "app/lib").mkdir(parents=True)
+    program.parent.mkdir()
+    flags = run("pkg-config", "--cflags", "--libs", "cachalot",
+                env={**os.environ, "PKG_CONFIG_PATH": str(folder / "pkgconfig")}).split()
+    for search_path in (folder, "$ORIGIN/../lib"):
+        run("cc", CONSUMER / "main.c", "-o", program, *flags, f"-Wl,-rpath,{search_path}")
+        if search_path != folder:
+            for library in folder.glob("libcachalot.so.*"):
+                shutil.copy(library, work / "app/lib", follow_symlinks=False)
+            program = (work / "app").rename(work / "app_moved") / "bin/first"
+            folder.rename(folder.with_name("elsewhere"))
+        run(program, env=without_library_path())
+    folder.with_name("elsewhere").rename(folder)
+
+
+def check_fetched(work):
+    """The source archive of a release; the part `packages` of the long tests builds what this configures."""
+    archive = pathlib.Path(run(SOURCE / "capi/packaging/source.sh", work).strip().split("\n")[-1])
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    configure_consumer(work / "fetched", f"-DCONSUMER_ARCHIVE=file://{archive}", f"-DCONSUMER_SHA256={digest}",
+                       "-DCONSUMER_LANGUAGES=C")
 
 
 def check_record(build, prefix, work):
@@ -122,6 +175,8 @@ def main():
     run(prefix / "bin" / "cachalot", "--version")
     check_record(build, prefix, work)
     check_pkg_config(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
+    check_search_path(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
+    check_fetched(work)
     # In bundles and unoptimized: it is about how the projects fit together.
     build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}", "-DCMAKE_UNITY_BUILD=ON",
                    "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")

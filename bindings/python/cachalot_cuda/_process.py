@@ -21,7 +21,7 @@ def is_disabled_for(host: str) -> bool:
     """Whether CACHALOT_DISABLE=1 leaves a host its own allocator; then a line of the log says so."""
     if os.environ.get("CACHALOT_DISABLE") != "1":
         return False
-    logging.getLogger("cachalot_cuda").warning("CACHALOT_DISABLE=1: %s keeps its own allocator", host)
+    logging.getLogger("cachalot").warning("CACHALOT_DISABLE=1: %s keeps its own allocator", host)
     return True
 
 

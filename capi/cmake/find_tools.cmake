@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Finds what the program cachalot needs beside the library. Where something is missing, the configuration ends; with
+# CACHALOT_BUILD_TOOLS=AUTO the program is left out instead, and what it loads into other programs.
+
+set(demand REQUIRED)
+if(CACHALOT_BUILD_TOOLS STREQUAL "AUTO")
+  set(demand QUIET)
+endif()
+set(missing)
+foreach(package CLI11 nlohmann_json ZLIB LibLZMA SQLite3 PkgConfig)
+  find_package(${package} ${demand})
+  if(NOT ${package}_FOUND)
+    list(APPEND missing ${package})
+  endif()
+endforeach()
+if(PkgConfig_FOUND)
+  pkg_check_modules(HTTPLIB ${demand} IMPORTED_TARGET cpp-httplib)
+endif()
+if(NOT HTTPLIB_FOUND)
+  list(APPEND missing cpp-httplib)
+endif()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(STATUS "The program cachalot is left out, for want of ${missing}")
+  set(CACHALOT_BUILD_TOOLS OFF)
+  set(CACHALOT_BUILD_PROXY OFF)
+endif()
