@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Drops cachalot.cpp and cachalot.h into an empty tree and builds the README's programs with them, as its reader would.
+"""Unpacks the archive of the amalgamation in an empty tree and builds the README's programs with it, as its reader would.
 
     check_amalgamation.py COMPILER OBJECT...   OBJECT: those of cachalot_verify and what it links, for the golden files
     check_amalgamation.py --self-test          plants what does not fit into one file, and expects it to be named
@@ -8,16 +8,19 @@
 Exit status: 0 all is well, 1 something is not, 2 the call is wrong.
 """
 
+import io
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 AMALGAMATE = SOURCE / "capi/amalgamation/amalgamate.py"
+ARCHIVE = SOURCE / "capi/packaging/amalgamation.sh"
 ENVIRONMENT = {**os.environ, "LC_ALL": "C", "CACHALOT_DRIVER": "sim:1GiB"}
 # Diagnostics change no code: the flags that count are the documented two.
 FLAGS = ["-std=c++20", "-pthread"]
@@ -66,9 +69,6 @@ def check_first_program(compiler, folder, library, language, *flags):
 
 
 def check_cpp_headers(compiler, folder):
-    """Copied beside the amalgamation as they are."""
-    for header in (SOURCE / "capi/include/cachalot").glob("*.hpp"):
-        shutil.copy(header, folder / "cachalot")
     source = folder / "resource.cpp"
     source.write_text("#include <cachalot/memory_resource.hpp>\ncachalot::cuda::Resource<> resource(nullptr);\n")
     run(compiler, "-std=c++20", "-pedantic-errors", *WARNINGS, f"-I{folder}", "-fsyntax-only", source)
@@ -85,11 +85,24 @@ def check_golden(compiler, folder, library, objects):
             print(release, *mode, said.rstrip().rsplit("\n", 1)[-1])
 
 
+def unpack(folder):
+    """The archive of a release, which has the same bytes whenever it is made, and whatever others may read."""
+    made = []
+    for mask in (0o022, 0o077):
+        previous = os.umask(mask)
+        made.append(pathlib.Path(run(ARCHIVE, folder / f"{mask:o}").strip()).read_bytes())
+        os.umask(previous)
+    if made[0] != made[1]:
+        sys.exit(f"{ARCHIVE}: two runs differ")
+    with tarfile.open(fileobj=io.BytesIO(made[0])) as archive:
+        archive.extractall(folder)
+
+
 def check(compiler, objects):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         source, library = folder / "cachalot/cachalot.cpp", folder / "cachalot.o"
-        run(AMALGAMATE, source.parent)
+        unpack(folder)
         check_header(compiler, folder)
         run(compiler, *FLAGS, *WARNINGS, "-c", source, "-o", library)
         check_visibility(library)
