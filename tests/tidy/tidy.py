@@ -317,10 +317,11 @@ def check_whitespace(tree):
     for path, text in tree.of_kind(CODE + BUILD + (".md",)):
         if not text.endswith("\n") or text.endswith("\n\n"):
             yield f"{path}: does not end in exactly one line break"
+        has_tabs = path.endswith((".go", ".md")) or text.startswith("#!/usr/bin/make")
         for number, line in enumerate(text.split("\n"), 1):
             if line != line.rstrip():
                 yield f"{path}:{number}: ends in a blank"
-            if "\t" in line and not path.endswith((".go", ".md")):
+            if "\t" in line and not has_tabs:
                 yield f"{path}:{number}: has a tab"
 
 
