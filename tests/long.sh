@@ -11,6 +11,7 @@
 #   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
 #   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
+#   packages    Debian's packages, Conan, vcpkg, conda, archives, each under a fresh project  -
 #   portable    the proxy of releases, by Zig's compiler, under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
@@ -164,14 +165,29 @@ part_clang() {
 
 # The tests find the proxy by a link, and so the one that is built for older systems.
 part_portable() {
-  capi/proxy/portable/build.sh
+  capi/packaging/portable/build.sh
   build build/release release cachalot_proxy_test
   links=$PWD/build/portable/links
   mkdir -p "$links"
-  ln -sfn "$PWD/build/portable/proxy/libcuda.so.1" "$links/libcuda.so.1"
+  ln -sfn "$PWD/build/portable/x86_64/lib/cachalot/libcuda.so.1" "$links/libcuda.so.1"
   ln -sfn "$PWD/build/release/tests/proxy/fake/libcachalot_fake_driver_13000.so" "$links/libcachalot_real_cuda.so"
   LD_LIBRARY_PATH=$links passed build/release/tests/cachalot_proxy_test --gtest_filter=-*OverAnOldDriver.*
-  figure "$tests tests, $(capi/proxy/portable/build.sh | tail -n 1)"
+  figure "proxy: $tests tests"
+  for arch in x86_64 aarch64; do
+    capi/packaging/portable/check.py "build/portable/$arch" >"$out/$part.$arch"
+    figure "$arch: $(grep -F lib/libcachalot.so "$out/$part.$arch")"
+    for release in 2.11 2.15; do
+      # shellcheck disable=SC2046
+      capi/packaging/portable/verify.sh "$arch" "$release" $(golden "$release") >"$out/$part.golden"
+      figure "$arch, $release: $(tail -n 1 "$out/$part.golden")"
+    done
+  done
+}
+
+# Debian's are installed in an empty system, which root makes.
+part_packages() {
+  logged channels tests/packages/run.sh build/packages
+  grep -E '^[a-z]+: ' "$out/$part.channels" | while read -r line; do figure "$line"; done
 }
 
 # In another order each time, since a race may need what ran before.
@@ -339,7 +355,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang portable threads fuzz bindings oracle pinned torch hosts tune fleet browser site"
+all="simulation policy faults seeds clang packages portable threads fuzz bindings oracle pinned torch hosts tune fleet browser site"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do
