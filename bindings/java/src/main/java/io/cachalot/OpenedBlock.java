@@ -31,15 +31,16 @@ public final class OpenedBlock implements AutoCloseable {
     }
   }
 
+  /** Registers last: until then the caller ends the block. */
   private OpenedBlock(Allocator allocator, long handle) {
     this.allocator = allocator;
     core = new Core(handle);
-    Cleaners.register(this, core);
     try (Scratch scratch = Scratch.enter(core)) {
       scratch.check(Native.openedBlockAddress(scratch.handle, scratch.out, scratch.out(1), scratch.error));
       address = scratch.outLong();
       size = scratch.outLong(1);
     }
+    Cleaners.register(this, core);
   }
 
   static OpenedBlock open(Allocator allocator, int device, String ticket) {
@@ -48,7 +49,7 @@ public final class OpenedBlock implements AutoCloseable {
       long text = Texts.toC(memory, ticket);
       long handle = allocator.core.ask(
           (owner, out, error) -> Native.openedBlockCreate(owner, device, text, out, error));
-      return new OpenedBlock(allocator, handle);
+      return Cleaners.own(handle, own -> new OpenedBlock(allocator, own), Native::openedBlockDestroy);
     }
   }
 

@@ -17,41 +17,39 @@ public final class OpenedMemory implements AutoCloseable {
   private final long offset;
   private final AtomicBoolean isClosed;
 
-  /** It counts as closed until the library has opened the memory. */
-  private OpenedMemory(Allocator allocator, long offset, AllocatorCore.Ask request) {
+  private OpenedMemory(Allocator allocator, long offset, long memory) {
     this.allocator = allocator;
     this.offset = offset;
-    Core core = new Core(allocator.core);
+    this.memory = memory;
+    Core core = new Core(allocator.core, memory);
     isClosed = core.isClosed;
     Cleaners.register(this, core);
-    memory = allocator.core.ask(request);
-    core.begin(memory);
   }
 
   /** What is left of it when it has been collected. */
   private static final class Core implements Runnable {
     private final AllocatorCore owner;
-    private final AtomicBoolean isClosed = new AtomicBoolean(true);
-    private long memory;
+    private final long memory;
+    private final AtomicBoolean isClosed = new AtomicBoolean();
 
-    Core(AllocatorCore owner) {
+    Core(AllocatorCore owner, long memory) {
       this.owner = owner;
-    }
-
-    void begin(long memory) {
       this.memory = memory;
-      isClosed.set(false);
     }
 
     @Override
     public void run() {
-      if (!isClosed.compareAndSet(false, true)) {
-        return;
+      if (isClosed.compareAndSet(false, true)) {
+        closeAbandoned(owner, memory);
       }
-      try (Scratch scratch = Scratch.enterIfOpen(owner)) {
-        if (scratch != null) {
-          Native.closeShared(scratch.handle, memory, scratch.error);
-        }
+    }
+  }
+
+  /** Closes for nobody to whom a failure could be told. */
+  private static void closeAbandoned(AllocatorCore owner, long memory) {
+    try (Scratch scratch = Scratch.enterIfOpen(owner)) {
+      if (scratch != null) {
+        Native.closeShared(scratch.handle, memory, scratch.error);
       }
     }
   }
@@ -60,8 +58,10 @@ public final class OpenedMemory implements AutoCloseable {
     byte[] bytes = Objects.requireNonNull(shared, "shared").handle();
     try (Memory memory = new Memory()) {
       ByteBuffer handle = memory.allocate(Math.max(1, bytes.length)).put(bytes);
-      return new OpenedMemory(allocator, shared.offset(), (owner, out, error) ->
+      long opened = allocator.core.ask((owner, out, error) ->
           Native.openShared(owner, device, Memory.addressOf(handle), bytes.length, out, error));
+      return Cleaners.own(opened, own -> new OpenedMemory(allocator, shared.offset(), own),
+          own -> closeAbandoned(allocator.core, own));
     }
   }
 

@@ -7,7 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -67,6 +73,44 @@ final class ShareTest {
       }
       assertThrows(IllegalArgumentException.class, () -> there.openShared(0, new SharedHandle(new byte[8], 0)));
       assertThrows(IllegalArgumentException.class, () -> there.openBlock(0, "nonsense"));
+    }
+  }
+
+  /** Leaves no cleaner for what is opened meanwhile. */
+  private static void withoutCleaners(Runnable action) throws Exception {
+    Field field = Cleaners.class.getDeclaredField("ALL");
+    field.setAccessible(true);
+    Object[] all = (Object[]) field.get(null);
+    Object[] kept = all.clone();
+    Arrays.fill(all, null);
+    try {
+      action.run();
+    } finally {
+      System.arraycopy(kept, 0, all, 0, kept.length);
+    }
+  }
+
+  private static long mappings() throws IOException {
+    try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
+      return lines.filter(line -> line.contains("memfd:")).count();
+    }
+  }
+
+  @Test
+  void whatGetsNoCleanerIsClosed() throws Exception {
+    try (Allocator here = over(""); Allocator there = over(""); Block block = here.allocate(3 * MIB)) {
+      SharedHandle handle = here.share(block.address());
+      try (OpenedMemory opened = there.openShared(0, handle)) {
+        assertNotEquals(0, opened.address());
+      }
+      long before = mappings();
+      withoutCleaners(() -> assertThrows(NullPointerException.class, () -> there.openShared(0, handle)));
+      assertEquals(before, mappings());
+      try (SharedBlock shared = here.allocate(3 * MIB).share()) {
+        String ticket = shared.ticket();
+        withoutCleaners(() -> assertThrows(NullPointerException.class, () -> there.openBlock(0, ticket)));
+        awaitSoon(() -> shared.users() == 0);
+      }
     }
   }
 
