@@ -204,6 +204,17 @@ public final class AllocatorBuilder {
   }
 
   /**
+   * Has the library's remarks logged, each at its level ({@link LogLevel#level}).
+   *
+   * @param logger for example {@code System.getLogger("io.cachalot")}; it is called as {@link #log(LogObserver)} says
+   * @return this
+   */
+  public AllocatorBuilder log(System.Logger logger) {
+    Objects.requireNonNull(logger, "logger");
+    return log((level, message) -> logger.log(level.level(), message));
+  }
+
+  /**
    * Where the contexts of the history come from.
    *
    * @param source the source

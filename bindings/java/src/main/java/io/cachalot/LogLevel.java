@@ -22,6 +22,22 @@ public enum LogLevel {
     this.number = number;
   }
 
+  /**
+   * The level of {@link System.Logger} that it has there.
+   *
+   * @return {@code ERROR} for damage, {@code INFO} for a difference, else {@code WARNING}
+   */
+  public System.Logger.Level level() {
+    switch (this) {
+      case DAMAGE:
+        return System.Logger.Level.ERROR;
+      case DIFFERENCE:
+        return System.Logger.Level.INFO;
+      default:
+        return System.Logger.Level.WARNING;
+    }
+  }
+
   int number() {
     return number;
   }

@@ -264,6 +264,43 @@ final class InterfaceTest {
     assertEquals(List.of(5L), ended);
   }
 
+  /** What a program's logging gets. */
+  private record Logged(List<String> lines) implements System.Logger {
+    @Override
+    public String getName() {
+      return "io.cachalot";
+    }
+
+    @Override
+    public boolean isLoggable(Level level) {
+      return true;
+    }
+
+    @Override
+    public void log(Level level, java.util.ResourceBundle bundle, String message, Throwable thrown) {
+      lines.add(level + " " + message);
+    }
+
+    @Override
+    public void log(Level level, java.util.ResourceBundle bundle, String format, Object... parameters) {
+      lines.add(level + " " + format);
+    }
+  }
+
+  @Test
+  void aSystemLoggerGetsTheRemarks() {
+    List<String> lines = new ArrayList<>();
+    String harmful = "max_split_size_mb:64,expandable_segments:True";
+    try (Sim sim = Sim.create(1 << 30);
+        Allocator allocator = Allocator.builder().driver(sim).options(harmful).log(new Logged(lines)).build()) {
+      allocator.allocate(1).close();
+    }
+    assertEquals(1, lines.size(), lines.toString());
+    assertTrue(lines.get(0).startsWith("WARNING ") && lines.get(0).contains("max_split_size"), lines.toString());
+    assertEquals(System.Logger.Level.ERROR, LogLevel.DAMAGE.level());
+    assertEquals(System.Logger.Level.INFO, LogLevel.DIFFERENCE.level());
+  }
+
   @Test
   void rowsOfStatisticsLoadTheLibrary() throws Exception {
     List<String> arguments = List.of("-cp", System.getProperty("java.class.path"), RowsProbe.class.getName());
