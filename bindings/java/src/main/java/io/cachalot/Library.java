@@ -23,6 +23,7 @@ final class Library {
   static final String CORE = "libcachalot.so." + Constants.INTERFACE / 100 + "." + Constants.INTERFACE % 100;
 
   private final List<String> tried = new ArrayList<>();
+  private String failure = "cachalot's native library could not be loaded";
 
   private Library() {}
 
@@ -94,6 +95,8 @@ final class Library {
   private String fromJar() {
     if (!Unpacked.isCarried(CORE)) {
       tried.add("the jar: carries no library for " + Unpacked.PLATFORM);
+      failure = "cachalot has no native library for " + Unpacked.PLATFORM + " (the jar has: "
+          + Unpacked.carriedPlatforms() + "); build one, and name its folder by " + PROPERTY;
       return null;
     }
     return unpack("the jar", null, null);
@@ -166,7 +169,6 @@ final class Library {
 
   private UnsatisfiedLinkError failure(String last) {
     tried.add(last);
-    return new UnsatisfiedLinkError("cachalot's native library could not be loaded; tried:\n  "
-        + String.join("\n  ", tried));
+    return new UnsatisfiedLinkError(failure + "; tried:\n  " + String.join("\n  ", tried));
   }
 }

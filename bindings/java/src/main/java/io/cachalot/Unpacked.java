@@ -34,7 +34,10 @@ import java.util.TreeMap;
 final class Unpacked implements AutoCloseable {
   static final String PROPERTY = "io.cachalot.tmpdir";
   static final String PLATFORM = platform();
-  private static final String FOLDER = "/META-INF/native/" + PLATFORM + "/";
+  private static final String ROOT = "/META-INF/native/";
+  private static final String FOLDER = ROOT + PLATFORM + "/";
+  /** What a jar may have; one that was built from a clone has the machine's alone. */
+  private static final List<String> PLATFORMS = List.of("linux-aarch64", "linux-x86_64");
   private static final Set<PosixFilePermission> PRIVATE = PosixFilePermissions.fromString("rwx------");
   private static final int STICKY = 01000;
   private static final int WRITABLE_BY_OTHERS = 022;
@@ -52,6 +55,13 @@ final class Unpacked implements AutoCloseable {
     String machine = System.getProperty("os.arch").toLowerCase(Locale.ROOT);
     return (system.startsWith("linux") ? "linux" : system.split(" ")[0]) + "-"
         + (machine.equals("amd64") ? "x86_64" : machine);
+  }
+
+  /** The platforms whose native code the jar has, in words. */
+  static String carriedPlatforms() {
+    List<String> carried = PLATFORMS.stream()
+        .filter(platform -> Unpacked.class.getResource(ROOT + platform + "/" + Library.CORE) != null).toList();
+    return carried.isEmpty() ? "none" : String.join(" and ", carried);
   }
 
   static boolean isCarried(String name) {

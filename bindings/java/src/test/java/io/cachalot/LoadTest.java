@@ -129,6 +129,15 @@ final class LoadTest {
   }
 
   @Test
+  void anUnknownPlatformIsNamedBesideThoseThatThereAre() throws Exception {
+    String said = probe(Map.of(), all(), "-Dos.arch=riscv64");
+    assertTrue(said.contains("failed: cachalot has no native library for linux-riscv64 (the jar has: ")
+        && said.contains(Unpacked.PLATFORM), said);
+    said = probe(Map.of(), bare());
+    assertTrue(said.contains("(the jar has: none)"), said);
+  }
+
+  @Test
   void aFolderThatCannotBeUsedGetsAnAnswer() throws Exception {
     String said = probe(Map.of(), all(), "-D" + Unpacked.PROPERTY + "=/proc");
     assertTrue(said.contains("failed:") && said.contains("/proc") && said.contains(Library.PROPERTY), said);
