@@ -100,7 +100,10 @@ serve() {
   ./serve.py "$out/site" >"$out/port" &
   server=$!
   trap 'kill $server' EXIT
-  while [ ! -s "$out/port" ]; do sleep 0.1; done
+  while [ ! -s "$out/port" ]; do
+    kill -0 "$server" # it has not ended
+    sleep 0.1
+  done
   site=http://127.0.0.1:$(cat "$out/port")
   "$clone/bindings/go/pages.sh" "$site/cachalot.git" "$out/site"
 }
