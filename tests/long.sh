@@ -12,7 +12,7 @@
 #   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
 #   packages    Debian's packages, Conan, vcpkg, conda, archives, each under a fresh project  -
-#   portable    the proxy of releases, by Zig's compiler, under its tests  -
+#   portable    the binaries of releases, of both machines, and the proxy under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
 #   bindings    Go's and Rust's fuzz targets, cgo's strictest checks  LONG_BINDINGS_SECONDS=60, LONG_BINDINGS_INPUTS=1000000
