@@ -22,6 +22,7 @@
 #   hosts       CuPy, Numba and RMM themselves on cachalot, over the host's memory    -
 #   tune        what tune says of all recorded runs, asked PyTorch's binary   LONG_TUNE_STRINGS=160
 #   fleet       recordings on a local cluster of Ray                 -
+#   operators   the recipes for containers, Kubernetes and monitoring  -
 #   browser     the pages of cachalot report and tune in Chromium    -
 #   site        the documentation with the references of all languages, and pictures of it    -
 #
@@ -336,6 +337,14 @@ part_site() {
   figure "$(find "$out/site" -name '*.html' | wc -l) pages, pictures in $out/screenshots"
 }
 
+part_operators() {
+  build build/release release cachalot cachalot_cli cachalot_pluggable cachalot_cuda_proxy cachalot_audit \
+    cachalot_metrics_test cachalot_proxy_program cachalot_fake_driver_13000 cachalot_fake_nvml_memory
+  logged run env PATH="$PATH:/usr/local/go/bin" tests/operators/run.sh build/release
+  figure "$(grep 'queries have' "$out/$part.run")"
+  figure "$(tail -n 1 "$out/$part.run")"
+}
+
 # Runs one part, shows its figures, and adds its line to the summary.
 run_part() {
   begin=$(date +%s)
@@ -355,7 +364,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang packages portable threads fuzz bindings oracle pinned torch hosts tune fleet browser site"
+all="simulation policy faults seeds clang packages portable threads fuzz bindings oracle pinned torch hosts tune fleet operators browser site"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * cachalot_metrics_text. With the argument --print it writes the page of a busy allocator instead,
- * for metrics_parse.py.
+ * for metrics_parse.py; with --print-all pinned memory too, for tests/operators.
  */
 #include <stdlib.h>
 
@@ -504,11 +504,14 @@ static void a_text_that_does_not_fit_is_cut(void) {
   close_fixture(with);
 }
 
-static int print_page(void) {
+static int print_page(int with_pinned_memory) {
   busy_tenants tenants;
   char* page = NULL;
+  void* pinned = NULL;
   open_tenants(&tenants);
   CHECK_OK(cachalot_sim_add_process(tenants.with.driver, 0, 4711, 30 * MIB, &last_error));
+  if (with_pinned_memory)
+    CHECK_OK(cachalot_pinned_allocate(tenants.with.allocator, MIB, &pinned, &last_error));
   page = page_of(tenants.with);
   fputs(page, stdout);
   free(page);
@@ -517,7 +520,8 @@ static int print_page(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc > 1 && strcmp(argv[1], "--print") == 0) return print_page();
+  if (argc > 1 && strcmp(argv[1], "--print") == 0) return print_page(0);
+  if (argc > 1 && strcmp(argv[1], "--print-all") == 0) return print_page(1);
   RUN(every_device_has_its_series);
   RUN(only_a_device_with_a_limit_shows_one);
   RUN(private_pools_have_families_of_their_own);

@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The image of capi/packaging/container, built and used as in a pod, without a registry, a daemon and a GPU:
+#
+#   image.sh PREFIX PROGRAMS   PREFIX: an installation; PROGRAMS: tests/proxy of a build tree, with the fake driver
+#
+# The base is what debootstrap makes. Containers are bubblewrap's: another user, and a root file system that is
+# read-only. Needs root for debootstrap and buildah.
+set -eu
+cd "$(dirname "$0")/../.."
+. tests/need.sh
+need buildah bubblewrap debootstrap
+prefix=$(realpath "$1") programs=$(realpath "$2")
+place=$PWD/build/operators base=$PWD/build/operators/base
+mkdir -p "$place"
+work=$(mktemp -d "$place/image.XXXXXX")
+in_store() { buildah --root "$place/store" --runroot "$work/run" --storage-driver vfs "$@"; }
+trap 'in_store rm --all >/dev/null; rm -rf "$work"' EXIT
+
+expect() {
+  grep -q -- "$2" "$1" && return
+  echo "no '$2' in:" >&2
+  cat "$1" >&2
+  exit 1
+}
+
+# ---- The image
+
+if [ ! -d "$base" ]; then
+  debootstrap --variant=minbase bookworm "$base.new" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+  mv "$base.new" "$base"
+  rm -rf "$base/var/cache/apt" "$base/var/lib/apt/lists" "$base/dev"/*
+  mkdir "$base/cachalot" "$base/output" "$base/driver"  # where a server's container has its mounts
+fi
+if ! in_store inspect --type image localhost/debian:12-slim >/dev/null 2>&1; then
+  container=$(in_store from scratch)
+  in_store add -q "$container" "$base" / >/dev/null
+  in_store commit -q "$container" localhost/debian:12-slim >/dev/null
+  in_store rm "$container" >/dev/null
+fi
+
+context=$work/context
+mkdir -p "$context/capi/packaging" "$context/build/portable"
+cp LICENSE LICENSE-APACHE LICENSE-MIT "$context"
+cp -R capi/packaging/container "$context/capi/packaging"
+cp -R "$prefix" "$context/build/portable/$(uname -m)"
+build() {
+  in_store bud -q --no-cache --isolation chroot --timestamp 0 --build-arg BASE=localhost/debian:12-slim \
+    -f "$context/capi/packaging/container/Dockerfile" "$context" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+}
+image=$(build)
+find "$context" -exec touch {} +
+[ "$(build)" = "$image" ] || { echo "two builds differ" >&2; exit 1; }
+root=$(in_store mount "$(in_store from "$image")")
+[ "$(in_store inspect --type image --format '{{.OCIv1.Config.User}}' "$image")" = 65532:65532 ]
+
+# ---- The pod
+
+# within ROOT USER MOUNTS... -- COMMAND...: a container.
+within() {
+  from=$1 user=$2
+  shift 2
+  bwrap --unshare-all --die-with-parent --clearenv --uid "$user" --gid "$user" --cap-drop ALL --ro-bind "$from" / \
+    --dev /dev --proc /proc --setenv PATH /opt/cachalot/bin:/usr/bin:/bin "$@"
+}
+mkdir -m 777 "$work/files" "$work/output" "$work/driver"
+cp -L "$programs/drivers/libcuda.so.1" "$programs/program" "$work/driver"
+init() {
+  rm -rf "$work/files"/*
+  within "$root" 65532 --bind "$work/files" /mnt -- copy-cachalot /mnt "$@"
+}
+# server [VARIABLE=VALUE]... -- COMMAND...
+server() {
+  variables=
+  while [ "$1" != -- ]; do
+    variables="$variables --setenv ${1%%=*} ${1#*=}"
+    shift
+  done
+  # shellcheck disable=SC2086
+  within "$base" 10001 --ro-bind "$work/files" /cachalot --bind "$work/output" /output \
+    --ro-bind "$work/driver" /driver --setenv TMPDIR /output --setenv LD_LIBRARY_PATH /driver $variables "$@"
+}
+
+within "$root" 65532 -- cachalot --version >"$work/log"
+expect "$work/log" '[0-9]\.[0-9]'
+init /driver/libcuda.so.1
+server -- /cachalot/bin/cachalot run --metrics /output/%p.prom -- /driver/program open 9 2>"$work/log"
+expect "$work/log" '9 requests served'
+server -- /cachalot/bin/cachalot record -o /output/run.trace -- /driver/program open 9 2>"$work/log"
+expect "$work/log" 'cuMemAlloc  *9 '
+proxy=/cachalot/lib/cachalot/libcuda.so.1
+server LD_PRELOAD=$proxy CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/preloaded.prom -- /driver/program open 9
+expect "$work/output/preloaded.prom" '^cachalot_allocations_total.* 9$'
+server LD_PRELOAD=$proxy CACHALOT_RECORD=/output/preloaded.trace -- /driver/program open 9
+[ -s "$work/output/preloaded.trace" ]
+if server -- touch /written 2>/dev/null; then echo "the root file system is not read-only" >&2; exit 1; fi
+
+# A link that leads nowhere: the plain driver.
+init /nowhere/libcuda.so.1
+server LD_PRELOAD=$proxy CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/none.prom -- /driver/program open 9 \
+  2>"$work/log"
+expect "$work/log" 'cannot be preloaded'
+[ ! -e "$work/output/none.prom" ]
+echo "the image $image serves and records programs of other images"
