@@ -68,8 +68,8 @@ def _name(family: Metric) -> str:
     return family.name + "_total" if family.type == "counter" else family.name
 
 
-def instrument(meter: Meter | None = None, allocator: Allocator | None = None, labels: Mapping[str, str] | None = None,
-               device_labels: Mapping[int, Mapping[str, str]] | None = None) -> Instruments:
+def instrument(meter: Meter | None = None, allocator: Allocator | None = None,
+               labels: Mapping[str, str] | None = None) -> Instruments:
     """Instruments of a meter, by default the one named "cachalot" of the program's provider. The other arguments are
     those of cachalot_cuda.prometheus.AllocatorCollector."""
-    return Instruments(meter or get_meter("cachalot"), AllocatorCollector(allocator, labels, device_labels))
+    return Instruments(meter or get_meter("cachalot"), AllocatorCollector(allocator, labels))

@@ -25,22 +25,20 @@ _logger = logging.getLogger("cachalot")
 
 
 class AllocatorCollector(Collector):
-    """The metrics of Allocator.metrics(), with the same names, descriptions and labels and with these labels more.
+    """The metrics of Allocator.metrics(), with the same names, descriptions and labels and with these labels more:
+    those of a device have its `uuid`, where cachalot_device_info tells it.
 
     Args:
         allocator: None: the one of the process, that of its hosts, made now if there is none. So a host that has
             options for it comes first.
         labels: of every metric. pod, namespace and node are the environment variables POD_NAME, POD_NAMESPACE and
             NODE_NAME where they are set and nothing else is said.
-        device_labels: of the metrics of one device, by its number: {0: {"UUID": "GPU-..."}}, say.
     """
 
-    def __init__(self, allocator: Allocator | None = None, labels: Mapping[str, str] | None = None,
-                 device_labels: Mapping[int, Mapping[str, str]] | None = None) -> None:
+    def __init__(self, allocator: Allocator | None = None, labels: Mapping[str, str] | None = None) -> None:
         self._allocator = allocator or Allocator.of_process()
         self._labels = {name: os.environ[variable] for name, variable in _VARIABLES.items() if variable in os.environ}
         self._labels.update(labels or {})
-        self._device_labels = {str(device): dict(values) for device, values in (device_labels or {}).items()}
 
     def describe(self) -> list[Metric]:
         return []  # no driver is asked because something is registered
@@ -52,18 +50,19 @@ class AllocatorCollector(Collector):
         except Error as error:
             _logger.warning("no metrics: %s", error)
             return
+        of_devices: dict[str | None, dict[str, str]] = {}  # the information on devices comes before their numbers
         for family in text_string_to_metric_families(page):
-            family.samples = [sample._replace(labels=self._labelled(sample.labels)) for sample in family.samples]
+            if family.name == "cachalot_device_info":
+                of_devices = {each.labels["device"]: {"uuid": each.labels["uuid"]} for each in family.samples}
+            family.samples = [
+                each._replace(labels={**each.labels, **of_devices.get(each.labels.get("device"), {}), **self._labels})
+                for each in family.samples]
             yield family
-
-    def _labelled(self, labels: dict[str, str]) -> dict[str, str]:
-        return {**labels, **self._device_labels.get(labels.get("device", ""), {}), **self._labels}
 
 
 def register(allocator: Allocator | None = None, labels: Mapping[str, str] | None = None,
-             device_labels: Mapping[int, Mapping[str, str]] | None = None,
              registry: CollectorRegistry = REGISTRY) -> AllocatorCollector:
     """Registers an AllocatorCollector, whose arguments these are, and gives it, for registry.unregister()."""
-    collector = AllocatorCollector(allocator, labels, device_labels)
+    collector = AllocatorCollector(allocator, labels)
     registry.register(collector)
     return collector

@@ -49,10 +49,23 @@ class Collector(unittest.TestCase):
 
     def test_labels_are_those_of_the_pod_and_of_the_caller(self):
         with mock.patch.dict(os.environ, POD_NAME="server-0", NODE_NAME="node-1"):
-            self.register(labels={"node": "other", "model": "chat"}, device_labels={0: {"UUID": "GPU-1"}})
-        labels = {"device": "0", "UUID": "GPU-1", "pod": "server-0", "node": "other", "model": "chat"}
+            self.register(labels={"node": "other", "model": "chat"})
+        labels = {"device": "0", "pod": "server-0", "node": "other", "model": "chat"}
         self.assertEqual(self.registry.get_sample_value("cachalot_device_total_bytes", labels), 1024 * MIB)
         self.assertIn('cachalot_build_info{backend="native",model="chat",node="other",pod="server-0"', self.page())
+
+    def test_a_devices_metrics_have_its_uuid(self):
+        page = """# TYPE cachalot_device_info gauge
+cachalot_device_info{device="1",uuid="GPU-1",gpu_uuid="GPU-1",pci_bus_id="00000000:1b:00.0"} 1
+# TYPE cachalot_pinned_bytes gauge
+cachalot_pinned_bytes{device="0"} 5
+cachalot_pinned_bytes{device="1"} 7
+"""
+        with mock.patch.object(self.allocator, "metrics", lambda: page):
+            self.register()
+            value = self.registry.get_sample_value
+            self.assertEqual(value("cachalot_pinned_bytes", {"device": "1", "uuid": "GPU-1"}), 7)
+            self.assertEqual(value("cachalot_pinned_bytes", {"device": "0"}), 5)
 
     def test_metrics_of_others_stay_where_these_fail(self):
         import prometheus_client

@@ -34,7 +34,7 @@ def serve() -> dict[str, int]:
 
 def watch(allocator: cachalot_cuda.Allocator) -> None:
     cachalot_cuda.use_logging()
-    cachalot_cuda.prometheus.register(allocator, device_labels={0: {"UUID": "GPU-1"}}).collect()
+    cachalot_cuda.prometheus.register(allocator, {"model": "chat"}).collect()
     cachalot_cuda.opentelemetry.instrument(labels={"model": "chat"})
 
 
