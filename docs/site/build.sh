@@ -46,7 +46,7 @@ build_c() {
 }
 
 build_pages() {
-  NO_MKDOCS_2_WARNING=1 PYTHONPATH=$tools python3 -m mkdocs -q build --strict -f "$site/mkdocs.yml" -d "$out"
+  NO_MKDOCS_2_WARNING=1 PYTHONPATH=$tools python3 -m mkdocs build --strict -f "$site/mkdocs.yml" -d "$out"
 }
 
 need doxygen
