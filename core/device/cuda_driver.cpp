@@ -142,7 +142,7 @@ CudaDriver::Device::Device(const Library& library, int index, const CudaOptions&
   }
   identity = identity_of(library, ordinal);
   supports_rdma = has_attribute(library, ordinal, kRdmaWithVirtualMemorySupported);
-  if (options.cgroups) group.emplace(pci_bus_id, *options.cgroups);
+  if (options.cgroups) group.emplace(identity.pci_bus_id, *options.cgroups);
 }
 
 std::optional<DeviceCgroup::Memory> CudaDriver::Device::group_memory() const {
