@@ -40,7 +40,7 @@ bool is_memory_of(std::string_view region, std::string_view device) {
 }
 
 // Nothing for "max".
-std::optional<uint64_t> read_bytes(std::string_view text) {
+std::optional<uint64_t> limit_of(std::string_view text) {
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (error != std::errc() || end != text.data() + text.size()) return {};
@@ -66,7 +66,7 @@ std::optional<uint64_t> DeviceCgroup::bytes_in(const std::string& file) const {
   std::optional<uint64_t> sum;
   for (std::string region, value; lines >> region >> value;) {
     if (!is_memory_of(region, device_)) continue;
-    const auto bytes = read_bytes(value);
+    const auto bytes = limit_of(value);
     if (!bytes) return {};
     sum = sum.value_or(0) + *bytes;
   }
