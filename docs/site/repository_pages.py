@@ -16,7 +16,7 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 PAGES = ["*.md", "docs/*.md", "docs/site/*.md", "docs/behaviour/*.md", "bindings/*.md", "bindings/*/README.md",
-         "bindings/rust/cachalot*/README.md", "examples/*.md", "examples/servers/README.md", "tests/README.md",
+         "bindings/*/*/README.md", "examples/*.md", "examples/servers/README.md", "tests/README.md",
          "tests/golden/README.md", "tests/oracle/*.md", "capi/packaging/*.md", "capi/packaging/*/README.md"]
 PICTURES = ["docs/*.svg", "docs/*.png"]
 
