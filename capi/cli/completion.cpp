@@ -82,9 +82,11 @@ std::string zsh_option(const OptionText& option, bool starts_program) {
     text = replaced(text, special, std::string("\\") + special);
   const std::string tail = "[" + text + "]" + (option.value.empty() ? "" : ":value:" + action);
   std::vector<std::string> words;
-  for (const std::string& name : option.names)
-    words.push_back(bash_quoted(
-        "*" + name + (!option.value.empty() && name.starts_with("--") ? "=" : "") + tail));
+  for (const std::string& name : option.names) {
+    std::string word = "*" + name;
+    if (!option.value.empty() && name.starts_with("--")) word += '=';
+    words.push_back(bash_quoted(word.append(tail)));
+  }
   return joined(words, " ");
 }
 
