@@ -14,12 +14,13 @@ import sys
 
 import rattler_build
 
-COMPILERS = {"c_compiler": ["gcc"], "cxx_compiler": ["gxx"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.28"],
+COMPILERS = {"c_compiler": ["gcc"], "cxx_compiler": ["gxx"], "rust_compiler": ["rust"],
+             "rust_compiler_version": ["1.88"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.28"],
              "c_compiler_version": ["12"], "cxx_compiler_version": ["12"]}
 # Each is there in a version that satisfies every requirement.
-STANDINS = ["gcc_linux-64", "gxx_linux-64", "sysroot_linux-64", "cmake", "ninja", "pkg-config", "cli11", "cpp-httplib",
-            "liblzma-devel", "libsqlite", "nlohmann_json", "zlib"]
-VERSIONS = {"gcc_linux-64": "12.0", "gxx_linux-64": "12.0", "sysroot_linux-64": "2.28"}
+STANDINS = ["gcc_linux-64", "gxx_linux-64", "rust_linux-64", "sysroot_linux-64", "cmake", "ninja", "pkg-config", "cli11",
+            "cpp-httplib", "liblzma-devel", "libsqlite", "nlohmann_json", "zlib"]
+VERSIONS = {"gcc_linux-64": "12.0", "gxx_linux-64": "12.0", "rust_linux-64": "1.88.0", "sysroot_linux-64": "2.28"}
 
 
 def make_channel(folder):

@@ -44,6 +44,9 @@ mkdir "$tree/onnxruntime"
 cp -r build/onnxruntime/include "$tree/onnxruntime"
 write_debian_folder
 cd "$tree"
+# Cargo makes the unwinder of `cachalot record`; debhelper gives a build a home without it.
+export CARGO_HOME="${CARGO_HOME:-$HOME/.cargo}" RUSTUP_HOME="${RUSTUP_HOME:-$HOME/.rustup}"
+export PATH="$PATH:$CARGO_HOME/bin"
 dpkg-buildpackage --build=binary --no-sign
 cd "$out"
 rm -r "$tree"
