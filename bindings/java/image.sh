@@ -16,7 +16,7 @@ junit=$(sed -n 's,.*<junit.version>\(.*\)</junit.version>.*,\1,p' pom.xml)
 
 rm -rf "$out/image" "$out/classes" "$out/test-classes" "$out/golden"
 case $("$home/bin/javac" -version 2>&1) in "javac 17"*) zip=2 ;; *) zip=zip-6 ;; esac
-"$home/bin/jlink" --add-modules java.base,java.logging,jdk.zipfs --strip-debug --no-header-files --no-man-pages \
+"$home/bin/jlink" --add-modules java.base,java.logging,jdk.jfr,jdk.zipfs --strip-debug --no-header-files --no-man-pages \
   --compress "$zip" --output "$out/image"
 strip --strip-unneeded "$out/image/lib/server/libjvm.so" 2>/dev/null || true
 size=$(du -sm "$out/image" | cut -f 1)

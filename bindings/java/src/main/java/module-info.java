@@ -4,5 +4,7 @@
  * begin.
  */
 module io.cachalot {
+  requires static jdk.jfr;
+
   exports io.cachalot;
 }

@@ -39,6 +39,8 @@ public final class Allocator extends AllocatorState implements AutoCloseable {
   /** What ends the allocator, if that is not this. */
   private final Object keeper;
   private final Allocator pinned;
+  /** What {@link Flight} has of it, which must not be found without it. */
+  Object watched;
 
   Allocator(AllocatorCore core, Listeners listeners) {
     super(core);

@@ -264,9 +264,11 @@ public final class AllocatorBuilder {
         Memory memory = new Memory()) {
       given.driver = scratch.handle;
       scratch.check(Native.allocatorCreate(given.write(memory), scratch.out, scratch.error));
-      return Cleaners.own(scratch.outLong(),
+      Allocator made = Cleaners.own(scratch.outLong(),
           address -> new Allocator(new AllocatorCore(address, memory.keep(), false), listeners),
           address -> Native.allocatorDestroy(address, 0));
+      Flight.recorder().watch(made);
+      return made;
     }
   }
 

@@ -186,6 +186,7 @@ final class AllocatorCore extends Resource {
 
   @Override
   void ended() {
+    Flight.recorder().forget(this);
     synchronized (buffers) {
       if (waiting == 0) {
         keepNothing();

@@ -27,6 +27,10 @@ final class Listeners {
     }
   }
 
+  int size() {
+    return all.size();
+  }
+
   /** One listener may be added twice. */
   private static final class Holder<T> {
     final T listener;
