@@ -17,9 +17,6 @@ namespace {
 
 EventHandle to_event(uint64_t event) { return reinterpret_cast<EventHandle>(event); }
 
-// A control group is nearly full when less than this part of its limit is left.
-constexpr uint64_t kLeastPart = 16;
-
 uint64_t to_number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
 AllocationProperties properties(int device, HandleType type, bool rdma) {
@@ -40,37 +37,6 @@ int count_devices(const Library& library) {
   }
   if (count == 0) throw Error(Status::kDriverUnavailable, "the CUDA driver finds no device");
   return std::min(count, kMaxDevices);
-}
-
-bool has_attribute(const Library& library, DeviceOrdinal ordinal, int attribute) {
-  int value = 0;
-  return library.cuDeviceGetAttribute(&value, attribute, ordinal) == 0 && value != 0;
-}
-
-// As tools write it: "01234567-89ab-cdef-0123-456789abcdef". Empty: the driver does not tell.
-template <class Functions>
-std::string uuid_of(const std::optional<Functions>& functions, DeviceOrdinal ordinal) {
-  Uuid uuid{};
-  if (!functions || functions->cuDeviceGetUuid(&uuid, ordinal) != 0) return {};
-  std::string text;
-  for (size_t i = 0; i < sizeof uuid.bytes; i++) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += format("%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
-  }
-  return text;
-}
-
-// The two forms of the question differ only for an instance of a divided GPU.
-DeviceIdentity identity_of(const Library& library, DeviceOrdinal ordinal) {
-  DeviceIdentity identity;
-  char bus[32] = "";
-  if (library.cuDeviceGetPCIBusId(bus, sizeof bus, ordinal) == 0) identity.pci_bus_id = bus;
-  const std::string gpu = uuid_of(library.gpu_uuid, ordinal);
-  if (gpu.empty()) return identity;
-  const std::string instance = uuid_of(library.instance_uuid, ordinal);
-  identity.gpu_uuid = identity.uuid = "GPU-" + gpu;
-  if (!instance.empty() && instance != gpu) identity.uuid = "MIG-" + instance;
-  return identity;
 }
 
 // No stream comes behind the work of all others, or before it: the host waits on both sides.
@@ -109,44 +75,20 @@ Result capture_of(const Library& library, Stream stream, CaptureInfo* info) {
   return kSuccess;
 }
 
-// The driver's words for a code.
-const char* driver_text(const Library& library, Result code) {
-  const char* text = nullptr;
-  const bool is_known = library.cuGetErrorString(code, &text) == 0 && text != nullptr;
-  return is_known ? text : "unknown error";
-}
-
 }  // namespace
 
 CudaDriver::CudaDriver(const CudaOptions& options)
     : library_(open_library(options.library)),
       contexts_(library_, count_devices(library_), options.context) {
   for (int i = 0; i < contexts_.device_count(); i++)
-    devices_.push_back(std::make_unique<Device>(library_, i, options));
+    devices_.push_back(
+        std::make_unique<cuda::Device>(library_, i, options.capacity, options.cgroups));
   const auto all_have = [this](int attribute) {
-    return std::all_of(devices_.begin(), devices_.end(), [&](const auto& device) {
-      return has_attribute(library_, device->ordinal, attribute);
-    });
+    return std::all_of(devices_.begin(), devices_.end(),
+                       [&](const auto& device) { return device->has(attribute); });
   };
   supports_virtual_memory_ = library_.virtual_memory && all_have(kVirtualMemorySupported);
   supports_memory_pools_ = library_.memory_pools && all_have(kMemoryPoolsSupported);
-}
-
-CudaDriver::Device::Device(const Library& library, int index, const CudaOptions& options)
-    : budget(options.capacity) {
-  Result code = library.cuDeviceGet(&ordinal, index);
-  if (code == 0) code = library.cuDeviceTotalMem(&total_memory, ordinal);
-  if (code != 0) {
-    throw Error(Status::kDriverUnavailable,
-                format("CUDA device %d: %s (%d)", index, driver_text(library, code), code));
-  }
-  identity = identity_of(library, ordinal);
-  supports_rdma = has_attribute(library, ordinal, kRdmaWithVirtualMemorySupported);
-  if (options.cgroups) group.emplace(identity.pci_bus_id, *options.cgroups);
-}
-
-std::optional<DeviceCgroup::Memory> CudaDriver::Device::group_memory() const {
-  return group ? group->memory() : std::nullopt;
 }
 
 // ---- Memory
@@ -156,29 +98,16 @@ DriverCode CudaDriver::memory_info(int device, uint64_t* free_bytes, uint64_t* t
   size_t total = 0;
   const DriverCode code = on(device, [&] { return library_.cuMemGetInfo(&available, &total); });
   if (code != kSuccess) return code;
-  MemoryBudget& budget = at(device).budget;
-  *free_bytes = budget.has_limit() ? std::min<uint64_t>(available, budget.left()) : available;
-  *total_bytes = budget.has_limit() ? std::min<uint64_t>(total, budget.limit()) : total;
-  if (const auto group = at(device).group_memory()) {
-    *free_bytes = std::min(*free_bytes, group->left);
-    *total_bytes = std::min(*total_bytes, group->limit);
-  }
+  *free_bytes = available;
+  *total_bytes = total;
+  at(device).limit(free_bytes, total_bytes);
   return kSuccess;
 }
 
 DriverCode CudaDriver::total_memory(int device, uint64_t* total_bytes) {
   if (contexts_.is_in_forked_child()) return kNotInitialized;
-  const Device& asked = at(device);
-  const bool is_limited = asked.budget.has_limit();
-  *total_bytes = is_limited ? std::min<uint64_t>(asked.total_memory, asked.budget.limit())
-                            : asked.total_memory;
-  if (const auto group = asked.group_memory()) *total_bytes = std::min(*total_bytes, group->limit);
+  *total_bytes = at(device).total_memory();
   return kSuccess;
-}
-
-bool CudaDriver::is_nearly_full(int device) {
-  const auto group = at(device).group_memory();
-  return group && group->left < group->limit / kLeastPart;
 }
 
 // The driver refuses 0 bytes; the runtime, which the reference asks, gives a null pointer.
@@ -187,29 +116,10 @@ DriverCode CudaDriver::allocate(int device, uint64_t size, Address* address) {
     *address = 0;
     return kSuccess;
   }
-  return allocate_within_budget(device, size, address, nullptr);
-}
-
-// stream: null for ordinary memory.
-DriverCode CudaDriver::allocate_within_budget(int device, uint64_t size, Address* address,
-                                              Stream* stream) {
   if (contexts_.is_in_forked_child()) return kNotInitialized;
-  MemoryBudget& budget = at(device).budget;
-  const auto ticket = budget.take(size);
-  if (!ticket) return kDriverOutOfMemory;
-  DeviceAddress got = 0;
-  const DriverCode code = on(device, [&] {
-    return stream == nullptr
-               ? library_.cuMemAlloc(&got, size)
-               : library_.memory_pools->cuMemAllocAsync(&got, size, handle_of(*stream));
+  return at(device).obtain(size, address, [&](DeviceAddress* got) {
+    return on(device, [&] { return library_.cuMemAlloc(got, size); });
   });
-  if (code != kSuccess) {
-    budget.give_back(*ticket);
-    return code;
-  }
-  budget.keep(*ticket, MemoryBudget::Kind::kAddress, got);
-  *address = got;
-  return kSuccess;
 }
 
 DriverCode CudaDriver::free(int device, Address address) {

@@ -16,12 +16,12 @@
 #include "base/assert.h"
 #include "device/cuda_contexts.h"
 #include "device/cuda_copies.h"
+#include "device/cuda_device.h"
 #include "device/cuda_host_memory.h"
 #include "device/cuda_library.h"
 #include "device/cuda_segment_handles.h"
 #include "device/device.h"
 #include "device/device_cgroup.h"
-#include "device/memory_budget.h"
 #include "device/nvml.h"
 
 namespace cachalot {
@@ -48,7 +48,7 @@ class CudaDriver final : public Driver {
 
   DriverCode memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) override;
   DriverCode total_memory(int device, uint64_t* total_bytes) override;
-  bool is_nearly_full(int device) override;
+  bool is_nearly_full(int device) override { return at(device).is_nearly_full(); }
   DriverCode allocate(int device, uint64_t size, Address* address) override;
   DriverCode free(int device, Address address) override;
 
@@ -119,26 +119,10 @@ class CudaDriver final : public Driver {
   std::string error_text(DriverCode code) override;
 
  private:
-  struct Device {
-    // Throws Error(kDriverUnavailable) where the driver says nothing of it.
-    Device(const cuda::Library& library, int index, const CudaOptions& options);
-    std::optional<DeviceCgroup::Memory> group_memory() const;
-
-    cuda::DeviceOrdinal ordinal = 0;
-    size_t total_memory = 0;     // bytes
-    bool supports_rdma = false;  // of pages: network cards reach them
-    DeviceIdentity identity;
-    MemoryBudget budget;
-    std::optional<DeviceCgroup> group;
-  };
-
-  Device& at(int device) {
+  cuda::Device& at(int device) {
     CACHALOT_ASSERT(1, device >= 0 && device < device_count());
     return *devices_[static_cast<size_t>(device)];
   }
-  template <class Call>
-  DriverCode on_pool(int device, Call call);
-  DriverCode allocate_within_budget(int device, uint64_t size, Address* address, Stream* stream);
 
   // Makes a call with the device's context current.
   template <class Call>
@@ -147,7 +131,7 @@ class CudaDriver final : public Driver {
   }
 
   const cuda::Library library_;
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<cuda::Device>> devices_;
   bool supports_virtual_memory_ = false;
   bool supports_memory_pools_ = false;
   cuda::Contexts contexts_;

@@ -201,4 +201,10 @@ Library open_library(const char* name) {
   return library;
 }
 
+const char* driver_text(const Library& library, Result code) {
+  const char* text = nullptr;
+  const bool is_known = library.cuGetErrorString(code, &text) == 0 && text != nullptr;
+  return is_known ? text : "unknown error";
+}
+
 }  // namespace cachalot::cuda

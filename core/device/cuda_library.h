@@ -30,4 +30,7 @@ struct Library : Functions {
 // name: of a library that is loaded; null: libcuda.so.1.
 Library open_library(const char* name = nullptr);
 
+// The driver's words for a code.
+const char* driver_text(const Library& library, Result code);
+
 }  // namespace cachalot::cuda

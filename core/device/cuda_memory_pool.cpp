@@ -16,20 +16,25 @@ bool is_flag(int32_t attribute) {
          attribute <= pool_attribute::kReuseAllowInternalDependencies;
 }
 
-}  // namespace
-
-// Makes a call on the device's default pool.
+// Makes a call with the device's default pool.
 template <class Call>
-DriverCode CudaDriver::on_pool(int device, Call call) {
-  return on(device, [&] {
+DriverCode on_pool(const Library& library, Contexts& contexts, DeviceOrdinal ordinal, int device,
+                   Call call) {
+  return on(library, contexts, device, [&] {
     MemoryPool pool = nullptr;
-    const Result code = library_.memory_pools->cuDeviceGetDefaultMemPool(&pool, at(device).ordinal);
+    const Result code = library.memory_pools->cuDeviceGetDefaultMemPool(&pool, ordinal);
     return code != 0 ? code : call(pool);
   });
 }
 
+}  // namespace
+
 DriverCode CudaDriver::pool_allocate(int device, uint64_t size, Stream stream, Address* address) {
-  return allocate_within_budget(device, size, address, &stream);
+  if (contexts_.is_in_forked_child()) return kNotInitialized;
+  return at(device).obtain(size, address, [&](DeviceAddress* got) {
+    return on(device,
+              [&] { return library_.memory_pools->cuMemAllocAsync(got, size, handle_of(stream)); });
+  });
 }
 
 DriverCode CudaDriver::pool_free(int device, Address address, Stream stream) {
@@ -40,13 +45,13 @@ DriverCode CudaDriver::pool_free(int device, Address address, Stream stream) {
 }
 
 DriverCode CudaDriver::pool_trim(int device, uint64_t keep_bytes) {
-  return on_pool(device, [&](MemoryPool pool) {
+  return on_pool(library_, contexts_, at(device).ordinal, device, [&](MemoryPool pool) {
     return library_.memory_pools->cuMemPoolTrimTo(pool, keep_bytes);
   });
 }
 
 DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_t* value) {
-  return on_pool(device, [&](MemoryPool pool) {
+  return on_pool(library_, contexts_, at(device).ordinal, device, [&](MemoryPool pool) {
     uint64_t got = 0;
     const Result code = library_.memory_pools->cuMemPoolGetAttribute(pool, attribute, &got);
     if (code == 0) *value = got;
@@ -55,7 +60,7 @@ DriverCode CudaDriver::pool_get_attribute(int device, int32_t attribute, uint64_
 }
 
 DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_t value) {
-  return on_pool(device, [&](MemoryPool pool) {
+  return on_pool(library_, contexts_, at(device).ordinal, device, [&](MemoryPool pool) {
     auto flag = static_cast<int>(value);
     void* const in = is_flag(attribute) ? static_cast<void*>(&flag) : &value;
     return library_.memory_pools->cuMemPoolSetAttribute(pool, attribute, in);
@@ -63,7 +68,7 @@ DriverCode CudaDriver::pool_set_attribute(int device, int32_t attribute, uint64_
 }
 
 DriverCode CudaDriver::pool_set_access(int device, int accessing_device) {
-  return on_pool(device, [&](MemoryPool pool) {
+  return on_pool(library_, contexts_, at(device).ordinal, device, [&](MemoryPool pool) {
     const AccessDescriptor access{{kLocationTypeDevice, accessing_device}, kAccessReadWrite};
     return library_.memory_pools->cuMemPoolSetAccess(pool, &access, 1);
   });
