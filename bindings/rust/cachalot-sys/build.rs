@@ -22,24 +22,19 @@ fn main() {
         link_found(Path::new(&folder), "CACHALOT_LIB_DIR");
     } else if env::var_os("CARGO_FEATURE_BUNDLED").is_some() {
         build();
-    } else {
-        link_chosen();
-    }
-}
-
-#[cfg(feature = "prebuilt")]
-fn link_chosen() {
-    link_prebuilt(Path::new(cachalot_prebuilt::FOLDER));
-}
-
-#[cfg(not(feature = "prebuilt"))]
-fn link_chosen() {
-    if !find_with_pkg_config() {
+    } else if let Some(libraries) = PREBUILT {
+        link_prebuilt(Path::new(libraries));
+    } else if !find_with_pkg_config() {
         build();
     }
 }
 
+/// The folder of the crate `cachalot-prebuilt`.
 #[cfg(feature = "prebuilt")]
+const PREBUILT: Option<&str> = Some(cachalot_prebuilt::FOLDER);
+#[cfg(not(feature = "prebuilt"))]
+const PREBUILT: Option<&str> = None;
+
 fn link_prebuilt(libraries: &Path) {
     let target = env::var("TARGET").unwrap();
     let folder = libraries.join(&target);
@@ -61,7 +56,6 @@ fn link_prebuilt(libraries: &Path) {
 }
 
 /// "none" in a clone of the repository where nobody has put a library.
-#[cfg(feature = "prebuilt")]
 fn names_in(folder: &Path) -> String {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut names: Vec<_> =
