@@ -6,6 +6,7 @@ Usage: run_test.py CACHALOT FOLDER [unittest arguments]
 """
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -132,6 +133,42 @@ class Run(Record):
         os.remove(self.path("run.prom"))
         subprocess.run([program(), "open", "9"], env={**metrics, "CACHALOT_DISABLE": "1"}, check=True)
         self.assertFalse(os.path.exists(self.path("run.prom")))
+
+    def alone(self, *how, folder=None, **more):
+        """The program under the auditing library and nothing else; whether it is served."""
+        folder = folder or os.path.join(os.path.dirname(record_test.CACHALOT), "proxy")
+        page = self.path("alone.prom")
+        variables = {"LD_AUDIT": os.path.join(folder, "libcachalot_audit.so"), "CACHALOT_RUN_FREE": "wait",
+                     "CACHALOT_RUN_METRICS": page, **more}
+        done = subprocess.run(how, env={**self.environment, **variables}, capture_output=True, text=True)
+        served = os.path.exists(page)
+        if served:
+            os.remove(page)
+        return done, served
+
+    def test_the_auditing_library_is_enough(self):
+        ways = (("program", "open"), ("program", "open_so"), ("program", "open_deep"), ("program", "open_namespace"),
+                ("linked", ""), ("linked_rpath", ""))
+        for name, how in ways:
+            with self.subTest(name + how):
+                done, served = self.alone(program(name), how, "9")
+                self.assertEqual((done.returncode, done.stderr, served), (0, "", True))
+
+    def test_the_auditing_library_goes_past_its_own_folder_to_the_driver(self):
+        folder = self.path("copied")
+        os.mkdir(folder)
+        for name in ("libcuda.so.1", "libcachalot_audit.so"):
+            shutil.copy(os.path.join(os.path.dirname(record_test.CACHALOT), "proxy", name), folder)
+        path = folder + ":" + self.environment["LD_LIBRARY_PATH"]
+        done, served = self.alone(program(), "open", "9", folder=folder, LD_LIBRARY_PATH=path)
+        self.assertEqual((done.returncode, done.stderr, served), (0, "", True))
+
+    def test_under_the_auditing_library_a_missing_driver_is_missing(self):
+        plain = subprocess.run([program(), "open", "9"], env={**self.environment, "LD_LIBRARY_PATH": ""},
+                               capture_output=True, text=True)
+        self.assertNotEqual(plain.returncode, 0)
+        done, served = self.alone(program(), "open", "9", LD_LIBRARY_PATH="")
+        self.assertEqual((done.returncode, done.stderr, served), (plain.returncode, plain.stderr, False))
 
     def test_what_is_served_is_what_the_recording_forecasts(self):
         for end, calls in (("exit:0", 1), ("reset", 2)):
